@@ -21,6 +21,8 @@ public struct QueryVariables: Sendable {
     public var nearest: Int?
     /// The `==` conditions of `where`: a boolean, number, text or null for a path below each child.
     public var conditions: [Path: Node]
+    /// The paths of the conditions that ask something else; rules do not see them, `.count` has them declared.
+    public var otherConditions: Set<Path> = []
 
     public init(
         orderByKey: Bool = false, orderByValue: Bool = false, orderByPriority: Bool = false, orderByChild: String? = nil,

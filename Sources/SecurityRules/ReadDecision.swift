@@ -9,6 +9,9 @@ public struct ReadDecision: Sendable {
     public let dependencies: [Path]
     /// Those of them at which everything below counts as well.
     public let wholes: Set<Path>
+
+    /// Refused, whatever the data is.
+    public static let refused = ReadDecision(isAllowed: false, dependencies: [], wholes: [])
 }
 
 /// Records the places that one evaluation reads.

@@ -48,6 +48,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
 
     public enum Operation: Sendable, Hashable {
         case read(Path)
+        /// Of the children of a place, or of those that a query selects.
+        case count(Path)
         case write([Path])
     }
 
@@ -59,11 +61,13 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var steps: [Step]
     /// What follows from an allowed write.
     public private(set) var follows: [SystemWrite] = []
+    /// What `.count` asks of callers without an account and this one does not meet.
+    public private(set) var unmet: String?
     /// Why that cannot be done, so that the write is refused.
     public private(set) var fault: ConsequenceFault?
 
-    init(operation: Operation, isAllowed: Bool, steps: [Step]) {
-        (self.operation, self.isAllowed, self.steps) = (operation, isAllowed, steps)
+    init(operation: Operation, isAllowed: Bool, steps: [Step], unmet: String? = nil) {
+        (self.operation, self.isAllowed, self.steps, self.unmet) = (operation, isAllowed, steps, unmet)
     }
 
     /// Adds what follows from the write.
@@ -78,6 +82,15 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         isAllowed = false
     }
 
+    /// The kind of rule that had to grant the operation.
+    public var grantingKind: RuleKind {
+        switch operation {
+        case .read: .read
+        case .count: unmet != nil || steps.contains { $0.kind == .count } ? .count : .read
+        case .write: .write
+        }
+    }
+
     /// The rule that decided a refusal: a `.validate` that was not true. Nil when no rule granted.
     public var refusal: Step? { isAllowed ? nil : steps.last { $0.kind == .validate && $0.outcome != .allowed } }
 
@@ -88,15 +101,19 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         switch operation {
         case .read(let path):
             (text, verb) = ("Attempt to read \(path)\n", "Read")
+        case .count(let path):
+            (text, verb) = ("Attempt to count \(path)\n", "Count")
         case .write(let paths):
             (text, verb) = ("Attempt to write \(paths.map(\.description).joined(separator: ", "))\n", "Write")
         }
         for step in steps { text += step.description }
         for write in follows { text += "    then \(write.path): \(write.value.json) by \(write.rule)\n" }
-        if let fault {
+        if let unmet {
+            text += "\n\(unmet)\n"
+        } else if let fault {
             text += "\n\(fault).\n"
         } else if !isAllowed {
-            text += refusal == nil ? "\nNo .\(verb.lowercased()) rule allowed the operation.\n" : "\nValidation failed.\n"
+            text += refusal == nil ? "\nNo \(grantingKind.rawValue) rule allowed the operation.\n" : "\nValidation failed.\n"
         }
         return text + "\(verb) was \(isAllowed ? "allowed" : "denied")."
     }

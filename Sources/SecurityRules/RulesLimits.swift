@@ -35,6 +35,10 @@ public enum RulesLimits {
     /// Most comparisons of a rule of which the check finds out whether both sides may be missing: each evaluates the rule.
     public static let comparisonsTried = 100
 
+    /// Most metres of a `.count`'s `radius` and `snap`, and most counts of its `perMinute`.
+    public static let countMetres = 1_000_000.0
+    public static let countsPerMinute = 10_000
+
     /// Longest `.message` in bytes of UTF-8, and most of them that one refusal tells.
     public static let messageBytes = 1_000
     public static let messages = 100

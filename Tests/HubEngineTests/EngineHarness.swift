@@ -168,6 +168,7 @@ struct LineFormat: WireFormat {
             case .counted(let count): "counted \(token) \(count)"
             case .exchanged(let outcome): "exchanged \(token) \(outcome.content.json)"
             case .identified(let identity): "identified \(token) \(identity.auth.json)"
+            case .explained(_, let explanation): "explained \(token) \(explanation.node.json)"
             case .failed(let failure): "error \(token) \(failure.code.rawValue)"
             }
         return Array(line.utf8)

@@ -24,13 +24,6 @@ import TestSupport
         } catch { #expect(error.errors.map(\.description) == ["1:12: '\(key)' is not supported by this version."]) }
     }
 
-    @Test func indexOfMembership_isRefused() throws {
-        #expect(
-            faults(#"{"rules":{".indexOn":["a","types/*"]}}"#).map(\.description) == ["1:27: 'types/*' is not supported by this version."])
-        #expect(faults(#"{"rules":{".indexOn":"*"}}"#).count == 1)
-        #expect(try RuleSet(inForce: #"{"rules":{".indexOn":["a","types/*"]}}"#).indexes(at: .root) == ["a"])
-    }
-
     /// All of them at once, among other faults, in the order of the text.
     @Test func keys_areFaultsAmongOthers() {
         let found = faults("{\"rules\":{\".expire\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".inbox\":[]}}}")

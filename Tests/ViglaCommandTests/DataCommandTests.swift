@@ -82,6 +82,18 @@ import TestSupport
         #expect(try Command.run("get", hub.url + "/ana", "--auth", "rubbish").error.contains("--auth"))
     }
 
+    @Test func get_countsAndExplains() throws {
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        #expect(try Command.run("set", hub.url + "/p", #"{"a":{"s":1},"b":{"s":2},"c":3}"#).code == 0)
+        #expect(try Command.run("get", hub.url + "/p", "--count").output == "3\n")
+        #expect(try Command.run("get", hub.url + "/p", "--where", "s >= 1", "--count").output == "2\n")
+        #expect(try Command.run("get", hub.url + "/p", "--limit", "2", "--explain").output
+            == #"{"children":3,"index":".key","looks":2,"start":"order"}"# + "\n")
+        #expect(try Command.run("get", hub.url + "/p", "--explain").output == #"{"children":3,"start":"place"}"# + "\n")
+        #expect(try Command.run("get", hub.url + "/p", "--count", "--shallow").code == 64)
+        #expect(try Command.run("get", hub.url + "/p", "--explain", "--format", "table").code == 64)
+    }
+
     @Test func noHub_saysWhatToDo() throws {
         let hub = try RunningHub(["--port", "0", "--memory"])
         _ = hub.stop()

@@ -5,6 +5,8 @@ public struct Exchange: Sendable {
     public enum Work: Sendable {
         /// The place, or what a query shows of it.
         case read(ChildQuery?)
+        /// How many children the place has, or a query selects of them.
+        case count(ChildQuery?)
         /// All or nothing.
         case write([TreeWrite])
         /// A child under a key that the server makes.
@@ -19,6 +21,8 @@ public struct Exchange: Sendable {
     public var wantsContent: Bool
     /// An administrator's write stores what it is sent as it is: no rule adds to it.
     public var isImport = false
+    /// A read or a count is answered with what its query started from (`QueryExplanation`), and nothing else.
+    public var explains = false
 
     public init(_ path: Path, _ work: Work, ifHash: String? = nil, wantsContent: Bool = false) {
         self.path = path

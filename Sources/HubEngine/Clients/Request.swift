@@ -24,6 +24,8 @@ public enum Request: Sendable {
     indirect case get(Path, query: ChildQuery? = nil)
     /// How many children a place has, or a query selects of them.
     indirect case count(Path, query: ChildQuery? = nil)
+    /// One of the three before; its answer also tells from where the children of its query are looked for (observe protocol).
+    indirect case explained(Request)
     /// All or nothing.
     case write([TreeWrite], condition: Condition? = nil)
     /// The hub itself writes, all or nothing, and no rule is asked. Answered as `written`.
@@ -69,6 +71,16 @@ extension Request {
     var isRead: Bool {
         switch self {
         case .get, .observe, .count, .move: true
+        case .explained(let request): request.isRead
+        default: false
+        }
+    }
+
+    /// Whether the answer tells from where the children of its query are looked for.
+    var isExplained: Bool {
+        switch self {
+        case .explained: true
+        case .exchange(let exchange): exchange.explains
         default: false
         }
     }
@@ -88,6 +100,8 @@ public enum Reply: Sendable {
     case counted(Int)
     /// What a query shows of a place (observe protocol): an object, and what says its order.
     indirect case selected(Node, ChildQuery)
+    /// The answer to a request that asked from where its query starts (observe protocol).
+    indirect case explained(Reply, QueryExplanation)
     /// Committed as this sequence number.
     case written(sequence: UInt64)
     case pushed(Key, sequence: UInt64)
@@ -112,6 +126,8 @@ public struct Failure: Error, Sendable, Equatable {
         /// Observe protocol: no observer has the id, or one has it already.
         case unknownObserver = "unknown_sub"
         case duplicateObserver = "duplicate_id"
+        /// More was asked for in a minute than the rules allow those who have no account.
+        case tooMany = "too_many"
     }
 
     public var code: Code

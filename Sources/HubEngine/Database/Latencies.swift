@@ -58,7 +58,12 @@ struct RequestTally {
         if since < self.since, since > 0 { self.since = since }
         switch request {
         case .get, .count: reads &+= 1
-        case .exchange(let exchange): if case .read = exchange.work { reads &+= 1 } else { writes &+= 1 }
+        case .explained(let asked): count(asked, since: since)
+        case .exchange(let exchange):
+            switch exchange.work {
+            case .read, .count: reads &+= 1
+            case .write, .push: writes &+= 1
+            }
         case .observe: observes &+= 1
         case .write, .push, .onDisconnect, .cancelOnDisconnect, .system: writes &+= 1
         default: others &+= 1

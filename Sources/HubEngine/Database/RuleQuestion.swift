@@ -8,6 +8,8 @@ public struct RuleQuestion: Sendable {
     public enum Operation: Sendable {
         /// A get, a listen or a query.
         case read(Path, QueryVariables)
+        /// A count of children, once or live.
+        case count(Path, QueryVariables)
         /// A set, a removal, or each place of an update.
         case write([Path])
     }
@@ -40,6 +42,7 @@ public struct RuleQuestion: Sendable {
     public func explained() -> RuleTrace {
         switch operation {
         case .read(let path, let query): rules.explainRead(path, root: old, auth: auth, now: now, query: query)
+        case .count(let path, let query): rules.explainCount(path, root: old, auth: auth, now: now, query: query)
         case .write(let locations) where isRuled:
             rules.explainWrite(
                 locations, validating: added, old: old, new: new, auth: auth, now: now, following: consequences)
@@ -88,28 +91,31 @@ final class RefusalReports {
         if listener.wantsRefusal(now: now) { listener.refused(request, question(now)) }
     }
 
-    /// A read of the content of now.
-    func report(_ request: RuledRequest, readOf path: Path, _ query: ChildQuery?, _ identity: Identity) {
+    /// A read of the content of now, or a count of it.
+    func report(_ request: RuledRequest, readOf path: Path, _ query: ChildQuery?, _ identity: Identity, isCount: Bool = false) {
         report(request, of: path) { now in
-            RuleQuestion(
-                operation: .read(path, query.map(QueryVariables.init) ?? .none), rules: content.rules, old: content.root, new: content.root,
+            let asked = query.map(QueryVariables.init) ?? .none
+            return RuleQuestion(
+                operation: isCount ? .count(path, asked) : .read(path, asked), rules: content.rules, old: content.root, new: content.root,
                 auth: identity.auth, now: now)
         }
     }
 }
 
 extension Database {
-    /// How the rules would decide a read of the content as it is now. Changes nothing.
+    /// How the rules would decide a read of the content as it is now, or a count. Changes nothing.
     /// - Parameters:
     ///   - auth: what `auth` is in the rules; null when signed out.
     ///   - now: ms since the epoch; nil for the database's own time.
     ///   - done: called on the database queue, with what any other queue can explain.
     public func pose(
-        readOf path: Path, query: QueryVariables, auth: Node, now: Int64?, _ done: @escaping @Sendable (RuleQuestion) -> Void
+        readOf path: Path, query: QueryVariables, isCount: Bool = false, auth: Node, now: Int64?,
+        _ done: @escaping @Sendable (RuleQuestion) -> Void
     ) {
         queue.async { [engine] in
+            let (rules, root) = (engine.content.rules, engine.content.root)
             done(RuleQuestion(
-                operation: .read(path, query), rules: engine.content.rules, old: engine.content.root, new: engine.content.root, auth: auth,
+                operation: isCount ? .count(path, query) : .read(path, query), rules: rules, old: root, new: root, auth: auth,
                 now: now ?? engine.context.clock()))
         }
     }

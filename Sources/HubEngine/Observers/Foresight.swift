@@ -40,8 +40,7 @@ struct Foresight: Sendable {
         decisions.reserveCapacity(question.dependents.count)
         for (dependent, auth) in question.dependents {
             let observation = dependent.observation
-            let read = question.rules.decideRead(
-                observation.path, root: tree, auth: auth, now: question.now, query: observation.query.map(QueryVariables.init) ?? .none)
+            let read = question.rules.decide(observation, root: tree, auth: auth, now: question.now)
             decisions[ObjectIdentifier(dependent)] = Decision(auth: auth, read: read, dependent: dependent)
         }
     }

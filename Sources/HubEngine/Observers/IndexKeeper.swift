@@ -100,6 +100,8 @@ final class IndexKeeper: @unchecked Sendable {
     /// A place for an index that is not there yet, if there is room for it.
     private func keep(_ ordering: TreeQuery.Index, at path: Path, over node: Node) -> Result<KeptIndex, Failure> {
         let made = KeptIndex(path, ordering, isDeclared: !isMissing(ordering, path), over: node)
+        made.isOfMember = isOfMember(ordering, path)
+        if made.isOfMember, !makeRoom(forMemberOf: made) { return .failure(.tooManyMembers(limits.membershipOrders)) }
         makeRoom(for: made.entries)
         guard kept.entries + made.entries <= limits.indexEntries else { return .failure(.tooManyIndexes) }
         if !made.isDeclared {
@@ -110,6 +112,25 @@ final class IndexKeeper: @unchecked Sendable {
         places.place(at: path).add(made)
         kept.add(made)
         return .success(made)
+    }
+
+    /// Anybody may ask for any member of a set: their orders are few at a place, and half of all entries. Idle ones go first.
+    private func makeRoom(forMemberOf made: KeptIndex) -> Bool {
+        func isOneTooMany() -> Bool {
+            kept.memberEntries + made.entries > limits.indexEntries / 2
+                || (places.existingPlace(at: made.path)?.indexes.count { $0.isOfMember } ?? 0) >= limits.membershipOrders
+        }
+        var next = kept.oldest
+        while isOneTooMany(), let idle = next {
+            next = idle.newer
+            if idle.isOfMember, idle.path == made.path || kept.memberEntries + made.entries > limits.indexEntries / 2 { drop(idle) }
+        }
+        return !isOneTooMany()
+    }
+
+    private func isOfMember(_ ordering: TreeQuery.Index, _ path: Path) -> Bool {
+        guard case .child = ordering else { return false }
+        return content.rules.declaresIndex(ordering.text, at: path) == .asMember
     }
 
     private func makeRoom(for entries: Int) {
@@ -289,6 +310,7 @@ final class IndexKeeper: @unchecked Sendable {
         if query.orderedBy != .key, place.existingIndex(query.orderedBy) == nil {
             // It was there a moment ago: whether there is room is not asked.
             let made = KeptIndex(path, query.orderedBy, isDeclared: !isMissing(query.orderedBy, path), over: node)
+            made.isOfMember = isOfMember(query.orderedBy, path)
             place.add(made)
             kept.add(made)
         }
@@ -358,7 +380,10 @@ final class IndexKeeper: @unchecked Sendable {
     func recheckDeclarations() {
         var undeclared: [KeptIndex] = []
         places.forEach(over: content.root) { place, _ in
-            for index in place.indexes where index.isDeclared == isMissing(index.ordering, place.path) {
+            for index in place.indexes {
+                let isOfMember = isOfMember(index.ordering, place.path)
+                if isOfMember != index.isOfMember { kept.change(index) { index.isOfMember = isOfMember } }
+                guard index.isDeclared == isMissing(index.ordering, place.path) else { continue }
                 kept.change(index) { index.isDeclared.toggle() }
                 if !index.isDeclared, !index.isInUse { undeclared.append(index) }
             }
@@ -370,7 +395,7 @@ final class IndexKeeper: @unchecked Sendable {
     func isMissing(_ ordering: TreeQuery.Index, _ path: Path) -> Bool {
         switch ordering {
         case .key, .priority: false
-        case .value, .child: !content.rules.indexes(at: path).contains(ordering.text)
+        case .value, .child: content.rules.declaresIndex(ordering.text, at: path) == nil
         }
     }
 }
@@ -378,6 +403,10 @@ final class IndexKeeper: @unchecked Sendable {
 extension Failure {
     static func missingIndex(_ ordering: TreeQuery.Index, _ path: Path) -> Failure {
         Failure(.missingIndex, "Index not defined, add \".indexOn\": \"\(ordering.text)\", for path \"\(path)\", to the rules")
+    }
+
+    fileprivate static func tooManyMembers(_ most: Int) -> Failure {
+        Failure(.tooBig, "The hub keeps orders of at most \(most) members of a set at one place, and so many together as it has room for.")
     }
 
     static let tooManyIndexes = Failure(

@@ -14,6 +14,8 @@ final class KeptIndex: @unchecked Sendable {
     let ordering: TreeQuery.Index
     /// Whether a rule names the order, or it needs no rule.
     var isDeclared: Bool
+    /// Whether it is one of many that a line of the rules stands for: `types/*`.
+    var isOfMember = false
     /// Nil while it is being built.
     var index: OrderedIndex? { didSet { entries = max(Self.leastEntries, index?.count ?? expected) } }
     /// Children of the place when the building began: what it counts as until it is ready.
@@ -94,6 +96,8 @@ struct KeptIndexes {
     /// What all of them count as, and those that no rule names.
     private(set) var entries = 0
     private(set) var unindexedEntries = 0
+    /// What those count as that are of members of a set.
+    private(set) var memberEntries = 0
     private(set) var count = 0
     /// Those that no rule names.
     private(set) var unindexed: [ObjectIdentifier: KeptIndex] = [:]
@@ -135,6 +139,7 @@ struct KeptIndexes {
     private mutating func weigh(_ kept: KeptIndex, _ sign: Int) {
         entries += sign * kept.entries
         if !kept.isDeclared { unindexedEntries += sign * kept.entries }
+        if kept.isOfMember { memberEntries += sign * kept.entries }
     }
 
     /// The index is needed: it is not idle any more.

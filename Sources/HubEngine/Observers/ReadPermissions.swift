@@ -1,5 +1,6 @@
 import JSONTree
 import LiveQueries
+import Scheduling
 import SecurityRules
 
 /// Running observers and the rules: nothing is ever pushed to one that the rules refuse by now (contract §8.3).
@@ -12,6 +13,7 @@ final class ReadPermissions {
     private let foresight: PermissionForesight
     private let outbox: Outbox
     private let refusals: RefusalReports
+    private var rates: CountRates
     /// A stream is one observer: its client ends with it (contract §7.6).
     var onStreamCancelled: (Client) -> Void = { _ in }
 
@@ -26,6 +28,7 @@ final class ReadPermissions {
         self.foresight = foresight
         self.outbox = outbox
         self.refusals = refusals
+        rates = CountRates(callers: context.limits.countedCallers)
     }
 
     // MARK: Reads
@@ -46,7 +49,36 @@ final class ReadPermissions {
 
     /// Why an observer may not ask something else than before; nil when it may. What the rules refuse is reported.
     func refusal(of observation: Observation, _ client: Client) -> Failure? {
-        allowsRead(observation.path, observation.query, client) ? nil : .permissionDenied
+        let (path, query) = (observation.path, observation.query)
+        let isAllowed = observation.style.isCount ? allowsCount(path, query, client) : allowsRead(path, query, client)
+        return isAllowed ? nil : .permissionDenied
+    }
+
+    // MARK: Counts
+
+    /// Whether the rules permit a count now. What they refuse is reported.
+    func allowsCount(_ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
+        let identity = client.identity
+        if identity.isAdmin { return true }
+        let asked = query.map(QueryVariables.init) ?? .none
+        if content.rules.allowsCount(path, root: content.root, auth: identity.auth, now: context.clock(), query: asked) { return true }
+        refusals.report(.get, readOf: path, query, identity, isCount: true)
+        return false
+    }
+
+    /// A query as it is counted for a client: where the rules say so, a circle of one without an account is another one.
+    func counted(_ query: ChildQuery?, at path: Path, for client: Client) -> ChildQuery? {
+        client.identity.isAdmin ? query : content.rules.counted(query, at: path, by: client.identity.auth)
+    }
+
+    /// Notes a count that the rules permit, once or of a new observer.
+    /// - Returns: why it is one too many; nil when it is not.
+    func noteCount(of path: Path, _ client: Client) -> Failure? {
+        guard !client.identity.isAdmin, CountTerms.concern(client.identity.auth), let terms = content.rules.countTerms(at: path),
+            let most = terms.perMinute
+        else { return nil }
+        let caller = CountRates.Caller(address: client.address, place: terms.pattern)
+        return rates.admit(caller, atMost: most, now: context.scheduler.steadyMs) ? nil : .tooManyCounts(most)
     }
 
     // MARK: Observers
@@ -60,9 +92,7 @@ final class ReadPermissions {
             registry.setDependencies([], of: observation, client)
             return true
         }
-        let decision = content.rules.decideRead(
-            observation.path, root: content.root, auth: client.identity.auth, now: context.clock(),
-            query: observation.query.map(QueryVariables.init) ?? .none)
+        let decision = content.rules.decide(observation, root: content.root, auth: client.identity.auth, now: context.clock())
         return follow(decision, on: observation, of: client, as: request)
     }
 
@@ -72,7 +102,9 @@ final class ReadPermissions {
         } else {
             registry.setDependencies([], of: observation, client)
         }
-        if !decision.isAllowed { refusals.report(request, readOf: observation.path, observation.query, client.identity) }
+        if !decision.isAllowed {
+            refusals.report(request, readOf: observation.path, observation.query, client.identity, isCount: observation.style.isCount)
+        }
         return decision.isAllowed
     }
 
@@ -146,7 +178,11 @@ extension QueryVariables {
             near = query.near != nil
             radius = query.near?.metres
             for condition in query.filter.conditions {
-                if case .equal(let constant) = condition.test { conditions[condition.path] = constant.value }
+                if case .equal(let constant) = condition.test {
+                    conditions[condition.path] = constant.value
+                } else {
+                    otherConditions.insert(condition.path)
+                }
             }
         }
     }

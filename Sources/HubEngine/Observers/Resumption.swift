@@ -51,9 +51,7 @@ final class Resumption {
     /// Whether the rules would have permitted it then: what was hidden is not told later.
     private func allows(_ observation: Observation, _ client: Client, _ root: Node) -> Bool {
         if client.identity.isAdmin { return true }
-        return content.rules.allowsRead(
-            observation.path, root: root, auth: client.identity.auth, now: context.clock(),
-            query: observation.query.map(QueryVariables.init) ?? .none)
+        return content.rules.decide(observation, root: root, auth: client.identity.auth, now: context.clock()).isAllowed
     }
 
     // MARK: Replay

@@ -66,6 +66,7 @@ extension Reply {
     fileprivate var content: Node? {
         switch self {
         case .value(let node), .selected(let node, _): node
+        case .explained(let reply, _): reply.content
         default: nil
         }
     }

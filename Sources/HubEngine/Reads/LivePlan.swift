@@ -45,14 +45,15 @@ struct LivePlan: Sendable {
     // MARK: Choosing
 
     /// O(conditions · log n)
+    /// - Parameter mustKeep: whether the order is to be kept that an observer's limit is filled from.
     static func find(
-        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexKeeper
+        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexKeeper, mustKeep: Bool = true
     ) -> Result<Answer, Failure> {
         let count = node.childCount
         var best = LivePlan(query: query, showing: showing, start: .all, looks: count)
         var isIndexed = count <= indexes.unindexedChildren
         for condition in query.filter.conditions {
-            let ordering = condition.path.isRoot ? TreeQuery.Index.value : .child(condition.path)
+            let ordering = condition.ordering
             guard let ranges = condition.ranges(by: ordering), !indexes.isMissing(ordering, path) else { continue }
             isIndexed = true
             if count <= indexes.inlineChildren { continue }
@@ -75,7 +76,7 @@ struct LivePlan: Sendable {
         if usesOrder, ordering == .key || !indexes.isMissing(ordering, path) { isIndexed = isIndexed || ordering != .key || hasRange }
         guard isIndexed else { return .failure(.missingCondition(query, path)) }
         guard usesOrder else { return .success(.ready(best)) }
-        switch indexes.order(node, at: path, by: ordering, mustKeep: showing == .children && query.keptOrder != nil) {
+        switch indexes.order(node, at: path, by: ordering, mustKeep: mustKeep && showing == .children && query.keptOrder != nil) {
         case nil: return .success(.waits(ordering))
         case .failure(let failure)?: return .failure(failure)
         case .success(let children)?:
@@ -122,6 +123,12 @@ struct LivePlan: Sendable {
 }
 
 extension LiveQueries.Condition {
+    /// The order in which what it selects lies together.
+    fileprivate var ordering: TreeQuery.Index {
+        if case .has(let key) = test { return .child(path.appending(key)) }
+        return path.isRoot ? .value : .child(path)
+    }
+
     /// The ranges of an order by the condition's path in which all children lie that it selects, none twice; nil where it selects by
     /// something else.
     fileprivate func ranges(by ordering: TreeQuery.Index) -> [TreeQuery]? {
@@ -134,7 +141,9 @@ extension LiveQueries.Condition {
         case .above(let constant, _): return [range(constant.value, nil)]
         case .below(let constant, _): return [range(nil, constant.value)]
         case .prefix(let text): return [range(.string(text), text.behindPrefix.map { .string($0) })]
-        case .notEqual, .has: return nil
+        // Whatever there is: nothing comes first.
+        case .has: return [range(.bool(false), nil)]
+        case .notEqual: return nil
         }
     }
 }
@@ -164,10 +173,12 @@ extension Failure {
     /// The first line that would help.
     fileprivate static func missingCondition(_ query: LiveQuery, _ path: Path) -> Failure {
         let named = query.filter.conditions.first { $0.ranges(by: .value) != nil }
-        let ordering = named.map { $0.path.isRoot ? TreeQuery.Index.value : .child($0.path) } ?? query.tree.orderedBy
+        let ordering = named?.ordering ?? query.tree.orderedBy
         guard ordering != .key else {
-            return Failure(.missingIndex, "The conditions need an index of one of them that compares: \"==\", \"in\", \"prefix\" or a bound.")
+            return Failure(.missingIndex, "The conditions need an index of one of them that is not \"!=\".")
         }
+        // One line for all members of a set.
+        if case .has? = named?.test, let set = named?.path { return .missingIndex(.child(set.appending(Key("*"))), path) }
         return .missingIndex(ordering, path)
     }
 }

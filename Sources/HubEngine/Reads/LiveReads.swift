@@ -18,7 +18,7 @@ final class LiveReads: @unchecked Sendable {
     private let content: Content
     private let indexes: IndexKeeper
     private let keeper: QueryKeeper
-    private let places: QueriedPlaces
+    let places: QueriedPlaces
     private let parking: Parking
 
     init(_ context: EngineContext, _ content: Content, _ indexes: IndexKeeper, _ keeper: QueryKeeper, _ parking: Parking) {

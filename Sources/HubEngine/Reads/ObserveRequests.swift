@@ -52,9 +52,11 @@ final class ObserveRequests: @unchecked Sendable {
     /// - Parameters:
     ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
     ///   - since: how far the client was told before.
-    func observe(_ observation: Observation, hash: String, since: Position? = nil, _ item: Database.Item) {
+    func observe(_ asked: Observation, hash: String, since: Position? = nil, _ item: Database.Item) {
         let client = item.client
-        let (path, style) = (observation.path, observation.style)
+        let (path, style) = (asked.path, asked.style)
+        let query = style.isCount ? permissions.counted(asked.query, at: path, for: client) : asked.query
+        let observation = Observation(path: path, query: query, style: style)
         if case .events(let id, _, _) = style, client.observations[id] != nil {
             return answers.answer(.failed(Failure(.duplicateObserver, "An observer has the id \(id) already.")), item)
         }
@@ -63,6 +65,14 @@ final class ObserveRequests: @unchecked Sendable {
         if !client.observations.contains(observation), let failure = registry.refusal(of: observation, of: client) {
             return refuse(observation, failure, item)
         }
+        if style.isCount, let failure = permissions.noteCount(of: path, client) { return refuse(observation, failure, item) }
+        begin(observation, hash: hash, since: since, item)
+    }
+
+    /// The observer is permitted: it begins with what it is to show.
+    private func begin(_ observation: Observation, hash: String, since: Position?, _ item: Database.Item) {
+        let client = item.client
+        let (path, style) = (observation.path, observation.style)
         if case .live(let query)? = observation.query { return observe(query, observation, since, item) }
         let missed = missed(observation, since, item.client)
         guard let query = observation.query?.window else { return establish(observation, nil, hash: hash, since, missed, item) }
@@ -80,7 +90,7 @@ final class ObserveRequests: @unchecked Sendable {
             case .success(let selection):
                 // Meanwhile more may have happened than is known.
                 let missed = isLater ? self.missed(observation, since, client) : missed
-                if missed == nil, !isTold { return observe(observation, hash: hash, since: .unknown, item) }
+                if missed == nil, !isTold { return begin(observation, hash: hash, since: .unknown, item) }
                 establish(observation, selection, hash: hash, since, missed, item)
             case .failure(let failure): refuse(observation, failure, item)
             }
@@ -118,10 +128,15 @@ final class ObserveRequests: @unchecked Sendable {
         guard case .live(let query)? = observation.query, query.near != nil else {
             return fail(Failure(.failure, "The observer \(id) has no circle that could be moved."))
         }
-        let moved = Observation(path: observation.path, query: .live(query.moved(to: centre)), style: observation.style)
+        let isCount = observation.style.isCount
+        let there = ChildQuery.live(query.moved(to: centre))
+        let next = isCount ? permissions.counted(there, at: observation.path, for: client) ?? there : there
+        guard case .live(let circle) = next else { return fail(.permissionDenied) }
+        let moved = Observation(path: observation.path, query: next, style: observation.style)
         if moved == observation { return answers.answer(.written(sequence: content.sequence), item) }
         if let failure = permissions.refusal(of: moved, client) { return fail(failure) }
-        live.find(query.moved(to: centre), observation.showing, at: observation.path, for: item) { [self] result, isLater in
+        if isCount, let failure = permissions.noteCount(of: observation.path, client) { return fail(failure) }
+        live.find(circle, observation.showing, at: observation.path, for: item) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
                 // Meanwhile it may have been ended, or the permission withdrawn.
@@ -218,6 +233,7 @@ final class ObserveRequests: @unchecked Sendable {
             reply = .observed(
                 sequence: content.sequence, lacksIndex: unindexed, epoch: ring.epoch, isReset: since != nil && missed == nil)
         }
+        reply = reads.explained(reply, observation.query, observation.showing, at: path, isHeld: true, item)
         // A state that differs is told as it is.
         if let missed, style.isOfChildren || missed.isEmpty { return goOn(observation, missed, reply, item) }
         if style.isCount {

@@ -28,6 +28,7 @@ final class ReadRequests: @unchecked Sendable {
     private let parking: Parking
     private let answers: Answers
     private let live: LiveReads
+    private let explanations: QueryExplanations
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ permissions: ReadPermissions,
@@ -41,6 +42,8 @@ final class ReadRequests: @unchecked Sendable {
         self.parking = parking
         self.answers = answers
         self.live = live
+        explanations = QueryExplanations(
+            context: context, content: content, indexes: indexes, queried: live.places, permissions: permissions)
     }
 
     private var limits: EngineLimits { context.limits }
@@ -53,7 +56,9 @@ final class ReadRequests: @unchecked Sendable {
         let query = asked.map { located($0, path) }
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
         guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
-        guard let query else { return answers.answer(reply(content.root.node(at: path)), item) }
+        guard let query else {
+            return answers.answer(explained(reply(content.root.node(at: path)), nil, at: path, item), item)
+        }
         guard !lacksIndex(query, path, client) else { return answers.answer(.failed(.missingIndex(query.tree.orderedBy, path)), item) }
         select(query, at: path, for: item, countsOnly: false) { [self] result, isLater in
             if isLater {
@@ -63,34 +68,45 @@ final class ReadRequests: @unchecked Sendable {
             switch result {
             case .success(let selection):
                 // An object has no order: the observe protocol tells it beside.
-                if client.dialect == .observe {
-                    answers.answer(.selected(selection.value, query), item, holding: selection.hold)
-                } else {
-                    answers.answer(reply(selection.value), item, holding: selection.hold)
-                }
+                let told = client.dialect == .observe ? .selected(selection.value, query) : reply(selection.value)
+                answers.answer(explained(told, query, at: path, item), item, holding: selection.hold)
             case .failure(let failure): answers.answer(.failed(failure), item)
             }
         }
     }
 
     /// Answers how many children a place has, or a query selects; none of them is visited, or copied.
-    func count(_ path: Path, _ asked: ChildQuery?, _ item: Database.Item) {
+    func count(
+        _ path: Path, _ asked: ChildQuery?, _ item: Database.Item, as reply: @escaping @Sendable (Int) -> Reply = { .counted($0) }
+    ) {
         let client = item.client
-        let query = asked.map { located($0, path) }
+        let query = permissions.counted(asked.map { located($0, path) }, at: path, for: client)
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
-        guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
-        guard let query else { return answers.answer(.counted(content.root.node(at: path).childCount), item) }
+        guard permissions.allowsCount(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
+        if let failure = permissions.noteCount(of: path, client) { return answers.answer(.failed(failure), item) }
+        guard let query else {
+            return answers.answer(explained(reply(content.root.node(at: path).childCount), nil, .count, at: path, item), item)
+        }
         guard !lacksIndex(query, path, client) else { return answers.answer(.failed(.missingIndex(query.tree.orderedBy, path)), item) }
         select(query, at: path, for: item, countsOnly: true) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
-                guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
+                guard permissions.allowsCount(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
             }
             switch result {
-            case .success(let selection): answers.answer(.counted(selection.count), item)
+            case .success(let selection):
+                answers.answer(explained(reply(selection.count), query, .count, at: path, item), item)
             case .failure(let failure): answers.answer(.failed(failure), item)
             }
         }
+    }
+
+    /// The answer to a request, with what its query started from where it asks for that.
+    func explained(
+        _ reply: Reply, _ query: ChildQuery?, _ showing: LiveQueryView.Showing = .children, at path: Path, isHeld: Bool = false,
+        _ item: Database.Item
+    ) -> Reply {
+        explanations.explained(reply, query, showing, at: path, isHeld: isHeld, item)
     }
 
     /// Whether a get is refused for want of a line of the rules. The SDKs' and REST's are always (contract §3.4); others ask for places

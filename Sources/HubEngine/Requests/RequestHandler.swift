@@ -69,7 +69,13 @@ final class RequestHandler: @unchecked Sendable {
         defer { slowReaders.probeIfNeeded(client) }
         // The connection has closed: writes of the client are still carried out, reads are skipped.
         if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
-        switch item.request {
+        carryOut(item.request, item)
+    }
+
+    private func carryOut(_ request: Request, _ item: Database.Item) {
+        let client = item.client
+        switch request {
+        case .explained(let asked): carryOut(asked, item)
         case .begin(let sessionID, let previous):
             if let old = sessions.ended(by: client, replacing: previous), asksFirst(beforeEndOf: old, item) { return }
             sessions.begin(client, sessionID, replacing: previous)
@@ -93,6 +99,7 @@ final class RequestHandler: @unchecked Sendable {
             switch exchange.work {
             // A read is carried out as a get is.
             case .read(let query): reads.get(exchange.path, query, item) { .exchanged(Exchanged(content: $0)) }
+            case .count(let query): reads.count(exchange.path, query, item) { .exchanged(Exchanged(content: .int(Int64($0)))) }
             case .write(let asked): writes.exchange(exchange, asked, item)
             case .push(let value): writes.exchange(exchange, push: value, item)
             }

@@ -7,32 +7,36 @@ import WireProtocols
 extension HubFormat {
     func observe(_ reply: Reply, _ id: Int64) -> [UInt8] {
         switch reply {
-        case .done: ObserveReply.ok(id).frame
-        case .observing(let sequence, let lacksIndex):
-            ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), lacksIndex: lacksIndex)).frame
-        case .observed(let sequence, let lacksIndex, let epoch, let isReset):
-            ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), lacksIndex: lacksIndex, epoch: epoch, isReset: isReset)).frame
-        case .written(let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence))).frame
-        case .value(let node): ObserveReply.ok(id, ObserveSuccess(value: node)).frame
-        case .selected(let node, let query): observe(node, query, id)
-        case .counted(let count): ObserveReply.ok(id, ObserveSuccess(count: Int64(count))).frame
-        case .pushed(let key, let sequence): ObserveReply.ok(id, ObserveSuccess(seq: Int64(sequence), key: key)).frame
-        case .identified(let identity): ObserveReply.ok(id, ObserveSuccess(uid: identity.uid)).frame
-        case .exchanged(let outcome):
-            if outcome.isStale {
-                ObserveReply.failed(id, .stale, value: outcome.content.isLarger(than: Self.staleBytes) ? nil : outcome.content).frame
-            } else {
-                ObserveReply.ok(id, ObserveSuccess(seq: Int64(outcome.sequence))).frame
-            }
+        case .exchanged(let outcome) where outcome.isStale:
+            ObserveReply.failed(id, .stale, value: outcome.content.isLarger(than: Self.staleBytes) ? nil : outcome.content).frame
         case .failed(let failure): ObserveReply.failed(id, ObserveFault(failure)).frame
+        default: ObserveReply.ok(id, Self.success(reply)).frame
         }
     }
 
-    /// What a query shows, with its order beside it: an object has none.
-    private func observe(_ shown: Node, _ query: ChildQuery, _ id: Int64) -> [UInt8] {
-        let ordered = query.inOrder(shown)
-        let distances = query.live?.near == nil ? nil : ordered.compactMap(\.distance)
-        return ObserveReply.ok(id, ObserveSuccess(value: shown, keys: ordered.map(\.key), distances: distances)).frame
+    /// What `ok` holds.
+    private static func success(_ reply: Reply) -> ObserveSuccess {
+        switch reply {
+        case .done, .failed: return ObserveSuccess()
+        case .observing(let sequence, let lacksIndex): return ObserveSuccess(seq: Int64(sequence), lacksIndex: lacksIndex)
+        case .observed(let sequence, let lacksIndex, let epoch, let isReset):
+            return ObserveSuccess(seq: Int64(sequence), lacksIndex: lacksIndex, epoch: epoch, isReset: isReset)
+        case .written(let sequence): return ObserveSuccess(seq: Int64(sequence))
+        case .value(let node): return ObserveSuccess(value: node)
+        case .selected(let shown, let query):
+            // Its order stands beside it: an object has none.
+            let ordered = query.inOrder(shown)
+            let distances = query.live?.near == nil ? nil : ordered.compactMap(\.distance)
+            return ObserveSuccess(value: shown, keys: ordered.map(\.key), distances: distances)
+        case .counted(let count): return ObserveSuccess(count: Int64(count))
+        case .explained(let reply, let explanation):
+            var success = success(reply)
+            success.explain = explanation.node
+            return success
+        case .pushed(let key, let sequence): return ObserveSuccess(seq: Int64(sequence), key: key)
+        case .identified(let identity): return ObserveSuccess(uid: identity.uid)
+        case .exchanged(let outcome): return ObserveSuccess(seq: Int64(outcome.sequence))
+        }
     }
 
     /// The first events of an observer: each child as added, in key order or that of the query, then the value, then that this was all.
@@ -123,6 +127,7 @@ extension ObserveFault {
             case .missingIndex: (.missingIndex, "query.orderBy")
             case .unknownObserver: (.unknownSub, "sub")
             case .duplicateObserver: (.duplicateID, "id")
+            case .tooMany: (.tooMany, nil)
             }
         self.init(code, failure.message, member: member, messages: failure.ruleMessages)
     }

@@ -89,7 +89,7 @@ struct HubFormat: WireFormat {
             RealtimeReply.okListen(number, lacksIndex: lacksIndex).realtimeFrames
         case .value(let node): RealtimeReply.ok(number, value: node).realtimeFrames
         case .identified(let identity): RealtimeReply.okAuth(number, auth: identity.auth, expires: identity.expires).realtimeFrames
-        case .exchanged, .counted, .selected: []
+        case .exchanged, .counted, .selected, .explained: []
         case .failed(let failure): RealtimeReply.refused(number, RealtimeRefusal(failure)).realtimeFrames
         }
     }

@@ -48,7 +48,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     func begin(_ content: HTTPBody, isHTTP11: Bool) {
         self.isHTTP11 = isHTTP11
         guard request.method != .get else {
-            return submit(.read(request.children))
+            return submit(request.isCount ? .count(request.children) : .read(request.children))
         }
         isLarge = content.count > server.settings.limits.largeRequestBytes
         guard isLarge else {
@@ -145,6 +145,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
             request.path, work, ifHash: request.ifMatch?.hash,
             wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)
         exchange.isImport = request.isImport
+        exchange.explains = request.explains
         home.willStart(database)
         _ = database.enqueue(.exchange(exchange), from: self, size: size, hold: hold)
     }

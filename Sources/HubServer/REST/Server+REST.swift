@@ -65,6 +65,7 @@ extension Server {
                     stream.begin()
                 case .success(let identity):
                     let exchange = RESTExchange(asked, identity, answer, lane: lane, database: database, server: self)
+                    if asked.isCount { exchange.address = observingAddress(of: request, connection) }
                     exchange.begin(request.content, isHTTP11: request.isHTTP11)
                 }
             }
@@ -141,6 +142,7 @@ extension RESTRefusal {
         case .expiredToken: self.init(.unauthorized, "Auth token is expired")
         case .unavailable: self.init(.serviceUnavailable, failure.message)
         case .dataStale: self.init(.preconditionFailed, failure.message)
+        case .tooMany: self.init(.tooManyRequests, failure.message)
         case .tooBig, .failure, .missingIndex, .unknownObserver, .duplicateObserver: self.init(.badRequest, failure.message)
         }
     }

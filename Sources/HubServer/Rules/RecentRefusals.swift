@@ -26,6 +26,8 @@ final class RecentRefusals: Sendable {
         /// Places that are not in `paths`.
         let morePaths: Int
         let query: QueryVariables?
+        /// Whether it was asked how many children there are.
+        let isCount: Bool
         /// Nil for those who are not signed in.
         let uid: String?
         let provider: String?
@@ -99,6 +101,9 @@ final class RecentRefusals: Sendable {
                 switch question.operation {
                 case .read(let path, let query):
                     refusals.keep(number.load(ordering: .relaxed), request, [path], query, question.auth, ring, now: question.now)
+                case .count(let path, let query):
+                    refusals.keep(
+                        number.load(ordering: .relaxed), request, [path], query, question.auth, ring, now: question.now, isCount: true)
                 case .write(let paths):
                     refusals.keep(number.load(ordering: .relaxed), request, paths, nil, question.auth, ring, now: question.now)
                 }
@@ -128,12 +133,14 @@ final class RecentRefusals: Sendable {
     }
 
     private func keep(
-        _ number: Int, _ request: RuledRequest, _ paths: [Path], _ query: QueryVariables?, _ auth: Node, _ ring: Ring, now: Int64
+        _ number: Int, _ request: RuledRequest, _ paths: [Path], _ query: QueryVariables?, _ auth: Node, _ ring: Ring, now: Int64,
+        isCount: Bool = false
     ) {
         let entry = Entry(
             number: number, at: now, request: request,
             paths: paths.prefix(Self.places).map { Self.cut($0.description, to: Self.pathBytes) },
-            morePaths: max(0, paths.count - Self.places), query: query, uid: Self.text(auth.child("uid")),
+            morePaths: max(0, paths.count - Self.places), query: query, isCount: isCount,
+            uid: Self.text(auth.child("uid")),
             provider: Self.text(auth.child("provider")))
         ring.state.withLock { state in
             state.expected.removeAll { $0 == number }
@@ -182,6 +189,7 @@ final class RecentRefusals: Sendable {
         if let uid = entry.uid { writer.string(uid) } else { writer.raw("null") }
         writer.raw(",\"provider\":")
         if let provider = entry.provider { writer.string(provider) } else { writer.raw("null") }
+        if entry.isCount { writer.raw(",\"count\":true") }
         if let query = entry.query { write(query, to: &writer) }
         writer.raw("}")
     }

@@ -93,7 +93,7 @@ final class RefusalLog: Sendable {
 
     private static func paths(_ operation: RuleQuestion.Operation) -> String {
         switch operation {
-        case .read(let path, _): shortened(path.description, to: pathCharacters)
+        case .read(let path, _), .count(let path, _): shortened(path.description, to: pathCharacters)
         case .write(let paths):
             paths.prefix(5).map { shortened($0.description, to: pathCharacters) }.joined(separator: ", ")
                 + (paths.count > 5 ? ", … (\(paths.count))" : "")
@@ -102,7 +102,7 @@ final class RefusalLog: Sendable {
 
     /// The evaluated rules that refused, the deciding one first, with the values of their sub-expressions.
     static func rules(_ trace: RuleTrace) -> String {
-        var text = trace.fault.map { "\($0)" } ?? ""
+        var text = trace.unmet ?? trace.fault.map { "\($0)" } ?? ""
         for step in trace.steps.reversed() where step.outcome != .allowed {
             guard text.utf8.count < lineBytes else { return text + "; …" }
             if !text.isEmpty { text += "; " }

@@ -9,6 +9,7 @@ import SecurityRules
 struct RuleInquiry: Sendable {
     enum Operation: Sendable {
         case read(Path, QueryVariables)
+        case count(Path, QueryVariables)
         case write([TreeWrite])
     }
 
@@ -31,13 +32,16 @@ struct RuleInquiry: Sendable {
         }
         let members = try read.get()
         guard let place = members.place else {
-            throw Fault(text: "Name one of \"read\", \"query\", \"write\" and \"update\", with a path.")
+            throw Fault(text: "Name one of \"read\", \"query\", \"count\", \"write\" and \"update\", with a path.")
         }
         auth = members.auth
         now = members.now
-        if members.isQuery, place.kind != .query { throw Fault(text: "Orders, bounds and limits belong to a \"query\".") }
+        if members.isQuery, place.kind != .query, place.kind != .count {
+            throw Fault(text: "Orders, bounds and limits belong to a \"query\" or a \"count\".")
+        }
         switch place.kind {
         case .read, .query: operation = .read(place.path, members.query)
+        case .count: operation = .count(place.path, members.query)
         case .write:
             guard let value = members.value else { throw Fault(text: "A \"write\" has a \"value\"; null removes.") }
             operation = .write([TreeWrite(place.path, value)])
@@ -53,7 +57,7 @@ struct RuleInquiry: Sendable {
     }
 
     private struct Members {
-        enum Kind: String { case read, query, write, update }
+        enum Kind: String { case read, query, count, write, update }
 
         var place: (kind: Kind, path: Path)?
         var auth = Node.null
@@ -80,7 +84,7 @@ struct RuleInquiry: Sendable {
 
         private mutating func member(_ name: String, _ reader: inout JSONReader) throws(JSONError) -> Fault? {
             if let kind = Kind(rawValue: name) {
-                guard place == nil else { return Fault(text: "Name only one of \"read\", \"query\", \"write\" and \"update\".") }
+                guard place == nil else { return Fault(text: "Name only one of \"read\", \"query\", \"count\", \"write\" and \"update\".") }
                 guard try reader.peek() == .string, let path = try? Path(parsing: try reader.string()) else {
                     return Fault(text: "\"\(name)\" takes a path such as \"/users/ada\".")
                 }

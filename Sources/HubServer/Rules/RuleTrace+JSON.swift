@@ -15,6 +15,9 @@ extension RuleTrace {
         case .read(let path):
             writer.raw("\"read\",\"paths\":[")
             writer.string(path.description)
+        case .count(let path):
+            writer.raw("\"count\",\"paths\":[")
+            writer.string(path.description)
         case .write(let paths):
             writer.raw("\"write\",\"paths\":[")
             for (i, path) in paths.prefix(Self.maxSteps).enumerated() {
@@ -52,11 +55,19 @@ extension RuleTrace {
 
     /// The verdict in a sentence.
     var reason: String {
-        let (verb, kind) = if case .read = operation { ("read", RuleKind.read) } else { ("write", RuleKind.write) }
+        if let unmet { return unmet }
+        let kind = grantingKind
+        let verb =
+            switch operation {
+            case .read: "read"
+            case .count: "count"
+            case .write: "write"
+            }
         if let fault { return "\(fault)." }
         if let refusal { return "\(refusal.pattern)\(refusal.kind.rawValue) is not true." }
         if isAllowed { return "Allowed." }
         let asked = steps.contains { $0.kind == kind }
+        if kind == .count { return "The .count rule of the place is not true." }
         return asked ? "No \(kind.rawValue) rule on the way to the place allowed the "
             + "\(verb)." : "There is no \(kind.rawValue) rule on the way to the place."
     }

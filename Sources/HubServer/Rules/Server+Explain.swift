@@ -22,6 +22,8 @@ extension Server {
             }
             switch inquiry.operation {
             case .read(let path, let query): database.pose(readOf: path, query: query, auth: inquiry.auth, now: inquiry.now, answer)
+            case .count(let path, let query):
+                database.pose(readOf: path, query: query, isCount: true, auth: inquiry.auth, now: inquiry.now, answer)
             case .write(let writes):
                 database.pose(writes, auth: inquiry.auth, now: inquiry.now) { result in
                     switch result {

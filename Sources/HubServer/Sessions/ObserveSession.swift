@@ -88,18 +88,9 @@ final class ObserveSession: Session, @unchecked Sendable {
         }
         switch request.operation {
         case .auth(let token): identify(token, token: id)
-        case .observe(let path, let events, let query, let maxHz, let since):
-            let pace = maxHz.map { Int32((1000 / $0).rounded(.up)) }
-            var kinds = EventKinds(rawValue: events.rawValue)
-            if since != nil { kinds.insert(.resumable) }
-            var position: Position?
-            if case .after(let epoch, let seq) = since { position = Position(epoch: epoch, sequence: UInt64(max(0, seq))) }
-            let style = ObserverStyle.events(id: id, kinds: kinds, pace: pace)
-            ask(.observe(path, query: query.map { ChildQuery($0) }, style: style, hash: "", since: position), id)
-        case .count(let path, let query): ask(.count(path, query: query.map { ChildQuery($0) }), id)
+        case .observe, .get, .count, .explained: if let asked = read(request.operation, id) { ask(asked, id) }
         case .unobserve(let sub): ask(.unobserveID(sub), id)
         case .move(let sub, let centre): ask(.move(sub, to: centre), id)
-        case .get(let path, let query): ask(.get(path, query: query.map { ChildQuery($0) }), id)
         case .set(let one), .remove(let one): write { .write([one]) }
         case .update(let base, let writes): write { .write(writes.below(base)) }
         case .push(let path, let value): write { .push(path, value) }
@@ -109,6 +100,24 @@ final class ObserveSession: Session, @unchecked Sendable {
         case .onDisconnect(.cancel(let path)): ask(.cancelOnDisconnect(path), id)
         case .ping: answer(.done, id)
         case .invalid(let fault): ask(.answer(ObserveReply.failed(id, fault).frame), id)
+        }
+    }
+
+    /// What is asked of the database; nil for an operation that reads nothing.
+    private func read(_ operation: ObserveOperation, _ id: Int64) -> Request? {
+        switch operation {
+        case .explained(let asked): return read(asked, id).map { .explained($0) }
+        case .get(let path, let query): return .get(path, query: query.map { ChildQuery($0) })
+        case .count(let path, let query): return .count(path, query: query.map { ChildQuery($0) })
+        case .observe(let path, let events, let query, let maxHz, let since):
+            let pace = maxHz.map { Int32((1000 / $0).rounded(.up)) }
+            var kinds = EventKinds(rawValue: events.rawValue)
+            if since != nil { kinds.insert(.resumable) }
+            var position: Position?
+            if case .after(let epoch, let seq) = since { position = Position(epoch: epoch, sequence: UInt64(max(0, seq))) }
+            let style = ObserverStyle.events(id: id, kinds: kinds, pace: pace)
+            return .observe(path, query: query.map { ChildQuery($0) }, style: style, hash: "", since: position)
+        default: return nil
         }
     }
 }

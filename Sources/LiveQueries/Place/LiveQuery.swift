@@ -59,6 +59,13 @@ public struct LiveQuery: Sendable, Hashable {
         return LiveQuery(tree, filter, near, isByDistance: isByDistance)
     }
 
+    /// The same query of another circle; of the nearest anywhere only the centre is another one.
+    public func around(_ centre: GeoPoint, metres: Double?) -> LiveQuery {
+        guard let near else { return self }
+        let other = NearQuery(centre: centre, metres: near.metres == nil ? nil : metres, limit: near.limit, fields: near.fields)
+        return LiveQuery(tree, filter, other, isByDistance: isByDistance)
+    }
+
     /// The same query of children that have their position there.
     public func located(by fields: GeoFields?) -> LiveQuery {
         guard var near else { return self }

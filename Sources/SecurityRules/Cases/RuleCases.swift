@@ -24,6 +24,7 @@ public struct RuleCases: Sendable {
 public struct RuleCase: Sendable {
     public enum Operation: Sendable {
         case read(Path, QueryVariables)
+        case count(Path, QueryVariables)
         /// A set, or each path of an update; null removes.
         case write([(path: Path, value: Node)])
     }

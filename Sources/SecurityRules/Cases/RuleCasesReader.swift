@@ -70,7 +70,7 @@ private struct RuleCasesReader {
 
     // MARK: A case
 
-    private static let operations = ["read", "query", "write", "update"]
+    private static let operations = ["read", "query", "count", "write", "update"]
     private static let parameters = [
         "orderByKey", "orderByValue", "orderByPriority", "orderByChild", "startAt", "endAt", "equalTo", "limitToFirst", "limitToLast",
         "near", "radius", "limit", "where",
@@ -83,7 +83,7 @@ private struct RuleCasesReader {
         let found = members.filter { Self.operations.contains($0.name.value) }
         guard let operation = found.first, found.count == 1 else {
             throw LocatedError(
-                offset: json.offset, message: "A case has one of 'read', 'query', 'write' and 'update', with a path.")
+                offset: json.offset, message: "A case has one of 'read', 'query', 'count', 'write' and 'update', with a path.")
         }
         let now = try value("now", members).map { json throws(LocatedError) in try integer(json) } ?? self.now
         let path = try path(operation.value)
@@ -113,12 +113,13 @@ private struct RuleCasesReader {
     private func operation(
         _ kind: String, _ path: Path, _ members: [LocatedJSON.Member], _ offset: Int, _ now: Int64
     ) throws(LocatedError) -> RuleCase.Operation {
-        for member in members where Self.parameters.contains(member.name.value) && kind != "query" {
-            throw LocatedError(offset: member.name.quote, message: "'\(member.name.value)' belongs to a 'query'.")
+        for member in members where Self.parameters.contains(member.name.value) && kind != "query" && kind != "count" {
+            throw LocatedError(offset: member.name.quote, message: "'\(member.name.value)' belongs to a 'query' or a 'count'.")
         }
         switch kind {
         case "read": return .read(path, .none)
         case "query": return .read(path, try query(members))
+        case "count": return .count(path, try query(members))
         case "write":
             guard let value = value("value", members) else {
                 throw LocatedError(offset: offset, message: "A 'write' has a 'value'; null removes.")

@@ -39,6 +39,7 @@ extension RuleSet {
         var after = test.data
         switch test.operation {
         case .read(let path, let query): trace = explainRead(path, root: test.data, auth: test.auth, now: test.now, query: query)
+        case .count(let path, let query): trace = explainCount(path, root: test.data, auth: test.auth, now: test.now, query: query)
         case .write(let writes):
             let paths = writes.map(\.path)
             let shaped = shape(paths, old: test.data, new: test.after([]), auth: test.auth, now: test.now) { test.after($0) }
@@ -79,11 +80,6 @@ extension RuleCase {
         for (i, write) in writes.enumerated() where !ignored.contains(i) { tree.set(write.value, at: write.path) }
         return tree
     }
-}
-
-extension RuleTrace {
-    /// The kind of rule that had to grant the operation.
-    fileprivate var grantingKind: RuleKind { if case .read = operation { .read } else { .write } }
 }
 
 extension RuleCase.Expectation: CustomStringConvertible {

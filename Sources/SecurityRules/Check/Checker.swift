@@ -9,7 +9,7 @@ struct Checker {
     /// The arguments of the function whose body is being checked, by parameter.
     var arguments: [String: Argument] = [:]
 
-    /// Checks a `.read`, `.write` or `.validate` expression: it must be a boolean.
+    /// Checks the expression of a rule: it must be a boolean.
     static func rule(_ expression: Expression, scope: Scope, functions: Functions) throws(ExpressionError) -> Term {
         let checked = try Checker(scope: scope, functions: functions).check(expression)
         guard case .value(let term, .boolean) = checked else {
@@ -93,10 +93,14 @@ struct Checker {
         case "root": return .snapshot(.root)
         case "data": return .snapshot(.data)
         case "newData":
-            if scope.kind == .read { throw ExpressionError(at: span, message: "newData is invalid in .read expressions.") }
+            if scope.kind.isOfReads {
+                throw ExpressionError(at: span, message: "newData is invalid in \(scope.kind.rawValue) expressions.")
+            }
             return .snapshot(.newData)
         case "newRoot":
-            if scope.kind == .read { throw ExpressionError(at: span, message: "newRoot is invalid in .read expressions.") }
+            if scope.kind.isOfReads {
+                throw ExpressionError(at: span, message: "newRoot is invalid in \(scope.kind.rawValue) expressions.")
+            }
             return .snapshot(.newRoot)
         case "query": return .query
         default:

@@ -57,6 +57,7 @@ private struct RulesLinter {
         if case .expression(let string)? = node.drop?.text { visit(string, above) }
         if case .expression(let string)? = node.defaultValue?.value { visit(string, above) }
         indexes(node)
+        counts(node)
         if let validate = node.rules[.validate], !here.hasWrite, !Self.hasWrite(below: node) {
             warn(validate.offset, ".validate never runs: no .write above, at or below this place grants a write.")
         }
@@ -145,7 +146,7 @@ private struct RulesLinter {
         case .member(let target, let name):
             look(target, string, scope)
             let fields = ["uid", "provider", "token"]
-            if case .variable("query") = target.kind, name == "radius", scope.kind == .read, !hasGeoIndex {
+            if case .variable("query") = target.kind, name == "radius", scope.kind.isOfReads, !hasGeoIndex {
                 warn(at(), "query.radius is always null here: only a place with a .geoIndex is asked for what is near.")
             }
             if case .variable("auth") = target.kind, !fields.contains(name) {
@@ -191,10 +192,25 @@ private struct RulesLinter {
                 warn("is no path of a child\(name.contains("$") ? ": an index holds for all children, without a wildcard" : "").")
                 continue
             }
+            if path.keys.dropLast().contains("*") { warn("a * stands for the members of a set, at the end: \"types/*\".") }
             if path.relativeText != name { warn("is better written as \"\(path.relativeText)\".") }
             if Self.isChild(first, of: node) {
                 warn("is a child of this very place. An index belongs to the place whose children are listed, one level up.")
             }
+        }
+    }
+
+    /// What `.count` asks of callers without an account.
+    private mutating func counts(_ node: SourceNode) {
+        guard let terms = node.countTerms else { return }
+        if node.geoIndex == nil, terms.radius != nil || terms.snap != nil {
+            warn(terms.offset, ".count: there are no circles here, as the place has no .geoIndex.")
+        }
+        let texts = [node.rules[.count]?.source ?? ""] + functions.all.map(\.source.body.value)
+        if terms.snap != nil, terms.radius == nil, !texts.contains(where: { $0.contains("query.radius") }) {
+            warn(
+                terms.offset,
+                ".count: circles of any radius are counted, by which a place is found that the grid hides. Name the least with \"radius\".")
         }
     }
 

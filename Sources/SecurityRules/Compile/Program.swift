@@ -117,6 +117,7 @@ struct Place {
     var read: Int32 = -1
     var write: Int32 = -1
     var validate: Int32 = -1
+    var count: Int32 = -1
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
@@ -134,6 +135,7 @@ struct Place {
             case .read: read
             case .write: write
             case .validate: validate
+            case .count: count
             }
         }
         set {
@@ -141,6 +143,7 @@ struct Place {
             case .read: read = newValue
             case .write: write = newValue
             case .validate: validate = newValue
+            case .count: count = newValue
             }
         }
     }
@@ -170,6 +173,8 @@ struct PlaceDetails: Sendable {
     var indexes: [String] = []
     /// Where the children have their position.
     var geoIndex: (latitude: Path, longitude: Path)?
+    /// What `.count` asks of callers without an account.
+    var countTerms: CountTerms?
     /// What a client is told when the `.validate` or `.write` of the place refuses.
     var message: String?
     /// The first instruction of the `.drop`; -1 for none.

@@ -21,6 +21,12 @@ extension ProgramBuilder {
         }
     }
 
+    mutating func setCountTerms(_ terms: CountTerms, at place: Int32) {
+        var terms = terms
+        terms.pattern = details[Int(place)].pattern
+        details[Int(place)].countTerms = terms
+    }
+
     mutating func setDrop(_ instruction: Int32, at place: Int32) { details[Int(place)].drop = instruction }
     mutating func setDefault(_ value: DefaultValue, at place: Int32) { details[Int(place)].defaultValue = value }
 

@@ -69,6 +69,7 @@ struct RulesCompiler {
     private mutating func add(_ node: SourceNode, pattern: Path, depth: Int, captures: [String: Int]) -> Int32 {
         let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes, message: node.message?.value))
         if let index = node.geoIndex { builder.setGeoIndex(index, at: number) }
+        if let terms = node.countTerms { builder.setCountTerms(terms, at: number) }
         for (kind, rule) in node.rules {
             let instruction = compile(rule, Scope(kind: kind, captures: captures), depth)
             let (line, column) = text.position(at: rule.offset)

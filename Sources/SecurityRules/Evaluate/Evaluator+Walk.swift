@@ -29,6 +29,25 @@ extension Evaluator {
         }
     }
 
+    /// Whether the children of a place may be counted: by the `.count` that stands at this very place; without one, as it is read.
+    mutating func grantsCount(_ path: Path) -> Bool {
+        path.keys.withUnsafeBufferPointer { keys in
+            var place: Int32 = 0
+            for level in keys.indices {
+                guard let key = keys.baseAddress.map({ TextCursor($0 + level) }) else { break }
+                place = tables.child(of: place, key)
+                if place < 0 { break }
+                push(key)
+            }
+            if place >= 0 {
+                let rule = tables.places[Int(place)].count
+                if rule >= 0 { return holds(.count, place, rule, at: keys.count) }
+            }
+            pop(to: 0)
+            return grantsRead(path)
+        }
+    }
+
     /// Whether every location is granted by its chain and valid (§10.2, §10.3).
     ///
     /// The rules that a location shares with the one before it are not evaluated again: same rules, trees and keys.

@@ -10,6 +10,8 @@ final class SourceNode {
     var indexOffset = 0
     /// Where the children have their position.
     var geoIndex: SourceGeoIndex?
+    /// What `.count` asks of callers without an account.
+    var countTerms: CountTerms?
     /// What a client is told when the `.validate` or `.write` here refuses.
     var message: LocatedString?
     /// Whether what clients write here is stored, as an expression.
@@ -75,6 +77,11 @@ public enum RuleKind: String, Sendable, Hashable, CaseIterable {
     case read = ".read"
     case write = ".write"
     case validate = ".validate"
+    /// Whether the children of the place itself may be counted, asked instead of `.read`.
+    case count = ".count"
+
+    /// Whether it decides about operations that change nothing.
+    var isOfReads: Bool { self == .read || self == .count }
 }
 
 /// Converts the JSON of a rules file into rule nodes and records every structural fault (rules contract §1.2, §1.3).
@@ -187,6 +194,7 @@ struct RulesFileReader {
         switch name {
         case ".indexOn": indexes(json, node)
         case ".geoIndex": node.geoIndex = geoIndex(json)
+        case ".count": count(json, node)
         case ".message":
             guard case .string(let text) = json.value, !text.value.isEmpty, text.value.utf8.count <= RulesLimits.messageBytes else {
                 return addError(json.offset, "Expected a text of at most \(RulesLimits.messageBytes) bytes.")
@@ -218,7 +226,7 @@ struct RulesFileReader {
         }
     }
 
-    private mutating func rule(_ json: LocatedJSON) -> SourceRule? {
+    mutating func rule(_ json: LocatedJSON) -> SourceRule? {
         switch json.value {
         case .bool(let value): return SourceRule(text: .constant(value), offset: json.offset)
         case .string(let text): return SourceRule(text: .expression(text), offset: json.offset)

@@ -22,24 +22,17 @@ extension RulesFileReader {
         let message = "Invalid indexOn expression. Must be either a string or an array of strings"
         node.indexOffset = json.offset
         switch json.value {
-        case .string(let name): if isIndex(name) { node.indexes.append(name.value) }
+        case .string(let name): node.indexes.append(name.value)
         case .array(let elements):
             for element in elements {
                 guard case .string(let name) = element.value else {
                     addError(json.offset, message)
                     return
                 }
-                if isIndex(name) { node.indexes.append(name.value) }
+                node.indexes.append(name.value)
             }
         default: addError(json.offset, message)
         }
-    }
-
-    /// `types/*` would be an index of membership: by each of the keys of `types`.
-    private mutating func isIndex(_ name: LocatedString) -> Bool {
-        guard name.value == "*" || name.value.hasSuffix("/*") else { return true }
-        addUnsupported(name)
-        return false
     }
 
     /// Reads `.geoIndex`: the places of latitude and longitude below a child, and what is asked besides.
@@ -74,7 +67,7 @@ extension RulesFileReader {
                 }
                 for element in elements {
                     if case .string(let text) = element.value {
-                        if isIndex(text) { indexes.append(text) }
+                        indexes.append(text)
                     } else {
                         addError(element.offset, "'\(name)' is a list of paths below each child.")
                     }

@@ -3,7 +3,7 @@
 enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
-        ".account", ".alias", ".count", ".expire", ".inbox", ".ingest", ".notify",
+        ".account", ".alias", ".expire", ".inbox", ".ingest", ".notify",
         ".owner", ".rate", ".search", ".watch", ".webhook",
     ]
     /// Keys beside `rules`.

@@ -22,6 +22,8 @@ public enum ObserveCode: String, Sendable, Hashable {
     case unknownSub = "unknown_sub"
     /// An `id` that a running observe of this connection already has.
     case duplicateID = "duplicate_id"
+    /// More was asked for in a minute than the rules allow those who have no account.
+    case tooMany = "too_many"
     /// Try again later.
     case unavailable
 }

@@ -14,6 +14,8 @@ public struct ObserveSuccess: Sendable, Equatable {
     public var key: Key?
     /// Answer to `count`.
     public var count: Int64?
+    /// Answer to a request with `explain`: from where the children of its query are looked for.
+    public var explain: Node?
     /// Answer to `auth`: the user's id.
     public var uid: String?
     /// Answer to `observe`: the rules file does not declare the order of the query. On the wire only when it is so.
@@ -25,12 +27,13 @@ public struct ObserveSuccess: Sendable, Equatable {
 
     public init(
         seq: Int64? = nil, value: Node? = nil, key: Key? = nil, uid: String? = nil, count: Int64? = nil, lacksIndex: Bool = false,
-        epoch: String? = nil, isReset: Bool = false, keys: [Key]? = nil, distances: [Double]? = nil
+        epoch: String? = nil, isReset: Bool = false, keys: [Key]? = nil, distances: [Double]? = nil, explain: Node? = nil
     ) {
         self.seq = seq
         self.value = value
         self.keys = keys
         self.distances = distances
+        self.explain = explain
         self.key = key
         self.uid = uid
         self.count = count
@@ -76,6 +79,10 @@ public enum ObserveReply {
             }
             if success.isReset { member("\"reset\":true", &writer) }
             if success.lacksIndex { member("\"lacksIndex\":true", &writer) }
+            if let explain = success.explain {
+                member("\"explain\":", &writer)
+                writer.node(explain)
+            }
             if let keys = success.keys {
                 member("\"keys\":", &writer)
                 writer.list(keys) { $1.string($0.text) }

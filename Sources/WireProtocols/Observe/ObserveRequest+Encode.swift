@@ -8,7 +8,16 @@ extension ObserveRequest {
         writer.raw("{\"id\":")
         writer.int(id)
         writer.raw(",\"op\":\"")
+        Self.encode(operation, &writer)
+        writer.raw("}")
+        return writer.bytes
+    }
+
+    private static func encode(_ operation: ObserveOperation, _ writer: inout JSONWriter) {
         switch operation {
+        case .explained(let asked):
+            encode(asked, &writer)
+            writer.raw(",\"explain\":true")
         case .auth(let token):
             writer.raw("auth\",\"token\":")
             writer.string(token)
@@ -82,8 +91,6 @@ extension ObserveRequest {
         case .ping, .invalid:
             writer.raw("ping\"")
         }
-        writer.raw("}")
-        return writer.bytes
     }
 
     private static func leaving(_ leaving: ObserveLeaving, _ writer: inout JSONWriter) {

@@ -40,6 +40,8 @@ private struct ObserveRequestParser {
         var leaving: String?
         /// The value that a transaction must find, by its hash.
         var hash: String?
+        /// Whether the answer is to say from where its query starts.
+        var explains = false
         /// Names that no operation of this server uses.
         var unsupported: String?
         /// Members of the request, to refuse those that its operation does not have.
@@ -77,6 +79,7 @@ private struct ObserveRequestParser {
             case "events": members.events = try events(&reader, &members)
             case "query": members.query = try ObserveQuery.read(&reader, of: bytes, &members.fault)
             case "since": members.since = try since(&reader, &members.fault)
+            case "explain": members.explains = try flag(of: name, &reader, &members.fault)
             case "maxHz": members.maxHz = try rate(&reader, &members.fault)
             case "sub": members.sub = try reader.integer(of: name, &members.fault)
             case "near": members.centre = try ObserveQuery.centre(&reader, of: bytes, &members.fault)
@@ -169,6 +172,15 @@ private struct ObserveRequestParser {
         return nil
     }
 
+    private func flag(of name: String, _ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> Bool {
+        guard try reader.peek() == .bool else {
+            fault = fault ?? .query("\"\(name)\" is true or false", member: name)
+            try reader.skipValue()
+            return false
+        }
+        return try reader.bool()
+    }
+
     private func events(_ reader: inout JSONReader, _ members: inout Members) throws(JSONError) -> ObserveEvents? {
         guard try reader.peek() == .array else {
             members.fault = members.fault ?? .member("events")
@@ -192,19 +204,20 @@ private struct ObserveRequestParser {
     // MARK: Operation
 
     private static let known: Set<String> = [
-        "id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash", "near",
+        "id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash", "near", "explain",
     ]
 
     /// Members that each operation takes, besides `id` and `op`.
     private static let taken: [String: Set<String>] = [
-        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since"], "unobserve": ["sub"], "move": ["sub", "near"],
-        "get": ["path", "query"], "count": ["path", "query"],
+        "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since", "explain"], "unobserve": ["sub"], "move": ["sub", "near"],
+        "get": ["path", "query", "explain"], "count": ["path", "query", "explain"],
         "set": ["path", "value"], "update": ["path", "value"], "push": ["path", "value"], "remove": ["path"],
         "transaction": ["path", "was", "hash", "value"], "onDisconnect": ["do", "path", "value"], "ping": [],
     ]
 
     private func operation(_ members: Members) -> ObserveOperation {
         func invalid(_ fault: RequestFault) -> ObserveOperation { .invalid(ObserveFault(members.fault ?? fault)) }
+        func asked(_ read: ObserveOperation) -> ObserveOperation { members.explains ? .explained(read) : read }
         guard let op = members.op else { return invalid(.member("op")) }
         guard let taken = Self.taken[op] else { return invalid(.unsupported("op \"\(op.prefix(64))\"", member: "op")) }
         if let name = members.unsupported?.prefix(64) {
@@ -242,9 +255,10 @@ private struct ObserveRequestParser {
                 let text = "\"maxHz\" goes with \"value\" and \"count\" alone: events of children are each told"
                 return invalid(.query(text, member: "maxHz"))
             }
-            return .observe(path: place.path, events: events, query: members.query?.chosen, maxHz: members.maxHz, since: members.since)
-        case "count": return .count(path: place.path, query: members.query?.chosen)
-        case "get": return .get(path: place.path, query: members.query?.chosen)
+            let (query, since) = (members.query?.chosen, members.since)
+            return asked(.observe(path: place.path, events: events, query: query, maxHz: members.maxHz, since: since))
+        case "count": return asked(.count(path: place.path, query: members.query?.chosen))
+        case "get": return asked(.get(path: place.path, query: members.query?.chosen))
         case "update":
             guard let entries = members.entries else { return invalid(.member("value")) }
             return .update(path: place.path, entries)

@@ -26,6 +26,8 @@ public enum ObserveOperation: Sendable, Equatable {
     case get(path: Path, query: ObserveQuery? = nil)
     /// How many children there are.
     case count(path: Path, query: ObserveQuery? = nil)
+    /// An observe, a get or a count whose answer also says from where the children of its query are looked for.
+    indirect case explained(ObserveOperation)
     case set(TreeWrite)
     /// Paths of the writes are relative to `path` and do not overlap.
     case update(path: Path, [TreeWrite])

@@ -28,8 +28,21 @@ extension RESTRequest {
             }
             sizeUpTo = try target.value("sizeUpTo").map { text throws(RESTRefusal) in try Self.limit(text, "sizeUpTo") }
             try readQuery(target)
+            isCount = target.value("count") == "true"
+            explains = target.value("explain") == "true"
+            try checkNumbers()
         }
     }
+
+    /// How many children there are, and from where a query starts, stand for all of the answer.
+    private func checkNumbers() throws(RESTRefusal) {
+        guard let name = alone else { return }
+        if shallow != nil || sizeUpTo != nil { throw .bad("Mixing '\(name)' and 'shallow' or 'sizeUpTo' is not supported") }
+        if part == .priority { throw .bad("A priority has no children: '\(name)' is not supported there") }
+    }
+
+    /// The parameter whose answer is no content; nil without one.
+    var alone: String? { explains ? "explain" : isCount ? "count" : nil }
 
     /// `500ms`, `3s`, `2min`
     private static func milliseconds(_ text: String) throws(RESTRefusal) -> Int {

@@ -18,6 +18,7 @@ extension RESTRequest {
         readConditions(request.fields)
         try checkConditions()
         isStream = method == .get && !isHead && request.fields.hasToken("text/event-stream", in: .accept)
+        if isStream, let alone { throw .bad("An event stream has no '\(alone)': the observe protocol has") }
     }
 
     /// The place that the target's segments name; the last one ends in `.json`.
@@ -93,6 +94,7 @@ extension RESTRequest {
         if ifMatch != nil, method != .put, method != .delete { throw .bad("if-match is supported for PUT and DELETE requests only") }
         if ifNoneMatch != nil, method != .get { throw .bad("if-none-match is supported for GET requests only") }
         if ifMatch != nil || ifNoneMatch != nil, shallow != nil || query != nil || isSilent { throw .mixedCondition }
+        if let alone { throw .bad("Mixing '\(alone)' and etag requests is not supported") }
         if shallow != nil { throw .mixedETag }
         if part == .priority { throw .bad("ETags are not supported for .priority") }
     }

@@ -14,6 +14,7 @@ struct Get: ParsableCommand {
               vigla get 'http://127.0.0.1:9000/players.json?orderBy="score"&limitToLast=3'
               vigla get http://127.0.0.1:9000/players --where 'team == red' --where 'score >= 3'
               vigla get http://127.0.0.1:9000/reports --near 37.975,23.735,1000 --format table
+              vigla get http://127.0.0.1:9000/reports --near 37.975,23.735,1000 --count
 
             An order by a path in each child, or by value, needs its line in the hub's rules, also with --dev: at /players \
             ".indexOn": "score". An order by key or priority needs none; --near needs ".geoIndex". \
@@ -27,17 +28,23 @@ struct Get: ParsableCommand {
 
     @OptionGroup var target: Target
     @OptionGroup(title: "Query") var query: QueryOptions
+    @Flag(help: "How many children there are, or the query selects.") var count = false
+    @Flag(help: "From where the hub looks for the children of the query: the answer has no data.") var explain = false
     @Flag(help: "Indent the JSON.") var pretty = false
     @Option(help: ArgumentHelp("json, or table: a line for each child.", valueName: "json|table")) var format = Form.json
 
     func validate() throws {
+        if count || explain, query.shallow || format == .table {
+            throw ValidationError("--count and --explain go without --shallow and --format table.")
+        }
         if pretty, format == .table { throw ValidationError("--pretty is for JSON.") }
     }
 
     func run() {
         for hint in query.hints { StandardStream.error.line("vigla: \(hint)") }
-        let parameters = query.parameters
-        if query.near != nil, format == .table, target.url.parameters.isEmpty { showDistances() }
+        let numbers = [("count", count), ("explain", explain)].filter(\.1).map { HubURL.Parameter($0.0, "true") }
+        let parameters = query.parameters + numbers
+        if query.near != nil, format == .table, numbers.isEmpty, target.url.parameters.isEmpty { showDistances() }
         guard parameters.isEmpty, target.url.parameters.isEmpty, !target.url.isPriority else { return show(ask(parameters)) }
         HubCall.run(target) { client in
             client.get(target.url.path) { result in

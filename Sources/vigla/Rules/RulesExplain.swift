@@ -12,7 +12,7 @@ struct RulesExplain: ParsableCommand {
 
               vigla rules explain http://127.0.0.1:9000/users/ada --as eve --auth-file secret.txt
               vigla rules explain http://127.0.0.1:9000/users/ada/name --as eve --write '"Eve"' --auth-file secret.txt
-
+              vigla rules explain http://127.0.0.1:9000/reports --count --near 37.975,23.735,1000 --auth-file secret.txt
               vigla rules explain http://127.0.0.1:9000/posts --as eve --order-by at --last 50 --auth-file secret.txt
               vigla rules explain http://127.0.0.1:9000/reports --near 37.975,23.735,500 --where 'status == open' --auth-file secret.txt
 
@@ -30,13 +30,16 @@ struct RulesExplain: ParsableCommand {
     @Option(help: ArgumentHelp("Claims, which the rules see in auth.token.", valueName: "json")) var claims: String?
     @Option(help: ArgumentHelp("A value to be written; null removes. Default: a read.", valueName: "json")) var write: String?
     @Option(help: ArgumentHelp("Paths below the place, and values to be written there together.", valueName: "json")) var update: String?
+    @Flag(help: "Whether the children may be counted (.count).") var count = false
     @OptionGroup(title: "Query") var query: QueryOptions
     @Flag(help: "Print the hub's answer as JSON (docs/rules.md).") var json = false
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 
     func validate() throws {
-        if write != nil, update != nil { throw ValidationError("--write and --update exclude each other.") }
+        if [write != nil, update != nil, count].count(where: { $0 }) > 1 {
+            throw ValidationError("--write, --update and --count exclude each other.")
+        }
         if !query.isEmpty, write != nil || update != nil { throw ValidationError("A query is a read: leave out --write and --update.") }
         if query.shallow { throw ValidationError("--shallow is for 'vigla get': to the rules it is a read like any other.") }
         if `as`?.isEmpty == true { throw ValidationError("--as is the id of a user; leave it out for somebody who is signed out.") }
@@ -88,7 +91,8 @@ struct RulesExplain: ParsableCommand {
             writer.raw("null")
         }
         let members = query.caseMembers
-        writer.raw(write != nil ? ",\"write\":" : update != nil ? ",\"update\":" : members.isEmpty ? ",\"read\":" : ",\"query\":")
+        let operation = write != nil ? "write" : update != nil ? "update" : count ? "count" : members.isEmpty ? "read" : "query"
+        writer.raw(",\"\(operation)\":".utf8)
         writer.path(url.path.keys)
         for (name, json) in members {
             writer.raw(",\"\(name)\":".utf8)

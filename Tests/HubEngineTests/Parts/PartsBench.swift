@@ -176,7 +176,7 @@ final class RefusalLog: RefusalListener {
     func refused(_ request: RuledRequest, _ question: RuleQuestion) {
         let places: [Path]
         switch question.operation {
-        case .read(let path, _): places = [path]
+        case .read(let path, _), .count(let path, _): places = [path]
         case .write(let paths): places = paths
         }
         lines.withLock { $0.append("\(request.rawValue) \(places.map(\.description).joined(separator: " "))") }

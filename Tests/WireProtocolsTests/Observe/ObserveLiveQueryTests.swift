@@ -21,6 +21,26 @@ import Testing
         return fault
     }
 
+    @Test func explain_isAskedOfReads_andOfNothingElse() throws {
+        for (text, operation) in [
+            (#"{"id":1,"op":"get","path":"a","explain":true}"#, .explained(.get(path: "a"))),
+            (#"{"id":1,"op":"count","path":"a","explain":true}"#, .explained(.count(path: "a"))),
+            (#"{"id":1,"op":"observe","path":"a","events":["count"],"explain":true}"#, .explained(.observe(path: "a", events: .count))),
+            (#"{"id":1,"op":"get","path":"a","explain":false}"#, .get(path: "a")),
+        ] as [(String, ObserveOperation)] {
+            let read = try ObserveProtocolTests.parse(text).get()
+            #expect(read.operation == operation, "\(text)")
+            #expect(try ObserveProtocolTests.parse(WireProtocolsTests.text(read.encoded())).get() == read)
+        }
+        for wrong in ["1", "null", #""true""#] {
+            let fault = try Self.fault(#"{"id":1,"op":"get","path":"a","explain":\#(wrong)}"#)
+            #expect(fault == ObserveFault(.badRequest, "\"explain\" is true or false", member: "explain"))
+        }
+        #expect(try Self.fault(#"{"id":1,"op":"set","path":"a","value":1,"explain":true}"#)?.member == "explain")
+        let told = ObserveReply.ok(1, ObserveSuccess(seq: 5, count: 2, explain: ["start": "children", "looks": 3])).frame
+        #expect(WireProtocolsTests.text(told).hasSuffix(#"{"id":1,"ok":{"seq":5,"count":2,"explain":{"looks":3,"start":"children"}}}"#))
+    }
+
     /// What a client sends is read as the query that it has, and written as it stands here.
     @Test func queries_areReadAndWritten() throws {
         let centre = try #require(Self.athens)

@@ -1,0 +1,87 @@
+public import JSONTree
+
+/// What a `.count` asks of callers without an account, so that counts do not tell where something is.
+///
+///     ".count": {"if": "query.near", "radius": 1000, "snap": 100, "perMinute": 30}
+public struct CountTerms: Sendable, Hashable {
+    /// The least radius of a circle in metres; larger ones are its multiples. Nil for any.
+    public var radius: Double?
+    /// The distance in metres between the centres that circles have. Nil for any.
+    public var snap: Double?
+    /// Counts that one address may ask for in a minute. Nil for any number.
+    public var perMinute: Int?
+    /// The rule's place with its wildcards.
+    public internal(set) var pattern = Path.root
+    /// Byte of the file at which it stands.
+    let offset: Int
+
+    init(offset: Int) { self.offset = offset }
+
+    /// Whether circles are bounded, so that nothing else may tell of positions either.
+    public var boundsCircles: Bool { radius != nil || snap != nil }
+
+    /// Whether the terms are for somebody: for those who are nobody, and for users without a name, which everybody can become.
+    public static func concern(_ auth: Node) -> Bool {
+        guard auth.exists else { return true }
+        return auth.child("provider") == .string("anonymous")
+    }
+
+    /// What a query of such a caller does not meet; nil when nothing is missing.
+    /// - Parameter indexes: the paths that the rules declare at the place.
+    func unmet(by query: QueryVariables, indexes: [String], position: [Path]) -> String? {
+        guard boundsCircles else { return nil }
+        if let radius, let asked = query.radius, asked < radius {
+            return "Without an account the radius is at least \(NumberText.format(radius)) m."
+        }
+        if query.startAt != nil || query.endAt != nil || query.equalTo != nil {
+            return "Without an account a count has conditions, and no bounds of an order."
+        }
+        for path in query.otherConditions.union(query.conditions.keys) {
+            let isDeclared = indexes.contains { $0 == path.relativeText || $0 == path.relativeText + "/*" }
+            if !isDeclared || position.contains(where: { $0.contains(path) || path.contains($0) }) {
+                return "Without an account conditions are on what .indexOn or .geoIndex names, and not on the position."
+            }
+        }
+        return nil
+    }
+}
+
+extension RuleSet {
+    /// What counts of a place ask of callers without an account; nil for nothing. O(depth)
+    public func countTerms(at path: Path) -> CountTerms? { details(at: path)?.countTerms }
+
+    /// Whether the children of a place may be counted, or those that a query selects: by the `.count` of the place; without one by the
+    /// `.read` rules, as `allowsRead`.
+    public func allowsCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> Bool {
+        if unmet(path, auth, query) != nil { return false }
+        return Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query) { $0.grantsCount(path) }
+    }
+
+    /// Decides as `allowsCount` and records the dependencies.
+    public func decideCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> ReadDecision {
+        if unmet(path, auth, query) != nil { return .refused }
+        let dependencies = DependencyRecorder()
+        let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, dependencies: dependencies) {
+            $0.grantsCount(path)
+        }
+        return ReadDecision(isAllowed: isAllowed, dependencies: dependencies.ordered, wholes: dependencies.wholes)
+    }
+
+    /// Decides as `allowsCount`, with a trace.
+    public func explainCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> RuleTrace {
+        if let unmet = unmet(path, auth, query) {
+            return RuleTrace(operation: .count(path), isAllowed: false, steps: [], unmet: unmet)
+        }
+        let recorder = TraceRecorder(self)
+        let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, recorder: recorder) {
+            $0.grantsCount(path)
+        }
+        return RuleTrace(operation: .count(path), isAllowed: isAllowed, steps: recorder.steps)
+    }
+
+    private func unmet(_ path: Path, _ auth: Node, _ query: QueryVariables) -> String? {
+        guard CountTerms.concern(auth), let details = details(at: path), let terms = details.countTerms else { return nil }
+        let position = details.geoIndex.map { [$0.latitude, $0.longitude] } ?? []
+        return terms.unmet(by: query, indexes: details.indexes, position: position)
+    }
+}

@@ -1,0 +1,72 @@
+@testable import HubEngine
+import JSONTree
+import LiveQueries
+import SecurityRules
+import Testing
+import TestSupport
+
+/// How many counts may be asked for in a minute, and of which circles.
+@Suite(.timeLimit(.minutes(30))) struct CountRatesTests {
+    private static func caller(_ address: String?, _ place: Path = "p") -> CountRates.Caller { .init(address: address, place: place) }
+
+    @Test func rate_admitsSoMany_ofEachAddressAndRule() {
+        var rates = CountRates(callers: 10)
+        func admits(_ caller: CountRates.Caller, atMost most: Int, now: Int64) -> Bool { rates.admit(caller, atMost: most, now: now) }
+        let admitted = (0..<5).count { _ in rates.admit(Self.caller("a"), atMost: 3, now: 1_000) }
+        #expect(admitted == 3)
+        #expect(admits(Self.caller("b"), atMost: 3, now: 1_000) && admits(Self.caller(nil), atMost: 3, now: 1_000))
+        #expect(admits(Self.caller("a", "q"), atMost: 3, now: 1_000))
+        #expect(!admits(Self.caller("a"), atMost: 3, now: 60_999))
+        #expect(admits(Self.caller("a"), atMost: 3, now: 70_000))
+    }
+
+    /// Random times: in no 60 s more than may be, and never refused where fewer were admitted in the 70 s before.
+    @Test func rate_holdsInEveryMinute() {
+        var random = SeededRandom(16)
+        for _ in 0..<50 {
+            var (rates, now, admitted) = (CountRates(callers: 10), Int64(random.below(100_000)), [Int64]())
+            let most = 1 + random.below(20)
+            for _ in 0..<500 {
+                now += Int64(random.below(random.chance(5) ? 90_000 : 6_000))
+                if rates.admit(Self.caller("a"), atMost: most, now: now) {
+                    admitted.append(now)
+                } else {
+                    #expect(admitted.count { $0 > now - 70_000 } >= most)
+                }
+                #expect(admitted.count { $0 > now - 60_000 } <= most)
+            }
+        }
+    }
+
+    @Test func callers_areBounded_andForgottenWhenIdle() {
+        var rates = CountRates(callers: 2)
+        func admits(_ caller: CountRates.Caller, atMost most: Int, now: Int64) -> Bool { rates.admit(caller, atMost: most, now: now) }
+        #expect(admits(Self.caller("a"), atMost: 5, now: 0) && admits(Self.caller("b"), atMost: 5, now: 0))
+        #expect(!admits(Self.caller("c"), atMost: 5, now: 0) && admits(Self.caller("a"), atMost: 5, now: 50_000))
+        #expect(!admits(Self.caller("c"), atMost: 5, now: 69_999))
+        #expect(admits(Self.caller("c"), atMost: 5, now: 70_000), "b has not asked for long")
+        #expect(!admits(Self.caller("d"), atMost: 5, now: 70_000))
+    }
+
+    @Test func circle_liesOnTheGrid_ofThoseWithoutAnAccount() throws {
+        let rules = try RuleSet(
+            parsing: #"{"rules":{"p":{".geoIndex":{"lat":"x","lng":"y"},".count":{"if":"query.near","radius":1000,"snap":100}}}}"#)
+        let user: Node = ["uid": "u", "provider": "password"]
+        func circle(_ latitude: Double, _ longitude: Double, _ metres: Double?) throws -> ChildQuery {
+            let centre = try #require(GeoPoint(latitude: latitude, longitude: longitude))
+            return .live(try LiveQuery(TreeQuery(), near: NearQuery(centre: centre, metres: metres, limit: metres == nil ? 5 : nil)))
+        }
+        let (one, near) = (try circle(37.97501, 23.73501, 1000), try circle(37.97502, 23.73502, 1000))
+        let counted = try #require(rules.counted(one, at: "p", by: .null))
+        #expect(counted != one && rules.counted(near, at: "p", by: .null) == counted)
+        #expect(rules.counted(counted, at: "p", by: .null) == counted, "a circle of the grid is counted as it is")
+        #expect(rules.counted(one, at: "p", by: user) == one && rules.counted(one, at: "q", by: .null) == one)
+        #expect(rules.counted(nil, at: "p", by: .null) == nil)
+        for (asked, metres) in [(500.0, 500.0), (1000, 1000), (1000.5, 2000), (2000, 2000), (7001, 8000)] {
+            let query = try #require(rules.counted(circle(1, 1, asked), at: "p", by: .null))
+            #expect(query.live?.near?.metres == metres)
+            #expect(rules.counted(query, at: "p", by: .null) == query)
+        }
+        #expect(try rules.counted(circle(1, 1, nil), at: "p", by: .null)?.live?.near?.metres == nil)
+    }
+}
