@@ -46,6 +46,14 @@ import Testing
         Row(
             #"{"a":{".indexOn":"s",".geoIndex":{"lat":"x","lng":"y","filter":["s"],"order":["$k"]}}}"#,
             #"1:74: .geoIndex "s": stands there twice."#, #"1:88: .geoIndex "$k": is no path of a child"#),
+        Row(
+            #"{"a":{".read":"query.radius <= 5 || auth != null",".geoIndex":{"lat":"x","lng":"y"}}}"#,
+            "1:25: query.radius is null where only the nearest are asked for, and without near: the whole rule fails then"),
+        Row(#"{"a":{".read":"auth != null || query.radius <= 5",".geoIndex":{"lat":"x","lng":"y"}}}"#),
+        Row(#"{"a":{".read":"(query.radius != null && query.radius <= 5) || auth != null",".geoIndex":{"lat":"x","lng":"y"}}}"#),
+        Row(#"{"a":{".read":"(query.near && query.limit <= 5) || auth != null"}}"#, "1:40: query.limit is null without a limit"),
+        Row(#"{"a":{".read":"(query.limitToFirst == 5 && query.limitToFirst <= 9) || auth != null"}}"#),
+        Row(#"{"a":{".read":"auth == null || query.limit < 5 || now > 9"}}"#, "1:41: query.limit is null without a limit"),
         Row(#"{"a":{".read":"query.near && query.radius <= 5"}}"#, "1:39: query.radius is always null here"),
         Row(#"{"a":{".read":"query.near && query.radius <= 5",".geoIndex":{"lat":"x","lng":"y"}}}"#),
         Row(

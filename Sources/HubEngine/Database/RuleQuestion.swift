@@ -1,5 +1,6 @@
 import Dispatch
 public import JSONTree
+import LiveQueries
 public import SecurityRules
 
 /// One operation with everything that the rules' decision about it depends on. Immutable, so that the decision can be explained on
@@ -36,6 +37,19 @@ public struct RuleQuestion: Sendable {
         var failure = Failure.permissionDenied
         failure.ruleMessages = rules.messages(ofRefused: locations, validating: added, old: old, new: new, auth: auth, now: now)
         return failure
+    }
+
+    /// Whether the place of the operation is found by its position, as a child of a place with `.geoIndex`, and why not; nil for others,
+    /// and where nothing is.
+    public var position: String? {
+        let path: Path? =
+            switch operation {
+            case .read(let path, _), .count(let path, _): path
+            case .write(let paths): paths.count == 1 ? paths[0] : nil
+            }
+        guard let path, !path.isRoot, let fields = rules.geoFields(at: path.parent) else { return nil }
+        let node = new.node(at: path)
+        return node.exists ? fields.position(of: node).description : nil
     }
 
     /// Decides again and tells how. Costs many times what the decision does: not for the database queue.

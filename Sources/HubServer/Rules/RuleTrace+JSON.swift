@@ -8,7 +8,8 @@ extension RuleTrace {
     static let valueCharacters = 200
 
     /// The explanation for tools (docs/rules.md): the operation, the verdict, and every rule with the values of its parts.
-    func json(auth: Node, now: Int64) -> [UInt8] {
+    /// - Parameter position: whether the place is found by its position; nil where that is no question.
+    func json(auth: Node, now: Int64, position: String? = nil) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 4096)
         writer.raw(isAllowed ? "{\"allowed\":true,\"operation\":" : "{\"allowed\":false,\"operation\":")
         switch operation {
@@ -29,6 +30,10 @@ extension RuleTrace {
         writer.int(now)
         writer.raw(auth.exists ? ",\"signedIn\":true,\"reason\":" : ",\"signedIn\":false,\"reason\":")
         writer.string(reason)
+        if let position {
+            writer.raw(",\"position\":")
+            writer.string(position)
+        }
         writer.raw(",\"rules\":[")
         var isCut = false
         for (i, step) in steps.enumerated() {

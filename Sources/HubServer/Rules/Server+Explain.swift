@@ -18,7 +18,10 @@ extension Server {
         hub.open(namespace) { database in
             guard let database else { return done(.notFound, Self.fault("Unknown namespace: \(namespace.prefix(64))")) }
             let answer: @Sendable (RuleQuestion) -> Void = { question in
-                Self.explaining.async { done(.ok, question.explained().json(auth: question.auth, now: question.now)) }
+                Self.explaining.async {
+                    let trace = question.explained()
+                    done(.ok, trace.json(auth: question.auth, now: question.now, position: question.position))
+                }
             }
             switch inquiry.operation {
             case .read(let path, let query): database.pose(readOf: path, query: query, auth: inquiry.auth, now: inquiry.now, answer)

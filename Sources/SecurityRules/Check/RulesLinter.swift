@@ -134,7 +134,18 @@ private struct RulesLinter {
         switch expression.kind {
         case .literal, .regex, .variable: break
         case .not(let a), .negate(let a): look(a, string, scope)
-        case .all(let operands), .any(let operands), .array(let operands): for operand in operands { look(operand, string, scope) }
+        case .any(let operands):
+            for operand in operands { look(operand, string, scope) }
+            for (field, offset) in NullComparisons.find(inAlternatives: operands) {
+                let place = text.offset(in: string, at: offset)
+                guard scope.kind.isOfReads, missing.insert(place).inserted else { continue }
+                let when = NullComparisons.fields[field] ?? ""
+                warn(
+                    place,
+                    "query.\(field) is null \(when): the whole rule fails then, with what stands behind this ||. Ask for it first: "
+                        + "(query.\(field) != null && …) || …")
+            }
+        case .all(let operands), .array(let operands): for operand in operands { look(operand, string, scope) }
         case .comparison(let comparison, let a, let b):
             look(a, string, scope)
             look(b, string, scope)

@@ -115,6 +115,7 @@ struct RulesExplain: ParsableCommand {
         let why = answer["allowed"]?.bool == true ? "" : ": \(reason)"
         let who = user.map { $0 == `as` ? $0 : "\($0) (\(`as` ?? ""))" } ?? "nobody"
         out.line(UserText.plain("\(decision): \(operation) \(paths) as \(who)\(why)"))
+        if let position = answer["position"]?.string { out.line(UserText.plain("  position: \(position)")) }
         for rule in answer["rules"]?.elements ?? [] {
             let outcome = rule["result"]?.bool.map { $0 ? "true" : "false" } ?? "failed: \(rule["error"]?.string ?? "")"
             let place = "\(rule["line"]?.int ?? 0):\(rule["column"]?.int ?? 0)"

@@ -77,6 +77,34 @@ import Testing
         #expect(answer.child("truncated") == false)
     }
 
+    @Test(arguments: [
+        (#"{"a":1,"b":2}"#, "in the index"), (#"{"b":2}"#, #"not in the index: "a" is missing"#),
+        (#"{"a":"NaN","b":2}"#, #"not in the index: "a" is no number"#),
+        (#"{"a":90,"b":180.5}"#, #"not in the index: "b" is out of range (latitude ±90°, longitude ±180°)"#),
+    ]) func childOfAGeoIndex_isTold_whetherItIsFoundByDistance(_ value: String, _ position: String) throws {
+        let server = try server()
+        let answer = try ask(server, #"{"write":"/near/x","value":\#(value)}"#).answer
+        #expect(answer.child("position") == .string(Text(position)))
+        #expect(try !ask(server, #"{"read":"/near/x"}"#).answer.child("position").exists, "nothing is there")
+        #expect(try !ask(server, #"{"read":"/near"}"#).answer.child("position").exists)
+    }
+
+    @Test func count_isExplained_withWhatIsNotMet() throws {
+        let rules = #"{"rules":{"c":{".geoIndex":{"lat":"a","lng":"b"},".count":{"if":"query.near","radius":1000}}}}"#
+        let parsed = try RuleSet(parsing: rules)
+        let server = try TestServer {
+            $0.rules = parsed
+            $0.namespace = "test"
+        }
+        let small = try ask(server, #"{"count":"/c","near":true,"radius":10}"#).answer
+        #expect(small.child("allowed") == false && small.child("operation") == "count")
+        #expect(small.child("reason") == "Without an account the radius is at least 1000 m.")
+        let whole = try ask(server, #"{"count":"/c"}"#).answer
+        #expect(whole.child("reason") == "The .count rule of the place is not true." && whole.node(at: "rules/0/rule") == "/c.count")
+        #expect(try ask(server, #"{"count":"/c","near":true,"radius":1000}"#).answer.child("allowed") == true)
+        #expect(try ask(server, #"{"count":"/d"}"#).answer.child("reason") == "There is no .read rule on the way to the place.")
+    }
+
     @Test func whatWouldFollow_isTold_andWhyItCannot() throws {
         let server = try server()
         func store(_ path: Path, _ value: Node) throws {
