@@ -67,11 +67,14 @@ struct QueryExplanations {
         var found = start(of: query, showing, at: path, over: node)
         found.children = node.childCount
         if isHeld, case .live(let live)? = query {
-            found.held = (queried[path]?.view(of: live, showing)?.shown as? LiveQueryShown)?.view.held
+            found.held = (place(at: path)?.view(of: live, showing)?.shown as? LiveQueryShown)?.view.held
         }
         if !permissions.mayRead(path, nil, client, in: content.root) { (found.looks, found.children, found.held) = (nil, nil, nil) }
         return found
     }
+
+    /// Nil while its queries are another thread's.
+    private func place(at path: Path) -> QueriedPlace? { queried[path].flatMap { $0.isLent ? nil : $0 } }
 
     private func start(of query: ChildQuery?, _ showing: LiveQueryView.Showing, at path: Path, over node: Node) -> QueryExplanation {
         func named(_ start: QueryExplanation.Start, _ ordering: TreeQuery.Index, looks: Int?) -> QueryExplanation {
@@ -84,7 +87,7 @@ struct QueryExplanations {
             return named(.order, query.orderedBy, looks: order.map { query.extent(in: $0).count })
         case .live(let query)?:
             if let near = query.near {
-                let points = queried[path]?.queries.index
+                let points = place(at: path)?.queries.index
                 var looks = points.map { points in near.metres.map { points.count(within: $0, of: near.centre) } ?? points.count }
                 if query.filter.isEmpty, query.isByDistance, let limit = query.tree.limit { looks = looks.map { min($0, limit) } }
                 return QueryExplanation(start: .points, index: ".geoIndex", looks: looks)
