@@ -200,12 +200,14 @@ export class UserDetail {
   async #delete() {
     if (!this.#p.remove.classList.contains('danger')) { this.#armed(true); return; }
     const user = this.#user;
+    this.#sessions.show(null); // who is gone is not asked about
     try {
       await accounts(this.#hub, ':delete', { localId: user.id });
       this.#hub.say(`${titleOf(user)} is deleted, with the data that goes with the account.`);
       this.#tell.deleted(user);
     } catch (fault) {
       this.#note(fault.message, true);
+      this.#sessions.show(this.#user?.id ?? null);
     }
     this.#armed(false);
   }
