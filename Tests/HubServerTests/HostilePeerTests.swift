@@ -93,6 +93,50 @@ import WireProtocols
         #expect(try server.metric(#"vigla_sessions{protocol="realtime"}"#) == 0)
     }
 
+    @Test func presenceDeadline_isOneSettingOfAllTransports() {
+        var limits = ServerLimits()
+        func times() -> [Int] {
+            [limits.presenceSeconds, limits.silenceSeconds, limits.pingAfterSeconds, limits.longPoll.silenceSeconds, limits.longPoll.holdSeconds]
+        }
+        #expect(times() == [60, 60, 25, 60, 20])
+        limits.presenceSeconds = 600
+        #expect(times() == [600, 600, 25, 600, 20])
+        limits.presenceSeconds = 10
+        #expect(times() == [10, 10, 5, 10, 5], "whoever answers in the second half is not lost")
+    }
+
+    @Test func presenceDeadline_losesWhoIsSilent_andNobodyWhoAnswers() throws {
+        let server = try TestServer { $0.limits.presenceSeconds = 6 }
+        let (silent, alive) = (try server.realtime(), try server.realtime())
+        let polling = try LongPollPeer(server)
+        let leaves: (String) -> String = { #"{"t":"d","d":{"r":1,"a":"o","b":{"p":"/left/\#($0)","d":true}}}"# }
+        try polling.poll(leaves("polling"))
+        _ = try polling.messages(1)
+        for (peer, name) in [(silent, "silent"), (alive, "alive")] {
+            try peer.socket.sendText(leaves(name))
+            #expect(try peer.socket.text().contains(#""r":1"#))
+        }
+        try alive.socket.sendText(#"{"t":"d","d":{"r":2,"a":"q","b":{"p":"/left","h":""}}}"#)
+        func nextText() throws -> String {
+            while true {
+                switch try alive.socket.next() {
+                // What the SDKs say when they have nothing to say.
+                case .ping: try alive.socket.sendText("0")
+                case .text(let text): return text
+                case .close: throw TestSocket.Closed()
+                }
+            }
+        }
+        var left: [String] = []
+        while left.count < 2 {
+            let text = try nextText()
+            left += ["silent", "polling", "alive"].filter { text.contains($0) }
+        }
+        #expect(left.sorted() == ["polling", "silent"])
+        try alive.socket.sendText(#"{"t":"d","d":{"r":3,"a":"g","b":{"p":"/left"}}}"#)
+        #expect(try nextText().contains(#"{"polling":true,"silent":true}"#))
+    }
+
     @Test func manyIdleConnections_stay_andAreServed() throws {
         let server = try TestServer()
         let sockets = try (0..<300).map { _ in try server.realtime().socket }

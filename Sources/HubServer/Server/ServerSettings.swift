@@ -115,8 +115,8 @@ public struct ServerLimits: Sendable {
     public var streamKeepAliveSeconds = 30
     /// Seconds without any byte from a WebSocket peer before it gets a ping. Default 25.
     public var pingAfterSeconds = 25
-    /// Seconds without any byte from a WebSocket peer before its session ends. Default 75 (contract §1.5).
-    public var silenceSeconds = 75
+    /// Seconds without any byte from a WebSocket peer before its session ends. Default 60 (contract §1.5).
+    public var silenceSeconds = 60
     /// Seconds that a plain HTTP connection may take for a request, or wait for the next one. Default 30.
     public var requestSeconds = 30
     /// Refusals by the rules that are logged with their reasons, in one second; 0 logs none. Default 0.
@@ -156,6 +156,18 @@ public struct ServerLimits: Sendable {
     public var earlyRefusalBytes = 64 << 10
 
     public init() {}
+
+    /// Seconds of silence after which a peer counts as lost, on all transports: its session ends, and its onDisconnect writes are made.
+    /// A peer is asked for a sign of life after half of it at the latest, so that it has as long to answer. At least 2. Default 60.
+    public var presenceSeconds: Int {
+        get { silenceSeconds }
+        set {
+            (silenceSeconds, longPoll.silenceSeconds) = (newValue, newValue)
+            let half = max(1, newValue / 2)
+            pingAfterSeconds = min(ServerLimits().pingAfterSeconds, half)
+            longPoll.holdSeconds = min(LongPollLimits().holdSeconds, half)
+        }
+    }
 
     /// The transport's settings for a number of loops.
     func net(ofLoops count: Int) -> NetSettings {

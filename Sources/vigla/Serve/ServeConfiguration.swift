@@ -127,6 +127,11 @@ struct ServeConfiguration {
             ) {
                 made.settings.limits.memoryBytes = mebibytes << 20
             }
+            if let seconds = value(
+                .presenceDeadline, "a number of seconds (5…3600)", { Int($0).flatMap { (5...3600).contains($0) ? $0 : nil } }
+            ) {
+                made.settings.limits.presenceSeconds = seconds
+            }
             made.settings.version = Vigla.version
             made.settings.logsRequests = value(.logRequests, "true or false", Checks.flag) ?? false
             made.settings.allowedOrigins = value(

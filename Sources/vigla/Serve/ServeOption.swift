@@ -14,6 +14,7 @@ enum ServeOption: String, CaseIterable {
     case logRefusals = "log-refusals"
     case logRequests = "log-requests"
     case memoryBudget = "memory-budget"
+    case presenceDeadline = "presence-deadline"
     case accounts, project
     case publicURL = "public-url"
     case onAccountDeletion = "on-account-deletion"
@@ -26,7 +27,7 @@ enum ServeOption: String, CaseIterable {
 
     var kind: Kind {
         switch self {
-        case .port, .tlsPort, .loops, .logRefusals, .memoryBudget: .number
+        case .port, .tlsPort, .loops, .logRefusals, .memoryBudget, .presenceDeadline: .number
         case .memory, .dev, .acceptLoss, .logRequests: .flag
         default: .text
         }

@@ -53,6 +53,10 @@ struct ServeOptions: ParsableArguments {
         + " one address may have half. Half as much may wait for slow readers. Default: a quarter of what the process may use, 256 to "
         + "1024.", valueName: "MiB"))
     var memoryBudget: String?
+    @Option(help: ArgumentHelp(
+        "Seconds of silence after which a client counts as lost, and its onDisconnect writes are made (5 to 3600). Default: 60.",
+        valueName: "seconds"))
+    var presenceDeadline: String?
     @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
@@ -62,7 +66,7 @@ struct ServeOptions: ParsableArguments {
             .host: host, .port: port, .tlsCert: tlsCert, .tlsKey: tlsKey, .tlsPort: tlsPort, .data: data, .rules: rules,
             .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
             .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
-            .memoryBudget: memoryBudget,
+            .memoryBudget: memoryBudget, .presenceDeadline: presenceDeadline,
         ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if logRequests { given[.logRequests] = "true" }
