@@ -97,10 +97,10 @@ let package = Package(
         .target(name: "CLinux"),
         // loops, listeners, connections, TLS, timers
         .target(name: "DispatchNet", dependencies: [
-            "CLinux", "COpenSSL",
+            "CLinux", "COpenSSL", "Scheduling",
             .product(name: "DequeModule", package: "swift-collections"), .product(name: "HeapModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
-        .testTarget(name: "DispatchNetTests", dependencies: ["CLinux", "DispatchNet", "TestCertificates", "TestSupport"], swiftSettings: shared),
+        .testTarget(name: "DispatchNetTests", dependencies: ["CLinux", "DispatchNet", "Scheduling", "TestCertificates", "TestSupport"], swiftSettings: shared),
         // certificates that tests make for themselves
         .target(name: "TestCertificates", dependencies: ["TestSupport"], path: "Tests/TestCertificates", swiftSettings: shared),
         // a WebSocket echo server on DispatchNet and WireProtocols alone, for the Autobahn test suite

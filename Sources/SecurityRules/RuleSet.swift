@@ -115,7 +115,8 @@ public struct RuleSet: Sendable {
             $0.allowsWrite(locations, validating: added)
         }
         var trace = RuleTrace(operation: .write(locations), isAllowed: isAllowed, steps: recorder.steps)
-        guard isAllowed, let limits else { return trace }
+        trace.add(countedRates(locations))
+        guard trace.isAllowed, let limits else { return trace }
         follow(&trace, of: locations + added, old: old, new: new, now: now, .client, limits)
         return trace
     }

@@ -53,6 +53,18 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         case write([Path])
     }
 
+    /// A `.rate` that counts a write, and how many of the request.
+    public struct CountedRate: Sendable, Hashable {
+        /// Such as `/rooms/$room.rate`, and the place in the data.
+        public let rule: String
+        public let path: Path
+        public let rate: WriteRate
+        public internal(set) var writes: Int
+
+        /// Whether it is refused whenever it comes.
+        public var isTooMany: Bool { writes > rate.burst }
+    }
+
     /// Most steps of a trace: a wide write evaluates thousands of rules. The last step is always included.
     public static let maxSteps = RulesLimits.traceSteps
 
@@ -65,6 +77,9 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var unmet: String?
     /// Why that cannot be done, so that the write is refused.
     public private(set) var fault: ConsequenceFault?
+
+    /// The budgets that count a write: whether they have room for it is not told.
+    public private(set) var rates: [CountedRate] = []
 
     init(operation: Operation, isAllowed: Bool, steps: [Step], unmet: String? = nil) {
         (self.operation, self.isAllowed, self.steps, self.unmet) = (operation, isAllowed, steps, unmet)
@@ -80,6 +95,12 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     mutating func add(_ fault: ConsequenceFault) {
         self.fault = fault
         isAllowed = false
+    }
+
+    /// Adds the budgets that count the write.
+    mutating func add(_ rates: [CountedRate]) {
+        self.rates = rates
+        if rates.contains(where: \.isTooMany) { isAllowed = false }
     }
 
     /// The kind of rule that had to grant the operation.
@@ -108,8 +129,11 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         }
         for step in steps { text += step.description }
         for write in follows { text += "    then \(write.path): \(write.value.json) by \(write.rule)\n" }
+        for rate in rates { text += "    counts as \(rate.writes) at \(rate.path) by \(rate.rule): \(rate.rate)\n" }
         if let unmet {
             text += "\n\(unmet)\n"
+        } else if let rate = rates.first(where: \.isTooMany) {
+            text += "\n\(rate.rule) lets \(rate.rate.burst) writes through at once, and this is \(rate.writes).\n"
         } else if let fault {
             text += "\n\(fault).\n"
         } else if !isAllowed {

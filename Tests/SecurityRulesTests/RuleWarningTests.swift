@@ -54,6 +54,14 @@ import Testing
         Row(#"{"a":{".read":"(query.near && query.limit <= 5) || auth != null"}}"#, "1:40: query.limit is null without a limit"),
         Row(#"{"a":{".read":"(query.limitToFirst == 5 && query.limitToFirst <= 9) || auth != null"}}"#),
         Row(#"{"a":{".read":"auth == null || query.limit < 5 || now > 9"}}"#, "1:41: query.limit is null without a limit"),
+        Row(#"{"a":{".write":"auth != null",".rate":{"perSecond":1,"burst":1},"rate":{}}}"#),
+        Row(#"{"a":{".rate":{"perSecond":1,"burst":1},"b":{"$c":{".write":"auth != null"}}}}"#),
+        Row(#"{"a":{".read":"auth != null",".rate":{"perSecond":1,"burst":1}}}"#, "1:47: .rate counts nothing: no .write"),
+        Row(
+            #"{"a":{".write":"auth != null",".rate":{"perSecond":2,"burst":5},"b":{".rate":{"perSecond":2,"burst":5}}}}"#,
+            "1:87: .rate never refuses: one above"),
+        Row(#"{"a":{".write":"auth != null",".rate":{"perSecond":2,"burst":5},"b":{".rate":{"perSecond":1,"burst":9}}}}"#),
+        Row(#"{"a":{".write":"auth != null",".rate":{"perSecond":2,"burst":5},"b":{".rate":{"perSecond":9,"burst":1}}}}"#),
         Row(#"{"a":{".read":"query.near && query.radius <= 5"}}"#, "1:39: query.radius is always null here"),
         Row(#"{"a":{".read":"query.near && query.radius <= 5",".geoIndex":{"lat":"x","lng":"y"}}}"#),
         Row(

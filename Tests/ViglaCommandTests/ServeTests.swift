@@ -112,7 +112,8 @@ import TestSupport
                 "VIGLA_WEB": "page",
                 "VIGLA_DURABILITY": "normal", "VIGLA_LOOPS": "1", "VIGLA_LOG_LEVEL": "debug", "VIGLA_LOG_FORMAT": "json", "VIGLA_DEV": "1",
                 "VIGLA_LOG_REFUSALS": "5", "VIGLA_LOG_REQUESTS": "true", "VIGLA_ACCEPT_LOSS": "true",
-                "VIGLA_MEMORY_BUDGET": "300", "VIGLA_PRESENCE_DEADLINE": "3600", "VIGLA_CONFIG": "",
+                "VIGLA_MEMORY_BUDGET": "300", "VIGLA_PRESENCE_DEADLINE": "3600", "VIGLA_RATE": "20",
+                "VIGLA_RATE_BURST": "100", "VIGLA_CONFIG": "",
             ], folder: folder)
         let ready = try message(of: hub.readyLine)
         #expect(ready.hasPrefix("vigla ready on http://localhost:"))
@@ -126,7 +127,7 @@ import TestSupport
             "hub.json",
             #"{"host":"127.0.0.1","port":1,"memory":true,"namespace":"file","durability":"full","loops":1,"log-level":"error","#
                 + #""log-format":"json","dev":true,"metrics":"off","allow-origin":"https://app.example","log-refusals":5,"#
-                + #""accept-loss":false,"memory-budget":300,"presence-deadline":5}"#)
+                + #""accept-loss":false,"memory-budget":300,"presence-deadline":5,"rate":20}"#)
         let fromFile = try RunningHub(["--config", config, "--port", "0"], folder: folder)
         #expect(try message(of: fromFile.readyLine).hasSuffix("(namespace file, data memory, rules none (dev: everything open))"))
         let fromEnvironment = try RunningHub(
@@ -147,7 +148,7 @@ import TestSupport
         let result = try Command.run(
             "serve", "--port", "abc", "--data", "x", "--memory", "--rules", rules, "--web", "nowhere", "--config", config, "--log-level",
             "loud", "--metrics", "some", "--allow-origin", "app.example/x", "--log-refusals", "all", "--memory-budget", "15",
-            "--presence-deadline", "4",
+            "--presence-deadline", "4", "--rate-burst", "0",
             environment: ["VIGLA_DURABILITY": "never", "VIGLA_NAMESPACE": "a.b"], in: folder.url)
         #expect(result.code == 78)
         #expect(result.output == "")
@@ -155,7 +156,8 @@ import TestSupport
             "--port: \"abc\"", "--memory and --data contradict", "--rules: \(rules):2:", "--rules: \(rules):3:", "--web: ",
             "there is no option \"colour\"",
             "hub.json: \"loops\"", "--log-level: \"loud\"", "--metrics: \"some\"", "--allow-origin: \"app.example/x\"",
-            "--log-refusals: \"all\"", "--memory-budget: \"15\"", "--presence-deadline: \"4\"", "VIGLA_DURABILITY: \"never\"", "VIGLA_NAMESPACE: \"a.b\"",
+            "--log-refusals: \"all\"", "--memory-budget: \"15\"", "--presence-deadline: \"4\"", "--rate-burst: \"0\"",
+            "--rate-burst: there is no --rate", "VIGLA_DURABILITY: \"never\"", "VIGLA_NAMESPACE: \"a.b\"",
         ] { #expect(result.error.contains(part), "\(part) is missing in \(result.error)") }
     }
 

@@ -1,4 +1,4 @@
-import DispatchNet
+import Scheduling
 
 /// Wrong passwords of one account.
 ///

@@ -1,5 +1,6 @@
 import Cryptography
 import DispatchNet
+import Scheduling
 
 /// Limits attempts by subject: a value type; callers pass the time of a monotonic clock (accounts contract
 /// §13). Never used for `lookup` and `token`: an error there would sign users out.

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import Scheduling
 internal import Synchronization
 
 /// The connection limits that all listeners of a server share. A new connection over one of them is closed immediately,

@@ -120,6 +120,8 @@ public struct Failure: Error, Sendable, Equatable {
         case expiredToken = "expired_token"
         case tooBig = "too_big"
         case unavailable
+        /// The user writes too often.
+        case overBudget = "over_budget"
         case failure
         /// The order of a query is declared by no `.indexOn` of the rules.
         case missingIndex = "missing_index"
@@ -134,6 +136,8 @@ public struct Failure: Error, Sendable, Equatable {
     public var message: String
     /// What the violated rules say to the client; empty for all other failures.
     public var ruleMessages: [String]
+    /// When the same may be asked again; nil where that is not known.
+    public var retryAfterMs: Int64?
 
     public init(_ code: Code, _ message: String, ruleMessages: [String] = []) {
         self.code = code

@@ -1,5 +1,6 @@
 import Journal
 import JSONTree
+import Scheduling
 import SecurityRules
 
 /// Writes as they are asked for. A small one is decided and made at once; a large one is prepared off the queue and made when
@@ -30,6 +31,9 @@ final class WriteRequests: @unchecked Sendable {
     private let answers: Answers
     private let refusals: RefusalReports
     private var pushIDs = PushIDGenerator()
+    private var budgets: WriteBudgets
+    /// Whether what is carried out was counted before, in a batch that was rolled back.
+    var isRepeating = false
 
     init(
         _ context: EngineContext, _ content: Content, _ batch: Batch, _ journal: any Journal, _ logGuard: LogGuard, _ commits: CommitLine,
@@ -49,6 +53,7 @@ final class WriteRequests: @unchecked Sendable {
         self.parking = parking
         self.answers = answers
         self.refusals = refusals
+        budgets = WriteBudgets(context.limits)
     }
 
     private var limits: EngineLimits { context.limits }
@@ -78,6 +83,10 @@ final class WriteRequests: @unchecked Sendable {
             batch.retire(item)
             return answers.answer(.failed(.tooManyPlaces(limits.writePlaces)), item)
         }
+        if let failure = overBudget(asked, client) {
+            batch.retire(item)
+            return answers.answer(.failed(failure), item)
+        }
         guard mayReveal(asked, item) else { return }
         if !isLarge(asked, item), let reply = makeNow(asked, client, mayWait: true) { return answers.answer(reply, item) }
         var large = LargeWrite(asked: asked, item: item, tries: limits.preparations)
@@ -87,6 +96,22 @@ final class WriteRequests: @unchecked Sendable {
             } catch { return answers.answer(.failed(error), item) }
         }
         prepare(large)
+    }
+
+    /// Counts a write; nil when its client may write.
+    private func overBudget(_ asked: AskedWrite, _ client: Client) -> Failure? {
+        guard !isRepeating, asked.cause == nil else { return nil }
+        let now = context.scheduler.steadyNs
+        guard let excess = budgets.admit(asked.writes, of: client, content.rules, now: now) else { return nil }
+        context.meter.counters.overBudget += 1
+        refusals.report(.overBudget, of: excess.path) { now in
+            var question = RuleQuestion(
+                operation: .write(asked.writes.map(\.path)), rules: content.rules, old: content.root, new: content.root,
+                auth: client.identity.auth, now: now)
+            question.budget = excess.budget
+            return question
+        }
+        return excess.failure
     }
 
     /// Whether the write would take the queue for longer than others should wait.

@@ -1,5 +1,5 @@
 public import LiveQueries
-import SecurityRules
+public import SecurityRules
 
 /// Limits on what one client may request of a database. A request over a limit is refused, with no other effect.
 public struct EngineLimits: Sendable {
@@ -46,6 +46,12 @@ public struct EngineLimits: Sendable {
     /// Orders by members of a set (`.indexOn: ["types/*"]`) that are kept at one place; beyond, idle ones go, else that request is answered
     /// with `too_big`. All of them together take half of `indexEntries` at most. Default 100.
     public var membershipOrders = 100
+
+    /// How often each user may write, beside what the rules say of places; nil for as often as they want. Default nil.
+    public var writeRate: WriteRate?
+    /// Budgets of users that have not filled up again, of a namespace, some 60 bytes each; with more of them those go first that have
+    /// most left. Default 100,000.
+    public var writeBudgets = 100_000
 
     // MARK: Large writes
 

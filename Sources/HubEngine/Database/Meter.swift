@@ -74,6 +74,8 @@ public struct EngineCounters: Sendable {
     public var refusals = 0
     /// Requests that were answered with `unavailable`, as the log takes no commits.
     public var refusedWrites = 0
+    /// Requests that were refused as their user writes too often.
+    public var overBudget = 0
     /// Writes that were prepared off the queue, and times that one had to be prepared again as others changed what it rests on.
     public var prepared = 0
     public var preparedAgain = 0

@@ -23,6 +23,8 @@ public struct RuleQuestion: Sendable {
     public var isRuled = true
     /// The limits of what follows from a write; nil where nothing does.
     public var consequences: ConsequenceLimits?
+    /// The budget that a write was over, so that no rule was asked; nil for all others.
+    public var budget: String?
     public let rules: RuleSet
     /// The tree before and, for writes, after the operation with server values filled in.
     public let old: Node
@@ -72,6 +74,8 @@ public enum RuledRequest: String, Sendable {
     case get, listen, write, onDisconnect
     /// A listen that was allowed until the rules, the data or the client's identity changed.
     case cancelledListen = "cancelled listen"
+    /// A write by somebody who writes too often.
+    case overBudget = "write over budget"
 }
 
 /// Receives the requests that the rules refuse. Called on the database queue.

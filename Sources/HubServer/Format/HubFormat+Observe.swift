@@ -123,6 +123,7 @@ extension ObserveFault {
             case .invalidToken, .expiredToken: (.invalidToken, "token")
             case .tooBig: (.tooBig, nil)
             case .unavailable: (.unavailable, nil)
+            case .overBudget: (.overBudget, nil)
             case .failure: (.badRequest, nil)
             case .missingIndex: (.missingIndex, "query.orderBy")
             case .unknownObserver: (.unknownSub, "sub")
@@ -130,6 +131,7 @@ extension ObserveFault {
             case .tooMany: (.tooMany, nil)
             }
         self.init(code, failure.message, member: member, messages: failure.ruleMessages)
+        retryAfterMs = failure.retryAfterMs
     }
 
     static let stale = ObserveFault(.stale, "The place has another value.")

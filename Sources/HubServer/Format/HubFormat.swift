@@ -106,5 +106,9 @@ struct HubFormat: WireFormat {
 }
 
 extension RealtimeRefusal {
-    init(_ failure: Failure) { self.init(RealtimeStatus(rawValue: failure.code.rawValue) ?? .failure, failure.message) }
+    init(_ failure: Failure) {
+        // The SDKs know no better word for what may be tried again later. None of them does so by itself: the write fails with that code.
+        let status = failure.code == .overBudget ? .unavailable : RealtimeStatus(rawValue: failure.code.rawValue) ?? .failure
+        self.init(status, failure.message)
+    }
 }

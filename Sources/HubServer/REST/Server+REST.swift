@@ -65,7 +65,9 @@ extension Server {
                     stream.begin()
                 case .success(let identity):
                     let exchange = RESTExchange(asked, identity, answer, lane: lane, database: database, server: self)
-                    if asked.isCount { exchange.address = observingAddress(of: request, connection) }
+                    if asked.isCount || identity.uid == nil && database.countsWrites {
+                        exchange.address = observingAddress(of: request, connection)
+                    }
                     exchange.begin(request.content, isHTTP11: request.isHTTP11)
                 }
             }
@@ -141,6 +143,9 @@ extension RESTRefusal {
         case .permissionDenied, .invalidToken: self.init(.unauthorized, failure.message)
         case .expiredToken: self.init(.unauthorized, "Auth token is expired")
         case .unavailable: self.init(.serviceUnavailable, failure.message)
+        case .overBudget:
+            self.init(.tooManyRequests, failure.message)
+            retryAfterSeconds = failure.retryAfterMs.map { Int(($0 + 999) / 1000) }
         case .dataStale: self.init(.preconditionFailed, failure.message)
         case .tooMany: self.init(.tooManyRequests, failure.message)
         case .tooBig, .failure, .missingIndex, .unknownObserver, .duplicateObserver: self.init(.badRequest, failure.message)

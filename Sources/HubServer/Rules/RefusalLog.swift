@@ -49,7 +49,8 @@ final class RefusalLog: Sendable {
 
         func refused(_ request: RuledRequest, _ question: RuleQuestion) {
             log.queue.async {
-                log.write(request, RefusalLog.paths(question.operation), RefusalLog.rules(question.explained()), namespace)
+                let reason = question.budget.map { "over the budget of \($0)" } ?? RefusalLog.rules(question.explained())
+                log.write(request, RefusalLog.paths(question.operation), reason, namespace)
             }
         }
     }

@@ -45,6 +45,15 @@ extension RuleTrace {
             if i > 0 { writer.raw(",") }
             writer.step(step, &isCut)
         }
+        writer.raw("],\"rates\":[")
+        for (i, counted) in rates.enumerated() {
+            if writer.bytes.count > Self.jsonBytes {
+                isCut = true
+                break
+            }
+            if i > 0 { writer.raw(",") }
+            writer.rate(counted)
+        }
         writer.raw("],\"then\":[")
         for (i, write) in follows.enumerated() {
             if writer.bytes.count > Self.jsonBytes {
@@ -68,6 +77,9 @@ extension RuleTrace {
             case .count: "count"
             case .write: "write"
             }
+        if let rate = rates.first(where: \.isTooMany) {
+            return "\(rate.rule) lets \(rate.rate.burst) writes through at once, and this is \(rate.writes)."
+        }
         if let fault { return "\(fault)." }
         if let refusal { return "\(refusal.pattern)\(refusal.kind.rawValue) is not true." }
         if isAllowed { return "Allowed." }
@@ -109,6 +121,20 @@ extension JSONWriter {
             self.part(part)
         }
         raw("]}")
+    }
+
+    fileprivate mutating func rate(_ counted: RuleTrace.CountedRate) {
+        raw("{\"rule\":")
+        string(counted.rule)
+        raw(",\"path\":")
+        string(counted.path.description)
+        raw(",\"perSecond\":")
+        node(.number(counted.rate.perSecond))
+        raw(",\"burst\":")
+        int(Int64(counted.rate.burst))
+        raw(",\"writes\":")
+        int(Int64(counted.writes))
+        raw("}")
     }
 
     fileprivate mutating func follows(_ write: SystemWrite) {

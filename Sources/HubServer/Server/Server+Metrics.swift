@@ -136,6 +136,8 @@ extension Server {
         page.counter("vigla_degradations_total", "Times that the disk began to refuse.", label: label, each(\.refusals))
         page.counter("vigla_refused_writes_total", "Requests refused because the disk refuses.", label: label, each(\.refusedWrites))
         page.counter(
+            "vigla_writes_over_budget_total", "Requests refused because their user writes too often.", label: label, each(\.overBudget))
+        page.counter(
             "vigla_prepared_writes_total", "Large writes that were prepared beside a database's queue.", label: label, each(\.prepared))
         page.counter(
             "vigla_writes_prepared_again_total", "Times that a large write was prepared again, as others changed what it rests on.",

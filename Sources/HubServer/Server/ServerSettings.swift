@@ -157,6 +157,12 @@ public struct ServerLimits: Sendable {
 
     public init() {}
 
+    /// How often each user may write, beside what the rules say of places; nil for as often as they want. Default nil.
+    public var writeRate: WriteRate? {
+        get { engine.writeRate }
+        set { engine.writeRate = newValue }
+    }
+
     /// Seconds of silence after which a peer counts as lost, on all transports: its session ends, and its onDisconnect writes are made.
     /// A peer is asked for a sign of life after half of it at the latest, so that it has as long to answer. At least 2. Default 60.
     public var presenceSeconds: Int {

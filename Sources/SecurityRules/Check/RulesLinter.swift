@@ -25,6 +25,8 @@ private struct Surroundings {
     var hasWrite = false
     /// Kinds that a node above grants to all clients.
     var granted: Set<RuleKind> = []
+    /// The budgets of the nodes above.
+    var rates: [WriteRate] = []
 }
 
 private struct RulesLinter {
@@ -58,13 +60,14 @@ private struct RulesLinter {
         if case .expression(let string)? = node.defaultValue?.value { visit(string, above) }
         indexes(node)
         counts(node)
+        if let rate = node.rate { self.rate(rate, node, &here) }
         if let validate = node.rules[.validate], !here.hasWrite, !Self.hasWrite(below: node) {
             warn(validate.offset, ".validate never runs: no .write above, at or below this place grants a write.")
         }
         here.depth += 1
         for child in node.children {
             // Data may well have a "default".
-            if child.key != "default", child.key != "drop", let hint = RulesFileReader.missingDot(child.key.string) {
+            if !["default", "drop", "rate"].contains(child.key), let hint = RulesFileReader.missingDot(child.key.string) {
                 warn(child.node.offset, "'\(child.key)' is a child of this name: \(hint)")
             }
             visit(child.node, here)
@@ -223,6 +226,15 @@ private struct RulesLinter {
                 terms.offset,
                 ".count: circles of any radius are counted, by which a place is found that the grid hides. Name the least with \"radius\".")
         }
+    }
+
+    private mutating func rate(_ source: SourceRate, _ node: SourceNode, _ here: inout Surroundings) {
+        if !here.hasWrite, !Self.hasWrite(below: node) {
+            warn(source.offset, ".rate counts nothing: no .write above, at or below this place grants a write.")
+        } else if here.rates.contains(where: { $0.perSecond <= source.rate.perSecond && $0.burst <= source.rate.burst }) {
+            warn(source.offset, ".rate never refuses: one above counts the same writes, and allows no more.")
+        }
+        here.rates.append(source.rate)
     }
 
     private mutating func positions(_ geo: SourceGeoIndex, _ node: SourceNode) {

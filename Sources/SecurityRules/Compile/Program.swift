@@ -12,6 +12,8 @@ final class Program: Sendable {
     let shapesWrites: Bool
     /// Whether any place has something follow from writes.
     let hasConsequences: Bool
+    /// Whether any place has a `.rate`.
+    let hasRates: Bool
     /// Whether any place has a `.copy`.
     let copies: Bool
     /// The copies with an `each`, by number.
@@ -31,6 +33,7 @@ final class Program: Sendable {
         hasMessages = builder.details.contains { $0.message != nil }
         hasConsequences = builder.places.first.map { $0.removes || $0.counts || $0.copies } ?? false
         copies = builder.places.first?.copies ?? false
+        hasRates = builder.places.first?.rates ?? false
         indexedCopies = builder.indexedCopies
         counters = builder.counters
         sets = CounterSets(builder.counters)
@@ -121,13 +124,14 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy`.
+    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy`, a `.rate`.
     var validates = false
     var drops = false
     var defaults = false
     var removes = false
     var counts = false
     var copies = false
+    var rates = false
 
     subscript(kind: RuleKind) -> Int32 {
         get {
@@ -186,6 +190,8 @@ struct PlaceDetails: Sendable {
     var copies: [CopyRule] = []
     /// The counters of the node, by number.
     var counts: [Int] = []
+    /// How often one user may write here and below.
+    var rate: WriteRate?
     /// The literal children with a `.default`, in the order of the file.
     var defaulted: [(key: Key, place: Int32)] = []
 }

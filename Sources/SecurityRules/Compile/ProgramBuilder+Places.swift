@@ -32,6 +32,8 @@ extension ProgramBuilder {
 
     mutating func setRemoves(_ templates: [PathTemplate], at place: Int32) { details[Int(place)].removes = templates }
 
+    mutating func setRate(_ rate: WriteRate?, at place: Int32) { details[Int(place)].rate = rate }
+
     mutating func addCopy(_ copy: CopyRule, at place: Int32) {
         var copy = copy
         if copy.each != nil {
@@ -66,6 +68,7 @@ extension ProgramBuilder {
         place.removes = !details[Int(number)].removes.isEmpty || below.contains { $0.removes }
         place.counts = !details[Int(number)].counts.isEmpty || below.contains { $0.counts }
         place.copies = !details[Int(number)].copies.isEmpty || below.contains { $0.copies }
+        place.rates = details[Int(number)].rate != nil || below.contains { $0.rates }
         places[Int(number)] = place
         details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultValue != nil }.map { (key: $0.0, place: $0.1) }
     }

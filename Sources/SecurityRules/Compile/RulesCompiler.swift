@@ -78,6 +78,7 @@ struct RulesCompiler {
         let scope = Scope(kind: .write, captures: captures)
         if let drop = node.drop { builder.setDrop(compile(drop, scope, depth), at: number) }
         if let value = node.defaultValue { builder.setDefault(compile(value, scope, depth), at: number) }
+        builder.setRate(node.rate?.rate, at: number)
         builder.setRemoves(node.removes.compactMap { template($0, captures) }, at: number)
         let compiler = CounterCompiler(place: number, pattern: pattern, captures: captures, functions: functions)
         for counter in node.counts {

@@ -24,10 +24,19 @@ final class SourceNode {
     var copies: [SourceCopy] = []
     /// The counters of the node.
     var counts: [SourceCounter] = []
+    /// How often one user may write here and below.
+    var rate: SourceRate?
     var children: [(key: Key, node: SourceNode)] = []
     var wildcard: (name: LocatedString, node: SourceNode)?
 
     init(offset: Int) { self.offset = offset }
+}
+
+/// The value of a `.rate`.
+struct SourceRate {
+    let rate: WriteRate
+    /// Byte offset of the value.
+    let offset: Int
 }
 
 /// The value of a `.geoIndex`.
@@ -169,7 +178,7 @@ struct RulesFileReader {
 
     /// The keys of a place that have a meaning.
     private static let directives = RuleKind.allCases.map(\.rawValue)
-        + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy"]
+        + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate"]
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
@@ -210,6 +219,7 @@ struct RulesFileReader {
         case ".copy":
             guard depth > 0 else { return addError(member.name.quote, "A '.copy' stands below the root.") }
             copies(json, node)
+        case ".rate": node.rate = rate(json)
         case ".default": defaultValue(member, node, isWildcard: isWildcard, depth: depth)
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:

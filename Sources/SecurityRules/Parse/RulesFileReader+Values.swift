@@ -104,6 +104,48 @@ extension RulesFileReader {
         node.copies.append(SourceCopy(to: to, each: texts["each"], condition: texts["if"]))
     }
 
+    /// Reads `.rate`: `{"perSecond": 20, "burst": 100}`.
+    mutating func rate(_ json: LocatedJSON) -> SourceRate? {
+        let before = errors.count
+        guard case .object(let members) = json.value else {
+            addError(json.offset, "A '.rate' is how often one user may write: {\"perSecond\": 20, \"burst\": 100}.")
+            return nil
+        }
+        var numbers: [String: Double] = [:]
+        var seen: Set<String> = []
+        let (rates, bursts) = (WriteRate.perSecondRange, WriteRate.burstRange)
+        for member in members {
+            let name = member.name.value
+            guard ["perSecond", "burst"].contains(name) else {
+                let hint = Spelling.nearest(name, in: ["perSecond", "burst"]).map { "did you mean '\($0)'?" }
+                addError(member.name.quote, "A '.rate' has no '\(name)'.", hint: hint)
+                continue
+            }
+            guard seen.insert(name).inserted else {
+                addError(member.name.quote, "Duplicate key '\(name)'.")
+                continue
+            }
+            let number: Double
+            switch member.value.value {
+            case .number(.int(let whole)): number = Double(whole)
+            case .number(.double(let value)): number = value
+            default:
+                addError(member.value.offset, "'\(name)' is a number.")
+                continue
+            }
+            if name == "perSecond", !rates.contains(number) {
+                addError(member.value.offset, "'perSecond' is from 0.001 to \(Int(rates.upperBound)). To refuse all writes grant none.")
+            } else if name == "burst", number != number.rounded() || !bursts.contains(Int(exactly: number) ?? 0) {
+                addError(member.value.offset, "'burst' is a whole number from 1 to \(bursts.upperBound): the writes that may come at once.")
+            } else {
+                numbers[name] = number
+            }
+        }
+        for name in ["perSecond", "burst"] where !seen.contains(name) { addError(json.offset, "A '.rate' has a '\(name)'.") }
+        guard errors.count == before, let perSecond = numbers["perSecond"], let burst = numbers["burst"] else { return nil }
+        return WriteRate(perSecond: perSecond, burst: Int(burst)).map { SourceRate(rate: $0, offset: json.offset) }
+    }
+
     /// Reads `.counts`: the names of counters, and what they count.
     mutating func counters(_ json: LocatedJSON, _ node: SourceNode) {
         let message = "'.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."

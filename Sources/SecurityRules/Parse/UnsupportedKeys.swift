@@ -4,7 +4,7 @@ enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
         ".account", ".alias", ".expire", ".inbox", ".ingest", ".notify",
-        ".owner", ".rate", ".search", ".watch", ".webhook",
+        ".owner", ".search", ".watch", ".webhook",
     ]
     /// Keys beside `rules`.
     static let ofFile: Set<String> = ["files"]

@@ -26,6 +26,8 @@ public enum ObserveCode: String, Sendable, Hashable {
     case tooMany = "too_many"
     /// Try again later.
     case unavailable
+    /// The user writes too often. Try again later.
+    case overBudget = "over_budget"
 }
 
 /// A refusal: `{"code":…,"message":…}` on the wire, with `"member":…` where one of the request is at fault, and `"messages":[…]` where
@@ -37,6 +39,8 @@ public struct ObserveFault: Error, Sendable, Hashable {
     public var member: String?
     /// What the violated rules say to the client.
     public var messages: [String]
+    /// When the same may be asked again; nil where that is not known.
+    public var retryAfterMs: Int64?
 
     public init(_ code: ObserveCode, _ message: String, member: String? = nil, messages: [String] = []) {
         self.code = code

@@ -31,6 +31,8 @@ public struct ObserveFailure: Error, Sendable, Equatable {
     public var value: Node?
     /// What the violated rules say to the client.
     public var messages: [String]
+    /// For `over_budget`: when the same may be asked again.
+    public var retryAfterMs: Int64?
 
     public init(code: String, message: String, member: String? = nil, value: Node? = nil, messages: [String] = []) {
         self.value = value
@@ -148,6 +150,7 @@ private struct ObserveMessageParser {
             case "message": failure.message = try reader.string()
             case "value": failure.value = try reader.writeValue().node
             case "member": failure.member = try reader.string()
+            case "retryAfterMs": failure.retryAfterMs = try reader.int()
             case "messages":
                 try reader.beginArray()
                 while try reader.nextElement() { failure.messages.append(try reader.string()) }

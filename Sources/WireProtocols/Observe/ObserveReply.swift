@@ -144,6 +144,10 @@ extension ObserveFault {
             writer.raw(",\"messages\":")
             writer.strings(messages)
         }
+        if let retryAfterMs {
+            writer.raw(",\"retryAfterMs\":")
+            writer.int(retryAfterMs)
+        }
         if let value {
             writer.raw(",\"value\":")
             writer.node(value)

@@ -8,6 +8,8 @@ public struct RESTRefusal: Error, Sendable, Hashable {
     public var text: String
     /// What the violated rules say to the client: a list of texts in the place of `text`; empty for all other refusals.
     public var messages: [String]
+    /// When the same may be asked again (`Retry-After`, RFC 9110 §10.2.3); nil where that is not known.
+    public var retryAfterSeconds: Int?
 
     public init(_ status: HTTPResponse.Status, _ text: String, messages: [String] = []) {
         self.status = status

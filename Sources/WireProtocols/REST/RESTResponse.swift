@@ -9,6 +9,8 @@ public enum RESTResponse {
         /// The file name under which a browser saves the response.
         public var download: String?
         public var content = Content.json
+        /// Seconds.
+        public var retryAfter: Int?
 
         public enum Content: Sendable {
             case json, script, text, events
@@ -43,6 +45,10 @@ public enum RESTResponse {
             }
         if let etag = head.etag { lines += Array("ETag: \(etag.text)\r\n".utf8) }
         if let name = head.download { lines += Array("Content-Disposition: attachment; filename=\"\(fileName(name))\"\r\n".utf8) }
+        // Pages may read it: a second such field adds to the first one.
+        if let seconds = head.retryAfter {
+            lines += Array("Retry-After: \(seconds)\r\nAccess-Control-Expose-Headers: Retry-After\r\n".utf8)
+        }
         HTTPResponseEncoder.appendHead(status, lines: lines, framing: framing, keepsAlive: keepsAlive, to: &bytes)
     }
 
@@ -58,11 +64,9 @@ public enum RESTResponse {
     }
 
     public static func refusal(_ refusal: RESTRefusal, keepsAlive: Bool, isHead: Bool = false) -> [UInt8] {
-        response(refusal.status, refusal.body, keepsAlive: keepsAlive, isHead: isHead)
-    }
-
-    private static func response(_ status: HTTPResponse.Status, _ body: [UInt8], keepsAlive: Bool, isHead: Bool) -> [UInt8] {
-        response(status, Head(), body, keepsAlive: keepsAlive, isHead: isHead)
+        var head = Head()
+        head.retryAfter = refusal.retryAfterSeconds
+        return response(refusal.status, head, refusal.body, keepsAlive: keepsAlive, isHead: isHead)
     }
 
     /// The response to a preflight request (Fetch §3.2.2): all origins and all fields are allowed.

@@ -125,6 +125,11 @@ struct RulesExplain: ParsableCommand {
                 out.line(UserText.plain("\(indent)\(part["text"]?.string ?? "") = \(Self.value(part))"))
             }
         }
+        for rate in answer["rates"]?.elements ?? [] {
+            let (rule, path, writes) = (rate["rule"]?.string ?? "", rate["path"]?.string ?? "", rate["writes"]?.int ?? 0)
+            let allowed = "\(rate["perSecond"]?.json ?? "") writes a second, \(rate["burst"]?.json ?? "") at once"
+            out.line(UserText.plain("  counts as \(writes) at \(path) by \(rule): \(allowed)"))
+        }
         for write in answer["then"]?.elements ?? [] {
             let (path, rule) = (write["path"]?.string ?? "", write["rule"]?.string ?? "")
             let isRemoved = write["value"]?.json == "null"

@@ -132,6 +132,7 @@ struct ServeConfiguration {
             ) {
                 made.settings.limits.presenceSeconds = seconds
             }
+            resolveRate()
             made.settings.version = Vigla.version
             made.settings.logsRequests = value(.logRequests, "true or false", Checks.flag) ?? false
             made.settings.allowedOrigins = value(
@@ -152,6 +153,20 @@ struct ServeConfiguration {
             faults.append("\(found.source): \"\(found.text)\" is not \(expected)")
             faulty.insert(option)
             return nil
+        }
+
+        private mutating func resolveRate() {
+            let numbers = 1...1_000_000
+            func number(_ text: String) -> Int? { Int(text).flatMap { numbers.contains($0) ? $0 : nil } }
+            let rate = value(.rate, "a number of writes a second (1…1000000)", number)
+            let burst = value(.rateBurst, "a number of writes (1…1000000)", number)
+            if layers.find(.rate) == nil, let found = layers.find(.rateBurst) {
+                faults.append("\(found.source): there is no --rate")
+                faulty.insert(.rateBurst)
+            }
+            guard let rate else { return }
+            made.settings.limits.writeRate = WriteRate(
+                perSecond: Double(rate), burst: burst ?? min(5 * rate, numbers.upperBound))
         }
 
         private mutating func resolveHost(mayLeaveMachine: Bool) {

@@ -15,6 +15,8 @@ enum ServeOption: String, CaseIterable {
     case logRequests = "log-requests"
     case memoryBudget = "memory-budget"
     case presenceDeadline = "presence-deadline"
+    case rate
+    case rateBurst = "rate-burst"
     case accounts, project
     case publicURL = "public-url"
     case onAccountDeletion = "on-account-deletion"
@@ -27,7 +29,7 @@ enum ServeOption: String, CaseIterable {
 
     var kind: Kind {
         switch self {
-        case .port, .tlsPort, .loops, .logRefusals, .memoryBudget, .presenceDeadline: .number
+        case .port, .tlsPort, .loops, .logRefusals, .memoryBudget, .presenceDeadline, .rate, .rateBurst: .number
         case .memory, .dev, .acceptLoss, .logRequests: .flag
         default: .text
         }

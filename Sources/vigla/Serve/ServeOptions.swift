@@ -57,6 +57,12 @@ struct ServeOptions: ParsableArguments {
         "Seconds of silence after which a client counts as lost, and its onDisconnect writes are made (5 to 3600). Default: 60.",
         valueName: "seconds"))
     var presenceDeadline: String?
+    @Option(help: ArgumentHelp(
+        "Writes a second that each user may make, those without an account by address; more are refused. Default: no limit.",
+        valueName: "number"))
+    var rate: String?
+    @Option(help: ArgumentHelp("Writes that --rate lets through at once after a quiet time. Default: those of 5 s.", valueName: "number"))
+    var rateBurst: String?
     @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
@@ -66,7 +72,7 @@ struct ServeOptions: ParsableArguments {
             .host: host, .port: port, .tlsCert: tlsCert, .tlsKey: tlsKey, .tlsPort: tlsPort, .data: data, .rules: rules,
             .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
             .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
-            .memoryBudget: memoryBudget, .presenceDeadline: presenceDeadline,
+            .memoryBudget: memoryBudget, .presenceDeadline: presenceDeadline, .rate: rate, .rateBurst: rateBurst,
         ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if logRequests { given[.logRequests] = "true" }

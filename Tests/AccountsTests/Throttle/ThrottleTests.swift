@@ -1,4 +1,5 @@
 import DispatchNet
+import Scheduling
 import Testing
 import TestSupport
 

@@ -33,6 +33,17 @@ import TestSupport
         return lines.all
     }
 
+    @Test func line_namesTheBudget_ofAWriteThatIsOverIt() throws {
+        let lines = try logged(5) { listener, _ in
+            #expect(listener.wantsRefusal(now: 1))
+            var question = try question(#"{"rules":{".write":true}}"#, "/ada/x")
+            question.budget = "2 writes a second, 5 at once at /ada"
+            listener.refused(.overBudget, question)
+        }
+        #expect(lines == ["refused by the rules namespace=city | operation=write over budget | path=/ada/x | "
+            + "rules=over the budget of 2 writes a second, 5 at once at /ada"])
+    }
+
     @Test func line_saysWhatWasRefused_byWhichRule_andWhatItsPartsWere() throws {
         let lines = try logged(5) { listener, _ in
             #expect(listener.wantsRefusal(now: 1))

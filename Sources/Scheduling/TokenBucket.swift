@@ -22,13 +22,14 @@ package struct TokenBucket: Sendable, Equatable {
 
     package func isFull(now: Int64) -> Bool { fullAt <= now }
 
-    /// Time until a token is available; 0 when one is.
-    package func wait(_ rate: Rate, now: Int64) -> Int64 {
-        max(0, max(fullAt, now) + rate.interval - now - rate.interval * rate.burst)
+    /// Time until a token, or several of the same rate, are available; 0 when they are.
+    /// - Parameter tokens: at most a full bucket's.
+    package func wait(_ rate: Rate, tokens: Int64 = 1, now: Int64) -> Int64 {
+        max(0, max(fullAt, now) + rate.interval * tokens - now - rate.interval * rate.burst)
     }
 
-    /// Consumes a token, also from an empty bucket.
-    package mutating func record(_ rate: Rate, now: Int64) { fullAt = max(fullAt, now) + rate.interval }
+    /// Consumes tokens, also from an empty bucket.
+    package mutating func record(_ rate: Rate, tokens: Int64 = 1, now: Int64) { fullAt = max(fullAt, now) + rate.interval * tokens }
 
     /// Consumes a token if one is available.
     package mutating func admit(_ rate: Rate, now: Int64) -> Bool {

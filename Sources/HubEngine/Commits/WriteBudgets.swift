@@ -1,0 +1,165 @@
+import JSONTree
+import Scheduling
+import SecurityRules
+
+/// How often each user writes: in all, where the hub has a rate (`EngineLimits.writeRate`), and at the places of the rules that have
+/// one. A request over one of these budgets is refused before anything is done for it, and takes nothing from any of them. What no rules
+/// and no setting count costs nothing.
+///
+/// Counted are requests as they are asked for, also those that the rules refuse then. In the budget of everything a request is one write,
+/// in that of a place it is as many as it writes at or below it. Administrators and the hub itself are not counted, nor is what is
+/// written when a session ends.
+///
+/// Confined to the database queue.
+struct WriteBudgets {
+    private let rate: WriteRate?
+    private var kept: BudgetTable
+    /// The budgets that count the request at hand.
+    private var counting: [Int: Counting] = [:]
+
+    private struct Counting {
+        let rate: TokenBucket.Rate
+        var writes: Int64
+        /// Depth of the place in the data, and a path that leads to it or below; nil for the budget of everything.
+        let place: (path: Path, depth: Int)?
+        let text: WriteRate
+    }
+
+    /// Why a request is refused.
+    struct Excess {
+        let failure: Failure
+        /// The budget, for the log.
+        let budget: String
+        /// A written place that it counts.
+        let path: Path
+    }
+
+    init(_ limits: EngineLimits) {
+        rate = limits.writeRate
+        kept = BudgetTable(most: limits.writeBudgets)
+    }
+
+    /// Budgets that are kept: those that are not full.
+    var count: Int { kept.count }
+
+    /// Counts a request, if it is within all budgets. O(written places · depth)
+    /// - Parameter now: ns of a steady clock.
+    /// - Returns: nil when it may be carried out.
+    mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
+        guard rate != nil || rules.hasRates, !client.identity.isAdmin, let first = writes.first else { return nil }
+        counting.removeAll(keepingCapacity: true)
+        // Who connects from this machine has no address, and is one.
+        let owner = client.identity.user.map(Owner.user) ?? .address(client.address ?? "")
+        if let rate { counting[Self.key(owner, nil)] = Counting(rate: TokenBucket.Rate(rate), writes: 1, place: nil, text: rate) }
+        if rules.hasRates {
+            for write in writes {
+                rules.forEachRate(on: write.path) { rate, depth in
+                    let counted = Counting(rate: TokenBucket.Rate(rate), writes: 0, place: (write.path, depth), text: rate)
+                    counting[Self.key(owner, write.path.keys.prefix(depth)), default: counted].writes += 1
+                }
+            }
+        }
+        var (wait, refusing) = (Int64(0), Counting?.none)
+        for (key, counted) in counting {
+            if counted.writes > counted.text.burst { return excess(counted, waitNs: nil, first.path) }
+            let needed = kept[key].wait(counted.rate, tokens: counted.writes, now: now)
+            if needed > wait { (wait, refusing) = (needed, counted) }
+        }
+        if let refusing { return excess(refusing, waitNs: wait, first.path) }
+        for (key, counted) in counting { kept.record(key, counted.rate, tokens: counted.writes, now: now) }
+        return nil
+    }
+
+    /// - Parameter waitNs: nil when waiting does not help.
+    private func excess(_ counted: Counting, waitNs: Int64?, _ first: Path) -> Excess {
+        let place = counted.place.map { Path($0.path.keys.prefix($0.depth)) }
+        let budget = "\(counted.text)" + (place.map { " at \($0)" } ?? "")
+        let failure: Failure
+        if let waitNs {
+            failure = .overBudget(afterMs: max(1, (waitNs + 999_999) / 1_000_000))
+        } else {
+            failure = Failure(.tooBig, "At most \(counted.text.burst) places may be written at once at or below \(place ?? .root).")
+        }
+        return Excess(failure: failure, budget: budget, path: counted.place?.path ?? first)
+    }
+
+    /// Budgets are known by a hash, so that long keys cost nothing: two that share one, among 100,000 one in ten milliards, are one.
+    /// - Parameter keys: of the place; nil for the budget of everything.
+    private static func key(_ owner: Owner, _ keys: ArraySlice<Key>?) -> Int {
+        var hasher = Hasher()
+        hasher.combine(owner)
+        hasher.combine(keys?.count ?? -1)
+        if let keys { for key in keys { hasher.combine(key) } }
+        return hasher.finalize()
+    }
+}
+
+/// Buckets that are not full, by key: at most so many. A full one need not be kept, so each new one looks at a few others and lets those
+/// go that have filled up meanwhile; where there are too many nevertheless, the one of a few that is full first.
+struct BudgetTable {
+    private struct Slot {
+        let key: Int
+        var bucket: TokenBucket
+    }
+
+    private let most: Int
+    private var slots: [Slot] = []
+    private var numbers: [Int: Int] = [:]
+    /// The slot that is looked at next.
+    private var hand = 0
+
+    /// Slots that are looked at for each new one: more than one, so that those that are full go faster than new ones come.
+    private static let lookedAt = 4
+
+    init(most: Int) { self.most = max(1, most) }
+
+    var count: Int { slots.count }
+
+    subscript(key: Int) -> TokenBucket { numbers[key].map { slots[$0].bucket } ?? TokenBucket(fullAt: 0) }
+
+    mutating func record(_ key: Int, _ rate: TokenBucket.Rate, tokens: Int64, now: Int64) {
+        if let number = numbers[key] { return slots[number].bucket.record(rate, tokens: tokens, now: now) }
+        sweep(now)
+        var bucket = TokenBucket(fullAt: now)
+        bucket.record(rate, tokens: tokens, now: now)
+        numbers[key] = slots.count
+        slots.append(Slot(key: key, bucket: bucket))
+    }
+
+    private mutating func sweep(_ now: Int64) {
+        var first: Int?
+        for _ in 0..<Self.lookedAt where !slots.isEmpty {
+            if hand >= slots.count { hand = 0 }
+            if slots[hand].bucket.isFull(now: now) {
+                remove(hand)
+                first = nil
+                continue
+            }
+            if first.map({ slots[hand].bucket.fullAt < slots[$0].bucket.fullAt }) ?? true { first = hand }
+            hand += 1
+        }
+        if slots.count >= most { remove(first ?? 0) }
+    }
+
+    private mutating func remove(_ number: Int) {
+        numbers[slots[number].key] = nil
+        let last = slots.removeLast()
+        guard number < slots.count else { return }
+        slots[number] = last
+        numbers[last.key] = number
+    }
+}
+
+extension TokenBucket.Rate {
+    /// With times in ns.
+    init(_ rate: WriteRate) { self.init(burst: Int64(rate.burst), interval: Int64((1_000_000_000 / rate.perSecond).rounded())) }
+}
+
+extension Failure {
+    /// The user has written too often.
+    static func overBudget(afterMs ms: Int64) -> Failure {
+        var failure = Failure(.overBudget, "You write too often. Nothing of this was stored; try again in \(max(1, (ms + 999) / 1000)) s.")
+        failure.retryAfterMs = ms
+        return failure
+    }
+}
