@@ -97,6 +97,101 @@ import TestSupport
         #expect(try owner.get("/users/bo") == #"ok {"x":1}"#)
     }
 
+    // MARK: The rules' `.account`
+
+    private static let rules = #"""
+        {"rules":{".read":true,
+          "users":{"$u":{".account":true}},
+          "friends":{"$a":{"$b":{".account":["$a","$b"]}}},
+          "posts":{"$p":{"user":{".account":{"set":"deleted"}},".copy":{"to":"lines/$f/$p","each":"friends/{user}/$f"}}},
+          "votes":{"$p":{"$u":{".account":"$u"}}},
+          "polls":{"$p":{".counts":{"votes":"count(votes/$p)"}}}}}
+        """#
+
+    private func server(folder: String? = nil, rules: String, _ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
+        let rules = try RuleSet(parsing: rules)
+        return try TestServer {
+            $0.accounts = .quick
+            $0.rules = rules
+            $0.dataFolder = folder
+            $0.namespace = "test"
+            configure(&$0)
+        }
+    }
+
+    @Test func whatTheRulesSay_goesInOneCommit_withTheConfiguredPlaces_andWhatFollows() throws {
+        let place = try AccountPlace(parsing: "/presence/$uid")
+        let server = try server(rules: Self.rules) { $0.accountData = [place] }
+        try add("ana", to: server)
+        let owner = try Peer(server)
+        try owner.signInAsOwner()
+        try owner.put("/", #"{"users":{"ana":1,"bo":1},"friends":{"ana":{"bo":1},"bo":{"ana":1,"cy":1}},"polls":{"q":{"votes":2}},"#
+            + #""votes":{"q":{"ana":1,"bo":1}},"posts":{"p":{"user":"ana"},"r":{"user":"bo"}},"presence":{"ana":1},"#
+            + #""lines":{"bo":{"p":{"user":"ana"}}}}"#)
+        try owner.listen("/")
+        try delete("ana", from: server)
+        #expect(
+            try owner.line() == #"m  {"friends/ana/bo":null,"friends/bo/ana":null,"lines/bo/p":{"user":"deleted"},"polls/q/votes":1,"#
+                + #""posts/p/user":"deleted","presence/ana":null,"users/ana":null,"votes/q/ana":null}"#)
+        #expect(try becomes { try owed(server).isEmpty })
+        #expect(try server.metric(#"vigla_system_commits_total{namespace="test",cause="account_deletion"}"#) == 1)
+    }
+
+    /// A deletion of an account with 2,500 places is three commits at the bound of 1,000, and one where the bound is higher.
+    @Test(arguments: [(1_000, 3), (1_250, 2), (2_500, 1), (100, 25)])
+    func more_thanOneCommitTakes_isContinued(_ atOnce: Int, _ commits: Int) throws {
+        let server = try server(rules: Self.rules) { $0.limits.engine.accountWrites = atOnce }
+        try add("ana", to: server)
+        let posts = (0..<2_500).map { #""\#($0)":{"user":"ana"}"# }.joined(separator: ",")
+        let owner = try RESTPeer.owner(server)
+        #expect(try owner.ask("PUT", "/posts.json?print=silent&derive=false", #"{\#(posts),"x":{"user":"bo"}}"#).status == 204)
+        try delete("ana", from: server)
+        #expect(try becomes { try owed(server).isEmpty })
+        #expect(try server.metric(#"vigla_system_commits_total{namespace="test",cause="account_deletion"}"#) == commits)
+        let after = try owner.get("/posts.json")
+        #expect(after.components(separatedBy: #""user":"deleted""#).count == 2_501 && after.contains(#""x":{"user":"bo"}"#))
+    }
+
+    /// Where more would follow than may, fewer are made at once: the counters stay right.
+    @Test func whatWouldHaveTooMuchFollow_isMadeInSmallerParts() throws {
+        let server = try server(rules: Self.rules) { $0.limits.engine.systemWrites = 10 }
+        try add("ana", to: server)
+        let owner = try RESTPeer.owner(server)
+        func object(_ of: (Int) -> String) -> String { "{" + (0..<40).map { #""p\#($0)":\#(of($0))"# }.joined(separator: ",") + "}" }
+        let data = #"{"votes":\#(object { _ in #"{"ana":1,"bo":1}"# }),"polls":\#(object { _ in #"{"votes":2}"# })}"#
+        #expect(try owner.ask("PUT", "/.json?print=silent", data).status == 204)
+        let countings = try server.metric(#"vigla_countings_total{namespace="test"}"#)
+        try delete("ana", from: server)
+        #expect(try becomes { try owed(server).isEmpty })
+        let polls = try owner.get("/polls.json")
+        #expect(polls.components(separatedBy: #""votes":1"#).count == 41, "\(polls)")
+        #expect(try !owner.get("/votes.json").contains("ana"))
+        #expect(try server.metric(#"vigla_countings_total{namespace="test"}"#) == countings, "kept in the same commits, not counted anew")
+    }
+
+    /// However far the process came: the next one finds what is left, and nothing is done twice.
+    @Test func removalInManyCommits_goesOn_inTheNextProcess() throws {
+        let temporary = try TemporaryFolder()
+        let folder = temporary.at("data")
+        do {
+            let first = try server(folder: folder, rules: Self.rules) { $0.limits.engine.accountWrites = 1 }
+            try add("ana", to: first)
+            let owner = try RESTPeer.owner(first)
+            let votes = (0..<500).map { "\"p\($0)\":{\"ana\":1,\"bo\":1}" }.joined(separator: ",")
+            let polls = (0..<500).map { "\"p\($0)\":{\"votes\":2}" }.joined(separator: ",")
+            #expect(try owner.ask("PUT", "/.json?print=silent", "{\"votes\":{\(votes)},\"polls\":{\(polls)}}").status == 204)
+            try delete("ana", from: first)
+            #expect(try first.metric(#"vigla_system_commits_total{namespace="test",cause="account_deletion"}"#) { $0 > 0 })
+            first.stop()
+        }
+        let second = try server(folder: folder, rules: Self.rules)
+        #expect(try becomes { try owed(second).isEmpty })
+        let owner = try RESTPeer.owner(second)
+        #expect(try !owner.get("/votes.json").contains("ana"))
+        #expect(try owner.get("/polls.json").components(separatedBy: #""votes":1"#).count == 501)
+        second.stop()
+    }
+
     /// The account was gone, and the process ended before its data was.
     @Test func whatAProcessOwed_isDoneByTheNext() throws {
         let temporary = try TemporaryFolder()

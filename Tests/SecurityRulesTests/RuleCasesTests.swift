@@ -42,7 +42,7 @@ import Testing
 
     @Test(arguments: [
         ("{}", #"1:1: Expected 'cases', a list."#),
-        (#"{"cases":[{}]}"#, "1:11: A case has one of 'read', 'query', 'write' and 'update', with a path."),
+        (#"{"cases":[{}]}"#, "1:11: A case has one of 'read', 'query', 'count', 'write' and 'update', with a path, or 'deleteAccount'."),
         (#"{"cases":[{"read":"/a","write":"/b","expect":"deny"}]}"#, "1:11: A case has one of"),
         (#"{"cases":[{"raed":"/a","expect":"deny"}]}"#, "1:12: Unknown key 'raed'. Did you mean 'read'?"),
         (#"{"cases":[{"read":"/a.b","expect":"deny"}]}"#, "1:19: '/a.b' is no path."),
@@ -50,7 +50,7 @@ import Testing
         (#"{"cases":[{"read":"/a","as":"eve","expect":"deny"}]}"#, "1:29: There is no 'eve' in 'users'."),
         (#"{"cases":[{"write":"/a","expect":"deny"}]}"#, "1:11: A 'write' has a 'value'"),
         (#"{"data":"none.json","cases":[]}"#, "1:9: There is no file 'none.json'."),
-        (#"{"cases":[{"read":"/a","limitToFirst":1,"expect":"deny"}]}"#, "1:24: 'limitToFirst' belongs to a 'query'."),
+        (#"{"cases":[{"read":"/a","limitToFirst":1,"expect":"deny"}]}"#, "1:24: 'limitToFirst' belongs to a 'query' or a 'count'."),
         (#"{"cases":[{"query":"/a","where":{"a":{"b":1}},"expect":"deny"}]}"#, "1:38: A condition names no object."),
         (#"{"cases":[{"query":"/a","where":{"a.b":1},"expect":"deny"}]}"#, "1:34: 'a.b' is no path."),
         (#"{"cases":[{"query":"/a","near":5,"expect":"deny"}]}"#, "1:32: 'near' cannot be that."),

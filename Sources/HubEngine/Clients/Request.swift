@@ -1,5 +1,6 @@
 public import JSONTree
 public import LiveQueries
+public import SecurityRules
 
 /// A request of a client to its database. Requests of one client are handled and answered in the order of submission.
 /// Those with a query are indirect: requests are handed on by value, and most are writes.
@@ -30,6 +31,9 @@ public enum Request: Sendable {
     case write([TreeWrite], condition: Condition? = nil)
     /// The hub itself writes, all or nothing, and no rule is asked. Answered as `written`.
     case system([TreeWrite], SystemCause)
+    /// The hub itself makes what is due still of the writes that a deleted account causes, as one commit. Answered as `written`; as failed,
+    /// and nothing is made, where more follows from several of them than from one commit may.
+    case accountData([AccountWrite])
     /// Adds a child under a key that the server makes.
     case push(Path, WriteValue)
     /// One request of REST (contract §7).

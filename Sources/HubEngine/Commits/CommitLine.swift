@@ -131,7 +131,7 @@ final class CommitLine {
     }
 
     /// Refuses a commit for what would follow from it, but for the hub's own, which are made all the same: what belongs to a deleted
-    /// account is not to stay. Several corrections of counters are refused as well.
+    /// account is not to stay. Several of these at once, corrections of counters as well, are refused, to be tried again as fewer.
     private func refuse(_ refusal: CommitConsequences.Refusal, _ asked: RuleQuestion, _ origin: WriteOrigin) throws(Failure) {
         var question = asked
         question.consequences = context.limits.consequences
@@ -146,11 +146,9 @@ final class CommitLine {
             }
         }
         guard case .system(let cause) = origin.cause else { throw refusal.failure }
-        if cause == .counters {
-            // Many corrections are tried again as fewer, so that what follows from them is kept. A single one would be counted for ever.
-            if case .write(let paths) = asked.operation, paths.count > 1 { throw refusal.failure }
-            return
-        }
+        // Many are tried again as fewer, so that what follows from them is kept. A single correction would be counted for ever.
+        if case .write(let paths) = asked.operation, paths.count > 1 { throw refusal.failure }
+        if cause == .counters { return }
         // Counters were not kept in it.
         onUncounted()
     }

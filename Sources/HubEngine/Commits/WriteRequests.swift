@@ -76,6 +76,11 @@ final class WriteRequests: @unchecked Sendable {
         write(AskedWrite([TreeWrite(exchange.path.appending(key), value)], if: exchange.condition, .exchange(exchange, key: key)), item)
     }
 
+    /// What is due of the writes that a deleted account causes.
+    func accountData(_ found: [AccountWrite], _ item: Database.Item) {
+        write(AskedWrite(found.due(in: content.root), cause: .accountDeletion), item)
+    }
+
     /// Carries out a write and answers it, at once or later.
     func write(_ asked: AskedWrite, _ item: Database.Item) {
         let client = item.client

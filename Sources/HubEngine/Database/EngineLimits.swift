@@ -53,6 +53,9 @@ public struct EngineLimits: Sendable {
     /// most left. Default 100,000.
     public var writeBudgets = 100_000
 
+    /// Writes that the deletion of an account causes in one commit; more are made by further ones. Default 1,000.
+    public var accountWrites = 1_000
+
     // MARK: Large writes
 
     /// Places that one write of others than administrators may name; more is answered with `too_big`. Default 100,000.

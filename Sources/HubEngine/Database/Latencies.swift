@@ -65,7 +65,7 @@ struct RequestTally {
             case .write, .push: writes &+= 1
             }
         case .observe: observes &+= 1
-        case .write, .push, .onDisconnect, .cancelOnDisconnect, .system: writes &+= 1
+        case .write, .push, .onDisconnect, .cancelOnDisconnect, .system, .accountData: writes &+= 1
         default: others &+= 1
         }
     }

@@ -65,7 +65,8 @@ extension Server {
     /// Applies account changes to sessions and data from now on, and carries out the removals that the previous process left.
     func applyAccountChanges(_ accounts: AccountService, _ database: Database) {
         let removal = AccountRemoval(
-            settings.accountData, database: database, lane: lanes[0], accounts: accounts, scheduler: scheduler, logger: logger)
+            settings.accountData, database: database, lane: lanes[0], accounts: accounts, atOnce: settings.limits.engine.accountWrites,
+            scheduler: scheduler, logger: logger)
         let effects = AccountEffects(lanes, removal)
         accounts.whenChanged { effects.apply($0) }
         removal.resume()

@@ -31,7 +31,7 @@ public struct ServerSettings: Sendable {
     public var accounts: AccountSettings?
     /// Proxies that may name the client's address in `X-Forwarded-For`. Default: none.
     public var trustedProxies = TrustedProxies()
-    /// Places of the default namespace that are removed with an account.
+    /// Places of the default namespace that are removed with an account, beside what the rules' `.account` says.
     public var accountData: [AccountPlace] = []
     public var limits = ServerLimits()
     /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development

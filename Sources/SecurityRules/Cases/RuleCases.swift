@@ -27,6 +27,8 @@ public struct RuleCase: Sendable {
         case count(Path, QueryVariables)
         /// A set, or each path of an update; null removes.
         case write([(path: Path, value: Node)])
+        /// The deletion of an account, by its id. Nobody has to allow it.
+        case accountDeletion(String)
     }
 
     public enum Expectation: Sendable, Equatable {

@@ -70,7 +70,7 @@ private struct RuleCasesReader {
 
     // MARK: A case
 
-    private static let operations = ["read", "query", "count", "write", "update"]
+    private static let operations = ["read", "query", "count", "write", "update", "deleteAccount"]
     private static let parameters = [
         "orderByKey", "orderByValue", "orderByPriority", "orderByChild", "startAt", "endAt", "equalTo", "limitToFirst", "limitToLast",
         "near", "radius", "limit", "where",
@@ -83,31 +83,48 @@ private struct RuleCasesReader {
         let found = members.filter { Self.operations.contains($0.name.value) }
         guard let operation = found.first, found.count == 1 else {
             throw LocatedError(
-                offset: json.offset, message: "A case has one of 'read', 'query', 'count', 'write' and 'update', with a path.")
+                offset: json.offset,
+                message: "A case has one of 'read', 'query', 'count', 'write' and 'update', with a path, or 'deleteAccount'.")
         }
         let now = try value("now", members).map { json throws(LocatedError) in try integer(json) } ?? self.now
-        let path = try path(operation.value)
+        let deleted = try deletedAccount(operation)
+        let path = try deleted == nil ? path(operation.value) : .root
         var before = data
         if let given = value("given", members) {
             for change in try object(given, "'given' is an object of paths and values.") {
                 before.set(try node(change.value, now), at: try self.path(change.name, change.name.quote))
             }
         }
+        let decided: RuleCase.Operation
+        if let deleted {
+            decided = .accountDeletion(deleted)
+        } else {
+            decided = try self.operation(operation.name.value, path, members, json.offset, now)
+        }
         let (line, column) = text.position(at: json.offset)
         let expectation = try expectation(members, json.offset)
         var then: [(path: Path, value: Node)] = []
         if let given = value("then", members) {
-            guard expectation == .allowed, ["write", "update"].contains(operation.name.value) else {
-                throw LocatedError(offset: given.offset, message: "'then' says what an allowed 'write' or 'update' has stored.")
+            guard expectation == .allowed, ["write", "update", "deleteAccount"].contains(operation.name.value) else {
+                throw LocatedError(
+                    offset: given.offset, message: "'then' says what an allowed 'write' or 'update', or a 'deleteAccount', has stored.")
             }
             for place in try object(given, "'then' is an object of paths and values.") {
                 then.append((try self.path(place.name, place.name.quote), try node(place.value, now)))
             }
         }
         return RuleCase(
-            name: try name(members) ?? "\(operation.name.value) \(path)", line: line, column: column,
-            operation: try self.operation(operation.name.value, path, members, json.offset, now),
-            expectation: expectation, then: then, data: before, auth: try auth(members, json.offset), now: now)
+            name: try name(members) ?? "\(operation.name.value) \(deleted ?? path.description)", line: line, column: column,
+            operation: decided, expectation: expectation, then: then, data: before, auth: try auth(members, json.offset), now: now)
+    }
+
+    /// The id of the account that a case deletes; nil for other cases.
+    private func deletedAccount(_ member: LocatedJSON.Member) throws(LocatedError) -> String? {
+        guard member.name.value == "deleteAccount" else { return nil }
+        guard case .string(let uid) = member.value.value, !uid.value.isEmpty else {
+            throw LocatedError(offset: member.value.offset, message: "'deleteAccount' takes the id of an account.")
+        }
+        return uid.value
     }
 
     private func operation(

@@ -48,6 +48,13 @@ extension RuleSet {
             trace = explainWrite(
                 paths, validating: shaped.added, old: test.data, new: after, auth: test.auth, now: test.now, following: ConsequenceLimits())
             for write in trace.follows { after.set(write.value, at: write.path) }
+        case .accountDeletion(let uid):
+            var search = AccountSearch(self, of: uid)
+            let found = search.next(in: test.data, atMost: .max)
+            for write in found where write.isDue(in: after) { after.set(write.value, at: write.path) }
+            trace = explainConsequences(
+                of: found.map(\.path), old: test.data, new: after, now: test.now, by: .administrator, limits: ConsequenceLimits())
+            for write in trace.follows where trace.isAllowed { after.set(write.value, at: write.path) }
         }
         coverage.record(trace)
         return (mismatch(test.expectation, trace) ?? mismatch(test.then, after), trace)

@@ -67,7 +67,7 @@ private struct RulesLinter {
         here.depth += 1
         for child in node.children {
             // Data may well have a "default".
-            if !["default", "drop", "rate"].contains(child.key), let hint = RulesFileReader.missingDot(child.key.string) {
+            if !["default", "drop", "rate", "account"].contains(child.key), let hint = RulesFileReader.missingDot(child.key.string) {
                 warn(child.node.offset, "'\(child.key)' is a child of this name: \(hint)")
             }
             visit(child.node, here)

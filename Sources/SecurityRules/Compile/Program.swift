@@ -21,6 +21,8 @@ final class Program: Sendable {
     /// All counters, and the places that they count.
     let counters: [Counter]
     let sets: CounterSets
+    /// What happens when an account is deleted.
+    let accounts: [AccountRule]
     /// See `RulesLimits`.
     let textWork: Int
 
@@ -36,6 +38,7 @@ final class Program: Sendable {
         hasRates = builder.places.first?.rates ?? false
         indexedCopies = builder.indexedCopies
         counters = builder.counters
+        accounts = builder.accounts
         sets = CounterSets(builder.counters)
         shapesWrites = builder.places.first.map { $0.drops || $0.defaults } ?? false
     }

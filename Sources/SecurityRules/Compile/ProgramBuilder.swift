@@ -19,6 +19,8 @@ struct ProgramBuilder {
     var indexedCopies: [CopyRule] = []
     /// All counters.
     var counters: [Counter] = []
+    /// What happens when an account is deleted.
+    var accounts: [AccountRule] = []
     var places: ContiguousArray<Place> = []
     var literals: ContiguousArray<Literal> = []
     var details: ContiguousArray<PlaceDetails> = []

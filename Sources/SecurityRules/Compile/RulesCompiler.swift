@@ -78,6 +78,7 @@ struct RulesCompiler {
         let scope = Scope(kind: .write, captures: captures)
         if let drop = node.drop { builder.setDrop(compile(drop, scope, depth), at: number) }
         if let value = node.defaultValue { builder.setDefault(compile(value, scope, depth), at: number) }
+        if let account = node.account { add(account, pattern, captures) }
         builder.setRate(node.rate?.rate, at: number)
         builder.setRemoves(node.removes.compactMap { template($0, captures) }, at: number)
         let compiler = CounterCompiler(place: number, pattern: pattern, captures: captures, functions: functions)
@@ -109,6 +110,17 @@ struct RulesCompiler {
         }
         builder.setChildren(children, wildcard: wildcard, at: number)
         return number
+    }
+
+    private mutating func add(_ account: SourceAccount, _ pattern: Path, _ captures: [String: Int]) {
+        if case .captures(let names) = account {
+            for name in names where captures[name.value] == nil {
+                let wildcards = captures.keys.sorted()
+                let hint = Spelling.nearest(name.value, in: wildcards).map { "did you mean '\($0)'?" }
+                errors.append(LocatedError(offset: name.quote, message: "'\(name.value)' is no wildcard of this place.", hint: hint))
+            }
+        }
+        builder.accounts += account.rules(at: pattern, captures: captures)
     }
 
     private mutating func template(_ text: LocatedString, _ captures: [String: Int]) -> PathTemplate? {

@@ -24,6 +24,8 @@ final class SourceNode {
     var copies: [SourceCopy] = []
     /// The counters of the node.
     var counts: [SourceCounter] = []
+    /// What happens here when an account is deleted.
+    var account: SourceAccount?
     /// How often one user may write here and below.
     var rate: SourceRate?
     var children: [(key: Key, node: SourceNode)] = []
@@ -178,7 +180,7 @@ struct RulesFileReader {
 
     /// The keys of a place that have a meaning.
     private static let directives = RuleKind.allCases.map(\.rawValue)
-        + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate"]
+        + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate", ".account"]
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
@@ -219,6 +221,7 @@ struct RulesFileReader {
         case ".copy":
             guard depth > 0 else { return addError(member.name.quote, "A '.copy' stands below the root.") }
             copies(json, node)
+        case ".account": node.account = account(member, isWildcard: isWildcard, depth: depth)
         case ".rate": node.rate = rate(json)
         case ".default": defaultValue(member, node, isWildcard: isWildcard, depth: depth)
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)

@@ -3,7 +3,7 @@
 enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
-        ".account", ".alias", ".expire", ".inbox", ".ingest", ".notify",
+        ".alias", ".expire", ".inbox", ".ingest", ".notify",
         ".owner", ".search", ".watch", ".webhook",
     ]
     /// Keys beside `rules`.

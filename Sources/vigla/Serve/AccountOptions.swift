@@ -13,7 +13,9 @@ struct AccountOptions: ParsableArguments {
         help: ArgumentHelp("Where users reach the hub: mailed links begin with it. Default: the address it listens on.", valueName: "url"))
     var publicURL: String?
     @Option(
-        help: ArgumentHelp("Places that go with an account, such as '/users/$uid,/presence/$uid'.", valueName: "paths")
+        help: ArgumentHelp(
+            "Places that go with an account, such as '/users/$uid,/presence/$uid'. Will go: the rules' .account says more.",
+            valueName: "paths")
     ) var onAccountDeletion: String?
     @Option(help: ArgumentHelp(
         "Mail server: smtps://host, or smtp://host with STARTTLS. Without one no mail is sent; with --dev it is printed.",

@@ -84,6 +84,10 @@ struct ServeConfiguration {
                 "vigla: no rules, so every read and write is denied. Name a rules file with --rules FILE, deploy one with 'vigla rules "
                     + "deploy', or try things out with --dev.")
         }
+        if !settings.accountData.isEmpty {
+            warnings.append(
+                "vigla: --on-account-deletion will go: say \".account\": true in the rules, at the places that go with an account.")
+        }
         if let file = settings.rulesFile { warnings += RulesSource.warnings(of: settings.rules, in: file) }
         return warnings
     }

@@ -1,0 +1,100 @@
+import JSONTree
+
+/// What an `.account` has happen when an account is deleted.
+struct AccountRule: Sendable {
+    enum Segment: Sendable {
+        case key(Key)
+        /// Every key that exists there.
+        case any
+        /// The account's id.
+        case uid
+    }
+
+    /// The places, from the root.
+    let segments: [Segment]
+    /// What a leaf that is the account's id becomes; nil removes what is there.
+    let replacement: Node?
+
+    /// - Parameter captured: the depth of the wildcard that is the account's id; nil for none.
+    init(_ pattern: Path, captured: Int?, replacement: Node? = nil) {
+        segments = pattern.keys.enumerated().map { level, key in
+            level + 1 == captured ? .uid : key.string.hasPrefix("$") ? .any : .key(key)
+        }
+        self.replacement = replacement
+    }
+}
+
+/// The value of an `.account` in the file.
+enum SourceAccount {
+    /// `true`: the key of the place itself.
+    case own(offset: Int)
+    /// `"$a"`, or a list of these.
+    case captures([LocatedString])
+    /// `{"set": "deleted"}`.
+    case leaf(Node)
+}
+
+extension SourceAccount {
+    /// The rules of a place.
+    /// - Parameter captures: wildcards in force, by name with the `$`, and the depth of each.
+    func rules(at pattern: Path, captures: [String: Int]) -> [AccountRule] {
+        switch self {
+        case .own: [AccountRule(pattern, captured: pattern.depth)]
+        case .captures(let names): names.compactMap { name in captures[name.value].map { AccountRule(pattern, captured: $0) } }
+        case .leaf(let value): [AccountRule(pattern, captured: nil, replacement: value)]
+        }
+    }
+}
+
+extension RulesFileReader {
+    /// Reads `.account`.
+    /// - Parameter isWildcard: whether it stands at a `$` place.
+    mutating func account(_ member: LocatedJSON.Member, isWildcard: Bool, depth: Int) -> SourceAccount? {
+        let json = member.value
+        let message = "An '.account' is true, a wildcard such as \"$uid\", a list of these, or {\"set\": \"deleted\"}."
+        guard depth > 0 else {
+            addError(member.name.quote, "An '.account' stands below the root.")
+            return nil
+        }
+        switch json.value {
+        case .bool(true):
+            guard isWildcard else {
+                addError(
+                    json.offset,
+                    "'true' stands at a place such as \"$uid\", whose key is the account's id. Elsewhere name the wildcard.")
+                return nil
+            }
+            return .own(offset: json.offset)
+        case .string(let name): return .captures([name])
+        case .array(let elements) where !elements.isEmpty:
+            var names: [LocatedString] = []
+            for element in elements {
+                guard case .string(let name) = element.value else {
+                    addError(element.offset, message)
+                    return nil
+                }
+                guard !names.contains(where: { $0.value == name.value }) else {
+                    addError(element.offset, "'\(name.value)' stands there twice.")
+                    return nil
+                }
+                names.append(name)
+            }
+            return .captures(names)
+        case .object(let members):
+            guard members.count == 1, members[0].name.value == "set" else { break }
+            switch members[0].value.value {
+            case .string(let text): return .leaf(.string(text.value))
+            case .bool(let flag): return .leaf(.bool(flag))
+            case .number(let number): return .leaf(number)
+            default:
+                addError(
+                    members[0].value.offset,
+                    "'set' is the text, number or boolean that stands there in the place of the account's id.")
+                return nil
+            }
+        default: break
+        }
+        addError(json.offset, message)
+        return nil
+    }
+}
