@@ -117,7 +117,7 @@ public struct Commit: Sendable, Equatable {
     public let operations: ArraySlice<JournalOperation>
 }
 
-/// One change of the tree with server values resolved, or of the pending onDisconnect writes.
+/// One change of the tree with server values resolved, or of what is kept beside it: pending onDisconnect writes, and times.
 public enum JournalOperation: Sendable, Equatable {
     /// Replaces what is at the place; `null` removes it.
     case set(Path, Node)
@@ -128,12 +128,14 @@ public enum JournalOperation: Sendable, Equatable {
     case add(Path, Node)
     /// Changes a session's pending onDisconnect writes; the tree stays as it is.
     indirect case pending(PendingChange)
+    /// When the node at the place was last written, ms since the epoch; nil: that is no longer kept. The tree stays as it is.
+    case written(Path, Int64?)
 
     /// The place in the tree that it changes; nil when it changes none.
     public var path: Path? {
         switch self {
         case .set(let path, _), .priority(let path, _), .add(let path, _): path
-        case .pending: nil
+        case .pending, .written: nil
         }
     }
 }
@@ -144,7 +146,7 @@ extension Node {
         case .set(let path, let node): set(node, at: path)
         case .priority(let path, let priority): setPriority(priority, at: path)
         case .add(let path, let node): merge(node, at: path)
-        case .pending: break
+        case .pending, .written: break
         }
     }
 }

@@ -48,11 +48,17 @@ public struct Recovered: Sendable {
     public var replayed: Int
     /// Pending onDisconnect writes of the sessions that had not ended.
     public var pending: [PendingSession]
+    /// When nodes were last written.
+    public var written = WrittenTimes()
     /// The newest epoch of a writer.
     public var epoch: UInt64
 
-    public init(root: Node = .null, sequence: UInt64 = 0, replayed: Int = 0, pending: [PendingSession] = [], epoch: UInt64 = 0) {
+    public init(
+        root: Node = .null, sequence: UInt64 = 0, replayed: Int = 0, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(),
+        epoch: UInt64 = 0
+    ) {
         (self.root, self.sequence, self.replayed, self.pending, self.epoch) = (root, sequence, replayed, pending, epoch)
+        self.written = written
     }
 }
 
@@ -63,11 +69,14 @@ public struct JournalSnapshot: Sendable {
     public var sequence: UInt64
     /// Pending onDisconnect writes of the sessions that have not ended.
     public var pending: [PendingSession]
+    /// When nodes were last written.
+    public var written: WrittenTimes
 
-    public init(root: Node, sequence: UInt64, pending: [PendingSession] = []) {
+    public init(root: Node, sequence: UInt64, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes()) {
         self.root = root
         self.sequence = sequence
         self.pending = pending
+        self.written = written
     }
 }
 

@@ -76,7 +76,7 @@ extension JournalOperation {
         switch self {
         case .set(let path, let node), .add(let path, let node):
             return node.hasChildren && !node.isSmall(within: bytes) ? (path, node) : nil
-        case .priority, .pending: return nil
+        case .priority, .pending, .written: return nil
         }
     }
 }
@@ -128,6 +128,7 @@ extension ArraySlice<JournalOperation> {
             case .pending(.keep(_, let write)):
                 guard write.value.node.takes(from: &room) else { return false }
             case .pending: break
+            case .written(let path, _): for key in path.keys { room -= key.text.utf8Count + 1 }
             }
             if room < 0 { return false }
         }

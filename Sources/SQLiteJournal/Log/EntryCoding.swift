@@ -5,7 +5,7 @@ import JSONTree
 ///
 ///     [["s","users/ana",{"age":30}],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
-/// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and `o`.
+/// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and `o`, or `w`.
 enum EntryKind: String {
     /// `path, node`: sets the node.
     case set = "s"
@@ -18,6 +18,8 @@ enum EntryKind: String {
     case cancel = "c"
     case identify = "i"
     case forget = "f"
+    /// `path, ms`: when the node was last written; null where that is no longer kept.
+    case written = "w"
     /// Stands alone: what follows is of the next commit.
     case next = "n"
 }
@@ -29,6 +31,7 @@ extension JSONWriter {
         case .priority(let path, let priority): entry(.priority, at: path, priority)
         case .add(let path, let node): entry(.add, at: path, node)
         case .pending(let change): entry(change)
+        case .written(let path, let ms): entry(.written, at: path, ms.map { .int($0) } ?? .null)
         }
     }
 
@@ -91,13 +94,16 @@ extension JSONReader {
         }
         let operation: JournalOperation
         switch kind {
-        case .set, .priority, .add:
+        case .set, .priority, .add, .written:
             let path = try storedPath()
             guard try nextElement() else { throw .malformed(offset: start) }
             let node = try storedNode(below: path)
             switch kind {
             case .set: operation = .set(path, node)
             case .priority: operation = .priority(path, node)
+            case .written:
+                guard let ms = node.time else { throw .malformed(offset: start) }
+                operation = .written(path, ms)
             default: operation = .add(path, node)
             }
         case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
@@ -125,9 +131,25 @@ extension JSONReader {
 struct DurableState {
     var root = Node.null
     var pending = PendingSessions()
+    var written = WrittenTimes()
 
     mutating func apply(_ operation: JournalOperation) {
-        if case .pending(let change) = operation { pending.apply(change) } else { root.apply(operation) }
+        switch operation {
+        case .pending(let change): pending.apply(change)
+        case .written: written.apply(operation)
+        case .set, .priority, .add: root.apply(operation)
+        }
+    }
+}
+
+extension Node {
+    /// A stored time: a number, or nothing; nil for anything else.
+    fileprivate var time: Int64?? {
+        switch self {
+        case .int(let ms): .some(ms)
+        case .null: .some(nil)
+        default: nil
+        }
     }
 }
 

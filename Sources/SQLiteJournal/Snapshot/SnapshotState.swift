@@ -58,13 +58,16 @@ final class SnapshotRun: @unchecked Sendable {
         case kept(ChunkLayout.Part)
         /// The next one that is stored, with its first place.
         case tree(Path)
-        case sessions
+        /// What is kept beside the tree.
+        case beside
     }
 
     private var sections: ArraySlice<ChunkLayout.Section>
     /// The part of the tree that is being written.
     private var open: (from: Path, to: Path?)?
     private var sessions: ArraySlice<PendingSession>
+    /// What is left of the times; nil before they are looked at.
+    private var times: ArraySlice<JournalOperation>?
     /// The chunks so far.
     private(set) var manifest = SnapshotManifest()
     /// The chunks that are to be stored.
@@ -100,7 +103,7 @@ final class SnapshotRun: @unchecked Sendable {
     /// snapshot queue.
     /// - Parameter most: bytes.
     func encodeNext(most: Int) -> Bool {
-        while encoded.isEmpty || bytes < most, let chunk = encodeChunk() ?? encodeSessions() {
+        while encoded.isEmpty || bytes < most, let chunk = encodeChunk() ?? encodeSessions() ?? encodeTimes() {
             encoded.append(chunk)
             bytes += chunk.count
         }
@@ -132,7 +135,22 @@ final class SnapshotRun: @unchecked Sendable {
         while writer.bytes.count < sizes.full, let session = sessions.popFirst() { writer.entries([session]) }
         if writer.bytes.isEmpty { return nil }
         writer.raw("]")
-        pieces.append(.sessions)
+        pieces.append(.beside)
+        return writer.bytes
+    }
+
+    private func encodeTimes() -> [UInt8]? {
+        var rest = times ?? {
+            var all: [JournalOperation] = []
+            snapshot.written.forEach { all.append(.written($0, $1)) }
+            return all[...]
+        }()
+        var writer = JSONWriter()
+        while writer.bytes.count < sizes.full, let entry = rest.popFirst() { writer.entry(entry) }
+        times = rest
+        if writer.bytes.isEmpty { return nil }
+        writer.raw("]")
+        pieces.append(.beside)
         return writer.bytes
     }
 
@@ -143,7 +161,7 @@ final class SnapshotRun: @unchecked Sendable {
             switch piece {
             case .kept(let part): manifest.tree.append(part)
             case .tree(let start): if let chunk = next.next() { manifest.tree.append(ChunkLayout.Part(start: start, chunk: chunk)) }
-            case .sessions: if let chunk = next.next() { manifest.pending.append(chunk) }
+            case .beside: if let chunk = next.next() { manifest.pending.append(chunk) }
             }
         }
         (encoded, pieces, stored, bytes) = ([], [], [], 0)

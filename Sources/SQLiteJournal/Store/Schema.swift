@@ -10,7 +10,8 @@ enum Schema {
     /// it when their places do not change; a large batch has several rows. 5: a large batch is stored in several transactions.
     /// 6: its parts belong to a stage, and may be stored before it is known behind which commit it comes.
     /// 7: batches keep where their commits begin, what they are known by and of which writer they are; namespaces, the newest writer.
-    static let format = 7
+    /// 8: batches and chunks may hold times at which nodes were written.
+    static let format = 8
     /// In SQLite's `application_id`: "VGLA".
     static let applicationID = 0x5647_4C41
 
@@ -49,11 +50,13 @@ enum Schema {
             if found < 4 { try upgradeTo4(db, path: path) }
             if found < 5 { try db.execute(sql: "ALTER TABLE batch ADD COLUMN stage INTEGER NOT NULL DEFAULT 0; \(partSQL)") }
             if found < 6 { try db.execute(sql: "ALTER TABLE batch ADD COLUMN parts INTEGER NOT NULL DEFAULT 0") }
-            try db.execute(sql: """
-                ALTER TABLE batch ADD COLUMN batch_id INTEGER NOT NULL DEFAULT 0;
-                ALTER TABLE batch ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
-                ALTER TABLE namespace ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
-                """)
+            if found < 7 {
+                try db.execute(sql: """
+                    ALTER TABLE batch ADD COLUMN batch_id INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE batch ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+                    ALTER TABLE namespace ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+                    """)
+            }
             try db.execute(sql: "PRAGMA user_version = \(format)")
             return .commit
         }

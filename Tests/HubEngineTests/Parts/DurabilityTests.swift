@@ -13,7 +13,7 @@ import Testing
         #expect(content.install(2) == 1)
         #expect(content.skip() == 9)
         #expect(content.root == 2 && content.sequence == 9)
-        #expect(content.rollBack(to: (1, 7)) == 2)
+        #expect(content.rollBack(to: (1, 7, WrittenTimes())) == 2)
         #expect(content.root == 1 && content.sequence == 7 && content.rulesNumber == 0)
         content.deploy(.allowAll)
         #expect(content.rulesNumber == 1)

@@ -1,4 +1,5 @@
 @testable import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import TestSupport
@@ -220,7 +221,7 @@ import Testing
             let old = bench.content.root
             bench.run {
                 if random.chance(10) {
-                    _ = bench.content.rollBack(to: (earlier, 0))
+                    _ = bench.content.rollBack(to: (earlier, 0, WrittenTimes()))
                     bench.indexes.follow(from: old)
                 } else {
                     if random.chance(10) { earlier = old }

@@ -1,0 +1,64 @@
+import JSONTree
+import Testing
+import TestSupport
+
+@testable import Journal
+@testable import SQLiteJournal
+
+/// Times at which nodes were written, beside the tree.
+@Suite(.timeLimit(.minutes(30))) struct WrittenTimesTests {
+    private func entries(_ times: WrittenTimes) -> [String] {
+        var all: [String] = []
+        times.forEach { all.append("\($0) \($1)") }
+        return all
+    }
+
+    @Test func times_areOfPlacesAboveAndBelowEachOther() {
+        var times = WrittenTimes()
+        (times["a"], times["a/b/c"], times["b"], times[.root]) = (1, 2, 3, 4)
+        #expect(times.count == 4 && times["a"] == 1 && times["a/b"] == nil && times["a/b/c"] == 2 && times[.root] == 4)
+        let before = times
+        (times["a"], times["b"], times["c"]) = (nil, 5, nil)
+        #expect(entries(times) == ["/ 4", "/a/b/c 2", "/b 5"] && times.count == 3)
+        #expect(before["a"] == 1 && before["b"] == 3 && before.count == 4, "a copy stays")
+        (times[.root], times["a/b/c"], times["b"]) = (nil, nil, nil)
+        #expect(times == WrittenTimes())
+    }
+
+    /// Through the log, and through a snapshot of several parts.
+    @Test func times_areRecovered() async throws {
+        let folder = try TemporaryFolder()
+        var times = WrittenTimes()
+        var operations: [JournalOperation] = [.set("n", 1)]
+        for i in 0..<3_000 { operations.append(.written(Path([Key("place"), Key("k\(i)"), Key("x")]), Int64(1_700_000_000_000 + i))) }
+        operations += [.written("place/k7/x", nil), .written("place/k8/x", 5), .written("none", nil), .written(.root, -3)]
+        for operation in operations { times.apply(operation) }
+        #expect(times.count == 3_000)
+        do {
+            let store = try JournalStore.open(folder: folder.path)
+            try await store.journal(for: "main").store(JournalBatch(sequence: 1, after: 0, operations: operations))
+            try store.close()
+        }
+        do {
+            let store = try JournalStore.open(folder: folder.path)
+            let recovered = try store.recover("main")
+            #expect(recovered.written == times && recovered.replayed == 1 && recovered.root == ["n": 1])
+            var settings = JournalStore.Settings()
+            settings.chunks.full = 4_000
+            try store.close()
+            let other = try JournalStore.open(folder: folder.path, settings: settings)
+            try await other.journal(for: "main").finish(JournalSnapshot(root: ["n": 1], sequence: 1, written: times))
+            try other.close()
+        }
+        let store = try JournalStore.open(folder: folder.path)
+        let recovered = try store.recover("main")
+        #expect(recovered.written == times && recovered.replayed == 0 && recovered.root == ["n": 1])
+        #expect(try store.count("chunk") > 10)
+        try store.close()
+    }
+
+    @Test(arguments: [#"[["w","a"]]"#, #"[["w","a","x"]]"#, #"[["w","a",1.5]]"#, #"[["w","a",{"b":1}]]"#, #"[["w","a",1,2]]"#, #"[["w"]]"#])
+    func brokenEntry_isRefused(_ text: String) {
+        #expect(throws: EntryFault.self) { try Array(text.utf8).withUnsafeBytes { try [JournalOperation](entries: $0) } }
+    }
+}
