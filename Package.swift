@@ -87,7 +87,7 @@ let package = Package(
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: [
             "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules",
-            .product(name: "DequeModule", package: "swift-collections"),
+            .product(name: "DequeModule", package: "swift-collections"), .product(name: "HeapModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "HubEngineTests", dependencies: [
             "HubEngine", "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules", "SQLiteJournal", "TestSupport",

@@ -121,6 +121,27 @@ public struct RuleSet: Sendable {
         return trace
     }
 
+    /// Decides about writes of the hub, of which `.validate` alone is asked, with a trace.
+    /// - Parameter fault: why they cannot be made at all.
+    public func explainSystemWrite(_ locations: [Path], old: Node, new: Node, now: Int64, fault: ConsequenceFault?) -> RuleTrace {
+        let recorder = TraceRecorder(self)
+        let isValid = fault == nil && isValidSystemWrite(locations, old: old, new: new, now: now, recorder)
+        var trace = RuleTrace(operation: .write(locations), isAllowed: isValid, steps: recorder.steps)
+        if let fault { trace.add(fault) }
+        return trace
+    }
+
+    /// Whether `.validate` admits writes of the hub.
+    public func isValidSystemWrite(_ locations: [Path], old: Node, new: Node, now: Int64) -> Bool {
+        isValidSystemWrite(locations, old: old, new: new, now: now, nil)
+    }
+
+    private func isValidSystemWrite(_ locations: [Path], old: Node, new: Node, now: Int64, _ recorder: TraceRecorder?) -> Bool {
+        Evaluator.run(program, old: old, new: new, auth: Self.hubAuth, now: now, query: .none, recorder: recorder) {
+            $0.areValid(locations)
+        }
+    }
+
     /// Finds and decides about what follows from writes that nobody has to allow, with a trace.
     public func explainConsequences(
         of locations: [Path], old: Node, new: Node, now: Int64, by author: ConsequenceAuthor, limits: ConsequenceLimits
@@ -134,7 +155,7 @@ public struct RuleSet: Sendable {
         _ trace: inout RuleTrace, of locations: [Path], old: Node, new: Node, now: Int64, _ author: ConsequenceAuthor,
         _ limits: ConsequenceLimits
     ) {
-        guard hasConsequences else { return }
+        if !hasConsequences { return trace.add(expiring(locations, old: old, new: new, now: now)) }
         do throws(ConsequenceFault) {
             let found = try consequences(of: locations, old: old, new: new, by: author, now: now, limits: limits)
             let recorder = TraceRecorder(self)
@@ -142,6 +163,7 @@ public struct RuleSet: Sendable {
                 program, old: old, new: found.tree, auth: Self.hubAuth, now: now, query: .none, recorder: recorder
             ) { $0.areValid(found.writes.map(\.path)) }
             trace.add(found.writes, recorder.steps, areAdmitted: areAdmitted)
+            if areAdmitted { trace.add(expiring(locations + found.writes.map(\.path), old: old, new: found.tree, now: now)) }
         } catch { trace.add(error) }
     }
 }

@@ -75,6 +75,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var follows: [SystemWrite] = []
     /// What `.count` asks of callers without an account and this one does not meet.
     public private(set) var unmet: String?
+    /// Nodes at, above and below the written places that are to end by time, the first 100.
+    public private(set) var expiring: [ExpiringNode] = []
     /// Why that cannot be done, so that the write is refused.
     public private(set) var fault: ConsequenceFault?
 
@@ -91,6 +93,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         steps += validation
         isAllowed = areAdmitted
     }
+
+    mutating func add(_ expiring: [ExpiringNode]) { self.expiring = expiring }
 
     mutating func add(_ fault: ConsequenceFault) {
         self.fault = fault
@@ -130,6 +134,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         for step in steps { text += step.description }
         for write in follows { text += "    then \(write.path): \(write.value.json) by \(write.rule)\n" }
         for rate in rates { text += "    counts as \(rate.writes) at \(rate.path) by \(rate.rule): \(rate.rate)\n" }
+        for node in expiring { text += "    \(node.path) ends at \(node.at) by \(node.rule)\n" }
         if let unmet {
             text += "\n\(unmet)\n"
         } else if let rate = rates.first(where: \.isTooMany) {

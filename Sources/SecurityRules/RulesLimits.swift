@@ -28,6 +28,9 @@ public enum RulesLimits {
     /// Most parts that calls of functions put into the rules of a file: a part is a name, a literal, an operation or a call.
     public static let functionParts = 262_144
 
+    /// Most text work to find out when one node ends, and how.
+    public static let expiryTextWork = 65_536
+
     /// Most counters and copies of a file, together.
     public static let countersAndCopies = 1_000
     /// Most functions of a file.

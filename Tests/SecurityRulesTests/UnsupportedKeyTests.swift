@@ -26,10 +26,10 @@ import TestSupport
 
     /// All of them at once, among other faults, in the order of the text.
     @Test func keys_areFaultsAmongOthers() {
-        let found = faults("{\"rules\":{\".expire\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".inbox\":[]}}}")
+        let found = faults("{\"rules\":{\".notify\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".inbox\":[]}}}")
         #expect(
             found.map(\.description) == [
-                "1:11: '.expire' is not supported by this version.", "2:10: Unknown variable 'dta'.",
+                "1:11: '.notify' is not supported by this version.", "2:10: Unknown variable 'dta'.",
                 "3:7: '.inbox' is not supported by this version.",
             ])
     }
@@ -41,12 +41,12 @@ import TestSupport
         #expect(rules.allowsWrite(["/a/b"], old: .null, new: ["a": ["b": 1]], auth: .null, now: 0))
         #expect(
             rules.unsupported.map(\.description) == [
-                "1:29: '.expire' is not supported by this version.", "1:45: '.watch' is not supported by this version.",
+                "1:43: Expected an expression.", "1:45: '.watch' is not supported by this version.",
                 "1:78: 'files' is not supported by this version.",
             ])
         #expect(rules.text == text && rules.rules.map(\.name) == ["/a.read", "/a/b.write"])
         // Other faults deny, as ever.
-        #expect(throws: RulesErrors.self) { try RuleSet(inForce: #"{"rules":{".expire":1,".read":"x"}}"#) }
+        #expect(throws: RulesErrors.self) { try RuleSet(inForce: #"{"rules":{".notify":1,".read":"x"}}"#) }
         #expect(try RuleSet(parsing: #"{"rules":{}}"#).unsupported.isEmpty)
     }
 }

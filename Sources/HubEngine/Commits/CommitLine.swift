@@ -30,6 +30,8 @@ final class CommitLine {
     var onCounted: (Consequences) -> Void = { _ in }
     /// Called when a commit was made that counters were not kept in.
     var onUncounted: () -> Void = {}
+    /// Ends nodes by time; nil in tests of this part, and in a database that applies what another writes.
+    var expiry: ExpiryKeeper?
     /// Keeps commits for observers that come back.
     var ring: CommitRing?
 
@@ -97,8 +99,10 @@ final class CommitLine {
         let paths = candidate.touched
         let readers = foresight.touched(by: paths, making: candidate.tree)
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
+        let note = try expiry?.note(paths, new: candidate.tree)
         context.meter.spend(writes.placesByDepth)
-        let old = install(candidate.tree, candidate.operations, origin, at: paths)
+        let old = install(candidate.tree, candidate.operations, also: note?.times ?? [], origin, at: paths)
+        if let note { expiry?.take(note) }
         if content.rules.hasIndexedCopies { copies?.note(paths, old: old) }
         if let found { count(found) }
         permissions.recheck(readers)
@@ -145,12 +149,22 @@ final class CommitLine {
             default: break
             }
         }
-        guard case .system(let cause) = origin.cause else { throw refusal.failure }
+        guard case .system(let cause) = origin.cause, cause != .expiry else { throw refusal.failure }
         // Many are tried again as fewer, so that what follows from them is kept. A single correction would be counted for ever.
         if case .write(let paths) = asked.operation, paths.count > 1 { throw refusal.failure }
         if cause == .counters { return }
         // Counters were not kept in it.
         onUncounted()
+    }
+
+    /// Reports why a node cannot end as the rules say.
+    func report(_ fault: ConsequenceFault, at path: Path) {
+        refusals.report(.write, of: path) { now in
+            var question = RuleQuestion(
+                operation: .write([path]), rules: content.rules, old: content.root, new: content.root, auth: RuleSet.hubAuth, now: now)
+            (question.isOfHub, question.fault) = (true, fault)
+            return question
+        }
     }
 
     /// Refuses writes that are not made now, but could not be either.
@@ -193,10 +207,13 @@ final class CommitLine {
         let changed = write.changed.with(more.filter { content.root.node(at: $0) != tree.node(at: $0) })
         let readers = foresight.touched(byMany: changed, making: tree)
         if mayWait, foresight.mustAsk(about: readers, in: tree) { return nil }
-        context.meter.counters.prepared += 1
         let isFollowed = write.operations.count <= context.limits.followedPlaces
         let paths = (isFollowed ? write.paths : [write.common]) + more
-        let old = install(tree, write.operations, also: found?.operations ?? [], origin, at: paths, stage: stage)
+        let note = try expiry?.note(isFollowed ? paths : more, many: isFollowed ? [] : write.paths, new: tree)
+        context.meter.counters.prepared += 1
+        let old = install(
+            tree, write.operations, also: (found?.operations ?? []) + (note?.times ?? []), origin, at: paths, stage: stage)
+        if let note { expiry?.take(note) }
         if content.rules.hasIndexedCopies { copies?.note(write.copied + more, old: old) }
         if let found { count(found) }
         batch.retire(old)
@@ -232,6 +249,7 @@ final class CommitLine {
         stage: JournalStage? = nil
     ) -> Node {
         let old = content.install(tree)
+        if expiry != nil { content.note(more) }
         context.meter.counters.commits += 1
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
         batch.append(operations, also: more, pending: origin.pendingChanges, as: content.sequence, stage: stage)
@@ -243,6 +261,12 @@ final class CommitLine {
 
     /// A commit that leaves the tree as it is, and changes what sessions leave behind.
     func record(_ changes: [PendingChange]) { batch.append([], pending: changes, as: content.skip()) }
+
+    /// The same for times at which nodes were written.
+    func record(_ times: [JournalOperation]) {
+        content.note(times)
+        batch.append(times, pending: [], as: content.skip())
+    }
 
     // MARK: Durable commits
 
@@ -257,6 +281,7 @@ final class CommitLine {
         }
         let readers = foresight.touched(by: paths, making: tree)
         let old = content.install(tree, as: commit.sequence)
+        content.note(commit.operations)
         if content.rules.hasIndexedCopies { copies?.note(paths, old: old) }
         context.meter.counters.commits += 1
         if paths.isEmpty { return }

@@ -1,3 +1,4 @@
+import Journal
 import JSONTree
 import SecurityRules
 import Synchronization
@@ -7,6 +8,8 @@ import Synchronization
 /// Confined to the database queue, but for `publishedRules`. Changed by the commit line, by rollback and by a deploy of rules only.
 final class Content {
     private(set) var root: Node
+    /// When nodes were last written, where the rules ask.
+    private(set) var written: WrittenTimes
     /// Number of the last commit.
     private(set) var sequence: UInt64
     private(set) var rules: RuleSet
@@ -14,8 +17,9 @@ final class Content {
     private(set) var rulesNumber = 0
     private let published: Mutex<RuleSet>
 
-    init(root: Node, sequence: UInt64, rules: RuleSet) {
+    init(root: Node, sequence: UInt64, written: WrittenTimes = WrittenTimes(), rules: RuleSet) {
         self.root = root
+        self.written = written
         self.sequence = sequence
         self.rules = rules
         published = Mutex(rules)
@@ -47,11 +51,16 @@ final class Content {
         return sequence
     }
 
+    /// Takes over what operations say about times.
+    func note(_ operations: some Sequence<JournalOperation>) {
+        for operation in operations { written.apply(operation) }
+    }
+
     /// Goes back to what is durable.
     /// - Returns: the tree before.
-    func rollBack(to durable: (root: Node, sequence: UInt64)) -> Node {
+    func rollBack(to durable: (root: Node, sequence: UInt64, written: WrittenTimes)) -> Node {
         let before = root
-        (root, sequence) = durable
+        (root, sequence, written) = durable
         return before
     }
 

@@ -49,6 +49,7 @@ public final class Database: Sendable {
 
     /// - Parameters:
     ///   - start: the recovered content and the sequence number of its last commit.
+    ///   - written: when nodes were last written, as it was recovered.
     ///   - pending: onDisconnect writes of the sessions of the previous process; they are made before the first request, as one
     ///     commit for each session (contract §6.2).
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
@@ -61,8 +62,9 @@ public final class Database: Sendable {
     ///   - onJournal: called when the journal refuses commits, and when it accepts them again.
     ///   - scheduler: the clocks, and the timer for retries of the log.
     public init(
-        name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), pending: [PendingSession] = [],
-        journal: (any Journal)? = nil, epoch: UInt64 = 0, follows: Bool = false, lanes: Int, limits: EngineLimits = EngineLimits(),
+        name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), written: WrittenTimes = WrittenTimes(),
+        pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0, follows: Bool = false, lanes: Int,
+        limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
         onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }, scheduler: Scheduler
@@ -76,9 +78,10 @@ public final class Database: Sendable {
             queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, scheduler: scheduler,
             onJournal: onJournal)
         engine = Engine(
-            context, rules: rules, start: start, journal: journal, epoch: epoch, follows: follows ? pending : nil, refusals: refusals,
-            outlet: outlet)
+            context, rules: rules, start: start, written: written, journal: journal, epoch: epoch, follows: follows ? pending : nil,
+            refusals: refusals, outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
+        if rules.hasExpiry || written.count > 0, !follows { queue.async { [engine] in engine.expireFirst() } }
         if !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
     }
 
@@ -173,8 +176,17 @@ public final class Database: Sendable {
     /// leave behind that have not ended.
     /// - Parameter behindRequests: not before all that has been submitted was carried out, for the end of the process.
     public func snapshot(behindRequests: Bool = false, _ body: @escaping @Sendable (Node, UInt64, [PendingSession]) -> Void) {
+        journalSnapshot(behindRequests: behindRequests) { body($0.root, $0.sequence, $0.pending) }
+    }
+
+    /// The same with all that a journal keeps.
+    public func journalSnapshot(behindRequests: Bool = false, _ body: @escaping @Sendable (JournalSnapshot) -> Void) {
         queue.async { [engine] in
-            let show = { @Sendable in body(engine.content.root, engine.content.sequence, engine.pendingSessions) }
+            let show = { @Sendable in
+                let content = engine.content
+                body(JournalSnapshot(
+                    root: content.root, sequence: content.sequence, pending: engine.pendingSessions, written: content.written))
+            }
             behindRequests ? engine.loop.whenIdle(show) : show()
         }
     }

@@ -29,13 +29,15 @@ final class Engine: @unchecked Sendable {
     /// Nil in a database that applies what another writes.
     private let counters: CounterKeeper?
     private let copies: CopyKeeper
+    /// Nil in a database that applies what another writes.
+    private let expiry: ExpiryKeeper?
 
     /// - Parameter follows: the pending onDisconnect writes, for a database that applies the commits of another writer; else nil.
     init(
-        _ context: EngineContext, rules: RuleSet, start: (root: Node, sequence: UInt64), journal: any Journal, epoch: UInt64,
-        follows: [PendingSession]?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
+        _ context: EngineContext, rules: RuleSet, start: (root: Node, sequence: UInt64), written: WrittenTimes, journal: any Journal,
+        epoch: UInt64, follows: [PendingSession]?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
-        let content = Content(root: start.root, sequence: start.sequence, rules: rules)
+        let content = Content(root: start.root, sequence: start.sequence, written: written, rules: rules)
         let places = PlaceTrie()
         // Commits of another writer are never rolled back.
         let batch = Batch(keepsHistory: !journal.isImmediate && follows == nil)
@@ -64,6 +66,8 @@ final class Engine: @unchecked Sendable {
         let counters = CounterKeeper(context, content, durability, guardian, commits)
         let copies = CopyKeeper(context, content)
         commits.copies = copies
+        let expiry = follows == nil ? ExpiryKeeper(context, content, durability, guardian) : nil
+        commits.expiry = expiry
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
         let parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
 
@@ -83,6 +87,7 @@ final class Engine: @unchecked Sendable {
             parking: parking)
         let handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
         let loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
+        loop.expiry = expiry
         let rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
 
         // Callbacks do not retain the parts that they call.
@@ -93,7 +98,11 @@ final class Engine: @unchecked Sendable {
             later?.rollback.run($0)
             later?.counters.rolledBack()
             later?.commits.copies?.begin()
+            later?.commits.expiry?.lookForAll()
         }
+        expiry?.commits = { [weak later] in later?.commits }
+        expiry?.mustWait = { [weak later] in later?.disconnects.comesFirst == true }
+        expiry?.onFirstDone = { [weak later] in later?.loop.scheduleTurn() }
         commits.onCounted = { [weak later] in later?.counters.note($0) }
         commits.onUncounted = { [weak later] in later?.counters.begin() }
         durability.onLost = { [weak later] in later?.guardian.refused($0) }
@@ -104,6 +113,7 @@ final class Engine: @unchecked Sendable {
                 later?.commits.apply(commit)
                 later?.disconnects.found(commit)
             }
+            later?.commits.expiry?.lookForAll()
         }
         indexes.onShown = { [weak later] path, ordering, owed in
             later?.batch.record(.show(path, ordering, owed))
@@ -131,6 +141,7 @@ final class Engine: @unchecked Sendable {
         follower?.follow(journal)
         self.counters = follows == nil ? counters : nil
         self.copies = copies
+        self.expiry = expiry
         self.later = later
     }
 
@@ -144,6 +155,7 @@ final class Engine: @unchecked Sendable {
         permissions.recheckAllObservers()
         counters?.begin()
         copies.begin()
+        expiry?.begin()
         durability.finishBatch()
     }
 
@@ -152,6 +164,12 @@ final class Engine: @unchecked Sendable {
         context.queue.assertCurrent()
         counters?.begin()
         copies.begin()
+    }
+
+    /// Ends what has become due before; requests wait until that is done.
+    func expireFirst() {
+        context.queue.assertCurrent()
+        expiry?.begin(isStart: true)
     }
 
     /// Makes the onDisconnect writes of the sessions of an earlier process, a turn's work at a time; requests wait until all are made.

@@ -29,6 +29,18 @@ public struct EngineLimits: Sendable {
     /// Written places from which something could follow, and counters, copies and removals that are asked about for them and for what is
     /// below them; a commit with more is refused. Default 10,000: some 15 ms of the database queue.
     public var systemWriteQuestions = 10_000
+    /// Nodes that end in one turn of the database queue (`.expire`): then others have theirs. Default 50: some 2 ms.
+    public var expiredAtOnce = 50
+    /// Nodes of a namespace that are to end by time and are known by an index, some 250 bytes each: the earliest; the others are looked for
+    /// beside the queue before the first of them is due. Default 1,000,000.
+    public var expiringNodes = 1_000_000
+    /// Nodes of a namespace with an `.expire` that asks when they were written: the journal keeps that for each. A write that adds more is
+    /// refused with `too_big`. Default 100,000.
+    public var expiryEntries = 100_000
+    /// ms after which the wall clock is looked at again, which may have been set, and after which a node is tried again that the rules did
+    /// not let end. Default 1,000 and 60,000.
+    public var clockCheckMs: Int64 = 1_000
+    public var expiryRetryMs: Int64 = 60_000
     /// Places where copies by rules with `each` may be, of a namespace, that are known by an index: some 150 bytes each, and more where keys
     /// are long. Where there are more, copies are looked for in the tree, which costs keys. Default 2,000,000.
     public var copyPlaces = 2_000_000

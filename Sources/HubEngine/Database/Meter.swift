@@ -60,6 +60,10 @@ public struct EngineCounters: Sendable {
     public var countings = 0
     /// Writes that followed from commits, by the key of the rules.
     public var systemWrites: [ConsequenceKind: Int] = [:]
+    /// Nodes that ended by time, those that are to, as far as they are known, and ms by which the last was late, while more are due.
+    public var expired = 0
+    public var expiringNodes = 0
+    public var expiryLagMs: Int64 = 0
     public var requests = 0
     /// Requests that wait for their turn now, as others have had the last one.
     public var waitingRequests = 0

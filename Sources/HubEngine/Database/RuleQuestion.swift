@@ -21,6 +21,9 @@ public struct RuleQuestion: Sendable {
     /// Whether `.write` and `.validate` are asked about the operation: not about an administrator's, of which only the consequences are
     /// in question.
     public var isRuled = true
+    /// Whether it is one of the hub itself, of which `.validate` alone is asked; and why it cannot be made at all.
+    public var isOfHub = false
+    public var fault: ConsequenceFault?
     /// The limits of what follows from a write; nil where nothing does.
     public var consequences: ConsequenceLimits?
     /// The budget that a write was over, so that no rule was asked; nil for all others.
@@ -59,6 +62,8 @@ public struct RuleQuestion: Sendable {
         switch operation {
         case .read(let path, let query): rules.explainRead(path, root: old, auth: auth, now: now, query: query)
         case .count(let path, let query): rules.explainCount(path, root: old, auth: auth, now: now, query: query)
+        case .write(let locations) where isOfHub && (fault != nil || consequences == nil):
+            rules.explainSystemWrite(locations, old: old, new: new, now: now, fault: fault)
         case .write(let locations) where isRuled:
             rules.explainWrite(
                 locations, validating: added, old: old, new: new, auth: auth, now: now, following: consequences)

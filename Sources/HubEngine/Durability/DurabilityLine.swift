@@ -20,6 +20,7 @@ final class DurabilityLine: @unchecked Sendable {
         /// The content after the batch.
         let root: Node
         let sequence: UInt64
+        let written: WrittenTimes
         var isDurable: Bool
         let tally: RequestTally
         /// When it was handed to the journal, steady ns; 0 for a batch without commits.
@@ -44,7 +45,7 @@ final class DurabilityLine: @unchecked Sendable {
     /// Commits in the waiting batches.
     private(set) var waitingCommits = 0
     /// The last durable content, to which a rollback returns.
-    private(set) var durable: (root: Node, sequence: UInt64)
+    private(set) var durable: (root: Node, sequence: UInt64, written: WrittenTimes)
     /// The journal has refused the oldest waiting batch.
     var onRefused: (JournalError) -> Void = { _ in }
     /// A journal that stores at once has not: what it refused has left already.
@@ -63,7 +64,7 @@ final class DurabilityLine: @unchecked Sendable {
         self.journal = journal
         self.epoch = epoch
         self.outlet = outlet
-        durable = (content.root, content.sequence)
+        durable = (content.root, content.sequence, content.written)
     }
 
     /// Whether something of an earlier batch, or a commit of the one that runs, waits for the log.
@@ -86,8 +87,8 @@ final class DurabilityLine: @unchecked Sendable {
             } else {
                 waiting.append(
                     WaitingBatch(
-                        output: output, result: result, root: content.root, sequence: content.sequence, isDurable: true, tally: tally,
-                        handedOver: 0))
+                        output: output, result: result, root: content.root, sequence: content.sequence, written: content.written,
+                        isDurable: true, tally: tally, handedOver: 0))
             }
             return
         }
@@ -95,8 +96,8 @@ final class DurabilityLine: @unchecked Sendable {
         let stamped = stamped(result.journalled)
         waiting.append(
             WaitingBatch(
-                output: output, result: result.with(stamped), root: content.root, sequence: content.sequence, isDurable: false,
-                tally: tally, handedOver: now))
+                output: output, result: result.with(stamped), root: content.root, sequence: content.sequence,
+                written: content.written, isDurable: false, tally: tally, handedOver: now))
         waitingCommits += stamped.commitCount
         journal.append(stamped) { [self] result in
             // What a batch says leaves on the journal's thread if the queue is idle; a refusal leads to more.
@@ -152,7 +153,7 @@ final class DurabilityLine: @unchecked Sendable {
         while let first = waiting.first, first.isDurable {
             waiting.removeFirst()
             firstWaiting += 1
-            durable = (first.root, first.sequence)
+            durable = (first.root, first.sequence, first.written)
             waitingCommits -= first.result.journalled.commitCount
             leave(first.output, first.result)
             first.tally.addWrites(to: context.meter.latencies, now: context.scheduler.steadyNs)
@@ -179,5 +180,5 @@ final class DurabilityLine: @unchecked Sendable {
     }
 
     /// Marks the current content as durable.
-    func confirm() { durable = (content.root, content.sequence) }
+    func confirm() { durable = (content.root, content.sequence, content.written) }
 }

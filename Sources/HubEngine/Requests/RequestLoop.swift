@@ -23,6 +23,8 @@ final class RequestLoop: @unchecked Sendable {
     private let indexes: IndexKeeper
     private let disconnects: DisconnectWrites
     private let handler: RequestHandler
+    /// What became due while the hub was down comes before all requests.
+    var expiry: ExpiryKeeper?
     /// Requests beyond those of a turn, whether the next turn is on its way, and what is called when none are left.
     private var turns = RequestTurns()
     private var isTurnComing = false
@@ -90,7 +92,7 @@ final class RequestLoop: @unchecked Sendable {
     /// Lets the next turn come, behind what waits for the queue, if requests wait for one.
     func scheduleTurn() {
         context.meter.counters.waitingRequests = turns.requests
-        guard !turns.isEmpty, !isTurnComing else { return }
+        guard !turns.isEmpty, !isTurnComing, expiry?.comesFirst != true else { return }
         isTurnComing = true
         context.queue.async { [self] in runTurn() }
     }
@@ -135,7 +137,7 @@ final class RequestLoop: @unchecked Sendable {
     private func beginTurn() {
         context.meter.beginTurn()
         if !log.isRefusing { disconnects.writeOwed() }
-        if disconnects.comesFirst { context.meter.spend(context.limits.turnWork) }
+        if disconnects.comesFirst || expiry?.comesFirst == true { context.meter.spend(context.limits.turnWork) }
     }
 
     private func endTurn() {

@@ -63,6 +63,13 @@ extension RuleTrace {
             if i > 0 { writer.raw(",") }
             writer.follows(write)
         }
+        if !expiring.isEmpty {
+            writer.raw("],\"expires\":[")
+            for (i, node) in expiring.enumerated() {
+                if i > 0 { writer.raw(",") }
+                writer.expiring(node)
+            }
+        }
         writer.raw(isCut || steps.count >= Self.maxSteps ? "],\"truncated\":true}\n" : "],\"truncated\":false}\n")
         return writer.bytes
     }
@@ -145,6 +152,16 @@ extension JSONWriter {
         write.value.hasChildren ? raw("{}") : node(write.value.leaf)
         raw(",\"rule\":")
         string(write.rule)
+        raw("}")
+    }
+
+    fileprivate mutating func expiring(_ node: ExpiringNode) {
+        raw("{\"path\":")
+        string(node.path.description)
+        raw(",\"at\":")
+        int(node.at)
+        raw(",\"rule\":")
+        string(node.rule)
         raw("}")
     }
 

@@ -125,6 +125,11 @@ extension Server {
             databases.flatMap { database in
                 ConsequenceKind.allCases.map { (database.name, $0.name, database.counters.systemWrites[$0] ?? 0) }
             })
+        page.counter("vigla_expired_nodes_total", "Nodes that ended by time.", label: label, each(\.expired))
+        page.gauge("vigla_expiring_nodes", "Nodes that are to end by time, as far as they are known.", label: label, each(\.expiringNodes))
+        page.gauge(
+            "vigla_expiry_lag_milliseconds", "How late the last node ended; 0 when nothing is due.", label: label,
+            each { Int($0.expiryLagMs) })
         page.counter(
             "vigla_countings_total", "Times that all counters of the rules were counted anew.", label: label, each(\.countings))
         page.gauge(

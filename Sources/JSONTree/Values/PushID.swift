@@ -21,13 +21,33 @@ public struct PushIDGenerator: Sendable {
             }
             if i >= 0 { random[i] += 1 } else { lastMs += 1 }
         }
+        return Self.id(lastMs, random)
+    }
+
+    /// The id of what happens once at a time and is told apart by a name: the same whenever it is computed.
+    public static func id(now: Int64, of name: String) -> Key {
+        // FNV-1a, from two starts for 72 bits.
+        var (a, b): (UInt64, UInt64) = (0xCBF2_9CE4_8422_2325, 0x9AE1_6A3B_2F90_404F)
+        for byte in name.utf8 {
+            a = (a ^ UInt64(byte)) &* 0x100_0000_01B3
+            b = (b ^ UInt64(byte)) &* 0x100_0000_01B3
+        }
+        var rest = [UInt8]()
+        for _ in 0..<6 {
+            rest += [UInt8(a & 63), UInt8(b & 63)]
+            (a, b) = (a >> 6, b >> 6)
+        }
+        return id(max(0, now), rest)
+    }
+
+    private static func id(_ ms: Int64, _ random: [UInt8]) -> Key {
         var characters = [UInt8](repeating: 0, count: 8)
-        var time = lastMs
+        var time = ms
         for i in stride(from: 7, through: 0, by: -1) {
-            characters[i] = Self.alphabet[Int(time & 63)]
+            characters[i] = alphabet[Int(time & 63)]
             time >>= 6
         }
-        characters.append(contentsOf: random.map { Self.alphabet[Int($0)] })
+        characters.append(contentsOf: random.map { alphabet[Int($0)] })
         return Key(String(decoding: characters, as: UTF8.self))
     }
 }

@@ -49,4 +49,6 @@ public struct RuleCase: Sendable {
     public let data: Node
     public let auth: Node
     public let now: Int64
+    /// The clock when `then` is looked at, ms since the epoch: what is due by then has ended. Nil: at once, and nothing has.
+    public let until: Int64?
 }

@@ -78,7 +78,7 @@ private struct RuleCasesReader {
 
     private mutating func `case`(_ json: LocatedJSON) throws(LocatedError) -> RuleCase {
         let members = try object(json, "A case is an object.")
-        let others = ["name", "as", "given", "now", "value", "values", "expect", "refusedBy", "then"]
+        let others = ["name", "as", "given", "now", "value", "values", "expect", "refusedBy", "then", "at", "advance"]
         try only(members, Self.operations + Self.parameters + others)
         let found = members.filter { Self.operations.contains($0.name.value) }
         guard let operation = found.first, found.count == 1 else {
@@ -113,9 +113,11 @@ private struct RuleCasesReader {
                 then.append((try self.path(place.name, place.name.quote), try node(place.value, now)))
             }
         }
+        let until = try until(members, now, isLookedAt: !then.isEmpty)
         return RuleCase(
             name: try name(members) ?? "\(operation.name.value) \(deleted ?? path.description)", line: line, column: column,
-            operation: decided, expectation: expectation, then: then, data: before, auth: try auth(members, json.offset), now: now)
+            operation: decided, expectation: expectation, then: then, data: before, auth: try auth(members, json.offset), now: now,
+            until: until)
     }
 
     /// The id of the account that a case deletes; nil for other cases.
@@ -125,6 +127,20 @@ private struct RuleCasesReader {
             throw LocatedError(offset: member.value.offset, message: "'deleteAccount' takes the id of an account.")
         }
         return uid.value
+    }
+
+    /// `at` is a time, `advance` one after the write.
+    private func until(_ members: [LocatedJSON.Member], _ now: Int64, isLookedAt: Bool) throws(LocatedError) -> Int64? {
+        let found = members.filter { ["at", "advance"].contains($0.name.value) }
+        guard let member = found.first else { return nil }
+        let name = member.name.value
+        guard isLookedAt, found.count == 1 else {
+            throw LocatedError(offset: member.name.quote, message: "'\(name)' says when 'then' is looked at, either 'at' or 'advance'.")
+        }
+        let ms = try integer(member.value)
+        let (until, isBeyond) = name == "at" ? (ms, false) : now.addingReportingOverflow(ms)
+        guard !isBeyond, until >= now else { throw LocatedError(offset: member.value.offset, message: "The clock goes on from \(now).") }
+        return until
     }
 
     private func operation(

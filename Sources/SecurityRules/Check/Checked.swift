@@ -60,6 +60,8 @@ struct Scope {
     var captures: [String: Int]
     /// Whether it is asked about a member of a counted set: it sees `each` and the wildcards alone.
     var isOfMember = false
+    /// Which part of an `.expire` it is; nil elsewhere.
+    var expiry: ExpiryScope?
     /// What `each` is; nil where it means nothing.
     var each: SnapshotTerm?
 }

@@ -37,6 +37,8 @@ extension Checker {
         case .getPriority: return .value(Term(kind: .priority(snapshot), span: span), .value)
         case .parent where scope.isOfMember:
             throw ExpressionError(at: span, message: "parent() is not seen here: what counts depends on 'each', the counted child, alone.")
+        case .parent where scope.expiry != nil:
+            throw ExpressionError(at: span, message: "parent() is not seen here: when a node ends depends on the node alone.")
         case .parent: return .snapshot(.parent(snapshot, span: span))
         case .exists: return boolean(.exists(snapshot))
         case .childCount: return .value(Term(kind: .childCount(snapshot), span: span), .number)

@@ -87,6 +87,7 @@ struct Checker {
                     at: span, message: "'\(name)' is not seen here: what counts depends on 'each', the counted child, alone.")
             }
         }
+        if let part = scope.expiry, let term = try expiryVariable(name, part, span) { return value(term, .number) }
         switch name {
         case "auth": return value(.auth, .auth)
         case "now": return value(.now, .number)
@@ -111,6 +112,23 @@ struct Checker {
                 throw ExpressionError(at: span, message: "Unknown variable '\(name)'.", unknown: name, among: known)
             }
             return value(.capture(depth: depth), .string)
+        }
+    }
+
+    /// What an `.expire` sees: `written` besides, and nothing that could change without the node.
+    private func expiryVariable(_ name: String, _ part: ExpiryScope, _ span: Span) throws(ExpressionError) -> Term.Kind? {
+        switch name {
+        case "written": return .written
+        case "now" where part == .row: return .now
+        case "now":
+            throw ExpressionError(
+                at: span, message: "'now' is not seen here, as this is asked again at each start and deploy: say 'written', the time of "
+                    + "the last commit at or below the node.")
+        case "data": return nil
+        case _ where Self.variables.contains(name):
+            throw ExpressionError(
+                at: span, message: "'\(name)' is not seen here: when a node ends depends on 'data', 'written' and wildcards alone.")
+        default: return nil
         }
     }
 

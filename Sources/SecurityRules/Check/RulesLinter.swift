@@ -56,6 +56,10 @@ private struct RulesLinter {
             var builder = ProgramBuilder()
             _ = try? CopyCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(copy, &builder)
         }
+        for expiry in node.expiries {
+            var builder = ProgramBuilder()
+            _ = try? ExpiryCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(expiry, &builder)
+        }
         if case .expression(let string)? = node.drop?.text { visit(string, above) }
         if case .expression(let string)? = node.defaultValue?.value { visit(string, above) }
         indexes(node)

@@ -9,6 +9,8 @@ struct Term {
     indirect enum Kind {
         case constant(Node)
         case now
+        /// ms of the last commit at or below the node.
+        case written
         case auth
         /// The key that a wildcard at this depth of the rules is bound to; the root is depth 0.
         case capture(depth: Int)

@@ -37,7 +37,7 @@ enum Operation: UInt8 {
 
     // yield a value
     case constant
-    case now, auth
+    case now, auth, written
     /// auth's `uid`, the most used property.
     case uid
     /// a: depth of the wildcard.

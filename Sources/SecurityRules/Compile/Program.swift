@@ -14,6 +14,8 @@ final class Program: Sendable {
     let hasConsequences: Bool
     /// Whether any place has a `.rate`.
     let hasRates: Bool
+    /// Whether any place has an `.expire`.
+    let hasExpiry: Bool
     /// Whether any place has a `.copy`.
     let copies: Bool
     /// The copies with an `each`, by number.
@@ -36,6 +38,7 @@ final class Program: Sendable {
         hasConsequences = builder.places.first.map { $0.removes || $0.counts || $0.copies } ?? false
         copies = builder.places.first?.copies ?? false
         hasRates = builder.places.first?.rates ?? false
+        hasExpiry = builder.places.first?.expires ?? false
         indexedCopies = builder.indexedCopies
         counters = builder.counters
         accounts = builder.accounts
@@ -127,7 +130,7 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy`, a `.rate`.
+    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy`, a `.rate`, an `.expire`.
     var validates = false
     var drops = false
     var defaults = false
@@ -135,6 +138,7 @@ struct Place {
     var counts = false
     var copies = false
     var rates = false
+    var expires = false
 
     subscript(kind: RuleKind) -> Int32 {
         get {
@@ -191,6 +195,9 @@ struct PlaceDetails: Sendable {
     var removes: [PathTemplate] = []
     /// The copies of the node.
     var copies: [CopyRule] = []
+    /// When and how the node ends, and whether that depends on when it was written.
+    var expires: [ExpiryRule] = []
+    var asksWhenWritten = false
     /// The counters of the node, by number.
     var counts: [Int] = []
     /// How often one user may write here and below.

@@ -43,6 +43,12 @@ extension ProgramBuilder {
         details[Int(place)].copies.append(copy)
     }
 
+    /// Adds an end of a node; what was lowered last is its.
+    mutating func addExpiry(_ rule: ExpiryRule, from start: Int, at place: Int32) {
+        details[Int(place)].expires.append(rule)
+        if code[start...].contains(where: { $0.operation == .written }) { details[Int(place)].asksWhenWritten = true }
+    }
+
     mutating func addCounter(_ counter: Counter) {
         details[Int(counter.place)].counts.append(counters.count)
         counters.append(counter)
@@ -69,6 +75,7 @@ extension ProgramBuilder {
         place.counts = !details[Int(number)].counts.isEmpty || below.contains { $0.counts }
         place.copies = !details[Int(number)].copies.isEmpty || below.contains { $0.copies }
         place.rates = details[Int(number)].rate != nil || below.contains { $0.rates }
+        place.expires = !details[Int(number)].expires.isEmpty || below.contains { $0.expires }
         places[Int(number)] = place
         details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultValue != nil }.map { (key: $0.0, place: $0.1) }
     }

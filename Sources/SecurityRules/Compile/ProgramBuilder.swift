@@ -53,7 +53,7 @@ struct ProgramBuilder {
     private func readsData(_ instruction: Instruction) -> Bool {
         func reads(_ operand: Int32) -> Bool { code[Int(operand)].readsData }
         switch instruction.operation {
-        case .no, .yes, .queryFlag, .constant, .now, .auth, .uid, .capture, .queryField, .queryCondition: return false
+        case .no, .yes, .queryFlag, .constant, .now, .written, .auth, .uid, .capture, .queryField, .queryCondition: return false
         case .place, .shared, .below, .parent, .exists, .hasChildren, .isKind, .hasAll, .hasAny, .equals, .sharesKey, .val,
             .valOr, .childCount, .priority, .opaque:
             return true
@@ -90,6 +90,7 @@ struct ProgramBuilder {
         case .constant(.bool(let value)): return emit(value ? .yes : .no)
         case .constant(let node): return emit(.constant, number(node))
         case .now: return emit(.now)
+        case .written: return emit(.written)
         case .auth: return emit(.auth)
         case .capture(let depth): return emit(.capture, Int32(depth))
         case .property(let target, let key):

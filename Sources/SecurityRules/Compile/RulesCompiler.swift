@@ -10,6 +10,8 @@ struct RulesCompiler {
     /// The texts of all counters, and the places of all copies.
     private var counterTexts: [LocatedString] = []
     private var copyTexts: [LocatedString] = []
+    /// Whether an `.expire` with a fault is passed over: earlier versions accepted it whatever it said.
+    private let passesOverExpiry: Bool
     /// Faults in functions that were found in calls, so that each is told once.
     private var told: Set<Int> = []
 
@@ -18,7 +20,8 @@ struct RulesCompiler {
         _ source: String, textWork: Int = RulesLimits.textWork, functionParts: Int = RulesLimits.functionParts,
         keepsUnsupported: Bool = false
     ) throws(RulesErrors) -> (program: Program, unsupported: [RuleError]) {
-        var compiler = RulesCompiler(text: RulesText(source), functions: Functions(partsLimit: functionParts))
+        var compiler = RulesCompiler(
+            text: RulesText(source), functions: Functions(partsLimit: functionParts), passesOverExpiry: keepsUnsupported)
         guard compiler.text.bytes.count <= RuleSet.maxBytes else {
             throw .tooLarge
         }
@@ -30,7 +33,9 @@ struct RulesCompiler {
         return (Program(compiler.builder, textWork: textWork), unsupported)
     }
 
-    private init(text: RulesText, functions: Functions) { (self.text, self.functions) = (text, functions) }
+    private init(text: RulesText, functions: Functions, passesOverExpiry: Bool) {
+        (self.text, self.functions, self.passesOverExpiry) = (text, functions, passesOverExpiry)
+    }
 
     private mutating func read() {
         let json: LocatedJSON
@@ -94,6 +99,18 @@ struct RulesCompiler {
                 builder.addCopy(try compiler.compile(copy, &builder), at: number)
                 copyTexts.append(copy.to)
             } catch { add(error.error, of: error.text) }
+        }
+        for expiry in node.expiries {
+            let (start, compiler) = (builder.code.count, ExpiryCompiler(depth: depth, captures: captures, functions: functions))
+            do throws(ExpiryCompiler.Fault) {
+                builder.addExpiry(try compiler.compile(expiry, &builder), from: start, at: number)
+            } catch {
+                let known = errors.count
+                add(error.error, of: error.text)
+                guard passesOverExpiry else { continue }
+                unsupported += errors[known...]
+                errors.removeSubrange(known...)
+            }
         }
         var children: [(Key, Int32)] = []
         for child in node.children {

@@ -5,6 +5,7 @@ public enum ConsequenceKind: String, Sendable, Hashable, CaseIterable {
     case removes = ".removes"
     case counts = ".counts"
     case copy = ".copy"
+    case expire = ".expire"
 
     /// Its name in metrics.
     public var name: String { String(rawValue.dropFirst()) }
@@ -70,6 +71,10 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case tooDeep
         /// A client has written a counter.
         case counterWritten(String)
+        /// An expression of an `.expire` fails, or its log has no place or no row.
+        case failed
+        /// What has been patched would be due again at once.
+        case stillDue
         /// The conditions of counters need more work on texts than there is.
         case tooMuchWork
     }
@@ -87,6 +92,8 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case .tooManyAsked(let limit): "\(rule) at \(path): more than \(limit) places, counters and copies would have to be asked about"
         case .illegalKey(let text): "\(rule) at \(path): '\(text.prefix(64))' cannot be a key"
         case .counterWritten(let name): "\(rule) at \(path): '\(name)' is counted, and no client writes another value"
+        case .failed: "\(rule) at \(path): what is to be written cannot be found out"
+        case .stillDue: "\(rule) at \(path): it would be due again at once: let the patch make its 'if' false"
         case .tooMuchWork: "\(rule) at \(path): too much text would have to be looked at"
         case .tooDeep: "\(rule) at \(path): the place would be deeper than \(Path.maxDepth) levels"
         }

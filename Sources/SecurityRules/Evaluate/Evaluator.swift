@@ -36,6 +36,9 @@ struct Evaluator: ~Copyable {
     private let scratch: UnsafeMutablePointer<Node>
     private(set) var scratchCount = 0
 
+    /// ms of the last commit at or below the node of an `.expire`; nil where that is not known.
+    var written: Double?
+
     /// The rest of `RulesLimits.textWork`.
     var textWork: Int
 

@@ -22,6 +22,8 @@ final class SourceNode {
     var removes: [LocatedString] = []
     /// The copies of the node.
     var copies: [SourceCopy] = []
+    /// When and how the node ends.
+    var expiries: [SourceExpiry] = []
     /// The counters of the node.
     var counts: [SourceCounter] = []
     /// What happens here when an account is deleted.
@@ -180,7 +182,7 @@ struct RulesFileReader {
 
     /// The keys of a place that have a meaning.
     private static let directives = RuleKind.allCases.map(\.rawValue)
-        + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate", ".account"]
+        + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate", ".account", ".expire"]
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
@@ -223,6 +225,9 @@ struct RulesFileReader {
             copies(json, node)
         case ".account": node.account = account(member, isWildcard: isWildcard, depth: depth)
         case ".rate": node.rate = rate(json)
+        case ".expire":
+            guard depth > 0 else { return addError(member.name.quote, "An '.expire' stands below the root.") }
+            expiries(json, node)
         case ".default": defaultValue(member, node, isWildcard: isWildcard, depth: depth)
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:

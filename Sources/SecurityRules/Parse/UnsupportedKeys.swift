@@ -3,7 +3,7 @@
 enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
-        ".alias", ".expire", ".inbox", ".ingest", ".notify",
+        ".alias", ".inbox", ".ingest", ".notify",
         ".owner", ".search", ".watch", ".webhook",
     ]
     /// Keys beside `rules`.
@@ -11,7 +11,7 @@ enum UnsupportedKeys {
     /// Functions of expressions.
     static let functions: Set<String> = ["file"]
     /// Keys of a case of `vigla rules test`.
-    static let ofCase: Set<String> = ["advance", "at", "expire"]
+    static let ofCase: Set<String> = ["expire"]
 
     static func message(_ name: String) -> String { "'\(name)' is not supported by this version." }
 }

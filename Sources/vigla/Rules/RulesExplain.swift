@@ -135,6 +135,10 @@ struct RulesExplain: ParsableCommand {
             let isRemoved = write["value"]?.json == "null"
             out.line(UserText.plain("  then \(path) \(isRemoved ? "is removed" : "= \(write["value"]?.json ?? "")") by \(rule)"))
         }
+        for node in answer["expires"]?.elements ?? [] {
+            let (path, rule) = (node["path"]?.string ?? "", node["rule"]?.string ?? "")
+            out.line(UserText.plain("  then \(path) ends at \(node["at"]?.int ?? 0) by \(rule)"))
+        }
         if answer["truncated"]?.bool == true { out.line("  … (cut)") }
     }
 

@@ -20,6 +20,7 @@ import Testing
               "name": { ".validate": "newData.isString() && newData.val().length <= 60" },
               "n": { ".validate": "newData.val() > data.val()" } } },
           "log": { "$k": { ".write": true } },
+          "drafts": { "$d": { ".write": true, ".expire": "data.child('at').val()" } },
           "near": { ".geoIndex": { "lat": "a", "lng": "b" },
             ".read": "query.where.by == 'ada' || (query.near && query.radius <= 500 && query.limit <= 9)" },
           "posts": { "$p": { ".write": true, ".removes": ["likes/$p", "by/{user}/$p"], "at": { ".default": "now" } } },
@@ -103,6 +104,13 @@ import Testing
         #expect(whole.child("reason") == "The .count rule of the place is not true." && whole.node(at: "rules/0/rule") == "/c.count")
         #expect(try ask(server, #"{"count":"/c","near":true,"radius":1000}"#).answer.child("allowed") == true)
         #expect(try ask(server, #"{"count":"/d"}"#).answer.child("reason") == "There is no .read rule on the way to the place.")
+    }
+
+    @Test func whenNodesEnd_isTold() throws {
+        let server = try server()
+        let (_, answer) = try ask(server, #"{"as":null,"write":"/drafts/x","value":{"at":1800000000000}}"#)
+        #expect(answer.node(at: "expires/0") == ["path": "/drafts/x", "at": 1_800_000_000_000, "rule": "/drafts/$d.expire"])
+        #expect(try ask(server, #"{"as":null,"write":"/drafts/x","value":{"n":1}}"#).answer.child("expires").isNull)
     }
 
     @Test func whatWouldFollow_isTold_andWhyItCannot() throws {

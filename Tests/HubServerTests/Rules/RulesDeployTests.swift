@@ -243,12 +243,12 @@ import TestSupport
         let opened = try rules.open("test")
         #expect(opened.text == source)
         #expect(opened.allowsRead("/a", root: .null, auth: .null, now: 0) && !opened.allowsRead("/b", root: .null, auth: .null, now: 0))
-        #expect(log.all.contains { $0.contains("1:29: '.expire' is not supported by this version.") })
+        #expect(log.all.contains { $0.contains("1:40: 'now' is not seen here") })
         #expect(log.all.contains { $0.contains("1:49: '.watch' is not supported by this version.") })
         #expect(log.all.contains { $0.contains("the deployed rules hold") })
         // A server starts with it, and does not take the same text as a deploy.
         let server = try TestServer()
-        #expect(json(deploy(server.server, source)).contains("1:29: '.expire' is not supported by this version."))
+        #expect(json(deploy(server.server, source)).contains("1:40: 'now' is not seen here"))
         #expect(server.server.rules(of: "test")?.text == RuleSet.allowAll.text)
     }
 

@@ -71,8 +71,9 @@ import Testing
         Row("same key twice", #"{"rules":{"a":{},"a":{}}}"#, "1:18: Duplicate key 'a'."),
         Row("empty rule", #"{"rules":{".read":""}}"#, "1:20: Expected an expression."),
         Row(
-            "expire", #"{"rules":{"a":{".expire":"data.child('at').val() + 60000"}}}"#,
-            "1:16: '.expire' is not supported by this version."),
+            "expire", #"{"rules":{"a":{".expire":"data.child('at').val() + now"}}}"#,
+            "1:52: 'now' is not seen here, as this is asked again at each start and deploy: say 'written', the time of the last commit at or "
+                + "below the node."),
         Row(
             "watch", #"{"rules":{".watch":{"on":"events"}}}"#,
             "1:11: '.watch' is not supported by this version."),

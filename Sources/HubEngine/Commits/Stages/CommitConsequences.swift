@@ -29,7 +29,7 @@ struct CommitConsequences {
                 return Failure(.tooBig, "More than \(limit) places, counters and copies would have to be asked about for this write.")
             case .tooMuchWork:
                 return Failure(.tooBig, "The rules would have too much text to look at for what follows from this write.")
-            case .illegalKey, .tooDeep, .counterWritten: return .permissionDenied
+            case .illegalKey, .tooDeep, .counterWritten, .failed, .stillDue: return .permissionDenied
             }
         }
     }

@@ -42,6 +42,9 @@ struct WriteOrigin: Sendable {
         return isRuled ? .client : .administrator
     }
 
+    /// Whether it is to be refused for what `.validate` or its consequences say, though the hub makes it itself.
+    var isExpiry: Bool { if case .system(.expiry) = cause { true } else { false } }
+
     /// Whether the rules are evaluated.
     var isRuled: Bool { !identity.isAdmin }
 
@@ -58,4 +61,6 @@ public enum SystemCause: String, Sendable, CaseIterable {
     case accountDeletion = "account_deletion"
     /// Counters of the rules are corrected after a start, a deploy or an import.
     case counters
+    /// The time of a node has come.
+    case expiry
 }

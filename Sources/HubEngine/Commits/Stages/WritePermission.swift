@@ -6,10 +6,13 @@ struct WritePermission {
     let rules: RuleSet
     let origin: WriteOrigin
 
-    /// Whether the rules permit the commit. Administrators and the hub itself are not asked about.
+    /// Whether the rules permit the commit. Administrators and the hub itself are not asked about, but for `.validate` where nodes end.
     /// - Parameter work: that the rules may do on texts; what they did is taken off.
     func allows(_ candidate: Candidate, textWork work: inout Int) -> Bool {
         work -= candidate.textWork
+        if origin.isExpiry {
+            return rules.isValidSystemWrite(candidate.paths, old: candidate.base, new: candidate.tree, now: candidate.now)
+        }
         guard origin.isRuled else { return true }
         // Of one operation, with what its defaults have done.
         let most = min(work, rules.textWork - candidate.textWork)
@@ -31,9 +34,11 @@ struct WritePermission {
 
     /// The decision as a question that can be explained.
     func question(_ candidate: Candidate) -> RuleQuestion {
-        RuleQuestion(
+        var question = RuleQuestion(
             operation: .write(candidate.asked), added: candidate.added, rules: rules, old: candidate.base, new: candidate.tree,
             auth: origin.identity.auth, now: candidate.now)
+        question.isOfHub = origin.isExpiry
+        return question
     }
 
     /// The first write that no data could make the rules allow, as a question. Looks at no tree. O(writes · depth)

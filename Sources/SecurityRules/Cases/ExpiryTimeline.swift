@@ -1,0 +1,61 @@
+import JSONTree
+
+/// What ends in a small tree while the clock goes on: by looking at all of it each time. What was there at first counts as written then.
+struct ExpiryTimeline {
+    private let rules: RuleSet
+    private var tree: Node
+    private var now: Int64
+    /// When nodes were written since.
+    private var written: [Path: Int64] = [:]
+    private let begin: Int64
+
+    /// A node could not end as its rules say.
+    struct Fault: Error {
+        let message: String
+    }
+
+    /// More would be a circle.
+    private static let most = 10_000
+
+    init(_ rules: RuleSet, _ tree: Node, now: Int64) {
+        (self.rules, self.tree, self.now, begin) = (rules, tree, now, now)
+    }
+
+    /// The tree when the clock has come to a time.
+    func tree(at time: Int64) throws(Fault) -> Node {
+        var timeline = self
+        for _ in 0..<Self.most {
+            guard let (due, path) = timeline.next, due <= time else { return timeline.tree }
+            timeline.now = max(timeline.now, due)
+            try timeline.end(path)
+        }
+        throw Fault(message: "more than \(Self.most) nodes would end by \(time)")
+    }
+
+    private var next: (Int64, Path)? {
+        var (first, left): ((Int64, Path)?, Int) = (nil, .max)
+        rules.visitExpiring(.root, old: .null, new: tree, atMost: &left) { path in
+            guard let due = rules.due(at: path, in: tree, written: written[path] ?? begin) else { return }
+            if first.map({ (due, path) < $0 }) ?? true { first = (due, path) }
+        }
+        return first
+    }
+
+    private mutating func end(_ path: Path) throws(Fault) {
+        let (old, time) = (tree, written[path] ?? begin)
+        let (writes, found): ([SystemWrite], Consequences)
+        do throws(ConsequenceFault) {
+            writes = try rules.expiry(of: path, in: old, written: time, now: now)
+            for write in writes { tree.set(write.value, at: write.path) }
+            found = try rules.consequences(of: writes.map(\.path), old: old, new: tree, by: .administrator, now: now)
+        } catch { throw Fault(message: "\(error)") }
+        var (work, left) = (rules.textWork, Int.max)
+        guard rules.isValidSystemWrite(writes.map(\.path), old: old, new: tree, now: now),
+            rules.admits(found, old: old, now: now, textWork: &work)
+        else { throw Fault(message: "\(path) was to end at \(now), and a '.validate' refuses that") }
+        tree = found.tree
+        for changed in (writes + found.writes).map(\.path) {
+            rules.visitExpiring(changed, old: old, new: tree, atMost: &left) { written[$0] = now }
+        }
+    }
+}

@@ -1,0 +1,25 @@
+public import JSONTree
+
+/// A node that is to end by time.
+public struct ExpiringNode: Sendable, Hashable {
+    public let path: Path
+    /// ms since the epoch.
+    public let at: Int64
+    /// Such as `/drafts/$draft.expire`.
+    public let rule: String
+}
+
+extension RuleSet {
+    /// When the nodes end that some writes of now have changed; the first 100 of them.
+    func expiring(_ locations: [Path], old: Node, new: Node, now: Int64) -> [ExpiringNode] {
+        guard hasExpiry else { return [] }
+        var (found, left, seen) = ([ExpiringNode](), 10_000, Set<Path>())
+        for location in locations {
+            visitExpiring(location, old: old, new: new, atMost: &left) { path in
+                guard found.count < 100, seen.insert(path).inserted, let at = due(at: path, in: new, written: now) else { return }
+                found.append(ExpiringNode(path: path, at: at, rule: "\(nearestPlace(to: path))\(ConsequenceKind.expire.rawValue)"))
+            }
+        }
+        return found
+    }
+}

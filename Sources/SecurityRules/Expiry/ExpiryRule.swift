@@ -1,0 +1,113 @@
+import JSONTree
+
+/// One way in which a node ends: `{"at": "data.child('dueAt').val()", "if": …, "patch": {"status": "'overdue'"}}`.
+struct ExpiryRule: Sendable {
+    /// Instruction that says when, in ms since the epoch.
+    let at: Int32
+    /// Instruction that says whether it does; -1 for always.
+    let condition: Int32
+    /// What is written below the node in place of its removal; empty: it is removed.
+    let patch: [(path: Path, value: ValueTemplate)]
+    /// The place that gets a row about it, and the row.
+    let log: (to: PathTemplate, value: ValueTemplate)?
+}
+
+/// A value of a rules file in which texts are expressions.
+indirect enum ValueTemplate: Sendable {
+    case node(Node)
+    /// Its first instruction.
+    case expression(Int32)
+    case object([(key: Key, value: ValueTemplate)])
+}
+
+/// Compiles one of a node's ends.
+struct ExpiryCompiler {
+    /// Depth of the node's place.
+    let depth: Int
+    let captures: [String: Int]
+    let functions: Functions
+
+    /// A fault, and the text that it is in.
+    struct Fault: Error {
+        let error: ExpressionError
+        let text: LocatedString
+    }
+
+    func compile(_ source: SourceExpiry, _ builder: inout ProgramBuilder) throws(Fault) -> ExpiryRule {
+        let at = try located(source.at) { expression throws(ExpressionError) in
+            builder.lower(try Checker.value(expression, scope: scope(.time), functions: functions), depth: depth)
+        }
+        var condition: Int32 = -1
+        if let text = source.condition {
+            condition = try located(text) { expression throws(ExpressionError) in
+                builder.lower(try Checker.rule(expression, scope: scope(.time), functions: functions), depth: depth)
+            }
+        }
+        var patch: [(path: Path, value: ValueTemplate)] = []
+        for member in source.patch ?? [] {
+            guard let path = try? Path(parsing: member.name.value), !path.isRoot else {
+                throw fault("A 'patch' has paths below the node, such as \"status\".", member.name)
+            }
+            guard !patch.contains(where: { $0.path.contains(path) || path.contains($0.path) }) else {
+                throw fault("A 'patch' names no place twice.", member.name)
+            }
+            patch.append((path, try value(member.value, .time, &builder)))
+        }
+        guard let log = source.log, let row = source.value else {
+            return ExpiryRule(at: at, condition: condition, patch: patch, log: nil)
+        }
+        let to: PathTemplate
+        do throws(ExpressionError) { to = try PathTemplate(log.value, captures: captures) } catch { throw Fault(error: error, text: log) }
+        if to.segments.contains(where: { if case .every = $0 { true } else { false } }) {
+            throw fault("The place of a 'log' has keys, wildcards of the node's place, and values such as {user}.", log)
+        }
+        return ExpiryRule(at: at, condition: condition, patch: patch, log: (to, try value(row, .row, &builder)))
+    }
+
+    private func scope(_ part: ExpiryScope) -> Scope {
+        var scope = Scope(kind: .write, captures: captures)
+        scope.expiry = part
+        return scope
+    }
+
+    private func fault(_ message: String, _ text: LocatedString) -> Fault {
+        Fault(error: ExpressionError(offset: 0, message: message), text: text)
+    }
+
+    private func located<R>(_ text: LocatedString, _ body: (Expression) throws(ExpressionError) -> R) throws(Fault) -> R {
+        do throws(ExpressionError) { return try body(ExpressionParser.parse(text.value)) } catch { throw Fault(error: error, text: text) }
+    }
+
+    private func value(_ json: LocatedJSON, _ part: ExpiryScope, _ builder: inout ProgramBuilder) throws(Fault) -> ValueTemplate {
+        switch json.value {
+        case .null: return .node(.null)
+        case .bool(let value): return .node(.bool(value))
+        case .number(let node): return .node(node)
+        case .string(let text):
+            return .expression(try located(text) { expression throws(ExpressionError) in
+                builder.lower(try Checker.value(expression, scope: scope(part), functions: functions), depth: depth)
+            })
+        case .array(let elements):
+            var members: [(key: Key, value: ValueTemplate)] = []
+            for (i, element) in elements.enumerated() { members.append((Key(index: i), try value(element, part, &builder))) }
+            return .object(members)
+        case .object(let members):
+            var made: [(key: Key, value: ValueTemplate)] = []
+            for member in members {
+                let key = Key(member.name.value)
+                guard key.isValid else { throw fault("'\(member.name.value)' cannot be a key of data.", member.name) }
+                guard !made.contains(where: { $0.key == key }) else { throw fault("Duplicate key '\(key)'.", member.name) }
+                made.append((key, try value(member.value, part, &builder)))
+            }
+            return .object(made)
+        }
+    }
+}
+
+/// Which part of an `.expire` an expression is.
+enum ExpiryScope {
+    /// When, whether, and what then: asked again at each start and deploy, so it depends on the node and `written` alone.
+    case time
+    /// The row of the log, made once.
+    case row
+}

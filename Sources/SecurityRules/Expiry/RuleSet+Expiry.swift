@@ -1,0 +1,207 @@
+public import JSONTree
+
+/// Nodes that end by time. When one does depends on what is stored at and below it and on when that was last written, on nothing else: so
+/// it is known after each write, is the same after a restart, and nothing has to be remembered of what has happened already.
+///
+/// ```
+/// node, written ─► each rule: `if` holds, its patch would change something ─► `at` ─► the earliest of them: due
+/// due ≤ now ─► removal or patch, and a row in the log: one commit ─► due anew
+/// ```
+extension RuleSet {
+    /// Whether the rules have nodes end by time.
+    public var hasExpiry: Bool { program.hasExpiry }
+
+    /// Whether the place of a node has an `.expire` that asks when it was written. O(depth)
+    public func asksWhenWritten(at path: Path) -> Bool { rulesPlace(of: path).map { program.details[Int($0)].asksWhenWritten } ?? false }
+
+    /// When a node is due, ms since the epoch; nil for never, as it is now.
+    /// - Parameter written: ms of the last commit at or below it; nil where that is not known.
+    public func due(at path: Path, in root: Node, written: Int64?) -> Int64? { earliest(path, root, written)?.due }
+
+    /// What has to be done with a node by now: the writes of one commit, none where nothing is due. `.validate` is not asked yet.
+    /// - Throws: when what its rules say cannot be done.
+    public func expiry(of path: Path, in root: Node, written: Int64?, now: Int64) throws(ConsequenceFault) -> [SystemWrite] {
+        guard let found = earliest(path, root, written), found.due <= now else { return [] }
+        let details = program.details[Int(found.place)]
+        let rule = details.expires[found.number]
+        func fault(_ reason: ConsequenceFault.Reason) -> ConsequenceFault {
+            ConsequenceFault(reason: reason, rule: "\(details.pattern)\(ConsequenceKind.expire.rawValue)", path: path)
+        }
+        var writes: [SystemWrite] = []
+        func write(_ value: Node, at place: Path) throws(ConsequenceFault) {
+            guard place.depth <= Path.maxDepth, value.fits(below: place.depth) else { throw fault(.tooDeep) }
+            writes.append(SystemWrite(path: place, value: value, kind: .expire, pattern: details.pattern))
+        }
+        if rule.patch.isEmpty {
+            try write(.null, at: path)
+        } else {
+            var after = root
+            for (below, value) in rule.patch {
+                guard let value = evaluate(path, root, written, 0, { e throws(Fault) in try e.node(value) }) else { throw fault(.failed) }
+                try write(value, at: path.appending(below))
+                after.set(value, at: path.appending(below))
+            }
+            // Else it would be done again and again.
+            if let next = due(rule, path, after, written.map { _ in now }), next <= now { throw fault(.stillDue) }
+        }
+        if let log = rule.log {
+            guard let place = try target(log.to, path, root.node(at: path), fault) else { throw fault(.failed) }
+            guard let row = evaluate(path, root, written, now, { e throws(Fault) in try e.node(log.value) }) else { throw fault(.failed) }
+            var name = "\(found.number)\(path)"
+            // Twice within a millisecond.
+            while root.node(at: place.appending(PushIDGenerator.id(now: now, of: name))).exists { name += "+" }
+            let id = PushIDGenerator.id(now: now, of: name)
+            guard !path.contains(place), row.exists else { throw fault(.failed) }
+            try write(row, at: place.appending(id))
+        }
+        return writes
+    }
+
+    /// Calls `body` with the nodes that have an `.expire` and that a write may have changed: those above, at and below a location.
+    /// - Parameter left: nodes below that may still be looked at.
+    /// - Returns: false when there were more.
+    @discardableResult
+    public func visitExpiring(_ location: Path, old: Node, new: Node, atMost left: inout Int, _ body: (Path) -> Void) -> Bool {
+        var place: Int32 = 0
+        for (level, key) in location.keys.enumerated() {
+            guard program.tables.places[Int(place)].expires else { return true }
+            if level > 0, !program.details[Int(place)].expires.isEmpty { body(Path(location.keys.prefix(level))) }
+            place = child(of: place, key)
+            if place < 0 { return true }
+        }
+        let (was, isNow) = (old.node(at: location), new.node(at: location))
+        // A tree that has the value already stays as it is, and is written all the same.
+        return visitExpiring(place, location, was.isSameObject(as: isNow) ? .null : was, isNow, &left, body)
+    }
+
+    private func visitExpiring(
+        _ place: Int32, _ path: Path, _ was: Node, _ isNow: Node, _ left: inout Int, _ body: (Path) -> Void
+    ) -> Bool {
+        let rules = program.tables.places[Int(place)]
+        // What both trees share was not written; an equal value that was sent again was.
+        guard rules.expires, was.exists || isNow.exists, !was.isSameObject(as: isNow) else { return true }
+        left -= 1
+        if left < 0 { return false }
+        if !program.details[Int(place)].expires.isEmpty { body(path) }
+        guard rules.wildcard >= 0, program.tables.places[Int(rules.wildcard)].expires else {
+            for i in Int(rules.firstLiteral)..<Int(rules.firstLiteral + rules.literalCount) {
+                let (key, next) = (program.tables.keys[Int(program.tables.literals[i].key)], program.tables.literals[i].place)
+                guard visitExpiring(next, path.appending(key), was.child(key), isNow.child(key), &left, body) else { return false }
+            }
+            return true
+        }
+        for (key, node) in was.children {
+            left -= 1
+            let next = child(of: place, key)
+            guard left >= 0, next < 0 || visitExpiring(next, path.appending(key), node, isNow.child(key), &left, body) else { return false }
+        }
+        for (key, node) in isNow.children where was.child(key).isNull {
+            left -= 1
+            let next = child(of: place, key)
+            guard left >= 0, next < 0 || visitExpiring(next, path.appending(key), .null, node, &left, body) else { return false }
+        }
+        return true
+    }
+
+    private func child(of place: Int32, _ key: Key) -> Int32 {
+        withUnsafePointer(to: key) { program.tables.child(of: place, TextCursor($0)) }
+    }
+
+    private func rulesPlace(of path: Path) -> Int32? {
+        var place: Int32 = 0
+        for key in path.keys {
+            guard program.tables.places[Int(place)].expires else { return nil }
+            place = child(of: place, key)
+            if place < 0 { return nil }
+        }
+        return place
+    }
+
+    // MARK: Evaluation
+
+    /// The rule of a node that is due first.
+    private func earliest(_ path: Path, _ root: Node, _ written: Int64?) -> (due: Int64, number: Int, place: Int32)? {
+        guard let place = rulesPlace(of: path), root.node(at: path).exists else { return nil }
+        var found: (due: Int64, number: Int, place: Int32)?
+        for (i, rule) in program.details[Int(place)].expires.enumerated() {
+            guard let due = due(rule, path, root, written), found.map({ due < $0.due }) ?? true else { continue }
+            found = (due, i, place)
+        }
+        return found
+    }
+
+    private func due(_ rule: ExpiryRule, _ path: Path, _ root: Node, _ written: Int64?) -> Int64? {
+        let node = root.node(at: path)
+        let due: Int64?? = evaluate(path, root, written, 0) { evaluator throws(Fault) in
+            if rule.condition >= 0, try !evaluator.boolean(rule.condition) { return nil }
+            guard case .number(let ms) = try evaluator.value(rule.at), ms.isFinite, ms < Self.never else { return nil }
+            let time = Int64(max(ms, -Self.never).rounded(.up))
+            if rule.patch.isEmpty { return time }
+            for (below, value) in rule.patch where try evaluator.node(value) != node.node(at: below) { return time }
+            return nil
+        }
+        return due ?? nil
+    }
+
+    /// Times from here on, in ms, are never; doubles are exact up to it.
+    private static let never = 9e15
+
+    /// Evaluates at a node. Nil where the expression fails.
+    private func evaluate<R>(
+        _ path: Path, _ root: Node, _ written: Int64?, _ now: Int64, _ body: (inout Evaluator) throws(Fault) -> R
+    ) -> R? {
+        Evaluator.run(program, old: root, new: root, auth: .null, now: now, query: .none) { evaluator in
+            evaluator.textWork = min(evaluator.textWork, RulesLimits.expiryTextWork)
+            evaluator.written = written.map { Double($0) }
+            return path.keys.withUnsafeBufferPointer { keys in
+                evaluator.descend(keys)
+                do throws(Fault) { return try body(&evaluator) } catch { return nil }
+            }
+        }
+    }
+
+    /// The place of a log; nil where a value that it needs is missing.
+    private func target(
+        _ template: PathTemplate, _ path: Path, _ node: Node, _ fault: (ConsequenceFault.Reason) -> ConsequenceFault
+    ) throws(ConsequenceFault) -> Path? {
+        var target = ContiguousArray<Key>()
+        for segment in template.segments {
+            switch segment {
+            case .key(let key): target.append(key)
+            case .capture(let depth): target.append(path.keys[depth - 1])
+            case .value(let field):
+                let value = node.node(at: field)
+                let key: Key? = switch value.leaf {
+                case .string(let text): Key(text.string)
+                case .int(let number): Key(String(number))
+                default: nil
+                }
+                guard let key else { return nil }
+                guard key.isValid else { throw fault(.illegalKey(key.string)) }
+                target.append(key)
+            case .every: return nil
+            }
+        }
+        return Path(target)
+    }
+}
+
+extension Evaluator {
+    /// The value of a template.
+    fileprivate mutating func node(_ template: ValueTemplate) throws(Fault) -> Node {
+        switch template {
+        case .node(let node): return node
+        case .expression(let instruction):
+            defer { dropScratch(to: 0) }
+            switch try value(instruction) {
+            case .number(let number): return .number(number)
+            case .object: return .null
+            case let value: return value.node
+            }
+        case .object(let members):
+            var children: [(Key, Node)] = []
+            for (key, value) in members { children.append((key, try node(value))) }
+            return .object(children)
+        }
+    }
+}
