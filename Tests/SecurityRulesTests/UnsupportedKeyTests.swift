@@ -41,7 +41,7 @@ import TestSupport
         #expect(rules.allowsWrite(["/a/b"], old: .null, new: ["a": ["b": 1]], auth: .null, now: 0))
         #expect(
             rules.unsupported.map(\.description) == [
-                "1:43: Expected an expression.", "1:45: '.watch' is not supported by this version.",
+                "1:43: Unexpected end of expression.", "1:45: '.watch' is not supported by this version.",
                 "1:78: 'files' is not supported by this version.",
             ])
         #expect(rules.text == text && rules.rules.map(\.name) == ["/a.read", "/a/b.write"])
