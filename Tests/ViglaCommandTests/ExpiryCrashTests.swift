@@ -40,4 +40,29 @@ import Testing
         let rows = try object(Command.run("get", hub.url + "/log").output).values.compactMap { $0 as? String }
         #expect(left == 0 && rows.count == 402 && Set(rows).count == 402, "\(left) left, \(rows.count) rows of \(Set(rows).count)")
     }
+
+    /// A node that an import puts in the place of another is as old as the import.
+    @Test func importedNode_isWrittenThen_whateverStoodThereBefore() async throws {
+        let folder = try TemporaryFolder()
+        _ = try folder.file("rules.json", #"""
+            {"rules":{".read":true,".write":true,"w":{"$x":{".expire":{"at":"written + 2000","log":"log","value":"written"}}}}}
+            """#)
+        _ = try folder.file("in.json", #"{"w":{"u":2}}"#)
+        func start() throws -> RunningHub {
+            try RunningHub(["--port", "0", "--data", "data", "--rules", "rules.json", "--dev"], folder: folder)
+        }
+        var hub = try start()
+        #expect(try Command.run("set", hub.url + "/w", "{\"u\":1}").code == 0)
+        #expect(hub.stop() == 0)
+        let imported = Int(Date().timeIntervalSince1970 * 1000)
+        #expect(try Command.run("import", "data", "in.json", in: folder.url).code == 0)
+        hub = try start()
+        let end = Date(timeIntervalSinceNow: 60)
+        var rows: [Int] = []
+        while rows.isEmpty, Date() < end {
+            try await Task.sleep(for: .milliseconds(100))
+            rows = try object(Command.run("get", hub.url + "/log").output).values.compactMap { $0 as? Int }
+        }
+        #expect(rows.count == 1 && rows.allSatisfy { $0 >= imported }, "\(rows), imported at \(imported)")
+    }
 }

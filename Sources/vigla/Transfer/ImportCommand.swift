@@ -67,7 +67,9 @@ struct Import: ParsableCommand {
     private func store(_ root: Node, _ folder: String) {
         let data = DataFolder(folder, namespace: options.namespace, acceptsLoss: options.acceptLoss)
         let before = data.recover()
-        let operations = before.pending.map { JournalOperation.pending(.forget(session: $0.id)) } + [.set(.root, root)]
+        var operations = before.pending.map { JournalOperation.pending(.forget(session: $0.id)) } + [.set(.root, root)]
+        // What stands at the place of a node is written now, not when that node was.
+        before.written.forEach { path, _ in operations.append(.written(path, nil)) }
         let outcome = Outcome()
         let journal = data.store.journal(for: data.namespace)
         // As every writer that opens the namespace behind another (`OpenedJournal.epoch`).
