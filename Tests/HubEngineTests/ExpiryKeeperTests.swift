@@ -74,6 +74,17 @@ import Testing
         #expect(hub.database.counters.expired == 300)
     }
 
+    /// Other rules come while requests wait for what became due before.
+    @Test(arguments: [nil, #"{"rules":{".read":true}}"#] as [String?])
+    func deployDuringTheStart_letsRequestsInWhenNothingIsDue(_ others: String?) throws {
+        let hub = EngineHarness(rules: try RuleSet(parsing: Self.rules), root: ["a": Self.many(300, at: 500)], now: 1_000)
+        let client = Client.make()
+        hub.database.submit(.get(others == nil ? "a" : "b"), from: client, token: 0)
+        hub.database.replace(try RuleSet(parsing: others ?? Self.rules))
+        for _ in 0..<24 { hub.settle() }
+        #expect(hub.take(client) == ["value 0 null"])
+    }
+
     @Test func clock_thatIsSet_isNoticedWithinASecond() throws {
         let it = try ExpiryHarness(Self.rules, now: 1_000_000_000)
         #expect(it.put("a/x", ["at": 1_003_600_000]) == "ok 0")

@@ -59,8 +59,11 @@ final class ExpiryKeeper: @unchecked Sendable {
     func begin(isStart: Bool = false) {
         context.release([index])
         index = ExpiryIndex(most: context.limits.expiringNodes)
-        comesFirst = isStart && content.rules.hasExpiry
+        let wasFirst = comesFirst
+        comesFirst = (isStart || comesFirst) && content.rules.hasExpiry
         lookForAll()
+        // Nothing ends any more that requests would wait for.
+        if wasFirst, !comesFirst { onFirstDone() }
     }
 
     /// Looks for all nodes with an `.expire`, and for times that are not asked for any more.
