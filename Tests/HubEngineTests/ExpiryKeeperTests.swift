@@ -85,6 +85,27 @@ import Testing
         #expect(hub.take(client) == ["value 0 null"])
     }
 
+    /// What sessions left behind takes turns, in which the log is closed: what is due waits for that, and requests for both.
+    @Test func whatSessionsLeftBehind_comesFirst_andThenWhatIsDue() throws {
+        let left = (0..<60).map { i in
+            var session = PendingSession(id: "s\(i)", isAdmin: true)
+            session.writes.add(TreeWrite(Path([Key("s"), Key("k\(i)")]), WriteValue(1)))
+            return session
+        }
+        var limits = EngineLimits()
+        limits.turnWork = 20
+        let hub = EngineHarness(
+            rules: try RuleSet(parsing: Self.rules), root: ["a": Self.many(30, at: 500)], pending: left, limits: limits, now: 1_000)
+        let client = Client.make()
+        hub.database.submit(.get("a"), from: client, token: 0)
+        for _ in 0..<100 {
+            hub.settle()
+            hub.time.advance(ms: 2)
+        }
+        #expect(hub.take(client) == ["value 0 null"] && hub.database.counters.expired == 30)
+        #expect(hub.ask(.make(), .get("s/k59")) == ["value 0 1"])
+    }
+
     @Test func clock_thatIsSet_isNoticedWithinASecond() throws {
         let it = try ExpiryHarness(Self.rules, now: 1_000_000_000)
         #expect(it.put("a/x", ["at": 1_003_600_000]) == "ok 0")

@@ -34,7 +34,9 @@ final class LogGuard: @unchecked Sendable {
         if follows { breaker.refused(.following) }
     }
 
-    var isRefusing: Bool { breaker.reason != nil || isClosed }
+    var isRefusing: Bool { isDiskRefusing || isClosed }
+    /// The journal itself takes no commits; while it is only closed, it does in a moment.
+    var isDiskRefusing: Bool { breaker.reason != nil }
 
     /// Writes are refused from now on, until `open`: something comes before them that is not ready.
     func close() { isClosed = true }

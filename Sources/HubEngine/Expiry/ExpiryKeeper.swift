@@ -93,12 +93,16 @@ final class ExpiryKeeper: @unchecked Sendable {
     /// - Parameter time: when a node was written, from what is known of that.
     private func take(_ found: ArraySlice<Path>, scan number: Int?, _ time: @escaping @Sendable (Path, Int64?) -> Int64) {
         let isOver = number.map { $0 != scan } ?? false
-        guard !found.isEmpty, !isOver, !log.isRefusing else {
+        guard !found.isEmpty, !isOver, !log.isDiskRefusing else {
             context.release([found])
             jobs -= 1
             // A disk that refuses has no times recorded: it all begins again when it takes commits.
             if !isOver, !found.isEmpty { context.later(ms: Int64(context.limits.retryMs)) { [weak self] in self?.lookForAll() } }
             return look()
+        }
+        if mustWait() || log.isRefusing {
+            context.later(ms: Self.waitMs) { [self] in take(found, scan: number, time) }
+            return
         }
         context.meter.beginTurn()
         var times: [JournalOperation] = []
@@ -221,11 +225,12 @@ final class ExpiryKeeper: @unchecked Sendable {
     /// Ends what is due, as far as a turn goes.
     private func look() {
         guard jobs == 0 else { return }
-        if log.isRefusing {
+        if log.isDiskRefusing {
             endFirst()
             return index.count > 0 ? wakeUp(ms: Int64(context.limits.retryMs)) : ()
         }
-        if mustWait() || durability.waitingCommits > Self.waitingCommits { return wakeUp(ms: Self.waitMs) }
+        // The log is closed for a moment while what sessions left behind is written, which comes first.
+        if mustWait() || log.isRefusing || durability.waitingCommits > Self.waitingCommits { return wakeUp(ms: Self.waitMs) }
         let now = context.clock()
         context.meter.beginTurn()
         var ended = 0
