@@ -246,6 +246,31 @@ import Testing
         #expect(it.root == ["e": ["x": ["at": 500]]])
     }
 
+    /// Ends that undo each other, above each other too, and rows that end at once: so many as there are rules, and more after a while.
+    @Test(arguments: [
+        (#"""
+            [{"at":"1","if":"data.child('s').val() == 'a'","patch":{"s":"'b'"}},
+             {"at":"1","if":"data.child('s').val() == 'b'","patch":{"s":"'a'"}}]
+            """#, "", 3),
+        (#"{"at":"1","log":"a","value":"'row'"}"#, "", 1),
+        (#"{"at":"1","if":"data.child('in/y/s').val() == 'a'","patch":{"in/y/s":"'b'"}}"#,
+         #","in":{"$y":{".expire":{"at":"1","if":"data.child('s').val() == 'b'","patch":{"s":"'a'"}}}}"#, 4),
+    ] as [(String, String, Int)])
+    func endsThatMakeOthersDueForEver_areTriedNowAndThen(_ expire: String, _ more: String, _ most: Int) throws {
+        let refusals = Refusals()
+        let it = try ExpiryHarness(
+            #"{"rules":{".read":true,"a":{"$x":{".expire":\#(expire)\#(more)}}}}"#,
+            root: ["a": ["x": ["s": "a", "in": ["y": ["s": "a"]]]]], refusals: refusals)
+        #expect(it.hub.ask(.make(), .get("z")) == ["value 0 null"], "requests wait for what was due before alone")
+        let ends = it.counters.expired
+        #expect(ends >= 1 && ends <= most)
+        it.advance(ms: 30_000)
+        #expect(it.counters.expired == ends)
+        #expect(refusals.traces.withLock { $0 }.contains { $0.fault?.reason == .stillDue })
+        it.advance(ms: 31_000)
+        #expect(it.counters.expired > ends)
+    }
+
     /// The disk refuses: what has ended is there again, and ends when the disk takes it.
     @Test func refusingDisk_isWaitedFor() throws {
         let log = FlakyLog(root: ["a": ["x": ["at": 2_000], "y": ["at": 2_000]]])

@@ -91,6 +91,11 @@ struct ExpiryIndex: Sendable {
         horizon = min(horizon, entry.time)
     }
 
+    /// Whether a node is to be looked at by a time, or may be missing.
+    func waits(_ path: Path, by time: Int64) -> Bool {
+        shards[path.hashValue & 63].times[path].map { $0 <= time } ?? (horizon <= time)
+    }
+
     /// When the next node is to be looked at, or those beyond the horizon.
     var next: Int64? {
         mutating get {

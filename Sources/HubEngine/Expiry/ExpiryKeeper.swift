@@ -31,6 +31,12 @@ final class ExpiryKeeper: @unchecked Sendable {
     private var wake: ScheduledWork?
     /// No request is carried out before what became due while the hub was down has ended.
     private(set) var comesFirst = false
+    /// What had become due by then comes before all requests.
+    private var firstBy = Int64.min
+    /// The time of the end that is being made.
+    private var endsAt: Int64?
+    /// How often ends have left a node due or made it so, since nothing was due.
+    private var dueAgain: [Path: Int] = [:]
     /// Makes the commits; asked for, as it tells the keeper of each.
     var commits: () -> CommitLine? = { nil }
     /// Whether others come before it still.
@@ -57,7 +63,9 @@ final class ExpiryKeeper: @unchecked Sendable {
     /// Begins anew, for other rules.
     /// - Parameter isStart: whether what is due by now comes before all requests.
     func begin(isStart: Bool = false) {
-        context.release([index])
+        context.release([index, dueAgain])
+        dueAgain = [:]
+        if isStart { firstBy = context.clock() }
         index = ExpiryIndex(most: context.limits.expiringNodes)
         let wasFirst = comesFirst
         comesFirst = (isStart || comesFirst) && content.rules.hasExpiry
@@ -173,10 +181,25 @@ final class ExpiryKeeper: @unchecked Sendable {
     func take(_ note: Note) {
         for path in note.paths {
             let exists = content.root.node(at: path).exists
-            index.set(path, exists ? content.rules.due(at: path, in: content.root, written: content.written[path]) : nil)
+            let due = exists ? content.rules.due(at: path, in: content.root, written: content.written[path]) : nil
+            if let endsAt, let due, due <= endsAt, goesRound(path, isNew: !note.old.node(at: path).exists, endsAt) {
+                index.set(path, endsAt + context.limits.expiryRetryMs)
+                commits()?.report(content.rules.endlessExpiry(of: path), at: path)
+            } else {
+                if !exists { dueAgain[path] = nil }
+                index.set(path, due)
+            }
         }
         if !note.open.isEmpty { follow(note) }
         schedule()
+    }
+
+    /// Whether a node that is due after an end rests for a while, as what is refused does. Each of its rules may follow another, but nodes
+    /// that are put back, or whose end makes another one that is due, would end for ever.
+    private func goesRound(_ path: Path, isNew: Bool, _ now: Int64) -> Bool {
+        if index.waits(path, by: now) { return false }
+        dueAgain[path, default: 0] += 1
+        return isNew || dueAgain[path, default: 0] > content.rules.expiryRules(at: path)
     }
 
     /// Finds beside the queue what a large commit has changed.
@@ -241,10 +264,14 @@ final class ExpiryKeeper: @unchecked Sendable {
         durability.endWork()
         // All that are known and due have ended.
         if ended == 0, index.horizon <= now { return lookForAll() }
-        if ended == 0 || index.next.map({ $0 > now }) ?? true {
+        let next = index.next ?? .max
+        if ended == 0 || next > now {
             context.meter.counters.expiryLagMs = 0
-            endFirst()
+            if !dueAgain.isEmpty { context.release([dueAgain]) }
+            dueAgain = [:]
         }
+        // Not for what ends have written since.
+        if ended == 0 || next > min(now, firstBy) { endFirst() }
         context.meter.publish()
         schedule()
     }
@@ -268,10 +295,14 @@ final class ExpiryKeeper: @unchecked Sendable {
             return index.set(path, again)
         }
         do throws(Failure) {
+            endsAt = now
+            defer { endsAt = nil }
             _ = try commits()?.commit(writes.map { TreeWrite($0.path, WriteValue($0.value)) }, by: .system(.expiry))
             context.meter.counters.expired += 1
             context.meter.counters.systemWrites[.expire, default: 0] += writes.count
             context.meter.counters.expiryLagMs = max(0, now - due)
+            // Where the commit came to nothing; a node that it changed is known with its time already.
+            if let next = rules.due(at: path, in: content.root, written: content.written[path]) { index.set(path, max(next, again)) }
         } catch { index.set(path, again) }
     }
 }

@@ -14,6 +14,15 @@ extension RuleSet {
     /// Whether the place of a node has an `.expire` that asks when it was written. O(depth)
     public func asksWhenWritten(at path: Path) -> Bool { rulesPlace(of: path).map { program.details[Int($0)].asksWhenWritten } ?? false }
 
+    /// How many rules the place of a node has that end it. O(depth)
+    public func expiryRules(at path: Path) -> Int { rulesPlace(of: path).map { program.details[Int($0)].expires.count } ?? 0 }
+
+    /// What is wrong with rules whose ends have a node due again and again.
+    public func endlessExpiry(of path: Path) -> ConsequenceFault {
+        let pattern = rulesPlace(of: path).map { program.details[Int($0)].pattern } ?? path
+        return ConsequenceFault(reason: .stillDue, rule: "\(pattern)\(ConsequenceKind.expire.rawValue)", path: path)
+    }
+
     /// When a node is due, ms since the epoch; nil for never, as it is now.
     /// - Parameter written: ms of the last commit at or below it; nil where that is not known.
     public func due(at path: Path, in root: Node, written: Int64?) -> Int64? { earliest(path, root, written)?.due }
