@@ -49,4 +49,16 @@ import TestSupport
         #expect(throws: RulesErrors.self) { try RuleSet(inForce: #"{"rules":{".notify":1,".read":"x"}}"#) }
         #expect(try RuleSet(parsing: #"{"rules":{}}"#).unsupported.isEmpty)
     }
+
+    /// Earlier versions accepted an `.expire` of any form, anywhere.
+    @Test(arguments: ["3600000", "{\"after\":\"30d\"}", "[]", "{}", "true", "null", "[\"1\",5]", "{\"at\":1}", "\"5 +\""])
+    func expiryInForce_thatHasAnotherForm_isPassedOver(_ value: String) throws {
+        for text in [
+            "{\"rules\":{\".read\":true,\"a\":{\".expire\":\(value)}}}", "{\"rules\":{\".read\":true,\".expire\":\(value)}}",
+        ] {
+            let rules = try RuleSet(inForce: text)
+            #expect(rules.allowsRead("/a", root: .null, auth: .null, now: 0) && !rules.hasExpiry && rules.unsupported.count == 1, "\(text)")
+            #expect(!faults(text).isEmpty, "a deploy of it is refused")
+        }
+    }
 }

@@ -47,6 +47,7 @@ struct RulesCompiler {
             return
         }
         var reader = RulesFileReader()
+        reader.passesOverExpiry = passesOverExpiry
         let root = reader.read(json)
         errors += reader.errors
         unsupported = reader.unsupported

@@ -104,6 +104,8 @@ struct RulesFileReader {
     private(set) var unsupported: [LocatedError] = []
     /// In the order of the file.
     var functions: [SourceFunction] = []
+    /// Whether an `.expire` with a fault counts as unsupported, the whole of it.
+    var passesOverExpiry = false
 
     /// Deepest rule node: data is at most this deep.
     static let maxDepth = Path.maxDepth
@@ -226,8 +228,12 @@ struct RulesFileReader {
         case ".account": node.account = account(member, isWildcard: isWildcard, depth: depth)
         case ".rate": node.rate = rate(json)
         case ".expire":
-            guard depth > 0 else { return addError(member.name.quote, "An '.expire' stands below the root.") }
-            expiries(json, node)
+            let known = errors.count
+            if depth > 0 { expiries(json, node) } else { addError(member.name.quote, "An '.expire' stands below the root.") }
+            guard passesOverExpiry, errors.count > known else { return }
+            unsupported += errors[known...]
+            errors.removeSubrange(known...)
+            node.expiries = []
         case ".default": defaultValue(member, node, isWildcard: isWildcard, depth: depth)
         case _ where UnsupportedKeys.ofPlace.contains(name): addUnsupported(member.name)
         default:
