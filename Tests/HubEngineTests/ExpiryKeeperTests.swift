@@ -226,6 +226,24 @@ import Testing
         #expect(it.root.node(at: "a/x") == ["at": 1_500, "s": "late"] && it.counters.expired == 1)
     }
 
+    /// A year ahead and back: what was refused meanwhile does not rest for a year.
+    @Test func clockThatGoesBack_hasWhatWasRefusedTriedAgain() throws {
+        let rules = #"""
+            {"rules":{".read":true,"open":{".write":true},"a":{"$x":{"s":{".validate":"root.child('open').val() == true"},
+              ".expire":{"at":"data.child('at').val()","patch":{"s":"'late'"}}}}}}
+            """#
+        let it = try ExpiryHarness(rules, root: ["a": ["x": ["at": 500]]], now: 1_000)
+        it.hub.time.step(seconds: 31_536_000)
+        it.advance(ms: 60_000)
+        it.advance(ms: 60_000)
+        #expect(it.counters.expired == 0)
+        it.hub.time.step(seconds: -31_536_000)
+        #expect(it.put("open", true) == "ok 0")
+        it.advance(ms: 60_000)
+        it.advance(ms: 1_000)
+        #expect(it.root.node(at: "a/x/s") == "late" && it.counters.expired == 1)
+    }
+
     @Test func faultsAndConsequencesThatAreRefused_leaveTheNode() throws {
         let rules = #"""
             {"rules":{".read":true,".write":true,

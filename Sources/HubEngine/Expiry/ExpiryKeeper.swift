@@ -33,6 +33,8 @@ final class ExpiryKeeper: @unchecked Sendable {
     private(set) var comesFirst = false
     /// What had become due by then comes before all requests.
     private var firstBy = Int64.min
+    /// The time of the last look at the clock.
+    private var lookedAt = Int64.min
     /// The time of the end that is being made.
     private var endsAt: Int64?
     /// How often ends have left a node due or made it so, since nothing was due.
@@ -255,6 +257,9 @@ final class ExpiryKeeper: @unchecked Sendable {
         // The log is closed for a moment while what sessions left behind is written, which comes first.
         if mustWait() || log.isRefusing || durability.waitingCommits > Self.waitingCommits { return wakeUp(ms: Self.waitMs) }
         let now = context.clock()
+        defer { lookedAt = now }
+        // What rests until a time of the clock of before would rest too long.
+        if now + context.limits.clockCheckMs < lookedAt { return lookForAll() }
         context.meter.beginTurn()
         var ended = 0
         while ended < context.limits.expiredAtOnce, context.meter.work < context.limits.turnWork / 4, let path = index.pop(by: now) {
