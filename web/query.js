@@ -184,6 +184,8 @@ export class Query {
 /** From where the hub looks for the children of a query (`explain` of the observe protocol), in words. */
 export function explained(path, { start, index, declared, looks, children }) {
   const number = (count) => count.toLocaleString('en');
+  // Who may not read the place as a whole is told what the rules declare, and nothing of the data.
+  if (start === undefined) return `${declared === false ? `The rules have no line at ${path} for this query` : 'The rules have a line for this query, or it needs none'}. From where it starts is told to those who may read the whole place.`;
   if (start === 'place') return 'Nothing is looked for: this is the whole place.';
   if (start === 'children') return `Looks at every child${children === undefined ? '' : `, ${number(children)} of them`}: nothing narrows it down.`;
   const from = { index: `Begins with the index “${index}”, by a condition`, order: `Goes along the order “${index}”`, points: 'Begins with the positions of the children' }[start] ?? `Begins with ${start}`;

@@ -62,6 +62,8 @@ test('plan_isToldInWords', () => {
   assert.equal(explained('/p', { start: 'points', index: '.geoIndex', looks: 2 }), 'Begins with the positions of the children, and looks at 2 children.');
   assert.equal(explained('/p', { start: 'children', looks: 3, children: 3 }), 'Looks at every child, 3 of them: nothing narrows it down.');
   assert.equal(explained('/p', { start: 'place', looks: 3, children: 3 }), 'Nothing is looked for: this is the whole place.');
+  assert.equal(explained('/p', { declared: true }), 'The rules have a line for this query, or it needs none. From where it starts is told to those who may read the whole place.');
+  assert.equal(explained('/p', { declared: false }), 'The rules have no line at /p for this query. From where it starts is told to those who may read the whole place.');
 });
 
 test('place_ofAnEvent_isTheDistance_orTheChildBefore', () => {

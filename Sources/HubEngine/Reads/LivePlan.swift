@@ -93,6 +93,16 @@ struct LivePlan: Sendable {
         }
     }
 
+    /// Whether the rules have a line that a query can start from, whatever there is.
+    static func isDeclared(_ query: LiveQuery, at path: Path, _ indexes: IndexKeeper) -> Bool {
+        let ordering = query.tree.orderedBy
+        if query.near != nil || (ordering != .key && !indexes.isMissing(ordering, path)) { return true }
+        return query.filter.conditions.contains { condition in
+            let ordering = condition.ordering
+            return condition.ranges(by: ordering) != nil && !indexes.isMissing(ordering, path)
+        }
+    }
+
     // MARK: Carrying out
 
     /// O(looks · log n). On any thread.

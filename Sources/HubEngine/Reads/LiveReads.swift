@@ -125,7 +125,7 @@ final class LiveReads: @unchecked Sendable {
         if asking.isCount ? !isCountedByCells : (query.tree.limit == nil || !query.isByDistance) {
             let within = index.count(within: near.metres, of: near.centre)
             context.meter.spend(within / RequestLoop.childrenForWork)
-            if within > limits.liveQueryChildren { return fail(asking, .circleTooLarge(within, limits.liveQueryChildren), at: place) }
+            if within > limits.liveQueryChildren { return fail(asking, .circleTooLarge(limits.liveQueryChildren), at: place) }
         }
         if let failure = tooMuch(asking.query) { return fail(asking, failure, at: place) }
         let made: LiveQueryView
@@ -215,8 +215,9 @@ final class LiveReads: @unchecked Sendable {
 }
 
 extension Failure {
-    fileprivate static func circleTooLarge(_ count: Int, _ limit: Int) -> Failure {
-        Failure(.tooBig, "The circle holds \(count) children; without a limit it may hold \(limit). Ask for a smaller radius, or a limit.")
+    /// How many there are is not said: who may not read them all learns nothing of the others.
+    fileprivate static func circleTooLarge(_ limit: Int) -> Failure {
+        Failure(.tooBig, "The circle holds more than \(limit) children, too many without a limit. Ask for a smaller radius, or a limit.")
     }
 
     fileprivate static func limitTooLarge(_ limit: Int) -> Failure {

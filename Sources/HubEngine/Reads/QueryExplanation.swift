@@ -16,10 +16,11 @@ public struct QueryExplanation: Sendable, Equatable {
         case children
     }
 
-    public var start: Start
+    /// Nil for who may not read the place as a whole: which start promises the fewest tells of children that the query need not show.
+    public var start: Start?
     /// The name of the index or the order, such as `a/b`, `.key` or `.geoIndex`.
     public var index: String?
-    /// Whether the rules have a line for it.
+    /// Whether the rules have a line for it; without a start, for the order of the query or one of its conditions.
     public var isDeclared = true
     /// Children that are looked at, about; nil where that is not known yet.
     public var looks: Int?
@@ -28,8 +29,9 @@ public struct QueryExplanation: Sendable, Equatable {
     /// Children that are held for an observer.
     public var held: Int?
 
-    /// As it is told. Numbers count children that the query need not show: only who may read the place as a whole is told them.
+    /// As it is told. Without a start nothing is told that depends on the data.
     public var node: Node {
+        guard let start else { return .object([(Key("declared"), Node.bool(isDeclared))]) }
         var members: [(Key, Node)] = [("start", .string(Text(start.rawValue)))]
         if let index { members.append(("index", .string(Text(index)))) }
         if !isDeclared { members.append(("declared", .bool(false))) }
@@ -63,14 +65,25 @@ struct QueryExplanations {
         of query: ChildQuery?, _ showing: LiveQueryView.Showing, at path: Path, isHeld: Bool, for client: Client
     ) -> QueryExplanation {
         context.meter.spend(1)
+        guard permissions.mayRead(path, nil, client, in: content.root) else {
+            return QueryExplanation(isDeclared: isDeclared(query, at: path))
+        }
         let node = content.root.node(at: path)
         var found = start(of: query, showing, at: path, over: node)
         found.children = node.childCount
         if isHeld, case .live(let live)? = query {
             found.held = (place(at: path)?.view(of: live, showing)?.shown as? LiveQueryShown)?.view.held
         }
-        if !permissions.mayRead(path, nil, client, in: content.root) { (found.looks, found.children, found.held) = (nil, nil, nil) }
         return found
+    }
+
+    /// What the rules alone say of a query, whatever there is.
+    private func isDeclared(_ query: ChildQuery?, at path: Path) -> Bool {
+        switch query {
+        case nil: true
+        case .window(let query)?: !indexes.isMissing(query.orderedBy, path)
+        case .live(let query)?: LivePlan.isDeclared(query, at: path, indexes)
+        }
     }
 
     /// Nil while its queries are another thread's.
