@@ -209,6 +209,32 @@ import TestSupport
         #expect(admit(6049, 3_900_000_000) && !admit(6049, 3_900_000_000))
     }
 
+    @Test func placesThatRatesCount_areBoundInOneRequest() throws {
+        func answer(rooms: Int, each: Int, free: Int = 0) throws -> [String] {
+            let hub = try hub {
+                ($0.ratedPlaces, $0.ratedBudgets) = (6, 4)
+            }
+            var values: [Path: Node] = [:]
+            for room in 0..<rooms { for text in 0..<each { values[Path(stringLiteral: "rooms/r\(room)/t\(text)")] = 1 } }
+            for number in 0..<free { values[Path(stringLiteral: "free/f\(number)")] = 1 }
+            return hub.ask(user("ada"), .write(values.map { TreeWrite($0.key, WriteValue($0.value)) }))
+        }
+        #expect(try answer(rooms: 2, each: 3, free: 20) == ["ok 0"], "what no rate counts is free")
+        #expect(try answer(rooms: 3, each: 3) == ["error 0 too_big"], "nine places")
+        #expect(try answer(rooms: 4, each: 1) == ["ok 0"])
+        #expect(try answer(rooms: 5, each: 1) == ["error 0 too_big"], "five budgets")
+        #expect(EngineLimits().ratedPlaces == 1_000 && EngineLimits().ratedBudgets == 100)
+    }
+
+    @Test func walk_endsAtTheFirstPlaceThatIsOneTooMany() throws {
+        var budgets = WriteBudgets(EngineLimits())
+        let rules = try RuleSet(parsing: Self.rules)
+        let writes = (0..<100_000).map { TreeWrite(Path(stringLiteral: "rooms/r/t\($0)"), WriteValue(1)) }
+        let excess = try #require(budgets.admit(writes, of: user("ada"), rules, now: 0))
+        #expect(excess.failure.code == .tooBig && excess.failure.message.contains("At most 3 places"))
+        #expect(budgets.count == 0)
+    }
+
     /// Against buckets that are all kept: who is within the bound is treated the same.
     @Test(arguments: 0..<8) func table_agreesWithAllBucketsKept(_ seed: UInt64) {
         var random = SeededRandom(seed)

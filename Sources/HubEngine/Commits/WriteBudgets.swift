@@ -13,8 +13,11 @@ import SecurityRules
 /// Confined to the database queue.
 struct WriteBudgets {
     private let rate: WriteRate?
+    /// Places of one request that rates of the rules may count, and budgets of the rules that it may have.
+    private let places: Int
+    private let budgets: Int
     private var kept: BudgetTable
-    /// The budgets that count the request at hand.
+    /// The budgets that count the request at hand: few, so that its room may be kept.
     private var counting: [Int: Counting] = [:]
 
     private struct Counting {
@@ -36,13 +39,14 @@ struct WriteBudgets {
 
     init(_ limits: EngineLimits) {
         rate = limits.writeRate
+        (places, budgets) = (limits.ratedPlaces, limits.ratedBudgets)
         kept = BudgetTable(most: limits.writeBudgets)
     }
 
     /// Budgets that are kept: those that are not full.
     var count: Int { kept.count }
 
-    /// Counts a request, if it is within all budgets. O(written places · depth)
+    /// Counts a request, if it is within all budgets. O(written places · depth), up to the first that is one too many.
     /// - Parameter now: ns of a steady clock.
     /// - Returns: nil when it may be carried out.
     mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
@@ -52,22 +56,37 @@ struct WriteBudgets {
         let owner = client.identity.user.map(Owner.user) ?? .address(client.address ?? "")
         if let rate { counting[Self.key(owner, nil)] = Counting(rate: TokenBucket.Rate(rate), writes: 1, place: nil, text: rate) }
         if rules.hasRates {
+            let most = budgets + counting.count
+            var placesLeft = places
             for write in writes {
+                var (isCounted, over) = (false, Counting?.none)
                 rules.forEachRate(on: write.path) { rate, depth in
-                    let counted = Counting(rate: TokenBucket.Rate(rate), writes: 0, place: (write.path, depth), text: rate)
-                    counting[Self.key(owner, write.path.keys.prefix(depth)), default: counted].writes += 1
+                    let key = Self.key(owner, write.path.keys.prefix(depth))
+                    var counted = counting[key]
+                        ?? Counting(rate: TokenBucket.Rate(rate), writes: 0, place: (write.path, depth), text: rate)
+                    counted.writes += 1
+                    counting[key] = counted
+                    isCounted = true
+                    if counted.writes > rate.burst { over = over ?? counted }
                 }
+                if let over { return excess(over, waitNs: nil, first.path) }
+                if isCounted { placesLeft -= 1 }
+                if placesLeft < 0 || counting.count > most { return tooMany(write.path) }
             }
         }
         var (wait, refusing) = (Int64(0), Counting?.none)
         for (key, counted) in counting {
-            if counted.writes > counted.text.burst { return excess(counted, waitNs: nil, first.path) }
             let needed = kept[key].wait(counted.rate, tokens: counted.writes, now: now)
             if needed > wait { (wait, refusing) = (needed, counted) }
         }
         if let refusing { return excess(refusing, waitNs: wait, first.path) }
         for (key, counted) in counting { kept.record(key, counted.rate, tokens: counted.writes, now: now) }
         return nil
+    }
+
+    private func tooMany(_ path: Path) -> Excess {
+        let text = "At most \(places) places that a '.rate' counts, and \(budgets) of such rates, may be in one request."
+        return Excess(failure: Failure(.tooBig, text), budget: "places of one request", path: path)
     }
 
     /// - Parameter waitNs: nil when waiting does not help.

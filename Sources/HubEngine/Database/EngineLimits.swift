@@ -64,6 +64,10 @@ public struct EngineLimits: Sendable {
     /// Budgets of users that have not filled up again, of a namespace, some 60 bytes each; with more of them those go first that have
     /// most left. Default 100,000.
     public var writeBudgets = 100_000
+    /// Written places of one request that rates of the rules count, and budgets of the rules that count it; with more it is refused with
+    /// `too_big`, before any rule is asked. Default 1,000 and 100.
+    public var ratedPlaces = 1_000
+    public var ratedBudgets = 100
 
     /// Writes that the deletion of an account causes in one commit; more are made by further ones. Default 1,000.
     public var accountWrites = 1_000
