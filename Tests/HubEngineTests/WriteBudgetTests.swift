@@ -67,6 +67,22 @@ import TestSupport
         #expect(puts(user("192.0.2.1", "192.0.2.1")) == 3, "an account is never taken for an address")
     }
 
+    /// Everybody can have as many of these as he wants.
+    @Test func anonymousAccount_isCountedByAddress() throws {
+        let hub = try hub()
+        func guest(_ uid: String, _ address: String?, provider: String = "anonymous") -> Client {
+            let auth: Node = ["uid": .string(Text(uid)), "provider": .string(Text(provider))]
+            let client = Client(lane: 0, dialect: .realtime, identity: Identity(auth: auth))
+            client.address = address
+            return client
+        }
+        func puts(_ client: Client) -> Int { (0..<5).count { _ in hub.ask(client, .put("rooms/r/a", 1))[0] == "ok 0" } }
+        #expect(puts(guest("a", "192.0.2.1")) == 3)
+        #expect(puts(guest("b", "192.0.2.1")) == 0 && puts(user(nil, "192.0.2.1")) == 0, "another account is no other budget")
+        #expect(puts(guest("a", "192.0.2.2")) == 3)
+        #expect(puts(guest("c", "192.0.2.1", provider: "password")) == 3)
+    }
+
     @Test func budgetAbove_countsWhatIsBelow_andARefusalTakesNothing() throws {
         let hub = try hub()
         let ada = user("ada")

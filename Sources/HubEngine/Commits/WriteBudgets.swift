@@ -52,8 +52,9 @@ struct WriteBudgets {
     mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
         guard rate != nil || rules.hasRates, !client.identity.isAdmin, let first = writes.first else { return nil }
         counting.removeAll(keepingCapacity: true)
-        // Who connects from this machine has no address, and is one.
-        let owner = client.identity.user.map(Owner.user) ?? .address(client.address ?? "")
+        // Accounts without a name are made by everybody, as many as he wants. Who connects from this machine has no address, and is one.
+        let user = CountTerms.concern(client.identity.auth) ? nil : client.identity.user
+        let owner = user.map(Owner.user) ?? .address(client.address ?? "")
         if let rate { counting[Self.key(owner, nil)] = Counting(rate: TokenBucket.Rate(rate), writes: 1, place: nil, text: rate) }
         if rules.hasRates {
             let most = budgets + counting.count

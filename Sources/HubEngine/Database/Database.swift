@@ -154,7 +154,8 @@ public final class Database: Sendable {
         identity.isAdmin || engine.content.publishedRules.mayAllowWrite(places, auth: identity.auth, now: engine.context.clock())
     }
 
-    /// Whether it counts who writes how often, so that the address of a client without a user has to be known. From any thread.
+    /// Whether it counts who writes how often, so that the address of a client without an account, or with an anonymous
+    /// one, has to be known. From any thread.
     public var countsWrites: Bool { limits.writeRate != nil || engine.content.publishedRules.hasRates }
 
     /// The counters of the database, as of its last batch. From any thread.

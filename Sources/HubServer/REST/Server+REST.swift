@@ -3,6 +3,7 @@ import DispatchNet
 import HTTPTypes
 import HubEngine
 import JSONTree
+import SecurityRules
 import WireProtocols
 
 /// REST: `/<path>.json`, and `/.settings/…` and `/.inspect/…` for administrators (contract §7).
@@ -65,7 +66,7 @@ extension Server {
                     stream.begin()
                 case .success(let identity):
                     let exchange = RESTExchange(asked, identity, answer, lane: lane, database: database, server: self)
-                    if asked.isCount || identity.uid == nil && database.countsWrites {
+                    if asked.isCount || CountTerms.concern(identity.auth) && database.countsWrites {
                         exchange.address = observingAddress(of: request, connection)
                     }
                     exchange.begin(request.content, isHTTP11: request.isHTTP11)
