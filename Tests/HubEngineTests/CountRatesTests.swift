@@ -42,10 +42,23 @@ import TestSupport
         var rates = CountRates(callers: 2)
         func admits(_ caller: CountRates.Caller, atMost most: Int, now: Int64) -> Bool { rates.admit(caller, atMost: most, now: now) }
         #expect(admits(Self.caller("a"), atMost: 5, now: 0) && admits(Self.caller("b"), atMost: 5, now: 0))
-        #expect(!admits(Self.caller("c"), atMost: 5, now: 0) && admits(Self.caller("a"), atMost: 5, now: 50_000))
-        #expect(!admits(Self.caller("c"), atMost: 5, now: 69_999))
+        #expect(rates.count == 2 && admits(Self.caller("a"), atMost: 5, now: 50_000))
         #expect(admits(Self.caller("c"), atMost: 5, now: 70_000), "b has not asked for long")
-        #expect(!admits(Self.caller("d"), atMost: 5, now: 70_000))
+        #expect(rates.count == 2)
+        #expect(admits(Self.caller("c"), atMost: 5, now: 150_000) && admits(Self.caller("d"), atMost: 5, now: 150_000))
+        #expect(rates.count == 2)
+    }
+
+    /// Whoever fills the table shuts nobody out, and who has reached the bound is not forgotten for strangers that ask once.
+    @Test func newcomer_findsRoom_andTheCallerThatHasAskedLeastGoes() {
+        var rates = CountRates(callers: 8)
+        func admits(_ caller: CountRates.Caller, atMost most: Int) -> Bool { rates.admit(caller, atMost: most, now: 5_000) }
+        for _ in 0..<3 { #expect(admits(Self.caller("busy"), atMost: 3)) }
+        for number in 0..<1_000 {
+            #expect(admits(Self.caller("n\(number)"), atMost: 3))
+            #expect(rates.count <= 8)
+        }
+        #expect(!admits(Self.caller("busy"), atMost: 3))
     }
 
     @Test func circle_liesOnTheGrid_ofThoseWithoutAnAccount() throws {

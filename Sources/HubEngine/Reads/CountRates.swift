@@ -4,8 +4,9 @@ import SecurityRules
 
 /// How many counts each address has asked for of late, where the rules allow those without an account so many in a minute.
 ///
-/// Seven slots of ten seconds make a window of 60 to 70 seconds, so that in no minute there are more than may be. Confined to the database
-/// queue; each in O(1), and once in ten seconds O(callers) where there are too many of these.
+/// Seven slots of ten seconds make a window of 60 to 70 seconds, so that in no minute there are more than may be. Where there are too many
+/// callers, the one goes of a few that has asked least of late: a newcomer is never refused for others, and who is at his bound is
+/// forgotten last. Confined to the database queue; each in O(1).
 struct CountRates {
     struct Caller: Hashable {
         /// Nil for this machine's own addresses: who comes through a proxy that is not named as one is one of many.
@@ -20,41 +21,74 @@ struct CountRates {
         var counts = SIMD8<Int32>(repeating: 0)
 
         mutating func move(to now: Int64) {
-            for passed in 0..<min(now - slot, Int64(CountRates.slots)) { counts[Int((slot + 1 + passed) % Int64(CountRates.slots))] = 0 }
-            slot = max(slot, now)
+            guard now > slot else { return }
+            for passed in 0..<min(now - slot, Int64(CountRates.length)) { counts[Int((slot + 1 + passed) % Int64(CountRates.length))] = 0 }
+            slot = now
         }
     }
 
-    private static let slots = 7
+    /// Slots of a window.
+    private static let length = 7
     private static let slotMs: Int64 = 10_000
 
     private let most: Int
-    private var windows: [Caller: Window] = [:]
-    private var sweptAt = Int64.min
+    private var slots: [(caller: Caller, window: Window)] = []
+    private var numbers: [Caller: Int] = [:]
+    /// The caller that is looked at next.
+    private var hand = 0
 
-    /// - Parameter callers: that are remembered at the same time; further ones wait until others are forgotten.
-    init(callers: Int) { most = callers }
+    /// Callers that are looked at for each new one: more than one, so that idle ones go faster than new ones come.
+    private static let lookedAt = 8
+
+    /// - Parameter callers: that are remembered at the same time.
+    init(callers: Int) { most = max(1, callers) }
+
+    /// Callers that are remembered.
+    var count: Int { slots.count }
 
     /// Notes a count, unless it is one too many.
     /// - Parameter now: ms of the steady clock.
     mutating func admit(_ caller: Caller, atMost limit: Int, now: Int64) -> Bool {
         let slot = now / Self.slotMs
-        if windows[caller] == nil, windows.count >= most {
-            forget(before: slot)
-            if windows.count >= most { return false }
-        }
-        var window = windows[caller] ?? Window(slot: slot)
+        let known = numbers[caller]
+        var window = known.map { slots[$0].window } ?? Window(slot: slot)
         window.move(to: slot)
         guard window.counts.wrappedSum() < Int32(clamping: limit) else { return false }
-        window.counts[Int(slot % Int64(Self.slots))] += 1
-        windows[caller] = window
+        window.counts[Int(slot % Int64(Self.length))] += 1
+        if let known {
+            slots[known].window = window
+        } else {
+            sweep(slot)
+            numbers[caller] = slots.count
+            slots.append((caller, window))
+        }
         return true
     }
 
-    private mutating func forget(before slot: Int64) {
-        guard slot != sweptAt else { return }
-        sweptAt = slot
-        windows = windows.filter { slot - $0.value.slot < Int64(Self.slots) }
+    /// Lets idle callers go, and where there is no room nevertheless the one that has asked least.
+    private mutating func sweep(_ now: Int64) {
+        var least: (number: Int, sum: Int32)?
+        for _ in 0..<Self.lookedAt where !slots.isEmpty {
+            if hand >= slots.count { hand = 0 }
+            slots[hand].window.move(to: now)
+            let sum = slots[hand].window.counts.wrappedSum()
+            if sum == 0 {
+                remove(hand)
+                least = nil
+                continue
+            }
+            if least.map({ sum < $0.sum }) ?? true { least = (hand, sum) }
+            hand += 1
+        }
+        if slots.count >= most { remove(least?.number ?? 0) }
+    }
+
+    private mutating func remove(_ number: Int) {
+        numbers[slots[number].caller] = nil
+        let last = slots.removeLast()
+        guard number < slots.count else { return }
+        slots[number] = last
+        numbers[last.caller] = number
     }
 }
 
