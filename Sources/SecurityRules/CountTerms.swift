@@ -37,7 +37,9 @@ public struct CountTerms: Sendable, Hashable {
             return "Without an account a count has conditions, and no bounds of an order."
         }
         for path in query.otherConditions.union(query.conditions.keys) {
-            let isDeclared = indexes.contains { $0 == path.relativeText || $0 == path.relativeText + "/*" }
+            // Members of a set are declared by one line, and so is which of them there are.
+            let name = path.isRoot ? ".value" : path.relativeText
+            let isDeclared = RuleSet.declaration(of: name, among: indexes) != nil || indexes.contains(name + "/*")
             if !isDeclared || position.contains(where: { $0.contains(path) || path.contains($0) }) {
                 return "Without an account conditions are on what .indexOn or .geoIndex names, and not on the position."
             }

@@ -34,6 +34,11 @@ extension RuleSet {
     /// member, as `types/*` is for `types/cafe`. O(depth + indexes of the place)
     public func declaresIndex(_ name: String, at path: Path) -> IndexDeclaration? {
         guard let indexes = details(at: path)?.indexes, !indexes.isEmpty else { return nil }
+        return Self.declaration(of: name, among: indexes)
+    }
+
+    /// The same of the indexes of a place.
+    static func declaration(of name: String, among indexes: [String]) -> IndexDeclaration? {
         if indexes.contains(name) { return .byName }
         guard !name.hasPrefix("."), !name.hasSuffix("/*"), name != "*" else { return nil }
         let set = name.lastIndex(of: "/").map { name[...$0] + "*" } ?? "*"

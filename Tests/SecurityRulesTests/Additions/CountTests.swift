@@ -34,7 +34,7 @@ import Testing
     private static func rules(_ count: String, read: String) throws -> RuleSet {
         let member = count.isEmpty ? "" : "\".count\":\(count),"
         return try RuleSet(
-            parsing: "{\"rules\":{\"i\":{\(member)\".read\":\(quoted(read)),\".indexOn\":[\"kind\",\"at/lat\"],"
+            parsing: "{\"rules\":{\"i\":{\(member)\".read\":\(quoted(read)),\".indexOn\":[\"kind\",\"at/lat\",\"types/*\"],"
                 + "\".geoIndex\":{\"lat\":\"at/lat\",\"lng\":\"at/lng\",\"filter\":[\"open\"]}}}}")
     }
 
@@ -65,6 +65,10 @@ import Testing
         Row("C22 bounds of an order", least, QueryVariables(orderByChild: "kind", startAt: "a", near: true, radius: 1000), false),
         Row("C23 an order alone", least, QueryVariables(orderByChild: "kind", limitToFirst: 5, near: true, radius: 1000), true),
         Row("C24 other terms bound no circle", #"{"if":"query.near","perMinute":5}"#, circle(1, ["owner": "x"]), true),
+        Row("C25 a member of a declared set", least, circle(1000, ["types/cafe": true]), true),
+        Row("C26 which members a declared set has", least, circle(1000, others: ["types"]), true),
+        Row("C27 something below a member", least, circle(1000, ["types/cafe/since": 1]), false),
+        Row("C28 the children themselves", least, circle(1000, ["": 1]), false),
     ]
 
     @Test(arguments: rows) func count_hasItsVerdict(_ row: Row) throws {
