@@ -19,7 +19,7 @@ open class Client: @unchecked Sendable {
     public var address: String?
     /// The observations of the client: place and style.
     var observations = Observations()
-    /// What this client's observers are charged, and to which owner; and those in orders that no rule names: how many, and what each
+    /// What this client's observers are charged, and to which owner; and those in orders that no rule names, or by members: how many, and what each
     /// order is charged.
     var charge = ListenCharge()
     var chargedOwner: Owner?

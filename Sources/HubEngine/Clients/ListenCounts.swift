@@ -11,7 +11,7 @@ enum Owner: Hashable, Sendable {
 /// What observers count.
 struct ListenCharge: Equatable, Sendable {
     var listens = 0
-    /// Children in orders that no rule names.
+    /// Children in orders that no rule names, or by members of sets.
     var unindexedEntries = 0
 
     var isZero: Bool { self == ListenCharge() }

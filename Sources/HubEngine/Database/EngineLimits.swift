@@ -139,7 +139,8 @@ public struct EngineLimits: Sendable {
     public var unindexedChildren = 10_000
     /// Orders that no `.indexOn` names and that are kept for observers of one place. Default 50.
     public var unindexedOrders = 50
-    /// Children in such orders that one user's connections (or one address) observe, each order counted as 100 at least.
+    /// Children in such orders, and in those by members of sets, that one user's connections (or one address) observe, each order counted
+    /// as 100 at least; one by a member of a set alone may have more.
     /// Default 200,000.
     public var unindexedEntriesOfOwner = 200_000
     /// Children in all kept indexes of a namespace, each index counted as 100 at least and each child as some 48 bytes; half of

@@ -128,6 +128,9 @@ final class IndexKeeper: @unchecked Sendable {
         return !isOneTooMany()
     }
 
+    /// Whether an observer is charged for an order: no rule names it, or one line stands for as many as somebody makes up.
+    func isCharged(_ ordering: TreeQuery.Index, _ path: Path) -> Bool { isMissing(ordering, path) || isOfMember(ordering, path) }
+
     private func isOfMember(_ ordering: TreeQuery.Index, _ path: Path) -> Bool {
         guard case .child = ordering else { return false }
         return content.rules.declaresIndex(ordering.text, at: path) == .asMember

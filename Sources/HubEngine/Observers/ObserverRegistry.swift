@@ -51,13 +51,16 @@ final class ObserverRegistry: @unchecked Sendable {
         if client.observations.count(at: observation.path) >= limits.listensAtPlace {
             return .tooManyListens("A connection", limits.listensAtPlace, " at one place")
         }
-        guard let ordering = observation.keptOrder, indexes.isMissing(ordering, observation.path) else { return nil }
+        guard let ordering = observation.keptOrder, indexes.isCharged(ordering, observation.path) else { return nil }
+        let isMissing = indexes.isMissing(ordering, observation.path)
         let children = content.root.node(at: observation.path).childCount
-        if children > limits.unindexedChildren { return .missingIndex(ordering, observation.path) }
+        if isMissing, children > limits.unindexedChildren { return .missingIndex(ordering, observation.path) }
         if client.unindexed[PlaceOrder(path: observation.path, ordering: ordering)] != nil { return nil }
-        let charged = client.chargedOwner == nil ? client.charge : owner
-        if charged.unindexedEntries + max(children, KeptIndex.leastEntries) > limits.unindexedEntriesOfOwner {
-            return .missingIndex(ordering, observation.path)
+        let charged = (client.chargedOwner == nil ? client.charge : owner).unindexedEntries
+        // The rules declare members of places of any size: one order of them is for everybody.
+        if !isMissing, charged == 0 { return nil }
+        if charged + max(children, KeptIndex.leastEntries) > limits.unindexedEntriesOfOwner {
+            return isMissing ? .missingIndex(ordering, observation.path) : .tooManyOrders(limits.unindexedEntriesOfOwner)
         }
         return nil
     }
@@ -84,7 +87,7 @@ final class ObserverRegistry: @unchecked Sendable {
         counts.add(ListenCharge(listens: observation.weight), to: client)
         count(1)
         if observation.style.isResumable { onResumable(1) }
-        guard let ordering = observation.keptOrder, indexes.isMissing(ordering, observation.path) else { return }
+        guard let ordering = observation.keptOrder, indexes.isCharged(ordering, observation.path) else { return }
         let order = PlaceOrder(path: observation.path, ordering: ordering)
         if let known = client.unindexed[order] {
             client.unindexed[order] = (known.listens + 1, known.entries)
@@ -229,6 +232,10 @@ extension LiveQuery {
 }
 
 extension Failure {
+    fileprivate static func tooManyOrders(_ most: Int) -> Failure {
+        Failure(.tooBig, "The orders by members of sets that one user or address observes may have \(most) children together.")
+    }
+
     fileprivate static func tooManyListens(_ whose: String, _ most: Int, _ place: String = "") -> Failure {
         Failure(.tooBig, "\(whose) may have \(most) observers\(place) at once.")
     }

@@ -108,6 +108,23 @@ import Testing
         #expect(client.charge.unindexedEntries == 100 && Self.refusal(bench, query("other"), client) == nil)
     }
 
+    /// Anybody can make up members.
+    @Test func ordersByMembers_areLimitedByTheirChildren() throws {
+        var limits = EngineLimits()
+        (limits.unindexedChildren, limits.unindexedEntriesOfOwner) = (100, 250)
+        func place(_ count: Int) -> Node { .object((0..<count).map { (Key("k\($0)"), .int(1)) }) }
+        let rules = try RuleSet(parsing: #"{"rules":{"$p":{".read":true,".indexOn":["types/*","age"]}}}"#)
+        let bench = Bench(root: ["few": place(2), "many": place(300)], rules: rules, limits: limits)
+        let client = Self.user("u")
+        func query(_ place: String, _ order: Path) -> Observation { Observation(place, TreeQuery(index: .child(order), limit: 1)) }
+        #expect(Self.fill(bench, client, [query("few", "types/a"), query("few", "types/b"), query("few", "types/c")]) == (2, .tooBig))
+        #expect(client.charge.unindexedEntries == 200)
+        #expect(Self.refusal(bench, query("many", "age"), client) == nil, "one that the rules name")
+        let other = Self.user("v")
+        #expect(Self.fill(bench, other, [query("many", "types/a"), query("few", "types/a")]) == (1, .tooBig), "one alone may be large")
+        #expect(other.charge.unindexedEntries == 300)
+    }
+
     @Test func removed_leavesNothing() {
         let bench = Bench(root: ["a": ["x": 1]])
         let client = Client.make()
