@@ -5,6 +5,7 @@ import JSONTree
 import Logging
 import Scheduling
 import SecurityRules
+import Synchronization
 
 /// Removes what belongs to deleted accounts from the database: what the rules' `.account` says, and the places of the configuration. It is
 /// one commit, or several where it is much.
@@ -23,6 +24,7 @@ final class AccountRemoval: Sendable {
     private let atOnce: Int
     private let scheduler: Scheduler
     private let logger: Logger
+    private let searches = Mutex(Searches())
 
     /// Milliseconds between attempts while the disk refuses the write.
     private static let pauseMs: Int64 = 1_000
@@ -36,6 +38,12 @@ final class AccountRemoval: Sendable {
         var search: AccountSearch?
         /// Writes of the next commit: fewer where too much would follow.
         var next: Int
+    }
+
+    /// One search at a time: each walks through the tree, and holds the one that it began with.
+    private struct Searches {
+        var isBusy = false
+        var waiting: [Removal] = []
     }
 
     init(
@@ -70,11 +78,36 @@ final class AccountRemoval: Sendable {
 
     private func find(_ removal: Removal) {
         guard removal.writes.count < atOnce, removal.search?.isDone != true else { return commit(removal) }
+        let begins = searches.withLock { searches -> Bool in
+            if searches.isBusy {
+                searches.waiting.append(removal)
+                return false
+            }
+            searches.isBusy = true
+            return true
+        }
+        if begins { search(removal) }
+    }
+
+    private func search(_ removal: Removal) {
         database.findAccountData(removal.search, of: removal.uid, atMost: atOnce - removal.writes.count) { [self] found, search in
+            if let next = nextSearch() { self.search(next) }
             var removal = removal
             removal.writes += found
             removal.search = search
             commit(removal)
+        }
+    }
+
+    /// Ends a search.
+    /// - Returns: the removal that has its turn; nil when none waits.
+    private func nextSearch() -> Removal? {
+        searches.withLock { searches -> Removal? in
+            if searches.waiting.isEmpty {
+                searches.isBusy = false
+                return nil
+            }
+            return searches.waiting.removeFirst()
         }
     }
 
