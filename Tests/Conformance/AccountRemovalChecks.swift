@@ -251,6 +251,31 @@ import TestSupport
         #expect(read.withLock { $0 } == .null)
     }
 
+    /// Each holds the tree that it looks through.
+    @Test func searches_ofManyAccounts_takeTurns() throws {
+        let server = try server(places: [])
+        let lanes = server.server.lanes
+        let jobs = Mutex<[@Sendable () -> Void]>([])
+        let rules = try RuleSet(parsing: #"{"rules":{"votes":{"$p":{"$u":{".account":"$u"}}}}}"#)
+        let database = Database(
+            name: "turns", rules: rules, lanes: lanes.count,
+            background: BackgroundWork { job in jobs.withLock { $0.append(job) } },
+            format: HubFormat(), outlet: { lane, deliveries in lanes[lane].deliver(deliveries) }, scheduler: .system())
+        let removal = AccountRemoval(
+            [], database: database, lane: lanes[0], accounts: try #require(server.server.accounts), scheduler: .system(),
+            logger: Logger(label: "test"))
+        for uid in ["ana", "bo", "cy"] {
+            try add(uid, to: server)
+            try delete(uid, from: server, announcing: false)
+        }
+        removal.resume()
+        for waiting in [2, 1, 0] {
+            #expect(becomes { removal.searchesWaiting == waiting && jobs.withLock { $0.count } == 1 })
+            if let job = jobs.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { job() }
+        }
+        #expect(try becomes { try owed(server).isEmpty })
+    }
+
     /// A disk that refuses at first.
     private final class Refusing: Journal {
         let refusals = Atomic<Int>(0)

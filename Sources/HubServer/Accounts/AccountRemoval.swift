@@ -59,6 +59,9 @@ final class AccountRemoval: Sendable {
         self.logger = logger
     }
 
+    /// Removals that wait for their search.
+    var searchesWaiting: Int { searches.withLock { $0.waiting.count } }
+
     /// Carries out the removals that the previous process left.
     func resume() {
         accounts.perform { [self] accounts in
