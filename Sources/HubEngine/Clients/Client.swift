@@ -19,8 +19,8 @@ open class Client: @unchecked Sendable {
     public var address: String?
     /// The observations of the client: place and style.
     var observations = Observations()
-    /// What this client's observers are charged, and to which owner; and those in orders that no rule names, or by members: how many, and what each
-    /// order is charged.
+    /// What this client's observers are charged, and to which owner; and those in orders that no rule names, or by members: how many, and
+    /// what each order is charged.
     var charge = ListenCharge()
     var chargedOwner: Owner?
     var unindexed: [PlaceOrder: (listens: Int, entries: Int)] = [:]

@@ -51,8 +51,8 @@ public struct EngineLimits: Sendable {
     /// beside it, a moment later. Default 1,000.
     public var countedAtOnce = 1_000
 
-    /// Callers of which it is remembered how many counts they have asked for of late, where rules bound that (`perMinute`); with more of them
-    /// those are forgotten that have asked least. Default 10,000, some 200 bytes each.
+    /// Callers of which it is remembered how many counts they have asked for of late, where rules bound that (`perMinute`); with
+    /// more of them those are forgotten that have asked least. Default 10,000, some 200 bytes each.
     public var countedCallers = 10_000
 
     /// Orders by members of a set (`.indexOn: ["types/*"]`) that are kept at one place; beyond, idle ones go, else that request is answered
