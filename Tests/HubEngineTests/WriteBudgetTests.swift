@@ -246,7 +246,8 @@ import TestSupport
         var budgets = WriteBudgets(EngineLimits())
         let rules = try RuleSet(parsing: Self.rules)
         let writes = (0..<100_000).map { TreeWrite(Path(stringLiteral: "rooms/r/t\($0)"), WriteValue(1)) }
-        let excess = try #require(budgets.admit(writes, of: user("ada"), rules, now: 0))
+        let refused = budgets.admit(writes, of: user("ada"), rules, now: 0)
+        let excess = try #require(refused)
         #expect(excess.failure.code == .tooBig && excess.failure.message.contains("At most 3 places"))
         #expect(budgets.count == 0)
     }
