@@ -38,6 +38,37 @@ extension RuleSet {
         writer.value(json)
         return String(decoding: writer.bytes, as: UTF8.self)
     }
+
+    /// Every key with a dot in the order of the file: its place, such as `/users/$uid.write` or `/posts.rate`, and the text of its value,
+    /// an expression as it is written and anything else as plain JSON.
+    public var declarations: [(name: String, text: String)] {
+        var parser = LocatedJSONParser(RulesText(text))
+        guard let json = try? parser.parse(), case .object(let members) = json.value,
+            let rules = members.first(where: { $0.name.value == "rules" })
+        else { return [] }
+        var found: [(name: String, text: String)] = []
+        Self.collect(rules.value, at: "", &found)
+        return found
+    }
+
+    private static func collect(_ json: LocatedJSON, at place: String, _ found: inout [(name: String, text: String)]) {
+        guard case .object(let members) = json.value else { return }
+        for member in members {
+            let key = member.name.value
+            if key.utf8.first == UInt8(ascii: ".") {
+                found.append(((place.isEmpty ? "/" : place) + key, plainText(member.value)))
+            } else {
+                collect(member.value, at: "\(place)/\(key)", &found)
+            }
+        }
+    }
+
+    private static func plainText(_ json: LocatedJSON) -> String {
+        if case .string(let text) = json.value { return text.value }
+        var writer = JSONWriter()
+        writer.value(json)
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
 }
 
 extension JSONWriter {

@@ -39,20 +39,20 @@ public struct RulesReport: Sendable {
     }
 }
 
-/// The difference between two rule sets, by the names of the rules, such as `/users/$uid.write`; each list in the order of its
-/// file.
+/// The difference between two rule sets, by the places of their keys with a dot, such as `/users/$uid.write` and `/posts.rate`; each list
+/// in the order of its file.
 public struct RulesChanges: Sendable, Equatable {
     public var added: [String] = []
     public var changed: [String] = []
     public var removed: [String] = []
-    /// Whether the whole text is the same, comments, layout and indexes included.
+    /// Whether the whole text is the same, comments and layout included.
     public var isTextSame = false
 
     init(from old: RuleSet, to new: RuleSet) {
         isTextSame = old.text == new.text
         if isTextSame { return }
         func parts(_ rules: RuleSet) -> [(name: String, text: String)] {
-            rules.functions.map { ("function \($0.name)", $0.text) } + rules.rules.map { ($0.name, $0.source.text) }
+            rules.functions.map { ("function \($0.name)", $0.text) } + rules.declarations
         }
         let (before, after) = (parts(old), parts(new))
         let known = Dictionary(before) { first, _ in first }

@@ -100,6 +100,19 @@ import TestSupport
         #expect(server.server.rules(of: "test")?.text == RuleSet.allowAll.text)
     }
 
+    @Test func changes_nameEveryKeyWithADot() throws {
+        let server = try TestServer()
+        let before = #"{"rules":{"cafes":{".read":true,".count":{"radius":1000},".indexOn":["a"]},"#
+            + #""posts":{".rate":{"perSecond":1,"burst":2}}}}"#
+        #expect(deploy(server.server, before).status == .ok)
+        let after = #"{"rules":{"cafes":{".read":"true",".count":{ "radius": 2000 },".indexOn":[ "a" ]},"#
+            + #""posts":{"$p":{".counts":{"votes":"count(votes/$p)"}}}}}"#
+        let changes = try Node(json: json(deploy(server.server, after, isDryRun: true), details: true)).child("changes")
+        let expected = try Node(json: #"{"added":["/posts/$p.counts"],"addedCount":1,"changed":["/cafes.count"],"changedCount":1,"#
+            + #""removed":["/posts.rate"],"removedCount":1,"same":false}"#)
+        #expect(changes == expected, "\(changes.json)")
+    }
+
     @Test func unknownNamespace_isRefused() throws {
         let server = try TestServer { $0.isDev = false }
         let answer = deploy(server.server, Self.open, namespace: "nobodys")
