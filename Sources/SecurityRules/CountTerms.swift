@@ -72,7 +72,8 @@ extension RuleSet {
     /// Decides as `allowsCount`, with a trace.
     public func explainCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> RuleTrace {
         if let unmet = unmet(path, auth, query) {
-            return RuleTrace(operation: .count(path), isAllowed: false, steps: [], unmet: unmet)
+            return RuleTrace(
+                operation: .count(path), isAllowed: false, steps: [], unmet: unmet, unmetRule: "\(nearestPlace(to: path)).count")
         }
         let recorder = TraceRecorder(self)
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, recorder: recorder) {

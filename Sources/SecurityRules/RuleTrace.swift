@@ -77,14 +77,17 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var unmet: String?
     /// Nodes at, above and below the written places that are to end by time, the first 100.
     public private(set) var expiring: [ExpiringNode] = []
+    /// The `.count` that asks for it, such as `/cafes.count`.
+    private let unmetRule: String?
     /// Why that cannot be done, so that the write is refused.
     public private(set) var fault: ConsequenceFault?
 
     /// The budgets that count a write: whether they have room for it is not told.
     public private(set) var rates: [CountedRate] = []
 
-    init(operation: Operation, isAllowed: Bool, steps: [Step], unmet: String? = nil) {
-        (self.operation, self.isAllowed, self.steps, self.unmet) = (operation, isAllowed, steps, unmet)
+    init(operation: Operation, isAllowed: Bool, steps: [Step], unmet: String? = nil, unmetRule: String? = nil) {
+        (self.operation, self.isAllowed, self.steps) = (operation, isAllowed, steps)
+        (self.unmet, self.unmetRule) = (unmet, unmetRule)
     }
 
     /// Adds what follows from the write.
@@ -118,6 +121,37 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
 
     /// The rule that decided a refusal: a `.validate` that was not true. Nil when no rule granted.
     public var refusal: Step? { isAllowed ? nil : steps.last { $0.kind == .validate && $0.outcome != .allowed } }
+
+    /// What refused, in the order in which `reason` asks: a bound of `.count`, a `.rate`, what follows from a write, a `.validate`; else the
+    /// kind that had to grant.
+    public var refuser: String {
+        if let unmetRule { return unmetRule }
+        if let rate = rates.first(where: \.isTooMany) { return rate.rule }
+        if let fault { return fault.rule }
+        return refusal.map { "\($0.pattern)\($0.kind.rawValue)" } ?? grantingKind.rawValue
+    }
+
+    /// The verdict in a sentence.
+    public var reason: String {
+        if let unmet { return unmet }
+        let kind = grantingKind
+        let verb =
+            switch operation {
+            case .read: "read"
+            case .count: "count"
+            case .write: "write"
+            }
+        if let rate = rates.first(where: \.isTooMany) {
+            return "\(rate.rule) lets \(rate.rate.burst) writes through at once, and this is \(rate.writes)."
+        }
+        if let fault { return "\(fault)." }
+        if let refusal { return "\(refusal.pattern)\(refusal.kind.rawValue) is not true." }
+        if isAllowed { return "Allowed." }
+        let asked = steps.contains { $0.kind == kind }
+        if kind == .count { return "The .count rule of the place is not true." }
+        return asked ? "No \(kind.rawValue) rule on the way to the place allowed the "
+            + "\(verb)." : "There is no \(kind.rawValue) rule on the way to the place."
+    }
 
     /// The reference's form: one line per rule with its text and result, then the verdict.
     public var description: String {

@@ -41,6 +41,25 @@ import Testing
     }
 
     @Test(arguments: [
+        (#"{"as":"ada","update":"/p","values":{"a/t":"x","b/t":"x"},"expect":"deny","refusedBy":"BY"}"#, "/p.rate"),
+        (#"{"as":"ada","write":"/p/a","value":{"t":"x","likes":5},"expect":"deny","refusedBy":"BY"}"#, "/p/$p.counts"),
+        (#"{"count":"/c","near":true,"radius":999,"expect":"deny","refusedBy":"BY"}"#, "/c.count"),
+    ]) func refusal_ofABound_namesItsPlace(_ text: String, _ rule: String) throws {
+        let rules = try RuleSet(
+            parsing: """
+                {"rules":{
+                  "p":{".write":true,".rate":{"perSecond":1,"burst":1},"$p":{".counts":{"likes":"count(likes/$p)"}}},
+                  "c":{".read":true,".count":{"radius":1000}}}}
+                """)
+        for (by, isRight) in [(rule, true), (".write", false), (".read", false)] {
+            let cases = "{\"users\":{\"ada\":{\"uid\":\"ada\"}},\"cases\":[\(text.replacing("BY", with: by))]}"
+            let result = rules.run(try RuleCases(parsing: cases))
+            #expect(result.failures.isEmpty == isRight, "\(result.failures)")
+            if let trace = result.failures.first?.trace { #expect(trace.refuser == rule && trace.reason != "Allowed.") }
+        }
+    }
+
+    @Test(arguments: [
         ("{}", #"1:1: Expected 'cases', a list."#),
         (#"{"cases":[{}]}"#, "1:11: A case has one of 'read', 'query', 'count', 'write' and 'update', with a path, or 'deleteAccount'."),
         (#"{"cases":[{"read":"/a","write":"/b","expect":"deny"}]}"#, "1:11: A case has one of"),

@@ -42,7 +42,8 @@ import TestSupport
             let result = try Command.run("rules", "test", rules, cases)
             #expect(result.code == 1)
             #expect(result.output.contains(
-                "\(cases):2:2: FAILED: read /: expected to be allowed, was denied\n    \(rules):1:19: /.read => false\n"))
+                "\(cases):2:2: FAILED: read /: expected to be allowed, was denied\n"
+                    + "    No .read rule on the way to the place allowed the read.\n    \(rules):1:19: /.read => false\n"))
             #expect(result.output.contains("        auth.uid = null (1:20)\n"))
         }
     }

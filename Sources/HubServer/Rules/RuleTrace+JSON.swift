@@ -73,28 +73,6 @@ extension RuleTrace {
         writer.raw(isCut || steps.count >= Self.maxSteps ? "],\"truncated\":true}\n" : "],\"truncated\":false}\n")
         return writer.bytes
     }
-
-    /// The verdict in a sentence.
-    var reason: String {
-        if let unmet { return unmet }
-        let kind = grantingKind
-        let verb =
-            switch operation {
-            case .read: "read"
-            case .count: "count"
-            case .write: "write"
-            }
-        if let rate = rates.first(where: \.isTooMany) {
-            return "\(rate.rule) lets \(rate.rate.burst) writes through at once, and this is \(rate.writes)."
-        }
-        if let fault { return "\(fault)." }
-        if let refusal { return "\(refusal.pattern)\(refusal.kind.rawValue) is not true." }
-        if isAllowed { return "Allowed." }
-        let asked = steps.contains { $0.kind == kind }
-        if kind == .count { return "The .count rule of the place is not true." }
-        return asked ? "No \(kind.rawValue) rule on the way to the place allowed the "
-            + "\(verb)." : "There is no \(kind.rawValue) rule on the way to the place."
-    }
 }
 
 extension JSONWriter {

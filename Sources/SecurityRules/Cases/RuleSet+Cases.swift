@@ -76,8 +76,9 @@ extension RuleSet {
         switch expectation {
         case .denied(let by) where !trace.isAllowed:
             guard let by else { return nil }
-            let refusal = trace.refusal.map { RuleCoverage.name($0.pattern, $0.kind) } ?? trace.grantingKind.rawValue
-            return by == refusal ? nil : "expected to be refused by \(by), was refused by \(refusal)"
+            // A bound of '.count' goes by the name of its kind too.
+            if trace.unmet != nil, by == RuleKind.count.rawValue { return nil }
+            return by == trace.refuser ? nil : "expected to be refused by \(by), was refused by \(trace.refuser)"
         case .allowed where trace.isAllowed: return nil
         default: return "expected \(expectation), was \(trace.isAllowed ? "allowed" : "denied")"
         }

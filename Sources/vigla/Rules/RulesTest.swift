@@ -62,6 +62,7 @@ struct RulesTest: ParsableCommand {
         let place = "\(cases):\(failure.failed.line):\(failure.failed.column)"
         StandardStream.output.line("\(place): FAILED: \(failure.failed.name): \(failure.message)")
         guard let trace = failure.trace else { return }
+        if !trace.isAllowed { StandardStream.output.line("    \(trace.reason)") }
         if trace.steps.isEmpty { StandardStream.output.line("    no rule was asked") }
         for step in trace.steps {
             let outcome: String
