@@ -24,7 +24,7 @@ public enum RESTResponse {
     }
 
     private static let common = """
-        Cache-Control: no-cache\r\nAccess-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: ETag\r\n\
+        Cache-Control: no-cache\r\nAccess-Control-Allow-Origin: *\r\n\
         X-Content-Type-Options: nosniff\r\n
         """
     private static let json = Array(("Content-Type: application/json; charset=utf-8\r\n" + common).utf8)
@@ -45,9 +45,11 @@ public enum RESTResponse {
             }
         if let etag = head.etag { lines += Array("ETag: \(etag.text)\r\n".utf8) }
         if let name = head.download { lines += Array("Content-Disposition: attachment; filename=\"\(fileName(name))\"\r\n".utf8) }
-        // Pages may read it: a second such field adds to the first one.
+        // Pages may read these.
         if let seconds = head.retryAfter {
-            lines += Array("Retry-After: \(seconds)\r\nAccess-Control-Expose-Headers: Retry-After\r\n".utf8)
+            lines += Array("Access-Control-Expose-Headers: ETag, Retry-After\r\nRetry-After: \(seconds)\r\n".utf8)
+        } else {
+            lines += Array("Access-Control-Expose-Headers: ETag\r\n".utf8)
         }
         HTTPResponseEncoder.appendHead(status, lines: lines, framing: framing, keepsAlive: keepsAlive, to: &bytes)
     }
