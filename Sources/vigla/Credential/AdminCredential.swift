@@ -71,7 +71,8 @@ extension AdminCredential {
         let form = query.map { query in
             query.isEmpty && target.url.parameters.isEmpty
                 ? " Or they allow no read of all of it, but only a query: some children, by --limit, --where or --near."
-                : " Or they allow only queries of another form: with a smaller limit or circle, or with other conditions."
+                : " Or they allow only queries of another form: with another limit or circle, or with other conditions; "
+                    + "vigla rules explain URL … tells why."
         } ?? ""
         switch given {
         case nil:

@@ -106,7 +106,7 @@ struct User: ParsableCommand {
 
     struct Remove: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Delete an account, and the data that goes with it (--on-account-deletion of the hub).")
+            abstract: "Delete an account, and the data that goes with it (what the rules' .account names).")
         @OptionGroup var hub: AccountHub
         @Argument(help: "Id, address or alias.") var user: String
 
