@@ -14,7 +14,8 @@ struct RulesDeploy: ParsableCommand {
             once, and clients that watch what they no longer may are told so. The hub keeps them across restarts; if it was \
             started with --rules FILE, until that file is changed.
 
-              VIGLA_AUTH_FILE=secret.txt vigla rules deploy http://127.0.0.1:9000 rules.json --dry-run
+              export VIGLA_AUTH_FILE=secret.txt
+              vigla rules deploy http://127.0.0.1:9000 rules.json --dry-run
 
             A file that grants nothing to anybody is deployed over rules that do only when it is confirmed: at the terminal, or by \
             --deny-all.

@@ -10,11 +10,13 @@ struct RulesExplain: ParsableCommand {
         discussion: """
             Nothing is changed. Shows the rules that were asked, with what their parts came to; the last one decided.
 
-              vigla rules explain http://127.0.0.1:9000/users/ada --as eve --auth-file secret.txt
-              vigla rules explain http://127.0.0.1:9000/users/ada/name --as eve --write '"Eve"' --auth-file secret.txt
-              vigla rules explain http://127.0.0.1:9000/reports --count --near 37.975,23.735,1000 --auth-file secret.txt
-              vigla rules explain http://127.0.0.1:9000/posts --as eve --order-by at --last 50 --auth-file secret.txt
-              vigla rules explain http://127.0.0.1:9000/reports --near 37.975,23.735,500 --where 'status == open' --auth-file secret.txt
+              export VIGLA_AUTH_FILE=secret.txt
+              hub=http://127.0.0.1:9000
+              vigla rules explain $hub/users/ada --as eve
+              vigla rules explain $hub/users/ada --as eve --write '"Eve"'
+              vigla rules explain $hub/cafes --count --near 37.9,23.7,1000
+              vigla rules explain $hub/posts --as eve --order-by at --last 50
+              vigla rules explain $hub/cafes --where 'open == true'
 
             --as is the id of a user. The address of one ('ana@example.org') is looked up in the hub's accounts. The options of a query \
             are those of 'vigla get'.
