@@ -76,6 +76,7 @@ import Testing
 
     @Test(arguments: [
         (#"{"a":{"read":"auth != null"}}"#, "did you mean '.read'?"), (#"{".raed":true}"#, "did you mean '.read'?"),
+        (#"{".expires":"1"}"#, "did you mean '.expire'?"), (#"{".geo":1}"#, "unknown key '.geo'"),
         (#"{".indexon":["a"]}"#, "did you mean '.indexOn'?"), (#"{".read":"dta.exists()"}"#, "did you mean 'data'?"),
         (#"{".write":"newdata.exists()"}"#, "did you mean 'newData'?"),
         (#"{"$user":{".read":"auth.uid == $usr"}}"#, "did you mean '$user'?"),

@@ -134,7 +134,10 @@ private struct RuleCasesReader {
         let found = members.filter { ["at", "advance"].contains($0.name.value) }
         guard let member = found.first else { return nil }
         let name = member.name.value
-        guard isLookedAt, found.count == 1 else {
+        guard isLookedAt else {
+            throw LocatedError(offset: member.name.quote, message: "'\(name)' says when 'then' is looked at, and 'then' is missing.")
+        }
+        guard found.count == 1 else {
             throw LocatedError(offset: member.name.quote, message: "'\(name)' says when 'then' is looked at, either 'at' or 'advance'.")
         }
         let ms = try integer(member.value)
@@ -191,6 +194,9 @@ private struct RuleCasesReader {
                 for condition in conditions {
                     query.conditions[try path(condition.name, condition.name.quote)] = try leaf(condition.value)
                 }
+            case ("near", _): throw LocatedError(offset: member.value.offset, message: "'near' is true or false.")
+            case ("where", _):
+                throw LocatedError(offset: member.value.offset, message: "'where' is an object such as {\"status\": \"open\"}.")
             default: throw LocatedError(offset: member.value.offset, message: "'\(member.name.value)' cannot be that.")
             }
         }

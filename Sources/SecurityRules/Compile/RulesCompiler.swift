@@ -134,7 +134,8 @@ struct RulesCompiler {
         if case .captures(let names) = account {
             for name in names where captures[name.value] == nil {
                 let wildcards = captures.keys.sorted()
-                let hint = Spelling.nearest(name.value, in: wildcards).map { "did you mean '\($0)'?" }
+                var hint = Spelling.nearest(name.value, in: wildcards).map { "did you mean '\($0)'?" }
+                if hint == nil, !name.value.hasPrefix("$") { hint = "a text in the id's place is {\"set\": \"deleted\"}" }
                 errors.append(LocatedError(offset: name.quote, message: "'\(name.value)' is no wildcard of this place.", hint: hint))
             }
         }

@@ -71,7 +71,10 @@ extension PathTemplate {
             default: break
             }
             if scalar == "/", !isInBraces {
-                guard !part.isEmpty else { throw ExpressionError(offset: offset, message: "A segment of the place is empty.") }
+                guard !part.isEmpty else {
+                    let hint = offset == 0 ? " It is written without the first /." : ""
+                    throw ExpressionError(offset: offset, message: "A segment of the place is empty." + hint)
+                }
                 parts.append(part)
                 part = ""
             } else {

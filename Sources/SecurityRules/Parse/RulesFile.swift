@@ -242,7 +242,8 @@ struct RulesFileReader {
                 if case .object = json.value {
                     errors.append(LocatedError(offset: member.name.quote, message: Self.forbiddenName, hint: hint))
                 } else {
-                    errors.append(LocatedError(offset: json.offset, message: "Expected '{'.", hint: hint))
+                    let message = hint == nil ? "Expected '{'." : "Unknown key '\(name)'."
+                    errors.append(LocatedError(offset: json.offset, message: message, hint: hint ?? "unknown key '\(name)'"))
                 }
                 return
             }

@@ -25,7 +25,7 @@ extension RulesFileReader {
                 terms.perMinute = Int(count)
             default:
                 let hint = Spelling.nearest(name, in: known).map { "did you mean '\($0)'?" }
-                addError(member.name.quote, "A '.count' has no '\(name)'.", hint: hint)
+                addError(member.name.quote, "A '.count' has no '\(name)'.", hint: hint ?? "it has 'if', 'radius', 'snap' and 'perMinute'")
             }
         }
         if members.isEmpty {

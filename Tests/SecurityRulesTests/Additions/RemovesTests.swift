@@ -74,7 +74,7 @@ import TestSupport
         (#"{"a":{".removes":[]}}"#, "1:27: A '.removes' is a place such as \"comments/$post\", or a list of them."),
         (#"{"a":{".removes":["x",5]}}"#, "1:32: A '.removes' is a place such as \"comments/$post\", or a list of them."),
         (#"{"a":{".removes":""}}"#, "1:28: Expected a place such as \"comments/$post\"."),
-        (#"{"a":{".removes":"/x"}}"#, "1:28: A segment of the place is empty."),
+        (#"{"a":{".removes":"/x"}}"#, "1:28: A segment of the place is empty. It is written without the first /."),
         (#"{"a":{".removes":"x//y"}}"#, "1:30: A segment of the place is empty."),
         (#"{"a":{".removes":"x/y.z"}}"#, "1:30: 'y.z' cannot be a key of data."),
         (#"{"a":{".removes":"x/{}"}}"#, "1:30: '{}' is no child of the node: such as {author/uid}."),
