@@ -122,8 +122,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     /// The rule that decided a refusal: a `.validate` that was not true. Nil when no rule granted.
     public var refusal: Step? { isAllowed ? nil : steps.last { $0.kind == .validate && $0.outcome != .allowed } }
 
-    /// What refused, in the order in which `reason` asks: a bound of `.count`, a `.rate`, what follows from a write, a `.validate`; else the
-    /// kind that had to grant.
+    /// What refused, in the order in which `reason` asks: a bound of `.count`, a `.rate`, what follows from a write, a `.validate`; else
+    /// the kind that had to grant.
     public var refuser: String {
         if let unmetRule { return unmetRule }
         if let rate = rates.first(where: \.isTooMany) { return rate.rule }

@@ -230,6 +230,11 @@ private struct RulesLinter {
                 terms.offset,
                 ".count: circles of any radius are counted, by which a place is found that the grid hides. Name the least with \"radius\".")
         }
+        if terms.boundsCircles, let read = node.rules[.read], read.source.split(separator: " ").joined() == "auth!=null" {
+            warn(
+                read.offset,
+                ".read lets users without a name see what .count hides from them: say auth != null && auth.provider != 'anonymous'.")
+        }
     }
 
     private mutating func rate(_ source: SourceRate, _ node: SourceNode, _ here: inout Surroundings) {
