@@ -71,14 +71,13 @@ extension AdminCredential {
         let form = query.map { query in
             query.isEmpty && target.url.parameters.isEmpty
                 ? " Or they allow no read of all of it, but only a query: some children, by --limit, --where or --near."
-                : " Or they allow only queries of another form: with another limit or circle, or with other conditions; "
-                    + "vigla rules explain URL … tells why."
+                : " Or they allow only queries of another form: with another limit or circle, or with other conditions."
         } ?? ""
         switch given {
         case nil:
             return "The hub's rules do not allow this to a stranger, and no credential was given: none of --auth-file, --auth, "
                 + "VIGLA_AUTH_FILE and VIGLA_AUTH is set. Give a token of a user whom they allow, or an administrator's secret.\(form) "
-                + "A hub without rules denies everything.\n" + Self.whereSecretsAre
+                + "An administrator may ask why: vigla rules explain URL …. A hub without rules denies everything.\n" + Self.whereSecretsAre
         case .text(_, let source)?, .file(_, let source)?:
             return "The hub's rules do not allow this to the user of \(source).\(form) An administrator may ask why: "
                 + "vigla rules explain URL --as UID" + (query?.isEmpty == false ? ", with the same options of the query" : "")
