@@ -77,7 +77,7 @@ extension AdminCredential {
         case nil:
             return "The hub's rules do not allow this to a stranger, and no credential was given: none of --auth-file, --auth, "
                 + "VIGLA_AUTH_FILE and VIGLA_AUTH is set. Give a token of a user whom they allow, or an administrator's secret.\(form) "
-                + "An administrator may ask why: vigla rules explain URL …. A hub without rules denies everything.\n" + Self.whereSecretsAre
+                + "An administrator may ask why: vigla rules explain URL. A hub without rules denies everything.\n" + Self.whereSecretsAre
         case .text(_, let source)?, .file(_, let source)?:
             return "The hub's rules do not allow this to the user of \(source).\(form) An administrator may ask why: "
                 + "vigla rules explain URL --as UID" + (query?.isEmpty == false ? ", with the same options of the query" : "")
