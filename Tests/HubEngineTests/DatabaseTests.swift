@@ -224,6 +224,16 @@ import Testing
 }
 
 @Suite(.timeLimit(.minutes(30))) struct DurabilityOrderTests {
+    /// Also with a log that stores at once, where the answer leaves at the end of the request's own turn.
+    @Test func writeThatIsAnswered_isInTheCounters() {
+        let hub = EngineHarness()
+        let seen = Mutex<[Int]>([])
+        hub.onDelivery.withLock { $0.body = { [database = hub.database] in seen.withLock { $0.append(database.counters.commits) } } }
+        let client = Client.make()
+        for i in 0..<3 { _ = hub.ask(client, .put("a", .int(Int64(i)))) }
+        #expect(seen.withLock { $0 } == [1, 2, 3])
+    }
+
     @Test func ackAndEvents_waitForTheLog_andNothingOvertakes() {
         let log = FlakyLog()
         let hub = EngineHarness(log: log)

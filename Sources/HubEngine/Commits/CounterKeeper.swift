@@ -84,13 +84,13 @@ final class CounterKeeper: @unchecked Sendable {
         if !writes.isEmpty {
             // What would follow from so many at once may be too much: then from fewer in a turn, down to one.
             if (try? commits.commit(writes, by: .system(.counters))) == nil, part.count > 1 {
-                durability.endWork()
+                durability.finishBatch()
                 return context.queue.async { [self] in correct(found, number, atOnce: max(1, part.count / 4)) }
             }
             // Each counter may have as much follow: what has taken a turn's work is not to be twice as much in the next one.
             if context.meter.work > context.limits.turnWork / 4 { next = max(1, most / 2) }
         }
-        durability.endWork()
+        durability.finishBatch()
         context.queue.async { [self, next] in correct(found.dropFirst(part.count), number, atOnce: next) }
     }
 

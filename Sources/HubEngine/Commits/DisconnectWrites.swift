@@ -263,7 +263,7 @@ final class DisconnectWrites: @unchecked Sendable {
             context.meter.beginTurn()
             // Else it has refused again; what is owed is written when it takes commits.
             if log.isRefusing { comesFirst = false } else { writeOwed() }
-            durability.endWork()
+            durability.finishBatch()
         }
     }
 
@@ -280,7 +280,7 @@ final class DisconnectWrites: @unchecked Sendable {
                 if log.isRefusing { comesFirst = false } else { writeOwed(session, knowing: found) }
                 context.budget.release(bytes, from: .parsing)
                 batch.retire(found)
-                durability.endWork()
+                durability.finishBatch()
             }
         }
     }

@@ -70,8 +70,9 @@ final class DurabilityLine: @unchecked Sendable {
     /// Whether something of an earlier batch, or a commit of the one that runs, waits for the log.
     var isBehind: Bool { !waiting.isEmpty || batch.hasCommits }
 
-    /// Ends the batch that runs: its commits go to the log, its output waits for that.
+    /// Ends the batch that runs: its commits go to the log, its output waits for that. A client that has its answer is counted.
     func finishBatch() {
+        context.meter.publish()
         outbox.releaseEarly(to: outlet)
         let output = outbox.end(next: firstWaiting + waiting.count + 1)
         let result = batch.end()
@@ -131,12 +132,6 @@ final class DurabilityLine: @unchecked Sendable {
         nextID += 1
         (batch.id, batch.epoch) = (nextID, epoch)
         return batch
-    }
-
-    /// Ends a piece of work that was no request.
-    func endWork() {
-        finishBatch()
-        context.meter.publish()
     }
 
     private func completed(_ number: Int, _ result: Result<Void, JournalError>) {

@@ -67,7 +67,7 @@ final class Follower: @unchecked Sendable {
                 for case .pending(let change) in commit.operations { pending.apply(change) }
             }
             durability.confirm()
-            durability.endWork()
+            durability.finishBatch()
         }
     }
 

@@ -63,7 +63,7 @@ final class Rollback {
         parking.handleAgain(parked)
         permissions.recheckAllObservers()
         for given in givenUp { outbox.moveProbes(of: given.output) }
-        durability.endWork()
+        durability.finishBatch()
         loop.scheduleTurn()
         log.tryLater()
     }

@@ -127,7 +127,7 @@ final class ExpiryKeeper: @unchecked Sendable {
             index.set(path, exists ? content.rules.due(at: path, in: content.root, written: written) : nil)
         }
         if !times.isEmpty { commits()?.record(times) }
-        durability.endWork()
+        durability.finishBatch()
         let rest = found.dropFirst(Self.takenAtOnce)
         if rest.isEmpty { take(rest, scan: number, time) } else { context.queue.async { [self] in take(rest, scan: number, time) } }
     }
@@ -266,7 +266,7 @@ final class ExpiryKeeper: @unchecked Sendable {
             end(path, now)
             ended += 1
         }
-        durability.endWork()
+        durability.finishBatch()
         // All that are known and due have ended.
         if ended == 0, index.horizon <= now { return lookForAll() }
         let next = index.next ?? .max

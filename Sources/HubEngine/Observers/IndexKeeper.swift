@@ -196,7 +196,7 @@ final class IndexKeeper: @unchecked Sendable {
 
     private func finishWork() {
         tend()
-        durability.endWork()
+        durability.finishBatch()
     }
 
     private func resumeWaiting(for index: KeptIndex, _ failure: Failure?) {

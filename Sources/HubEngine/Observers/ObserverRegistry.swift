@@ -204,7 +204,7 @@ final class ObserverRegistry: @unchecked Sendable {
             for observation in slice { remove(observation, of: client) }
             left -= max(1, slice.count)
         }
-        durability.endWork()
+        durability.finishBatch()
     }
 }
 

@@ -66,7 +66,7 @@ final class Pacing: @unchecked Sendable {
         guard view.paces[style]?.isOwed == true else { return }
         tell(view, style, context.scheduler.steadyMs)
         onDue(view.path, view.query, style)
-        durability.endWork()
+        durability.finishBatch()
     }
 
     private func tell(_ view: View, _ style: ObserverStyle, _ now: Int64) {

@@ -181,7 +181,7 @@ final class QueriedPlaces: @unchecked Sendable {
     /// Work that no request has asked for is done.
     func finishWork() {
         tend()
-        durability.endWork()
+        durability.finishBatch()
     }
 }
 

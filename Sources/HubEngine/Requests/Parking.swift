@@ -253,7 +253,7 @@ final class Parking: @unchecked Sendable {
     }
 
     private func endWork() {
-        durability.endWork()
+        durability.finishBatch()
         resumeBehindOthers()
     }
 

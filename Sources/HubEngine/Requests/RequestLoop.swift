@@ -142,9 +142,8 @@ final class RequestLoop: @unchecked Sendable {
 
     private func endTurn() {
         indexes.tend()
-        durability.finishBatch()
         context.meter.counters.waitingRequests = turns.requests
-        context.meter.publish()
+        durability.finishBatch()
         if turns.isEmpty, !idleWaiters.isEmpty {
             let bodies = idleWaiters
             idleWaiters = []
