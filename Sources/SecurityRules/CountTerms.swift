@@ -27,8 +27,9 @@ public struct CountTerms: Sendable, Hashable {
     }
 
     /// What a query of such a caller does not meet; nil when nothing is missing.
-    /// - Parameter indexes: the paths that the rules declare at the place.
-    func unmet(by query: QueryVariables, indexes: [String], position: [Path]) -> String? {
+    /// - Parameter filters: what the place's `.geoIndex` names as `filter`. What `.indexOn` names besides, such as the author, is for those
+    ///   who may read: a condition on it would tell strangers where somebody's children are.
+    func unmet(by query: QueryVariables, filters: [String], position: [Path]) -> String? {
         guard boundsCircles else { return nil }
         if let radius, let asked = query.radius, asked < radius {
             return "Without an account the radius is at least \(NumberText.format(radius)) m."
@@ -39,9 +40,9 @@ public struct CountTerms: Sendable, Hashable {
         for path in query.otherConditions.union(query.conditions.keys) {
             // Members of a set are declared by one line, and so is which of them there are.
             let name = path.isRoot ? ".value" : path.relativeText
-            let isDeclared = RuleSet.declaration(of: name, among: indexes) != nil || indexes.contains(name + "/*")
+            let isDeclared = RuleSet.declaration(of: name, among: filters) != nil || filters.contains(name + "/*")
             if !isDeclared || position.contains(where: { $0.contains(path) || path.contains($0) }) {
-                return "Without an account conditions are on what .indexOn or .geoIndex names, and not on the position."
+                return "Without an account conditions are on what .geoIndex names as its filter, and not on the position."
             }
         }
         return nil
@@ -85,6 +86,6 @@ extension RuleSet {
     private func unmet(_ path: Path, _ auth: Node, _ query: QueryVariables) -> String? {
         guard CountTerms.concern(auth), let details = details(at: path), let terms = details.countTerms else { return nil }
         let position = details.geoIndex.map { [$0.latitude, $0.longitude] } ?? []
-        return terms.unmet(by: query, indexes: details.indexes, position: position)
+        return terms.unmet(by: query, filters: details.countFilters, position: position)
     }
 }

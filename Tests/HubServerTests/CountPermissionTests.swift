@@ -11,7 +11,7 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct CountPermissionTests {
     private static let rules = #"""
         {"rules":{".write":true,
-          "r":{".read":"auth != null",".indexOn":["kind"],".geoIndex":{"lat":"lat","lng":"lng"},
+          "r":{".read":"auth != null",".geoIndex":{"lat":"lat","lng":"lng","filter":["kind"]},
                ".count":{"if":"query.near || root.child('open').val() == true","radius":1000,"snap":100,"perMinute":4}},
           "plain":{".read":true,".count":"root.child('open').val() == true"},
           "read":{".read":"root.child('open').val() == true"}}}

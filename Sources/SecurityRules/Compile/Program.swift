@@ -184,6 +184,8 @@ struct PlaceDetails: Sendable {
     var indexes: [String] = []
     /// Where the children have their position.
     var geoIndex: (latitude: Path, longitude: Path)?
+    /// What `.geoIndex` names as `filter`: the conditions of counts without an account.
+    var countFilters: [String] = []
     /// What `.count` asks of callers without an account.
     var countTerms: CountTerms?
     /// What a client is told when the `.validate` or `.write` of the place refuses.

@@ -16,6 +16,7 @@ extension ProgramBuilder {
     /// What it names besides the position are indexes of the place like others.
     mutating func setGeoIndex(_ index: SourceGeoIndex, at place: Int32) {
         details[Int(place)].geoIndex = (index.latitude, index.longitude)
+        details[Int(place)].countFilters = index.filters
         for name in index.indexes where !details[Int(place)].indexes.contains(name.value) {
             details[Int(place)].indexes.append(name.value)
         }

@@ -50,6 +50,8 @@ struct SourceGeoIndex {
     let longitude: Path
     /// What queries with `near` ask and are ordered by besides: `filter` and `order`.
     var indexes: [LocatedString] = []
+    /// The paths of `filter`.
+    var filters: [String] = []
     /// Byte offset of the value.
     let offset: Int
 }

@@ -45,7 +45,7 @@ extension RulesFileReader {
             return nil
         }
         var places: [String: Path] = [:]
-        var indexes: [LocatedString] = []
+        var (indexes, filters): ([LocatedString], [String]) = ([], [])
         var seen: Set<String> = []
         for member in members {
             let name = member.name.value
@@ -68,6 +68,7 @@ extension RulesFileReader {
                 for element in elements {
                     if case .string(let text) = element.value {
                         indexes.append(text)
+                        if name == "filter" { filters.append(text.value) }
                     } else {
                         addError(element.offset, "'\(name)' is a list of paths below each child.")
                     }
@@ -79,7 +80,7 @@ extension RulesFileReader {
         }
         for name in ["lat", "lng"] where !seen.contains(name) { addError(json.offset, "A '.geoIndex' has a '\(name)'.") }
         guard errors.count == before, let latitude = places["lat"], let longitude = places["lng"] else { return nil }
-        return SourceGeoIndex(latitude: latitude, longitude: longitude, indexes: indexes, offset: json.offset)
+        return SourceGeoIndex(latitude: latitude, longitude: longitude, indexes: indexes, filters: filters, offset: json.offset)
     }
 
     /// Reads `.copy`: a place, `{"to": …, "each": …, "if": …}`, or a list of these.

@@ -34,8 +34,8 @@ import Testing
     private static func rules(_ count: String, read: String) throws -> RuleSet {
         let member = count.isEmpty ? "" : "\".count\":\(count),"
         return try RuleSet(
-            parsing: "{\"rules\":{\"i\":{\(member)\".read\":\(quoted(read)),\".indexOn\":[\"kind\",\"at/lat\",\"types/*\"],"
-                + "\".geoIndex\":{\"lat\":\"at/lat\",\"lng\":\"at/lng\",\"filter\":[\"open\"]}}}}")
+            parsing: "{\"rules\":{\"i\":{\(member)\".read\":\(quoted(read)),\".indexOn\":[\"owner\"],"
+                + "\".geoIndex\":{\"lat\":\"at/lat\",\"lng\":\"at/lng\",\"filter\":[\"open\",\"kind\",\"at/lat\",\"types/*\"],\"order\":[\"rating\"]}}}}")
     }
 
     private static let least = #"{"if":"query.near","radius":1000}"#
@@ -57,8 +57,8 @@ import Testing
         Row("C14 a smaller one of a user without a name", least, circle(999.9), false, nameless),
         Row("C15 the nearest anywhere", least, QueryVariables(near: true, nearest: 5), true),
         Row("C16 a declared condition", least, circle(1000, ["kind": "x", "open": true]), true),
-        Row("C17 one that is not declared", least, circle(1000, ["owner": "x"]), false),
-        Row("C18 one that is not declared, with an account", least, circle(1000, ["owner": "x"]), true, user),
+        Row("C17 one that is not declared", least, circle(1000, ["note": "x"]), false),
+        Row("C18 one that is not declared, with an account", least, circle(1000, ["note": "x"]), true, user),
         Row("C19 a bound on a declared path", least, circle(1000, others: ["kind"]), true),
         Row("C20 a bound on the position, though it is declared", least, circle(1000, others: ["at/lat"]), false),
         Row("C21 a bound above the position", least, circle(1000, others: ["at"]), false),
@@ -69,6 +69,9 @@ import Testing
         Row("C26 which members a declared set has", least, circle(1000, others: ["types"]), true),
         Row("C27 something below a member", least, circle(1000, ["types/cafe/since": 1]), false),
         Row("C28 the children themselves", least, circle(1000, ["": 1]), false),
+        Row("C29 an index that is no filter of circles", least, circle(1000, ["owner": "x"]), false, nameless),
+        Row("C30 an order of circles that is no filter", least, circle(1000, ["rating": 1]), false),
+        Row("C31 an index that is no filter, with an account", least, circle(1000, ["owner": "x"]), true, user),
     ]
 
     @Test(arguments: rows) func count_hasItsVerdict(_ row: Row) throws {
