@@ -13,9 +13,11 @@ class Hub:
     """`vigla serve`, ready when it is made; `start` again serves the same port. What it logs goes to a file, which is shown when it
     does not become ready.
 
-    `rules` is the text of a rules file."""
+    `rules` is the text of a rules file; `environment` is added to this process'; `program` stands in for VIGLA_BIN."""
 
-    def __init__(self, *options, rules=None):
+    def __init__(self, *options, rules=None, environment=None, program=None):
+        self.environment = {**os.environ, **(environment or {})}
+        self.program = program or os.environ.get("VIGLA_BIN", ".build/debug/vigla")
         self.folder = tempfile.TemporaryDirectory(prefix="vigla-hub-")
         self.log = open(Path(self.folder.name) / "log", "w+")
         self.options = list(options)
@@ -28,12 +30,11 @@ class Hub:
         self.start()
 
     def start(self):
-        program = os.environ.get("VIGLA_BIN", ".build/debug/vigla")
-        self.process = subprocess.Popen(
-            [program, "serve", "--port", str(self.port), *self.options], stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.process = subprocess.Popen([self.program, "serve", "--port", str(self.port), *self.options], env=self.environment,
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
         # It says one line; who says nothing for so long hangs.
         said = self.process.stdout.readline() if select.select([self.process.stdout], [], [], 120)[0] else ""
-        ready = re.search(r"vigla ready on http://[^:/]+:(\d+)", said)
+        ready = re.search(r"vigla ready on https?://[^:/]+:(\d+)", said)
         if not ready:
             self._end(signal.SIGKILL)
             self.log.seek(0)
