@@ -39,7 +39,6 @@ BEFORE = {
     ("operations.md", "docs closed"):
         f"vigla user add {ADDRESS} --email ana@example.org --no-password --auth-file ./data/admin-secret.txt\n",
     ("accounts.md", "docs closed"): "echo 'correct horse battery' > password.txt\n",
-    ("moving-in.md", "docs stopped"): "cp seed.json export.json\n",
 }
 # What is done with the files of a page.
 FILES = {
@@ -49,7 +48,7 @@ FILES = {
 # What other tests execute.
 ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-protocol.md", "observe rules"),
              ("observe-protocol.md", "observe alone"), ("clients.md", "clients"),
-             ("clients.md", "clients swift")]
+             ("clients.md", "clients swift"), ("moving-in.md", "drills")]
 # What happens while a program of a page runs, and what it says then.
 MEANWHILE = {
     "observe-protocol.md": (f"vigla set {ADDRESS}/timeline/ana/p1 '{{\"text\":\"hello\"}}'", "added p1 { text: 'hello' }"),
