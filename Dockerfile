@@ -1,10 +1,11 @@
-# Vigla as an image: build with the Swift toolchain, run on slim Debian.
+# Vigla as an image: built with the Swift toolchain, run with nothing but the program and the libraries of Debian that it needs.
 #
 #   docker build -t vigla .
 #   docker run -p 127.0.0.1:9000:9000 -v vigla:/data -v ./rules.json:/etc/vigla/rules.json:ro \
 #              -e VIGLA_RULES=/etc/vigla/rules.json vigla
 #
-# Without VIGLA_RULES every read and write is denied. The first start leaves an administrator's secret in /data/admin-secret.txt. Any other command runs the same way: docker run vigla rules check …
+# Without VIGLA_RULES every read and write is denied. The first start leaves an administrator's secret in /data/admin-secret.txt
+# (docker cp CONTAINER:/data/admin-secret.txt .). Any other command runs the same way: docker run vigla rules check …
 #
 # Tests/Packaging/run executes these steps without a Docker engine. It knows the instructions used here and stops at
 # any other; RUN steps of the build stage use paths relative to WORKDIR so that they also run outside a container.
@@ -27,27 +28,30 @@ COPY Scripts Scripts
 # The program of `make dist`: with the Swift runtime, SQLite and zlib in it, without symbols; those are beside it, in vigla.debug.
 RUN Scripts/build-static out
 
+# ---- system ---------------------------------------------------------------------------------------------------------
+# What the program asks of Debian beyond itself: its libraries, the certificate authorities that `vigla get https://…` believes, and the
+# time zones of rules. Only that goes on, without a shell and a package manager: nothing is there that the hub does not use.
+FROM debian:bookworm-slim AS system
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libssl3 libcurl4 libgcc-s1 ca-certificates tzdata
+COPY --from=build /src/out/vigla /usr/bin/vigla
+COPY Scripts/image-root /usr/local/bin/image-root
+# 10001 is a fixed number, so that the owner of a mounted /data is the same on every host and in every version of the image.
+RUN image-root /usr/bin/vigla 10001 /image
+
 # ---- run ------------------------------------------------------------------------------------------------------------
-FROM debian:bookworm-slim
+FROM scratch
 LABEL org.opencontainers.image.title="Vigla" \
       org.opencontainers.image.description="A self-hosted realtime hub" \
       org.opencontainers.image.licenses="Apache-2.0"
 
-# What `ldd vigla` asks for beyond libc, the certificate authorities that `vigla get https://…` believes, and the time zones of rules.
-RUN apt-get update \
-    && apt-get install -y --no-install-recommends libssl3 libcurl4 libgcc-s1 ca-certificates tzdata \
-    && rm -rf /var/lib/apt/lists/*
-
-# A fixed number, so that the owner of a mounted /data is the same on every host and in every version of the image.
-RUN groupadd --gid 10001 vigla \
-    && useradd --uid 10001 --gid 10001 --home-dir /data --no-create-home --shell /usr/sbin/nologin vigla \
-    && install -d -o vigla -g vigla -m 0700 /data
-
+COPY --from=system /image /
+COPY --from=system --chown=10001:10001 /image/data /data
 COPY LICENSE /usr/share/doc/vigla/LICENSE
 COPY web /usr/share/vigla/web
-COPY --from=build /src/out/vigla /usr/bin/vigla
 
-ENV VIGLA_HOST=0.0.0.0 \
+ENV PATH=/usr/bin \
+    VIGLA_HOST=0.0.0.0 \
     VIGLA_PORT=9000 \
     VIGLA_DATA=/data \
     VIGLA_WEB=/usr/share/vigla/web
@@ -59,6 +63,6 @@ STOPSIGNAL SIGTERM
 # Asks the hub as this environment has it: VIGLA_PORT, and TLS when VIGLA_TLS_CERT is set; VIGLA_TLS_NAME is then the name
 # in the certificate.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s --retries=3 \
-    CMD vigla health
+    CMD ["/usr/bin/vigla", "health"]
 ENTRYPOINT ["/usr/bin/vigla"]
 CMD ["serve"]

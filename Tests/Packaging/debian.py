@@ -4,9 +4,11 @@ The caller has its own mount and process namespaces (see `run`): mounts made her
 with it, whatever happens.
 """
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -51,6 +53,13 @@ class Tree:
         mount("-t", "proc", "proc", tree.root / "proc")
         return tree
 
+    @staticmethod
+    def empty(root):
+        """What `FROM scratch` begins with."""
+        Path(root).mkdir(parents=True)
+        (Path(root) / "proc").mkdir()
+        return Tree(root)
+
     def inside(self, path):
         """The host's path for a path of the tree."""
         return self.root / str(path).lstrip("/")
@@ -69,12 +78,9 @@ class Tree:
     def command(self, words, user, environment, workdir="/", confined=False):
         """The host's argument vector that runs `words` in the tree. `confined`: no capabilities, none to be gained."""
         uid, gid, home = self.ids(user)
-        env = {**BASE_ENVIRONMENT, "HOME": home, **environment}
-        become = ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--clear-groups"]
-        if confined:
-            become += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
-        return ["chroot", str(self.root), *become,
-                "env", "-i", f"--chdir={workdir}", *(f"{name}={value}" for name, value in env.items()), *words]
+        how = {"root": str(self.root), "uid": uid, "gid": gid, "folder": workdir, "words": list(words), "confined": confined,
+               "environment": {**BASE_ENVIRONMENT, "HOME": home, **environment}}
+        return [sys.executable, str(Path(__file__).with_name("enter.py")), json.dumps(how)]
 
     def run(self, words, user="root", environment={}, workdir="/", **options):
         return subprocess.run(self.command(words, user, environment, workdir), stdin=subprocess.DEVNULL, **options)

@@ -9,24 +9,30 @@ from readme import blocks
 
 # What README's lines are typed into. There is no systemd in the tree: the hub is started as the unit says, by its user, with its
 # environment file. `sudo` is what root needs of it.
-SESSION = r"""
-set -euo pipefail
-cd "$(mktemp -d)"
+START_HUB = r"""
+# Whoever has ended has no program any more, also while nobody has asked for its exit code.
+hub_runs() { readlink -q "/proc/$(cat /tmp/hub.pid)/exe" >/dev/null; }
+end_hub() { kill "$(cat /tmp/hub.pid)"; while hub_runs; do sleep 0.1; done; }
 start_hub() {
     env_file=$(sed -n 's/^EnvironmentFile=-//p' /lib/systemd/system/vigla.service)
     start=$(sed -n 's/^ExecStart=//p' /lib/systemd/system/vigla.service)
     (set -a; . "$env_file"; exec setpriv --reuid=vigla --regid=vigla --clear-groups --inh-caps=-all --no-new-privs $start) >>/tmp/hub.log 2>&1 &
-    hub=$!
+    echo $! >/tmp/hub.pid
     disown    # so that a `wait` of README's waits for README's own
     for _ in $(seq 300); do vigla health 2>/dev/null && return; sleep 0.1; done
     cat /tmp/hub.log >&2; exit 1
 }
+"""
+SESSION = START_HUB + r"""
+set -euo pipefail
+cd "$(mktemp -d)"
 start_hub
-trap 'kill $hub; while kill -0 $hub 2>/dev/null; do sleep 0.1; done' EXIT
+trap end_hub EXIT
 """
 
 
-def test_package(deb, readme, work, cache, say, check):
+def test_package(deb, readme, work, cache, say, check, before_removal):
+    """`before_removal` is given the tree with the package in it, and data."""
     tree = Tree.unpacked("bookworm", work / "package-tree", cache)
     run(tree, "apt-get", "update", "-qq")
     run(tree, "apt-get", "install", "-y", "-qq", "--no-install-recommends", "curl")
@@ -70,6 +76,7 @@ def test_package(deb, readme, work, cache, say, check):
                                    "--auth-file /var/lib/vigla/data/admin-secret.txt\n")
     check('"latitude":37.9553' in said.stdout, f"an upgrade keeps the data: {said.stdout.strip()}")
 
+    before_removal(tree)
     run(tree, "apt-get", "remove", "-y", "-qq", "vigla")
     check(not tree.inside("/usr/bin/vigla").exists() and secret.exists() and settings.exists(), "removing keeps data and settings")
     run(tree, "apt-get", "purge", "-y", "-qq", "vigla")
@@ -88,5 +95,5 @@ def session(tree, script):
     path = tree.inside("/root/session.sh")
     path.write_text(script)
     words = tree.command(["bash", "/root/session.sh"], "root", {})
-    return subprocess.run(["unshare", "--net", "sh", "-c", 'ip link set lo up; exec "$@"', "sh", *words], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    return subprocess.run(["timeout", "300", "unshare", "--net", "sh", "-c", 'ip link set lo up; exec "$@"', "sh", *words],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

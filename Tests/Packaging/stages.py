@@ -1,4 +1,4 @@
-"""Carries out the stages of the Dockerfile: the build stage on this machine, the run stage in a Debian tree."""
+"""Carries out the stages of the Dockerfile: the build stage on this machine, the others in Debian trees, or in none (`FROM scratch`)."""
 
 import os
 import re
@@ -106,7 +106,7 @@ class ReadyBinary:
 
 @dataclass
 class Image:
-    """A run stage carried out: its tree, and what `docker run` would need to know."""
+    """A stage behind the build stage, carried out: its tree, and what `docker run` would need to know."""
 
     tree: Tree
     environment: dict = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Image:
     stop_signal: str = "SIGTERM"
 
     def build(self, stage, context, built, say):
-        """`built`: stage name → BuildStage or ReadyBinary."""
+        """`built`: stage name → BuildStage, ReadyBinary or Image."""
         for step in stage.steps:
             say(f"{step.keyword} {step.text}")
             match step.keyword:
@@ -170,6 +170,9 @@ class Image:
             if origin := step.flags.get("from"):
                 if origin not in built:
                     raise DockerfileError(step.line, f"there is no stage {origin!r}")
+                if isinstance(built[origin], Image):
+                    self.copy_of_image(built[origin].tree.inside(source), inside, step.flags.get("chown") and f"{uid}:{gid}")
+                    continue
                 files = [("", built[origin].path(step, source))]
             else:
                 files = context.files(source)
@@ -180,7 +183,18 @@ class Image:
                 shutil.copy2(path, target)
                 os.chown(target, uid, gid)
 
+    @staticmethod
+    def copy_of_image(source, inside, owner):
+        """A file, or what is in a folder, with owners, modes and links, as between stages."""
+        if source.is_dir():
+            inside.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "-a", f"{source}/." if source.is_dir() else source, inside], check=True)
+        if owner:
+            subprocess.run(["chown", "-R", owner, inside], check=True)
+
     def missing_libraries(self, program):
         """Names the loader cannot find in the image for `program` (a path in it)."""
-        said = self.tree.run(["ldd", program], capture_output=True, text=True)
+        loader = next("/" + str(path.relative_to(self.tree.root)) for folder in ("lib64", "lib")
+                      for path in self.tree.root.glob(f"{folder}/ld-linux*"))
+        said = self.tree.run([loader, "--list", program], capture_output=True, text=True)
         return re.findall(r"(\S+) => not found", said.stdout)
