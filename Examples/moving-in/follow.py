@@ -10,9 +10,9 @@ afterwards whatever this program has brought over; it is written at the end (Ctr
 written, so what new apps write into the hub stays, also when this program or a connection begins again. There is no way back: what is
 written into the hub is not brought to SOURCE. Priorities are not followed.
 
-Needs Python 3.9 and nothing else. SOURCE is read by its event stream, whose first event is all that it has: both that and what the hub has of
-it are in memory. The hub's rules do not bind an administrator; what they have follow from writes happens. Values that the hub refuses end
-the program, with the answer.
+Needs Python 3.9 and nothing else. SOURCE is read by its event stream, whose first event is all that it has: both that and what the hub
+has of it are in memory. The hub's rules do not bind an administrator; what they have follow from writes happens. Values that the hub
+refuses end the program, with the answer.
 """
 
 import argparse
@@ -220,7 +220,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("source", metavar="SOURCE")
     parser.add_argument("hub", metavar="HUB")
-    parser.add_argument("--state", required=True, metavar="FILE", help="what the hub has of the source: at first the export that was imported")
+    parser.add_argument("--state", required=True, metavar="FILE", help="what the hub has of SOURCE: at first the export that was imported")
     parser.add_argument("--source-auth-file", metavar="FILE", help="a secret, or a user's token, that may read SOURCE")
     parser.add_argument("--auth-file", metavar="FILE", default=os.environ.get("VIGLA_AUTH_FILE"), help="the hub's administrator's secret")
     options = parser.parse_args()

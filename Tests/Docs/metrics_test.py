@@ -43,10 +43,10 @@ class Metrics(unittest.TestCase):
         """A hub with a certificate of which something of everything was asked."""
         cls.folder = Path(tempfile.mkdtemp(prefix="vigla-metrics-"))
         cls.addClassCleanup(shutil.rmtree, cls.folder, True)
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
-                        "/CN=localhost", "-keyout", cls.folder / "key.pem", "-out", cls.folder / "cert.pem"], check=True, capture_output=True)
-        cls.hub = Hub("--data", str(cls.folder / "data"), "--tls-cert", str(cls.folder / "cert.pem"), "--tls-key", str(cls.folder / "key.pem"),
-                      "--tls-port", "0", rules=RULES)
+        key, certificate, data = (str(cls.folder / name) for name in ("key.pem", "cert.pem", "data"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                        "-subj", "/CN=localhost", "-keyout", key, "-out", certificate], check=True, capture_output=True)
+        cls.hub = Hub("--data", data, "--tls-cert", certificate, "--tls-key", key, "--tls-port", "0", rules=RULES)
         cls.addClassCleanup(cls.hub.stop)
         observer = wire.Observe(cls.hub.port)
         observer.tell(op="observe", path="/open", events=["value"])

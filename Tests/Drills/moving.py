@@ -31,7 +31,7 @@ ACCOUNTS = {"users": [
      "passwordHash": "lSrfV15cpx95/sZS2W9c9Kp6i/LVgQNDNC/qzrCnh1SAyZvqmZqAjTdn3aoItz+VHjoZilo78198JAdRuid5lQ=="},
     {"localId": "u2", "email": "user2@example.org", "emailVerified": False, "createdAt": "1486324413000", "disabled": False,
      "customAttributes": "{\"editor\":true}",
-     "providerUserInfo": [{"providerId": "google.com", "rawId": "110000000000000000000", "email": "user2@example.org", "displayName": "Two"}]},
+     "providerUserInfo": [{"providerId": "google.com", "rawId": "110000000000000000000", "email": "user2@example.org"}]},
 ]}
 RULES = """{
   // What the vendor's console shows, comments and all.
@@ -55,13 +55,13 @@ class MovingIn(Drill):
             self.assertEqual(request(f"{vendor.url}/{path}.json", method, value, vendor_secret)[0], 200)
 
         at_vendor("", DATA)
-        for name, text in {"export.json": json.dumps(DATA, indent=2, ensure_ascii=False), "accounts.json": json.dumps(ACCOUNTS), "key.txt": KEY,
-                           "rules.json": RULES, "vendor-secret.txt": vendor_secret}.items():
+        for name, text in {"export.json": json.dumps(DATA, indent=2, ensure_ascii=False), "accounts.json": json.dumps(ACCOUNTS),
+                           "key.txt": KEY, "rules.json": RULES, "vendor-secret.txt": vendor_secret}.items():
             (self.folder / name).write_text(text)
         (self.folder / "bin").mkdir()
         (self.folder / "bin/vigla").symlink_to(os.environ["VIGLA_BIN"])
         (self.folder / "Examples").symlink_to(ROOT / "Examples")
-        self.environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "VIGLA_AUTH_FILE": str(data / "admin-secret.txt")}
+        self.environment = {**os.environ, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "VIGLA_AUTH_FILE": f"{data}/admin-secret.txt"}
         *before, with_hub, followed = lines
         for text in before:
             self.type(text)

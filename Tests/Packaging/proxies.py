@@ -1,4 +1,4 @@
-"""docs/proxies.md and Examples/proxies in the tree of the package: nginx and Caddy as Debian has them, before the hub as the package starts it.
+"""docs/proxies.md and Examples/proxies in the tree of the package: nginx and Caddy as Debian has them, before the hub of the package.
 
 Debian has no Traefik: nobody executes its example.
 """
@@ -22,7 +22,8 @@ through() {
     wait $watching
     grep '"value":1' /tmp/watched
     bearer="Authorization: Bearer $(cat "$VIGLA_AUTH_FILE")"
-    (curl -s -N -m 20 --cacert "$authority" -H "$bearer" -H 'Accept: text/event-stream' "https://$name/proxied/at.json" || true) >/tmp/streamed &
+    stream=(-N -m 20 -H 'Accept: text/event-stream' "https://$name/proxied/at.json")
+    (curl -s --cacert "$authority" -H "$bearer" "${stream[@]}" || true) >/tmp/streamed &
     streaming=$!
     until grep -q '"data":1' /tmp/streamed; do sleep 0.1; done
     vigla set "https://$name/proxied/at" 2
