@@ -19,12 +19,14 @@ help: ## list these targets
 	@echo "Vigla: a self-hosted realtime hub"
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
-run: release ## build and serve on this machine, open to everyone on it (--dev); ARGS="--port 9001" adds options
+run: build-needs ## build and serve on this machine, open to everyone on it (--dev); ARGS="--port 9001" adds options
+	@echo "Building, without optimisation. The first time this also fetches the dependencies and takes some minutes; what it compiles is shown."
+	@swift build --product vigla
 	@echo
 	@echo "When the hub says it is ready, open the address it prints in a browser."
 	@echo "Data is kept in ./data. Ctrl-C stops the hub."
 	@echo
-	@exec $(BIN)/vigla serve --dev --web web --data ./data $(ARGS)
+	@exec .build/debug/vigla serve --dev --web web --data ./data $(ARGS)
 
 test: build-needs ## build everything and run every test; prints the seconds it took
 	@Scripts/ensure-packages $(TEST_PACKAGES)
@@ -62,6 +64,6 @@ build-needs:
 	@Scripts/ensure-swift
 	@Scripts/ensure-packages $(BUILD_PACKAGES)
 
-release: build-needs
-	@echo "Building (release). The first build also fetches the dependencies and takes 5–15 minutes; what it compiles is shown below."
+release: build-needs ## build the optimised program, .build/release/vigla: for measuring, and for serving others
+	@echo "Building, optimised. The first time this also fetches the dependencies and takes 5 to 15 minutes; what it compiles is shown."
 	@swift build -c release --product vigla
