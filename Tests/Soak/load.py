@@ -23,9 +23,11 @@ RULES = {"rules": {
     "own": {"$uid": {".read": "auth.uid === $uid", ".write": "auth.uid === $uid", ".account": True}},
     "large": {".read": True, ".write": "auth.token.walker === true"},
 }}
+# All users have this machine's address.
+ACCOUNTS = {"throttle": {"sign-ups-per-network": "100000/h", "passwords-per-network": "100000/15min"}}
 WALKERS = 40
 LARGE = "x" * 2_000_000
-ACCOUNTS = "/identitytoolkit.googleapis.com/v1/accounts"
+ACCOUNT_ROUTES = "/identitytoolkit.googleapis.com/v1/accounts"
 
 
 class Actor(threading.Thread):
@@ -186,7 +188,7 @@ class Accounts(Actor):
     pace = 0.5
 
     def call(self, name, body):
-        return self.http("POST", f"{ACCOUNTS}:{name}?key=any", body)
+        return self.http("POST", f"{ACCOUNT_ROUTES}:{name}?key=any", body)
 
     def step(self):
         email = f"p{os.urandom(6).hex()}@example.org"
