@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Writes into a hub what is written to another database, while both run: for the time in which apps move from the one to the other.
 
-    follow.py SOURCE HUB --state FILE [--source-auth-file FILE] [--auth-file FILE]
+    follow.py SOURCE HUB --imported FILE --state FILE [--source-auth-file FILE] [--auth-file FILE]
 
-    follow.py https://my-app.firebaseio.com http://127.0.0.1:9000 --state export.json --source-auth-file vendor-secret.txt
+    follow.py https://my-app.firebaseio.com http://127.0.0.1:9000 --imported export.json --state followed.json \\
+              --source-auth-file vendor-secret.txt
 
-SOURCE and HUB are addresses of a place in each, without `.json`. FILE is what the hub has of SOURCE: at first the export that was imported,
-afterwards whatever this program has brought over; it is written at the end (Ctrl-C, SIGTERM) and each minute. Only what differs from it is
-written, so what new apps write into the hub stays, also when this program or a connection begins again. There is no way back: what is
-written into the hub is not brought to SOURCE. Priorities are not followed.
+SOURCE and HUB are addresses of a place in each, without `.json`. The state is what the hub has of SOURCE: at first what was imported,
+afterwards whatever this program has brought over; its file is written at the end (Ctrl-C, SIGTERM) and each minute. Only what differs from
+it is written into the hub, so what new apps write there stays, also when this program or a connection begins again. There is no way back:
+what is written into the hub is not brought to SOURCE. Priorities are not followed.
 
 Needs Python 3.9 and nothing else. SOURCE is read by its event stream, whose first event is all that it has: both that and what the hub
 has of it are in memory. The hub's rules do not bind an administrator; what they have follow from writes happens. Values that the hub
@@ -158,18 +159,20 @@ class Hub(Place):
 class State:
     """What the hub has of the source."""
 
-    def __init__(self, file):
-        self.file, self.saved = file, time.monotonic()
-        with open(file, encoding="utf-8") as text:
+    def __init__(self, file, imported):
+        self.file, self.saved, self.is_saved = file, time.monotonic(), True
+        with open(file if os.path.exists(file) else imported, encoding="utf-8") as text:
             self.value = plain(json.load(text))
 
     def save(self):
+        if self.is_saved:
+            return
         with open(f"{self.file}.new", "w", encoding="utf-8") as text:
             json.dump(self.value, text, ensure_ascii=False)
             text.flush()
             os.fsync(text.fileno())
         os.replace(f"{self.file}.new", self.file)
-        self.saved = time.monotonic()
+        self.saved, self.is_saved = time.monotonic(), True
 
 
 def bring(hub, state, after):
@@ -185,6 +188,7 @@ def bring(hub, state, after):
     if changes:
         hub.update(changes)
     state.value = after
+    state.is_saved = state.is_saved and not count
     return count
 
 
@@ -220,7 +224,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("source", metavar="SOURCE")
     parser.add_argument("hub", metavar="HUB")
-    parser.add_argument("--state", required=True, metavar="FILE", help="what the hub has of SOURCE: at first the export that was imported")
+    parser.add_argument("--imported", required=True, metavar="FILE", help="the export of SOURCE that was imported; it is only read")
+    parser.add_argument("--state", required=True, metavar="FILE", help="what was brought over until now; made at the first start")
     parser.add_argument("--source-auth-file", metavar="FILE", help="a secret, or a user's token, that may read SOURCE")
     parser.add_argument("--auth-file", metavar="FILE", default=os.environ.get("VIGLA_AUTH_FILE"), help="the hub's administrator's secret")
     options = parser.parse_args()
@@ -228,7 +233,7 @@ def main():
     if not options.auth_file:
         parser.error("the hub takes this from an administrator: --auth-file FILE, or VIGLA_AUTH_FILE")
     source, hub = Source(options.source, options.source_auth_file), Hub(options.hub, options.auth_file)
-    state = State(options.state)
+    state = State(options.state, options.imported)
     wait = 1
     try:
         while True:
