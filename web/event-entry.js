@@ -16,7 +16,7 @@ export function latencyOf(value, now) {
 const spell = (ms) => (ms < 1 ? '< 1 ms' : ms < 10000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 1000)} s`);
 
 /** "142 m", "2.62 km". */
-const metres = (distance) => (distance < 1000 ? `${Math.round(distance)} m` : `${(distance / 1000).toLocaleString('en', { maximumSignificantDigits: 3 })} km`);
+export const metres = (distance) => (distance < 1000 ? `${Math.round(distance)} m` : `${(distance / 1000).toLocaleString('en', { maximumSignificantDigits: 3 })} km`);
 
 /** Where a child is: how far away, or behind which other; and why it went. */
 export function placeOf({ prev, distance, why }) {

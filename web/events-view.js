@@ -1,5 +1,6 @@
 // Observers on places, and the log of what they reported: newest first, filtered, paused, cleared.
 
+import { Circle, removeCircle } from './circles.js';
 import { element, perFrame, plural, pressedIn, preview, setText } from './dom.js';
 import { latencyOf, makeEntry } from './event-entry.js';
 import { Query } from './query.js';
@@ -86,7 +87,8 @@ export class EventsView {
 
   /** By the observe protocol, whose events the hub makes; as another user by the realtime protocol. */
   #begin(observer) {
-    const { query, events } = observer, path = query.text;
+    const { query, events } = observer;
+    let path = query.text;
     let initial = true; // until all that was there has been told
     const begunAnew = () => { if (observer.state === 'lost') this.#mark(`Connected again: ${path} starts from its present state.`); };
     const handlers = {
@@ -131,12 +133,25 @@ export class EventsView {
       });
       return;
     }
-    observer.end = observe.observe(query.path, { events: [...events, 'ready'], query: query.observed }, (event) => {
+    const circle = query.near && new Circle(query.near, path, events, (centre) => end.move(centre), (moved, error) => {
+      const { lat, lng } = moved.near;
+      observer.query = new Query({ ...query, near: { ...query.near, lat, lng } });
+      const refusal = (error?.text || error?.message)?.replace(/\.$/, '');
+      this.#mark(error ? `${path} stays where it is: ${refusal}.` : `${path}: the centre is now ${lat}, ${lng}.`);
+      path = moved.text = observer.query.text;
+      this.#nameChip(observer);
+      this.#changed();
+    });
+    const end = observe.observe(query.path, { events: [...events, 'ready'], query: query.observed }, (event) => {
+      circle?.hear(event);
       if (event.event === 'ended') handlers.refused(event.error);
       else if (event.event === 'lost' || event.event === 'ready') handlers[event.event]();
       else if (event.event !== 'reset') handlers.event(event);
       else { begunAnew(); initial = true; }
+      if (circle && event.event === 'ended') removeCircle(this.#hub.circles, circle);
     });
+    if (circle) this.#hub.circles.list.push(observer.circle = circle);
+    observer.end = () => { if (circle) removeCircle(this.#hub.circles, circle); end(); };
   }
 
   pause(paused) {
@@ -163,13 +178,23 @@ export class EventsView {
   #makeChip(observer) {
     observer.dot = element('span', { class: 'chip-dot', 'aria-hidden': 'true' });
     observer.text = element('span', { class: 'chip-note quiet' });
-    observer.item = element('li', { class: 'chip' }, observer.dot,
-      element('span', { class: 'chip-path', title: `${observer.query.text}: ${observer.events.join(', ')}` }, observer.query.text), observer.text,
-      element('button', {
-        type: 'button', class: 'chip-end', title: 'Stop observing', 'aria-label': `Stop observing ${observer.query.text}`,
-        onclick: () => this.#detach(observer),
-      }, '×'));
+    observer.path = element('span', { class: 'chip-path' });
+    observer.map = observer.query.near && element('button', {
+      type: 'button', class: 'chip-end', title: 'Show and move it on the map',
+      onclick: () => { this.#hub.circles.asked = observer.circle; this.#hub.go({ tab: 'follow' }); },
+    }, '◎');
+    const end = () => this.#detach(observer);
+    observer.stop = element('button', { type: 'button', class: 'chip-end', title: 'Stop observing', onclick: end }, '×');
+    observer.item = element('li', { class: 'chip' }, observer.dot, observer.path, observer.text, observer.map, observer.stop);
+    this.#nameChip(observer);
     this.#parts.chips.append(observer.item);
+  }
+
+  #nameChip({ query: { text }, events, path, map, stop }) {
+    setText(path, text);
+    path.title = `${text}: ${events.join(', ')}`;
+    stop.ariaLabel = `Stop observing ${text}`;
+    if (map) map.ariaLabel = `Show ${text} on the map`;
   }
 
   #mark(text) { this.#log({ at: Date.now(), mark: text }); }

@@ -33,7 +33,7 @@ class FollowTab {
     this.#hub = hub;
     this.element = this.#build();
     const p = this.#parts;
-    this.#map = new MapView(p, { select: (path) => hub.select(path) });
+    this.#map = new MapView(p, hub.circles, { select: (path) => hub.select(path) });
     this.#timeline = new TimelineView({ list: p.list, blank: p.listBlank, count: p.count }, {
       mark: (node) => this.#map.mark((node && this.#map.entries.points.get(node)) ?? null),
       go: (node) => {
@@ -56,6 +56,7 @@ class FollowTab {
     this.#visible = true;
     this.#map.visible = true;
     this.#open();
+    this.#map.showAsked();
   }
 
   hide() {
@@ -150,7 +151,7 @@ class FollowTab {
             tool('fit', 'Fit all points', 'M3 6V3h3M10 3h3v3M13 10v3h-3M6 13H3v-3', { 'aria-pressed': 'true' }),
             tool('tiles', 'Tiles under the map', 'M2 5l4-2 4 2 4-2v8l-4 2-4-2-4 2zM6 3v8M10 5v8', { id: 'map-tiles' })),
           p.credit = element('p', { class: 'map-credit', hidden: true }),
-          p.card = element('div', { class: 'map-card', hidden: true }),
+          p.card = element('div', { class: 'map-card', hidden: true }), p.said = element('p', { class: 'sr', role: 'status' }),
           p.blank = element('div', { class: 'blank map-blank', hidden: true }))),
       element('section', { class: 'timeline-pane', 'aria-label': 'Timeline' },
         element('header', { class: 'pane-head' }, element('h2', {}, 'Timeline'), p.count = element('span', { class: 'quiet' })),

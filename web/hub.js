@@ -6,6 +6,7 @@
 //   hub.credentials   who signs the requests (credentials.js); in memory only
 //   hub.fetch(path)   a request to the hub with the credentials: hub.fetch('/.settings/rules.json', { method: 'PUT', body })
 //   hub.realtime, hub.observe, hub.trees   the protocol clients (one connection each) and the shared live places
+//   hub.circles       circles that are observed (circles.js), which the map shows: list, the chosen one, the one that it is asked to show
 //   hub.selected      the place that is chosen in any tab; hub.select(path) chooses
 //   hub.say(text, { bad, action: { title, run } })   a short message below, for instance with “Undo”
 //   hub.on(name, fn)  "connection" (state, identity), "link" (changed, before), "selected" (path), "moved" (another hub or
@@ -19,6 +20,7 @@ import { Realtime } from './realtime.js';
 
 export class Hub {
   selected = '/';
+  circles = { list: [], chosen: null, asked: null };
   #ears = new Map();
 
   /** link: the state that the page was opened with; say(text, options) shows a message. */

@@ -95,9 +95,10 @@ export class MapCamera {
     if (atOnce) { this.view.x = this.aim.x; this.view.y = this.aim.y; }
   }
 
-  /** Looks at a point, at most `metres` high. */
-  goTo(at, latitude, metres) {
-    this.aim = { x: at.x, y: at.y, zoom: Math.max(this.aim.zoom, Math.log((Math.max(200, this.height) * metresPerUnit(latitude)) / metres)) };
+  /** Looks at a point, at most `metres` high, or exactly so. */
+  goTo(at, latitude, metres, exactly = false) {
+    const zoom = Math.log((Math.max(200, this.height) * metresPerUnit(latitude)) / metres);
+    this.aim = { x: at.x, y: at.y, zoom: Math.max(exactly ? widestZoom : this.aim.zoom, zoom) };
   }
 }
 
@@ -157,10 +158,13 @@ export function stepDecimals(step) {
 
 const clickPixels = 3; // moved less, it is a click
 
-/** does: zoomBy(amount, x, y), panBy(dx, dy, atOnce), point(x, y), pointNowhere(), press(); keys: { name of a key: what it does }. */
+/**
+ * does: zoomBy(amount, x, y), panBy(dx, dy, atOnce), point(x, y), pointNowhere(), press(x, y); grab(x, y): whether drag(x, y) takes the
+ * place of panBy; keys: { name of a key, with "Shift+" before an arrow's: what it does }.
+ */
 export function takeHands(canvas, does, keys) {
   const pointers = new Map();
-  let dragged = 0;
+  let dragged = 0, grabbed = false;
   canvas.addEventListener('wheel', (event) => {
     event.preventDefault();
     does.zoomBy(-event.deltaY * (event.deltaMode ? 0.06 : 0.0022), event.offsetX, event.offsetY);
@@ -169,6 +173,7 @@ export function takeHands(canvas, does, keys) {
     canvas.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     dragged = 0;
+    grabbed = pointers.size === 1 && does.grab(event.offsetX, event.offsetY);
   });
   canvas.addEventListener('pointermove', (event) => {
     const last = pointers.get(event.pointerId);
@@ -176,7 +181,8 @@ export function takeHands(canvas, does, keys) {
     const now = { x: event.offsetX, y: event.offsetY };
     dragged += Math.hypot(now.x - last.x, now.y - last.y);
     if (pointers.size === 1) {
-      if (dragged > clickPixels) does.panBy(now.x - last.x, now.y - last.y, true);
+      if (dragged > clickPixels && grabbed) does.drag(now.x, now.y);
+      else if (dragged > clickPixels) does.panBy(now.x - last.x, now.y - last.y, true);
     } else {
       const other = [...pointers.entries()].find(([id]) => id !== event.pointerId)[1];
       const before = Math.hypot(last.x - other.x, last.y - other.y), after = Math.hypot(now.x - other.x, now.y - other.y);
@@ -187,15 +193,16 @@ export function takeHands(canvas, does, keys) {
   const up = (event) => {
     if (!pointers.delete(event.pointerId) || dragged > clickPixels || event.type !== 'pointerup') return;
     does.point(event.offsetX, event.offsetY);
-    does.press();
+    does.press(event.offsetX, event.offsetY);
   };
   canvas.addEventListener('pointerup', up);
   canvas.addEventListener('pointercancel', up);
   canvas.addEventListener('pointerleave', () => does.pointNowhere());
   canvas.addEventListener('dblclick', (event) => does.zoomBy(0.9, event.offsetX, event.offsetY));
   canvas.addEventListener('keydown', (event) => {
-    if (!keys[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    const name = event.shiftKey && event.key.startsWith('Arrow') ? `Shift+${event.key}` : event.key;
+    if (!keys[name] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    keys[event.key]();
+    keys[name]();
   });
 }

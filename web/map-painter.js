@@ -202,7 +202,7 @@ function readColours(canvas) {
   const style = getComputedStyle(canvas);
   const of = (name) => style.getPropertyValue(name).trim();
   return {
-    ground: of('--map-ground'), grid: of('--map-grid'), coast: of('--map-coast'), quiet: of('--quiet'), ink: of('--ink'), alarm: of('--alarm'),
+    ground: of('--map-ground'), grid: of('--map-grid'), coast: of('--map-coast'), quiet: of('--quiet'), ink: of('--ink'), accent: of('--accent'), alarm: of('--alarm'),
     points: Array.from({ length: hues }, (_, i) => of(`--map-${i + 1}`)), font: style.fontFamily,
   };
 }

@@ -3,6 +3,7 @@
 
 import { age, element, setText } from './dom.js';
 import { joinPath } from './paths.js';
+import { MapCircles, howTo } from './map-circles.js';
 import { MapPoints, shownAt } from './map-points.js';
 import { distanceMetres, MapCamera, takeHands } from './map-camera.js';
 import { MapGround } from './map-ground.js';
@@ -20,7 +21,9 @@ export class MapView {
   #painter;
   #tiles = new MapTiles(() => { this.#showCredit(); this.draw(); });
   #ground;
+  #circles;
   #card;
+  #said;
   #blank;
   #credit;
   #fitButton;
@@ -33,12 +36,14 @@ export class MapView {
   #followed = null; // the point that the map stays on
   #still = matchMedia('(prefers-reduced-motion: reduce)');
 
-  /** parts: canvas, card, credit, blank, zoomIn, zoomOut, fit, tiles. hooks: select(path). */
-  constructor(parts, hooks) {
+  /** parts: canvas, card, said, credit, blank, zoomIn, zoomOut, fit, tiles. circles: those of the hub. hooks: select(path). */
+  constructor(parts, circles, hooks) {
     this.#canvas = parts.canvas;
     this.#painter = new MapPainter(parts.canvas, this.#camera);
     this.#ground = new MapGround(this.#painter, this.#tiles, () => this.draw());
+    this.#circles = new MapCircles(this.#painter, circles);
     this.#card = parts.card;
+    this.#said = parts.said;
     this.#credit = parts.credit;
     this.#showCredit();
     this.#blank = parts.blank;
@@ -57,7 +62,11 @@ export class MapView {
       panBy: (dx, dy, atOnce) => this.#panBy(dx, dy, atOnce),
       point: (x, y) => this.#point(x, y),
       pointNowhere: () => { this.#hover = null; this.#showCard(); this.draw(); },
-      press: () => {
+      grab: (x, y) => this.#grab(x, y),
+      drag: (x, y) => { this.#circles.moveTo(x, y); this.#showCard(); this.draw(); },
+      press: (x, y) => {
+        if (this.#grab(x, y)) return;
+        if (!this.#hover && this.#circles.chosen) { this.#circles.moveTo(x, y); this.#showCard(); this.draw(); }
         if (this.#hover) this.#hooks.select(joinPath(this.#hover.path));
         if (this.#hover?.kind === 'fix') this.follow(this.#hover);
       },
@@ -66,7 +75,10 @@ export class MapView {
       ArrowUp: () => this.#panBy(0, 80), ArrowDown: () => this.#panBy(0, -80),
       '+': () => this.#zoomBy(0.5), '=': () => this.#zoomBy(0.5), '-': () => this.#zoomBy(-0.5),
       0: () => this.#setAutoFit(true),
-      n: () => this.#followNext(), Escape: () => this.follow(null),
+      n: () => this.#followNext(), Escape: () => { this.#choose(null); this.follow(null); },
+      c: () => this.#showCircle(this.#circles.chooseNext()),
+      'Shift+ArrowLeft': () => this.#step(-16, 0), 'Shift+ArrowRight': () => this.#step(16, 0),
+      'Shift+ArrowUp': () => this.#step(0, -16), 'Shift+ArrowDown': () => this.#step(0, 16),
     });
     setInterval(() => { if (this.#visible) { this.#showCard(); this.draw(); } }, 1000);
   }
@@ -74,6 +86,12 @@ export class MapView {
   set visible(visible) {
     this.#visible = visible;
     if (visible) { this.#resize(); this.draw(); }
+  }
+
+  /** Shows the circle that was asked for, if one was. */
+  showAsked() {
+    const asked = this.#circles.takeAsked();
+    if (asked) this.#showCircle(asked);
   }
 
   /** Resets the view for another place. */
@@ -86,7 +104,7 @@ export class MapView {
 
   get state() {
     const list = (points) => [...points.points.values()].map(({ path, label, kind, latitude, longitude, moves }) => ({ path: joinPath(path), label, kind, latitude, longitude, moves }));
-    return { points: list(this.fixes), entries: list(this.entries), autoFit: this.#camera.autoFit, frames: this.#painter.frame, centre: this.#camera.centre, coast: this.#ground.coastDrawn, tiles: this.#tiles.address, followed: this.#followed ? joinPath(this.#followed.path) : null };
+    return { points: list(this.fixes), entries: list(this.entries), autoFit: this.#camera.autoFit, frames: this.#painter.frame, centre: this.#camera.centre, coast: this.#ground.coastDrawn, tiles: this.#tiles.address, followed: this.#followed ? joinPath(this.#followed.path) : null, circles: this.#circles.state };
   }
 
   /** Rings a point on the map; null ends it. */
@@ -166,6 +184,7 @@ export class MapView {
     }
     painter.begin(still);
     this.#ground.draw();
+    this.#circles.draw();
     painter.destinations(drawn, this.fixes, this.#hover);
     painter.trails(drawn, now);
     painter.diamonds(this.entries.points);
@@ -184,11 +203,11 @@ export class MapView {
   }
 
   #words() {
-    const nothing = !this.fixes.points.size && !this.entries.points.size;
+    const nothing = !this.fixes.points.size && !this.entries.points.size && !this.#circles.list.length;
     if (this.#blank.hidden === nothing) this.#blank.hidden = !nothing;
     let moving = 0;
     for (const point of this.fixes.points.values()) if (point.kind === 'fix') moving += 1;
-    const label = `Map with ${moving} points and ${this.entries.points.size} timeline entries. Drag or arrow keys move it, plus and minus zoom, 0 fits all, N follows the next point.`;
+    const label = `Map with ${moving} points and ${this.entries.points.size} timeline entries. Drag or arrow keys move it, plus and minus zoom, 0 fits all, N follows the next point${this.#circles.list.length ? ', C chooses the next circle, which Shift and arrow keys or a click move' : ''}.`;
     if (this.#canvas.getAttribute('aria-label') !== label) this.#canvas.setAttribute('aria-label', label);
   }
 
@@ -217,18 +236,51 @@ export class MapView {
         if (gap < least) { least = gap; best = point; }
       }
     }
-    this.#canvas.style.cursor = best ? 'pointer' : '';
+    this.#canvas.style.cursor = best ? 'pointer' : this.#circles.at(x, y) ? 'move' : '';
     if (best === this.#hover) return;
     this.#hover = best;
     this.#showCard();
     this.draw();
   }
 
+  /** Takes the circle whose handle is there into the hand. */
+  #grab(x, y) {
+    const circle = this.#circles.at(x, y);
+    if (circle) this.#choose(circle);
+    return Boolean(circle);
+  }
+
+  #choose(circle) {
+    this.#circles.chosen = circle;
+    this.#showCard();
+    this.draw();
+  }
+
+  #showCircle(circle) {
+    this.#choose(circle);
+    if (!circle) return;
+    this.#setAutoFit(false);
+    this.#circles.show(circle);
+  }
+
+  #step(dx, dy) {
+    if (!this.#circles.chosen) return this.#panBy(-5 * dx, -5 * dy);
+    this.#circles.step(dx, dy);
+    this.#showCard();
+    this.draw();
+  }
+
   #showCard() {
-    const point = this.#hover;
+    const point = this.#hover, { chosen } = this.#circles;
     const gone = !point || point.node.gone;
-    this.#card.hidden = gone;
-    if (gone) { this.#hover = null; return; }
+    this.#card.hidden = gone && !chosen;
+    const words = chosen ? this.#circles.words(chosen) : [];
+    setText(this.#said, words.join(' '));
+    if (gone) this.#hover = null;
+    if (gone && chosen) {
+      this.#card.replaceChildren(element('strong', {}, words[0]), element('span', {}, words[1]), element('span', { class: 'quiet' }, howTo));
+    }
+    if (gone) return;
     const lines = [element('strong', {}, point.kind === 'destination' ? `${point.label}: destination` : point.label), element('span', { class: 'mono' }, joinPath(point.path)),
       element('span', { class: 'mono' }, `${point.latitude.toFixed(5)}, ${point.longitude.toFixed(5)}`)];
     const last = point.trail.at(-1);

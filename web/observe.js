@@ -43,15 +43,24 @@ export class Observe {
     }
   }
 
-  /** hear(event) gets the client's events, and { event: 'lost' } while there is no connection. Returns the function that ends it. */
+  /**
+   * hear(event) gets the client's events, and { event: 'lost' } while there is no connection. Returns the function that ends it; its
+   * `move({ lat, lng })` moves the centre of a circle, and resolves when it has moved.
+   */
   observe(path, wanted, hear) {
     const one = { path, wanted, hear, observer: null };
     this.#running.add(one);
     if (this.#target) this.#begin(one);
-    return () => {
+    const end = () => {
       one.observer?.end();
       if (this.#running.delete(one)) this.#rest();
     };
+    end.move = async (centre) => {
+      await one.observer?.move(centre);
+      const { query } = one.wanted; // over another connection it begins where it is now
+      one.wanted = { ...one.wanted, query: { ...query, near: { ...query.near, ...centre } } };
+    };
+    return end;
   }
 
   #rest() { if (!this.#running.size && !this.#asking) this.disconnect(); }

@@ -1,12 +1,14 @@
 """Steps: queries, the map and the announcements."""
 
 import json
+import math
 import os
 import re
 import shlex
 import subprocess
 import time
 import urllib.request
+from urllib.parse import quote, unquote
 
 from selenium.webdriver.support.ui import Select
 from websockets.sync.client import connect
@@ -263,6 +265,74 @@ def map_showsMovingPoints_andTheTimelineGrows(page, hub, client):
     assert page.run("return location.hash") .startswith("#ns=default&tab=follow&path=/&points=/users-follow&events=/timeline/eva")
 
 
+def circle_isMovedOnTheMap_byHandAndByKeys(page, hub, client):
+    """A circle that is observed is dragged, clicked and stepped elsewhere; its observer is told the difference."""
+    with another_hub(page, "--dev", rules=PLACES_RULES) as geo, Client(geo) as other:
+        other.set("/places", PLACES)
+        page.open(geo, "#ns=default&tab=queries&path=/places&observe=" + quote('/places?near=37.975,23.735,600'))
+        page.until("return vigla.queries.events.filter((e) => e.event === 'added').length === 3", "those within")
+        page.find(".chip [aria-label^='Show /places']").click()
+        circle = page.until("return vigla.follow?.circles[0]?.isChosen && vigla.follow.circles[0]", "the map to show the circle")
+        assert circle["near"] == {"lat": 37.975, "lng": 23.735, "radius": 600} and circle["size"] == 3, circle
+        box = page.run("const b = document.getElementById('map').getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]")
+        page.until("""const [x, y] = vigla.follow.circles[0].at, map = document.getElementById('map');
+                      return Math.hypot(x - map.clientWidth / 2, y - map.clientHeight / 2) < 1""", "it to be in the middle")
+        looks_right(page, "circle")
+        drag(page, box, [box[0] + 150, box[1] - 100])
+        page.until("return vigla.queries.observers[0] !== '/places?near=37.975,23.735,600'", "the query to have moved")
+        moved = page.run("return vigla.follow.circles[0]")
+        assert moved["near"]["lat"] > 37.976 and moved["near"]["lng"] > 23.737 and moved["near"]["radius"] == 600, moved
+        within = sorted(key for key, place in PLACES.items() if metres_between(moved["near"], place["at"]) <= 600)
+        page.until("return vigla.follow.circles[0].size === arguments[0]", f"those within: {within}", len(within))
+        assert keys_told(page) == within
+        assert f"near={moved['near']['lat']},{moved['near']['lng']},600" in unquote(page.run("return location.hash"))
+        # By keys, with what is said of it.
+        page.find("#map").send_keys(Keys.SHIFT + Keys.ARROW_LEFT * 3)
+        page.until("return vigla.follow.circles[0].near.lng < arguments[0]", "it to move west", moved["near"]["lng"])
+        page.until("""return /^\\/places \\d within 600 m of 37\\.\\d+, 23\\.\\d+$/
+                      .test(document.querySelector('.follow-map [role=status]').textContent)""", "what is said")
+        # A click beside it, where nobody is within.
+        page.mouse("mousePressed", box[0] - 500, box[1] + 300)
+        page.mouse("mouseReleased", box[0] - 500, box[1] + 300)
+        page.until("return vigla.follow.circles[0].size === 0", "it to have gone away from all")
+        page.until("return vigla.queries.events.findLast((e) => e.event === 'removed')?.why === 'left'", "why they went")
+        page.find("#map").send_keys(Keys.ESCAPE)
+        page.until("return !vigla.follow.circles[0].isChosen && document.querySelector('.map-card').hidden", "it to be let go")
+        page.find("#map").send_keys("c")
+        page.until("return vigla.follow.circles[0].isChosen", "it to be chosen again")
+        # It goes with its permission.
+        owner = {"Authorization": "Bearer owner"}
+        deploy = urllib.request.Request(f"{geo.url}/.settings/rules.json", CLOSED_PLACES.encode(), owner, method="PUT")
+        urllib.request.urlopen(deploy).close()
+        page.until("return vigla.follow.circles.length === 0", "the circle to end")
+        quiet_until_here(page)
+
+
+CLOSED_PLACES = json.dumps({"rules": {"places": {".geoIndex": {"lat": "at/lat", "lng": "at/lng"}}}})
+
+
+def drag(page, start, end):
+    steps = [[start[i] + (end[i] - start[i]) * part / 5 for i in (0, 1)] for part in range(1, 6)]
+    for kind, (x, y), button in [("mouseMoved", start, "none"), ("mousePressed", start, "left"),
+                                 *[("mouseMoved", step, "left") for step in steps], ("mouseReleased", end, "left")]:
+        page.driver.execute_cdp_cmd("Input.dispatchMouseEvent", {
+            "type": kind, "x": x, "y": y, "button": button, "buttons": 1 if kind == "mouseMoved" and button == "left" else 0, "clickCount": 1})
+
+
+def keys_told(page):
+    """Who is within, by the events alone."""
+    keys = set()
+    for event, key in page.run("return vigla.queries.events.map((e) => [e.event, e.key])"):
+        (keys.add if event == "added" else keys.discard if event == "removed" else len)(key)
+    return sorted(keys)
+
+
+def metres_between(one, other):
+    lat, lng = math.radians(other["lat"] - one["lat"]), math.radians(other["lng"] - one["lng"])
+    half = math.sin(lat / 2) ** 2 + math.cos(math.radians(one["lat"])) * math.cos(math.radians(other["lat"])) * math.sin(lng / 2) ** 2
+    return 2 * 6_371_009 * math.asin(math.sqrt(half))
+
+
 def map_hasCoastLinesFromAfar_andTilesWhenAnAddressIsTyped(page, hub, client):
     page.open(hub, "#ns=default&tab=follow&path=/")
     page.until("return vigla.follow?.coast > 100", "the coast lines of the world")
@@ -315,6 +385,7 @@ STEPS = [
     events_comeInOrder_whenAnObserverIsAttached,
     values_arrive_whenAValueObserverIsAttached,
     map_showsMovingPoints_andTheTimelineGrows,
+    circle_isMovedOnTheMap_byHandAndByKeys,
     map_hasCoastLinesFromAfar_andTilesWhenAnAddressIsTyped,
     announcements_appear_andCount,
 ]
