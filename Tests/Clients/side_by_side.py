@@ -1,6 +1,7 @@
 """One place and its queries, watched side by side while it is written at random: by streams of REST, vigla.js, vigla.py and `vigla watch`.
 
-All of them must see the same states in the same order, and the clients the same events of the same commits. Children come into the queries
+All of them must see the same states in the same order, and the clients the same events of the same commits; a stream with `count=true` must
+see how many children these states have. Children come into the queries
 and leave them, move in their order, are replaced with the whole place, and so on.
 
   Tests/Clients/side_by_side.py [--writes 400] [--seed N] [--also COMMAND]
@@ -45,6 +46,9 @@ QUERIES = {
 }
 # The last state of all queries: of this child alone.
 LAST = {"kz": {"status": "open", "rating": 4, "at": {"lat": 37.975, "lng": 23.735}}}
+
+
+COUNT = "REST with count"
 
 
 class Watcher:
@@ -160,6 +164,7 @@ def clients(hub, also, found, processes):
         command = [os.environ.get("VIGLA_BIN", ".build/debug/vigla"), "watch", f"{hub.url}/places", "--events", ",".join(EVENTS)]
         processes.append(lines_of([*command, *arguments(members)], watcher(query, "vigla watch").take))
         stream(hub, members, watcher(query, "REST"))
+        stream(hub, {**members, "count": True}, watcher(query, COUNT))
         if also and not {"where", "near"} & set(members):
             command = [*shlex.split(also), hub.url, "/places", json.dumps(members)]
             processes.append(lines_of(command, watcher(query, "also").take))
@@ -199,6 +204,12 @@ def compare(found):
     for query, watchers in found.items():
         first = watchers["vigla.js"]
         assert len(first.states) > 20, f"{query}: {len(first.states)} states"
+        numbers = [len(state or {}) for state in first.states]
+        numbers = [number for at, number in enumerate(numbers) if at == 0 or numbers[at - 1] != number]
+        counts = watchers.pop(COUNT)
+        while len(counts.states) < len(numbers):
+            counts.until(lambda _: True)
+        assert_same(f"{query}: {COUNT}", counts.states, numbers)
         for name, one in watchers.items():
             assert_same(f"{query}: states of {name}", one.states, first.states)
             states += len(one.states)
@@ -231,10 +242,10 @@ def main():
         clients(hub, options.also, found, processes)
         watchers = [one for watched in found.values() for one in watched.values()]
         for one in watchers:
-            one.until(lambda state: state is None)
+            one.until(lambda state: not state)
         write(hub, options.writes, options.seed)
         for one in watchers:
-            one.until(lambda state: state == LAST)
+            one.until(lambda state: state in (LAST, 1))
         states, groups = compare(found)
     finally:
         for process in processes:

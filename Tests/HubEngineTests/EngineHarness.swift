@@ -178,11 +178,13 @@ struct LineFormat: WireFormat {
         switch style {
         case .patches, .stream: Array("d \(path.relativeText) \(value.json)".utf8)
         case .events(let id, _, _): Array("initial \(id) \(value.json)".utf8)
+        case .countStream: Array("count \(value.childCount)".utf8)
         }
     }
 
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
         switch style {
+        case .countStream: return Array((change.count.map { "count \($0)" } ?? "").utf8)
         case .patches, .stream:
             if change.patches.isEmpty { return Array("d \(change.path.relativeText) \(change.new.json)".utf8) }
             if change.patches.count == 1 { return Array("d \(change.patches[0].path.relativeText) \(change.patches[0].value.json)".utf8) }

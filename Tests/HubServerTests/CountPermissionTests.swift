@@ -134,7 +134,6 @@ import TestSupport
         #expect(try owner.refusal("GET", "/r.json?count=true&shallow=true").hasPrefix("400 Mixing 'count'"))
         #expect(try owner.refusal("GET", "/r.json?count=true&sizeUpTo=5").hasPrefix("400 Mixing 'count'"))
         #expect(try owner.refusal("GET", "/r/.priority.json?count=true").hasPrefix("400 A priority"))
-        #expect(try owner.refusal("GET", "/r.json?count=true", "", ["Accept: text/event-stream"]).hasPrefix("400 An event stream has no"))
         #expect(try owner.refusal("GET", "/r.json?count=true", "", ["X-Firebase-ETag: true"]).hasPrefix("400 Mixing 'count'"))
     }
 

@@ -106,13 +106,23 @@ public enum ObserverStyle: Hashable, Sendable {
     case events(id: Int64, kinds: EventKinds, pace: Int32? = nil)
     /// The written values below the place (event streams of REST). `exports` shows priorities.
     case stream(exports: Bool)
+    /// How many children there are, and nothing else (event streams of REST).
+    case countStream
 
     /// Whether an observer of a whole place can be sent changes of parts of it.
     var tellsOfParts: Bool {
         switch self {
         case .patches(let tag): tag == nil
         case .stream: true
-        case .events: false
+        case .events, .countStream: false
+        }
+    }
+
+    /// Whether the observer is all that its client has, and the client ends with it.
+    var isStream: Bool {
+        switch self {
+        case .stream, .countStream: true
+        case .patches, .events: false
         }
     }
 }

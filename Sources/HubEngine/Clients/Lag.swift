@@ -109,7 +109,7 @@ extension Observation {
     /// state.
     var mayConflate: Bool {
         switch style {
-        case .patches, .stream: true
+        case .patches, .stream, .countStream: true
         case .events(_, let kinds, _): kinds.areValues
         }
     }

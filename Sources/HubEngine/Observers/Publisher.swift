@@ -404,14 +404,19 @@ final class Publisher {
 
 extension ObserverStyle {
     /// Whether an observer is told values only, each of which stands for all before it.
-    var isValue: Bool { if case .events(_, let kinds, _) = self { kinds.areValues } else { false } }
+    var isValue: Bool { if case .events(_, let kinds, _) = self { kinds.areValues } else { self == .countStream } }
     /// Whether an observer may come back to be told what it has missed.
     var isResumable: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.resumable) } else { false } }
     /// Whether an observer is told what is written, at its own places.
-    var hasPatches: Bool { if case .events = self { false } else { true } }
-    var hasCounts: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.count) } else { false } }
+    var hasPatches: Bool {
+        switch self {
+        case .patches, .stream: true
+        case .events, .countStream: false
+        }
+    }
+    var hasCounts: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.count) } else { self == .countStream } }
     /// Whether an observer is told nothing of the content but how many children it has.
-    var isCount: Bool { if case .events(_, let kinds, _) = self { kinds.areCounts } else { false } }
+    var isCount: Bool { if case .events(_, let kinds, _) = self { kinds.areCounts } else { self == .countStream } }
     /// Whether an observer is told whole values, also beside other events.
     var hasValues: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.value) } else { false } }
     /// Whether an observer is told of children one by one.

@@ -147,7 +147,7 @@ final class ReadPermissions {
         guard client.observations.contains(observation) else { return }
         registry.remove(observation, of: client)
         tellEnd(observation, to: client, failure)
-        if case .stream = observation.style {
+        if observation.style.isStream {
             onStreamCancelled(client)
             outbox.close(client)
         }

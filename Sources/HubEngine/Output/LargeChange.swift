@@ -50,6 +50,7 @@ final class LargeChange: @unchecked Sendable {
     private func size(for style: ObserverStyle) -> Int? {
         switch style {
         case .patches, .stream: return size(change.patches.isEmpty ? .value : .patches)
+        case .countStream: return 0
         case .events(_, let kinds, _):
             var sum = 0
             if kinds.contains(.value) {
@@ -110,6 +111,7 @@ struct ChangeSize {
         if let remainder = change.remainder, remainder.concerns(style) { return true }
         switch style {
         case .patches, .stream: return change.patches.isEmpty ? valueIsLarge() : patchesAreLarge()
+        case .countStream: return false
         case .events(_, let kinds, _):
             return (kinds.contains(.value) && valueIsLarge()) || (!kinds.isDisjoint(with: .children) && childrenAreLarge())
         }

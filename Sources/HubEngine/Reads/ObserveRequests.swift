@@ -77,7 +77,7 @@ final class ObserveRequests: @unchecked Sendable {
         let missed = missed(observation, since, item.client)
         guard let query = observation.query?.window else { return establish(observation, nil, hash: hash, since, missed, item) }
         // REST has no way to say so beside the data (contract §3.4).
-        if case .stream = style, indexes.isMissing(query.orderedBy, path) {
+        if style.isStream, indexes.isMissing(query.orderedBy, path) {
             return refuse(observation, .missingIndex(query.orderedBy, path), item)
         }
         let isTold = missed == nil || !style.isOfChildren
@@ -252,7 +252,7 @@ final class ObserveRequests: @unchecked Sendable {
             // Data first: the ok is what makes the client's view complete (contract §2.5 rule 2).
             outbox.send(first, to: client)
             answers.answer(reply, item)
-        case .events, .stream:
+        case .events, .stream, .countStream:
             answers.answer(reply, item)
             outbox.send(first, to: client)
         }
@@ -285,7 +285,7 @@ final class ObserveRequests: @unchecked Sendable {
             // Data first: the ok is what makes the client's view complete (contract §2.5 rule 2).
             case .patches: DeferredBytes.Outcome(content + answer)
             case .events: DeferredBytes.Outcome(answer + content)
-            case .stream: DeferredBytes.Outcome(content, reply: reply)
+            case .stream, .countStream: DeferredBytes.Outcome(content, reply: reply)
             }
         }
         let refuse = { @Sendable [self] (first: DeferredBytes) in

@@ -6,6 +6,9 @@ import WireProtocols
 extension HubFormat {
     func streamInitial(_ value: Node, exports: Bool) -> [UInt8] { EventStreamEvent.put([], value, exports ? .export : NodeEncoder.Form()) }
 
+    /// How many children there are, in the place of what they are.
+    func streamed(_ count: Int) -> [UInt8] { EventStreamEvent.put([], .int(Int64(count)), NodeEncoder.Form()) }
+
     /// One event for one commit: the place itself, one place below it, or several of them at the deepest place above all.
     func stream(_ change: ViewChange, exports: Bool) -> [UInt8] {
         let form = exports ? .export : NodeEncoder.Form()

@@ -18,6 +18,7 @@ struct HubFormat: WireFormat {
         case .patches(let tag): RealtimePush.data(path: path, value: value).frames(tag: tag)
         case .events(let id, let kinds, _): observeInitial(value, query, id, kinds, sequence)
         case .stream(let exports): streamInitial(value, exports: exports)
+        case .countStream: streamed(value.childCount)
         }
     }
 
@@ -36,7 +37,11 @@ struct HubFormat: WireFormat {
     }
 
     func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
-        if case .events(let id, let kinds, _) = style { observeInitial(count: count, id, kinds, sequence) } else { [] }
+        switch style {
+        case .events(let id, let kinds, _): observeInitial(count: count, id, kinds, sequence)
+        case .countStream: streamed(count)
+        case .patches, .stream: []
+        }
     }
 
     func ready(_ style: ObserverStyle, sequence: UInt64) -> [UInt8] {
@@ -59,6 +64,7 @@ struct HubFormat: WireFormat {
             parts.observed = observed
             return observe(change, observed, id, kinds)
         case .stream(let exports): return stream(change, exports: exports)
+        case .countStream: return change.count.map(streamed) ?? []
         }
     }
 
@@ -66,7 +72,7 @@ struct HubFormat: WireFormat {
         switch style {
         case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query?.window))
         case .events(let id, _, _): ObserveReply.ended(sub: id, ObserveFault(failure)).frame
-        case .stream: EventStreamEvent.cancel
+        case .stream, .countStream: EventStreamEvent.cancel
         }
     }
 

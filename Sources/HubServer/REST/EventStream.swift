@@ -37,7 +37,8 @@ final class EventStream: Session, @unchecked Sendable {
     func begin() {
         // A query that loads everything is the place itself.
         let isDefault = request.live == nil && request.query?.isDefault == true
-        database.submit(.observe(request.path, query: isDefault ? nil : request.children, style: .stream(exports: request.form.showsPriorities), hash: ""), from: self)
+        let style: ObserverStyle = request.isCount ? .countStream : .stream(exports: request.form.showsPriorities)
+        database.submit(.observe(request.path, query: isDefault ? nil : request.children, style: style, hash: ""), from: self)
     }
 
     override func replied(_ reply: Reply) {

@@ -18,7 +18,7 @@ extension RESTRequest {
         readConditions(request.fields)
         try checkConditions()
         isStream = method == .get && !isHead && request.fields.hasToken("text/event-stream", in: .accept)
-        if isStream, let alone { throw .bad("An event stream has no '\(alone)': the observe protocol has") }
+        if isStream, explains { throw .bad("An event stream has no 'explain': ask for it once") }
     }
 
     /// The place that the target's segments name; the last one ends in `.json`.

@@ -22,7 +22,7 @@ public struct RESTRequest: Sendable {
     public var form = NodeEncoder.Form()
     /// `sizeUpTo=N`: a read is answered with about the bytes that its content would have, `null` when they are more than N.
     public var sizeUpTo: Int?
-    /// `count=true`: a read is answered with how many children there are.
+    /// `count=true`: a read is answered, and a stream told, how many children there are.
     public var isCount = false
     /// `explain=true`: a read is answered with from where the children of its query are looked for.
     public var explains = false
