@@ -35,6 +35,7 @@ export const lists = [
   { id: 'turned-away', title: 'Connections turned away', metric: 'vigla_connections_refused_total', label: 'reason' },
   { id: 'sessions', title: 'Sessions open', metric: 'vigla_sessions', label: 'protocol' },
   { id: 'by-path', title: 'Bytes of events by top-level path', metric: 'vigla_event_bytes_total', label: 'path', unit: 'B' },
+  { id: 'by-user', title: 'Bytes sent by user', metric: 'vigla_user_sent_bytes_total', label: 'user', unit: 'B' },
   { id: 'refused-at', title: 'Refusals by place of the rules', metric: 'vigla_rule_refusals_total', label: 'place' },
   { id: 'sign-in-outcomes', title: 'Sign-ins by outcome', metric: 'vigla_sign_ins_total', label: 'outcome' },
   { id: 'files', title: 'Data folder', metric: 'vigla_data_file_bytes', label: 'file', unit: 'B' },

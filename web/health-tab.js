@@ -63,7 +63,7 @@ class HealthTab {
   async #read() {
     const generation = this.#generation;
     const [text, health, refusals] = await Promise.all([
-      ask(this.#hub, '/.metrics').catch((fault) => fault),
+      ask(this.#hub, '/.metrics?by=user').catch((fault) => fault),
       ask(this.#hub, '/.health').catch(() => null),
       ask(this.#hub, `/.settings/refusals.json?after=${Number.MAX_SAFE_INTEGER}`).catch(() => null),
     ]);

@@ -51,6 +51,7 @@ import WireProtocols
         func dismiss() {}
         func holdInput(_ isHeld: Bool) {}
         func holdWhileReading(_ isHeld: Bool) {}
+        func countSent(with counter: ByteCounter?) {}
         func reportDrain() {
             let sent = book.all.withLock { all in all.count { $0.by == name } }
             book.drains.withLock { $0.append((name, sent)) }

@@ -112,6 +112,7 @@ import TestSupport
                 "VIGLA_WEB": "page",
                 "VIGLA_DURABILITY": "normal", "VIGLA_LOOPS": "1", "VIGLA_LOG_LEVEL": "debug", "VIGLA_LOG_FORMAT": "json", "VIGLA_DEV": "1",
                 "VIGLA_LOG_REFUSALS": "5", "VIGLA_LOG_REQUESTS": "true", "VIGLA_ACCEPT_LOSS": "true",
+                "VIGLA_BYTES_BY_USER": "yes",
                 "VIGLA_MEMORY_BUDGET": "300", "VIGLA_PRESENCE_DEADLINE": "3600", "VIGLA_RATE": "20",
                 "VIGLA_RATE_BURST": "100", "VIGLA_CONFIG": "",
             ], folder: folder)
@@ -127,7 +128,7 @@ import TestSupport
             "hub.json",
             #"{"host":"127.0.0.1","port":1,"memory":true,"namespace":"file","durability":"full","loops":1,"log-level":"error","#
                 + #""log-format":"json","dev":true,"metrics":"off","allow-origin":"https://app.example","log-refusals":5,"#
-                + #""accept-loss":false,"memory-budget":300,"presence-deadline":5,"rate":20}"#)
+                + #""accept-loss":false,"bytes-by-user":true,"memory-budget":300,"presence-deadline":5,"rate":20}"#)
         let fromFile = try RunningHub(["--config", config, "--port", "0"], folder: folder)
         #expect(try message(of: fromFile.readyLine).hasSuffix("(namespace file, data memory, rules none (dev: everything open))"))
         let fromEnvironment = try RunningHub(

@@ -89,6 +89,7 @@ extension Connection {
         loop.counting.writes &+= 1
         if sent >= 0 {
             loop.counting.bytesSent &+= sent
+            sentBytes?.add(sent)
             return sent
         }
         if sent == -Int(EAGAIN) { return 0 }

@@ -51,6 +51,8 @@ public final class Connection: @unchecked Sendable {
     var congestion: Congestion?
     /// The admission that counts this connection until its descriptor is closed.
     var admission: Admission?
+    /// Counts, besides the loop, what the system takes for the peer.
+    public var sentBytes: ByteCounter?
     /// The timeout of draining, then of lingering.
     var closingTimer: LoopTimer?
 

@@ -218,6 +218,12 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         return bodyLease.detachLease()
     }
 
+    /// Counts what is sent from now on.
+    var sentBytes: ByteCounter? {
+        get { connection.sentBytes }
+        set { connection.sentBytes = newValue }
+    }
+
     /// Sends the pending response and resumes with the pipelined bytes.
     /// - Parameter mayStay: false when the response announces `Connection: close`.
     func answer(_ bytes: [UInt8], keepsAlive mayStay: Bool = true) {

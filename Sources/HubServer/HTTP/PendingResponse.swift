@@ -17,6 +17,8 @@ final class PendingResponse: @unchecked Sendable {
     private let isHTTP11: Bool
     /// The budget's lease for the request body, released with this object.
     private let body: MemoryLease?
+    /// Counts what is sent from the response on; set before that.
+    var sentBytes: ByteCounter?
 
     init(
         _ connection: HTTPConnection, loop: EventLoop, peer: SocketAddress, keepsAlive: Bool, isHTTP11: Bool = true,
@@ -33,7 +35,7 @@ final class PendingResponse: @unchecked Sendable {
     /// Sends the response. From any thread, once; without effect when the connection has ended.
     func send(_ status: HTTPResponse.Status, _ fields: HTTPFields, _ body: [UInt8], isHead: Bool = false) {
         let bytes = HTTPResponseEncoder.response(status, fields: fields, body: body, keepsAlive: keepsAlive, isHead: isHead)
-        loop.execute { [self] in connection?.answer(bytes) }
+        loop.execute { [self] in answering?.answer(bytes) }
     }
 
     /// Sends a response whose body is encoded as the peer reads it. From any thread, once.
@@ -43,13 +45,13 @@ final class PendingResponse: @unchecked Sendable {
         var head: [UInt8] = []
         HTTPResponseEncoder.appendHead(
             status, fields: fields, framing: isHTTP11 ? .chunked : .untilClose, keepsAlive: keepsAlive, to: &head)
-        loop.execute { [self, body, head] in connection?.answer(head, then: body, keepsAlive: isHTTP11) }
+        loop.execute { [self, body, head] in answering?.answer(head, then: body, keepsAlive: isHTTP11) }
     }
 
     /// Sends a JSON response of REST. From any thread, once.
     func sendLater(_ status: HTTPResponse.Status, _ body: [UInt8], isHead: Bool) {
         let bytes = RESTResponse.response(status, RESTResponse.Head(), body, keepsAlive: keepsAlive, isHead: isHead)
-        loop.execute { [self] in connection?.answer(bytes) }
+        loop.execute { [self] in answering?.answer(bytes) }
     }
 
     /// Index of the connection's loop.
@@ -62,24 +64,30 @@ final class PendingResponse: @unchecked Sendable {
 
     // MARK: On the loop
 
+    /// The connection, which counts what is sent from now on.
+    private var answering: HTTPConnection? {
+        connection?.sentBytes = sentBytes
+        return connection
+    }
+
     /// Sends an encoded response.
     /// - Parameter keepsAlive: false when its head announces `Connection: close` although the peer asked to keep it.
     func send(_ bytes: [UInt8], keepsAlive: Bool = true) {
-        connection?.answer(bytes, keepsAlive: keepsAlive)
+        answering?.answer(bytes, keepsAlive: keepsAlive)
     }
 
     /// Sends an encoded head and first piece, then the rest of the body.
     func send(_ bytes: [UInt8], then body: ResponseBody, keepsAlive: Bool) {
-        connection?.answer(bytes, then: body, keepsAlive: keepsAlive)
+        answering?.answer(bytes, then: body, keepsAlive: keepsAlive)
     }
 
     func refuse(_ refusal: RESTRefusal, isHead: Bool) {
-        connection?.answer(RESTResponse.refusal(refusal, keepsAlive: keepsAlive, isHead: isHead))
+        answering?.answer(RESTResponse.refusal(refusal, keepsAlive: keepsAlive, isHead: isHead))
     }
 
     /// Turns the connection into an event stream; false when it has ended.
     func begin(_ events: EventStreamCarrier, listener: any SocketListener) -> Bool {
-        guard let connection else { return false }
+        guard let connection = answering else { return false }
         return connection.stream(events, listener: listener)
     }
 }

@@ -57,7 +57,7 @@ extension Server {
         case ".console": return .response(consoleFile(request))
         case ".metrics":
             guard mayReadMetrics(request, connection) else { return .response(nothingHere(request)) }
-            return .pending { [self] answer in sendMetrics(answer, isHead: request.method == .head) }
+            return .pending { [self] answer in sendMetrics(request, connection, answer) }
         case ".health": return .response(health(request))
         default:
             if Self.isREST(request.target) { return rest(request, connection, mayOpen: mayOpen) }

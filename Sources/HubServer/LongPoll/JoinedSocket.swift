@@ -88,6 +88,7 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
     func dismiss() { onSocket { $0.dismiss() } }
     func holdInput(_ isHeld: Bool) { onSocket { $0.holdInput(isHeld) } }
     func holdWhileReading(_ isHeld: Bool) { onSocket { $0.holdWhileReading(isHeld) } }
+    func countSent(with counter: ByteCounter?) { onSocket { $0.countSent(with: counter) } }
     func reportDrain() { onSocket { $0.reportDrain() } }
 
     private func onSocket(_ body: @escaping @Sendable (WebSocketCarrier) -> Void) {
@@ -100,6 +101,7 @@ extension LongPollCarrier {
     func join(_ joining: JoinedSocket) -> Bool {
         guard server.longPolls.find(session: sessionID) === self, let actions = transport.join() else { return false }
         socket = joining
+        joining.countSent(with: sentBytes)
         socketAssembler = RealtimeAssembler(limits: server.settings.limits.realtime)
         perform(actions)
         return true

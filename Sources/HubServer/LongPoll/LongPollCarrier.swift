@@ -56,6 +56,8 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     /// Leases for incomplete messages, and for messages that wait for polls.
     private var incoming = IncomingBytes()
     private var queued: MemoryLease?
+    /// Counts what is sent to the session's user.
+    private(set) var sentBytes: ByteCounter?
     /// The pace of incomplete messages, by polls and on the socket.
     private var paces = (polls: MessagePace(), socket: MessagePace())
 
@@ -276,6 +278,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
 
     private func respond(_ answer: LongPollDownstream.Answer) {
         guard let poll = answers.removeValue(forKey: answer.ticket) else { return }
+        poll.sentBytes = sentBytes
         if answer.bytes <= RESTExchange.inlineBytes { return poll.send(.ok, Self.scriptFields, answer.script) }
         // A large script is encoded as the peer reads it; its lease lasts until then.
         var body = ResponseBody(answer.encoder)
@@ -290,6 +293,11 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     func holdInput(_ isHeld: Bool) { socket?.holdInput(isHeld) }
     func holdWhileReading(_ isHeld: Bool) { socket?.holdWhileReading(isHeld) }
     var peer: SocketAddress { network }
+
+    func countSent(with counter: ByteCounter?) {
+        sentBytes = counter
+        socket?.countSent(with: counter)
+    }
 
     func reportDrain() {
         if let socket, transport.hasMoved { return socket.reportDrain() }

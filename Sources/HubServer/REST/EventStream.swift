@@ -118,6 +118,8 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
         connection.close(reason)
     }
 
+    func countSent(with counter: ByteCounter?) { connection.sentBytes = counter }
+
     /// A stream has no input to hold.
     func holdInput(_ isHeld: Bool) {}
     func holdWhileReading(_ isHeld: Bool) {}

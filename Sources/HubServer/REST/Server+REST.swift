@@ -60,11 +60,13 @@ extension Server {
                 switch lane.signIns.settle(signIn, result) {
                 case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: asked.isHead)
                 case .success(let identity) where asked.isStream:
+                    answer.sentBytes = byteCounter(of: identity)
                     let stream = EventStream(
                         asked, identity, signIn, connection, answer, isChunked: request.isHTTP11, database: database, server: self)
                     stream.address = observingAddress(of: request, connection)
                     stream.begin()
                 case .success(let identity):
+                    answer.sentBytes = byteCounter(of: identity)
                     let exchange = RESTExchange(asked, identity, answer, lane: lane, database: database, server: self)
                     if asked.isCount || CountTerms.concern(identity.auth) && database.countsWrites {
                         exchange.address = observingAddress(of: request, connection)

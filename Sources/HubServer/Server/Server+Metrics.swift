@@ -41,9 +41,23 @@ extension Server {
     /// Off the net loops: descriptors are counted one by one, and the system is asked for sizes of files.
     private static let measuring = DispatchQueue(label: "vigla.metrics", qos: .utility)
 
-    func sendMetrics(_ answer: PendingResponse, isHead: Bool) {
+    /// With `?by=user` administrators are also told of users.
+    func sendMetrics(_ request: HTTPInboundRequest, _ connection: Connection, _ answer: PendingResponse) {
+        let isHead = request.method == .head
+        guard request.target.value("by") == "user" else { return sendMetrics(answer, byUser: false, isHead: isHead) }
+        let address = { [self] in countedAddress(of: request, connection) }
+        identify(RESTRequest.credential(request), override: nil, lanes[answer.loopIndex], of: address) { [self] result in
+            switch result {
+            case .success(let identity) where identity.isAdmin: sendMetrics(answer, byUser: true, isHead: isHead)
+            case .success: answer.refuse(RESTRefusal(.unauthorized, "Permission denied"), isHead: isHead)
+            case .failure(let failure): answer.refuse(RESTRefusal(failure), isHead: isHead)
+            }
+        }
+    }
+
+    private func sendMetrics(_ answer: PendingResponse, byUser: Bool, isHead: Bool) {
         Self.measuring.async { [self] in
-            answer.send(.ok, Self.metricsFields, Array(metricsText().utf8), isHead: isHead)
+            answer.send(.ok, Self.metricsFields, Array(metricsText(byUser: byUser).utf8), isHead: isHead)
         }
     }
 
@@ -62,7 +76,8 @@ extension Server {
     }
 
     /// From any thread but a net loop's. O(open descriptors).
-    func metricsText() -> String {
+    /// - Parameter byUser: also what is counted by user, which names them.
+    func metricsText(byUser: Bool = false) -> String {
         var page = MetricsPage()
         addProcess(to: &page)
         let loops = lanes.map(\.loop)
@@ -173,6 +188,11 @@ extension Server {
             "vigla_children_sorted_beside_total", "Children sorted into indexes beside a database's queue.", label: label,
             each(\.childrenSorted))
         addDetails(to: &page)
+        if byUser, let userBytes {
+            page.counter(
+                "vigla_user_sent_bytes_total", "Bytes that the system took for connections of users.", label: "user",
+                userBytes.reading.map { ($0.user, $0.bytes) })
+        }
         return page.text
     }
 

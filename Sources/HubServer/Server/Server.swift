@@ -36,6 +36,8 @@ public final class Server: Sendable {
     let requestLog: RequestLog
     /// When this was made, by both clocks.
     let startedAt: (wallMs: Int64, steadyNs: Int64)
+    /// Bytes sent to each user; nil while they are not counted.
+    let userBytes: UserBytes?
     /// The memory budget for clients.
     let memory: ServerMemory
     /// Worker threads for large messages, bodies and responses.
@@ -83,6 +85,7 @@ public final class Server: Sendable {
         requestLog = RequestLog(isOn: settings.logsRequests, scheduler, logger: logger)
         unknownNamespaces = LogThrottle(logger, .notice, scheduler)
         refusedOrigins = LogThrottle(logger, .notice, scheduler)
+        userBytes = settings.countsUserBytes ? UserBytes(remembered: settings.limits.countedUsers) : nil
         memory = ServerMemory(settings.limits)
         largeWork = LargeWork(settings.limits)
         let loopCount = settings.loops > 0 ? settings.loops : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))

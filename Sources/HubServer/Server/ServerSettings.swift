@@ -43,6 +43,8 @@ public struct ServerSettings: Sendable {
     public var version = ""
     /// Who may read `/.metrics`.
     public var metrics = MetricsAccess.loopback
+    /// Whether bytes sent are also counted by user, for administrators at `/.metrics?by=user`.
+    public var countsUserBytes = false
     /// The last lines of the log, shown to administrators at `/.inspect/log.json`; nil shows none.
     public var recentLog: RecentLog?
 
@@ -68,6 +70,9 @@ public struct ServerLimits: Sendable {
     /// Bytes that may wait for all slow readers; each loop has an equal part of them, at least 64 MiB. 0 for half of
     /// `memoryBytes`. Default 0.
     public var outboundBytes = 0
+    /// Users without a connection of which it is remembered how many bytes they were sent, with `countsUserBytes`: those with most. Default
+    /// 1,000, some 150 bytes each, as for each that is connected; up to twice as many until they are looked through.
+    public var countedUsers = 1_000
     /// Connections: how many, how fast, of one address.
     public var admission = AdmissionLimits()
     /// Bytes of one session's unanswered requests; above it reading from the peer stops until half of them are answered.

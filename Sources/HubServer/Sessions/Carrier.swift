@@ -24,6 +24,8 @@ protocol Carrier: AnyObject {
     func holdWhileReading(_ isHeld: Bool)
     /// The address of the peer, or of the client behind a trusted proxy.
     var peer: SocketAddress { get }
+    /// Counts what is sent from now on, in the place of what counted before.
+    func countSent(with counter: ByteCounter?)
     /// Calls the session's `drained` when everything sent before has left.
     func reportDrain()
 }

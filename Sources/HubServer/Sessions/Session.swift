@@ -123,6 +123,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         case .success(let identity):
             refusals = 0
             submittedIdentity = identity
+            carrier.countSent(with: server.byteCounter(of: identity))
             database.submit(.identify(identity), from: self, token: token)
             expire(at: identity.end(server.settings.limits.tokenLeewaySeconds))
             attach(signIn)
@@ -195,6 +196,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         expire(at: nil)
         attach(nil)
         submittedIdentity = .anonymous
+        carrier.countSent(with: nil)
     }
 
     // MARK: Large messages

@@ -63,6 +63,8 @@ final class WebSocketCarrier: Carrier, ConnectionHandler, LaneMember, @unchecked
         lane.join(self)
     }
 
+    func countSent(with counter: ByteCounter?) { connection.sentBytes = counter }
+
     func send(_ frames: [UInt8]) {
         guard let deflate else { return connection.send(frames) }
         connection.send(lane.compression.compressed(frames, deflate))

@@ -5,6 +5,7 @@ enum ConfigurationTable {
         .host: "127.0.0.1", .port: "9000", .data: "./data", .memory: "false", .rules: "none (everything denied)", .namespace: "default",
         .web: "./web, else ../share/vigla/web beside the program", .durability: "full", .loops: "one per core", .dev: "false",
         .logLevel: "info", .logFormat: "text", .acceptLoss: "false", .allowOrigin: "all; with --dev this machine's", .metrics: "loopback",
+        .bytesByUser: "false",
         .logRefusals: "0", .logRequests: "false", .memoryBudget: "a quarter of the memory, 256 to 1024 MiB", .accounts: "docs/accounts.md",
         .project: "the namespace", .publicURL: "the address it listens on",
     ]

@@ -121,6 +121,7 @@ struct ServeConfiguration {
             }
             if let format = value(.logFormat, "text or json", LogLines.Format.init(rawValue:)) { made.logFormat = format }
             if let metrics = value(.metrics, "loopback, all or off", MetricsAccess.init(rawValue:)) { made.settings.metrics = metrics }
+            made.settings.countsUserBytes = value(.bytesByUser, "true or false", Checks.flag) ?? false
             if let lines = value(
                 .logRefusals, "a number of lines a second (0…1000)", { Int($0).flatMap { (0...1000).contains($0) ? $0 : nil } }
             ) {

@@ -11,6 +11,7 @@ enum ServeOption: String, CaseIterable {
     case acceptLoss = "accept-loss"
     case allowOrigin = "allow-origin"
     case metrics
+    case bytesByUser = "bytes-by-user"
     case logRefusals = "log-refusals"
     case logRequests = "log-requests"
     case memoryBudget = "memory-budget"
@@ -30,7 +31,7 @@ enum ServeOption: String, CaseIterable {
     var kind: Kind {
         switch self {
         case .port, .tlsPort, .loops, .logRefusals, .memoryBudget, .presenceDeadline, .rate, .rateBurst: .number
-        case .memory, .dev, .acceptLoss, .logRequests: .flag
+        case .memory, .dev, .acceptLoss, .logRequests, .bytesByUser: .flag
         default: .text
         }
     }

@@ -44,6 +44,8 @@ struct ServeOptions: ParsableArguments {
         "Who may read /.metrics: loopback (programs on this machine, and administrators with their secret), all or off. Default: loopback.",
         valueName: "loopback|all|off"))
     var metrics: String?
+    @Flag(help: "Count the bytes sent to each user, for administrators: at /.metrics?by=user and on the page's tab Health.")
+    var bytesByUser = false
     @Option(
         help: ArgumentHelp("Log why the rules refused something: at most so many lines a second. Default: 0, none.", valueName: "number"))
     var logRefusals: String?
@@ -76,6 +78,7 @@ struct ServeOptions: ParsableArguments {
         ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if logRequests { given[.logRequests] = "true" }
+        if bytesByUser { given[.bytesByUser] = "true" }
         if dev { given[.dev] = "true" }
         if acceptLoss { given[.acceptLoss] = "true" }
         return given
