@@ -150,4 +150,31 @@ import Testing
         _ = try ask(#"{"id":6,"op":"unobserve","sub":3}"#, socket)
         #expect(try observe(7, "c").contains("ok") && observe(8, "d").contains("too_big"))
     }
+
+    /// Whose first index cannot be kept is answered from the next; only who has no other is refused.
+    @Test func startThatCannotBeKept_isReplacedByTheNext() throws {
+        let (server, socket) = try connect {
+            ($0.limits.engine.membershipOrders, $0.limits.engine.unindexedChildren) = (1, 30)
+        }
+        let held = #"{"id":3,"op":"observe","path":"/p","events":["ready"],"query":{"orderBy":"types/bar","limitToLast":1}}"#
+        #expect(try ask(held, socket, 2)[0].contains("ok"))
+        let has = #"["types","has","cafe"]"#
+        func keys(_ query: String) throws -> String {
+            let answer = try Node(json: ask("{\"id\":4,\"op\":\"get\",\"path\":\"/p\",\"query\":\(query)}", socket)[0])
+            let code = answer.node(at: "error/code")
+            return code.exists ? code.json : answer.node(at: "ok/keys").children.map { $0.node.json }.joined(separator: ",")
+        }
+        #expect(try keys("{\"where\":[\(has)]}") == #""too_big""#)
+        #expect(try keys("{\"where\":[\(has),[\"status\",\"==\",\"s2\"]]}") == #""k10","k30""#, "an index of another condition")
+        #expect(try keys("{\"where\":[\(has)],\"orderBy\":\"rating\",\"startAt\":15}") == #""k20","k30""#, "the order")
+        #expect(try keys("{\"where\":[\(has)],\"startAt\":\"k2\",\"endAt\":\"k21\"}") == #""k20""#, "the order by key")
+        #expect(try keys("{\"where\":[[\"status\",\"==\",\"s2\"]],\"orderBy\":\"types/cafe\",\"startAt\":true}") == #""k10","k30""#)
+        // An observer's limit is filled from its order, which must be there.
+        let limited = "{\"where\":[[\"status\",\"==\",\"s2\"]],\"orderBy\":\"types/cafe\",\"limitToLast\":1}"
+        #expect(try keys(limited) == #""too_big""#)
+        let counted = try RESTPeer(server).get("/p.json?count=true&where=types%20has%20cafe,%20status%20%3D%3D%20s2")
+        #expect(counted == "200 2")
+        _ = try ask(#"{"id":5,"op":"unobserve","sub":3}"#, socket)
+        #expect(try keys("{\"where\":[\(has)]}") == #""k0","k10","k20","k30""#, "there is room again")
+    }
 }

@@ -10,6 +10,7 @@ import LiveQueries
 /// | every child | all |
 ///
 /// Without an index that can be used, a place with more children than `unindexedChildren` is refused, with the line that is missing.
+/// A start whose order cannot be kept now is none: the next best takes its place.
 struct LivePlan: Sendable {
     enum Start: Sendable {
         /// The ranges of an index that a condition selects.
@@ -45,9 +46,12 @@ struct LivePlan: Sendable {
     // MARK: Choosing
 
     /// O(conditions · log n)
-    /// - Parameter mustKeep: whether the order is to be kept that an observer's limit is filled from.
+    /// - Parameters:
+    ///   - refused: orders that there is no room for, each with the reason.
+    ///   - mustKeep: whether the order is to be kept that an observer's limit is filled from.
     static func find(
-        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexKeeper, mustKeep: Bool = true
+        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexKeeper,
+        without refused: [TreeQuery.Index: Failure] = [:], mustKeep: Bool = true
     ) -> Result<Answer, Failure> {
         let count = node.childCount
         var best = LivePlan(query: query, showing: showing, start: .all, looks: count)
@@ -55,6 +59,7 @@ struct LivePlan: Sendable {
         for condition in query.filter.conditions {
             let ordering = condition.ordering
             guard let ranges = condition.ranges(by: ordering), !indexes.isMissing(ordering, path) else { continue }
+            if refused[ordering] != nil { continue }
             isIndexed = true
             if count <= indexes.inlineChildren { continue }
             switch indexes.order(node, at: path, by: ordering, mustKeep: false) {
@@ -72,11 +77,14 @@ struct LivePlan: Sendable {
             return .failure(.missingIndex(ordering, path))
         }
         let hasRange = query.tree.start != nil || query.tree.end != nil
-        let usesOrder = hasRange || (showing == .children && query.tree.limit != nil)
+        let isKept = showing == .children && query.keptOrder != nil
+        // Without it a limit could not be filled again.
+        if isKept, let refusal = refused[ordering] { return .failure(refusal) }
+        let usesOrder = refused[ordering] == nil && (hasRange || (showing == .children && query.tree.limit != nil))
         if usesOrder, ordering == .key || !indexes.isMissing(ordering, path) { isIndexed = isIndexed || ordering != .key || hasRange }
-        guard isIndexed else { return .failure(.missingCondition(query, path)) }
+        guard isIndexed else { return .failure(refused.values.first ?? .missingCondition(query, path)) }
         guard usesOrder else { return .success(.ready(best)) }
-        switch indexes.order(node, at: path, by: ordering, mustKeep: mustKeep && showing == .children && query.keptOrder != nil) {
+        switch indexes.order(node, at: path, by: ordering, mustKeep: mustKeep && isKept) {
         case nil: return .success(.waits(ordering))
         case .failure(let failure)?: return .failure(failure)
         case .success(let children)?:

@@ -42,6 +42,8 @@ final class LiveReads: @unchecked Sendable {
         let done: @Sendable (Result<View, Failure>, _ isLater: Bool) -> Void
         var isLater = false
         var attempt = 0
+        /// Orders that there was no room for.
+        var refused: [TreeQuery.Index: Failure] = [:]
         var isCount: Bool { showing == .count }
     }
 
@@ -150,7 +152,7 @@ final class LiveReads: @unchecked Sendable {
 
     private func look(_ asking: Asking, at place: QueriedPlace, over node: Node) {
         if let failure = tooMuch(asking.query) { return fail(asking, failure, at: place) }
-        switch LivePlan.find(asking.query, asking.showing, at: asking.path, over: node, indexes) {
+        switch LivePlan.find(asking.query, asking.showing, at: asking.path, over: node, indexes, without: asking.refused) {
         case .failure(let failure): fail(asking, failure, at: place)
         case .success(.waits(let ordering)): awaitOrder(asking, ordering, at: place, over: node)
         case .success(.ready(let plan)):
@@ -209,8 +211,17 @@ final class LiveReads: @unchecked Sendable {
                 fail(asking, failure, at: places.place(at: asking.path))
             }
         }
-        if let failure { return fail(asking, failure, at: place) }
+        if let failure { return look(refusing: ordering, failure, asking, at: place, over: node) }
         waiting.parked = parking.park(asking.item)
+    }
+
+    /// Looks from another start, as there is no room for an order.
+    private func look(
+        refusing ordering: TreeQuery.Index, _ failure: Failure, _ asking: Asking, at place: QueriedPlace, over node: Node
+    ) {
+        var asking = asking
+        asking.refused[ordering] = failure
+        look(asking, at: place, over: node)
     }
 }
 
