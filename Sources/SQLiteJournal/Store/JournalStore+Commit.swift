@@ -32,7 +32,7 @@ extension JournalStore {
     func commitWaiting(_ db: Database) {
         dispatchPrecondition(condition: .onQueue(queue))
         waiting.withLock { waiting in
-            if backlog.isEmpty { swap(&backlog, &waiting.items) } else { backlog += waiting.items }
+            backlog.add(waiting.items)
             (waiting.items, waiting.isScheduled) = ([], false)
         }
         let items = takeNext()
@@ -66,42 +66,28 @@ extension JournalStore {
     /// Takes from the backlog the items of the next transaction: nearly always all of them. If they are larger than a slice, some are
     /// left out. Each namespace keeps its order, the items that were left out come first the next time, and none waits longer than a slice.
     private func takeNext() -> [Waiting.Item] {
-        if staging.isEmpty {
-            var room = settings.sliceBytes
-            if backlog.allSatisfy({ !$0.work.isAlone && $0.takes(from: &room) }) {
-                defer { backlog = [] }
-                return backlog
-            }
-        }
-        var (taken, left, slice): ([Waiting.Item], [Waiting.Item], Waiting.Item?) = ([], [], nil)
+        if staging.isEmpty, let all = backlog.takeAll(within: settings.sliceBytes) { return all }
+        var (taken, slice): ([Waiting.Item], Waiting.Item?) = ([], nil)
         var room = settings.sliceBytes
-        var served: Set<String> = []
-        // Later items of the namespace wait for a large batch.
-        var deferred = staging
-        for item in backlog {
-            let lane = item.lane
+        backlog.serve { item, lane, isServed in
+            // What follows a large batch waits for it.
+            if staging.contains(lane) { return .leave }
             if item.work.isAlone {
                 // Not while the log is copied: the disk has enough to do, and the log is kept from growing meanwhile. Behind the others:
                 // theirs are the small ones.
-                if slice == nil, !isCheckpointing { (slice, _) = (item, served.insert(lane)) } else { left.append(item) }
-                continue
+                if slice != nil || isCheckpointing { return .leave }
+                slice = item
+                return .takeLast
             }
-            if !deferred.contains(lane) {
-                var rest = room
-                if item.takes(from: &rest) || taken.isEmpty && !isLarge(item) {
-                    (room, _) = (max(0, rest), served.insert(lane))
-                    taken.append(item)
-                    continue
-                }
-                if case .append(let batch) = item.work, isLarge(item), !served.contains(lane) {
-                    if begin(batch, item) { deferred.insert(lane) }
-                    continue
-                }
-                deferred.insert(lane)
+            var rest = room
+            if item.takes(from: &rest) || taken.isEmpty && !isLarge(item) {
+                room = max(0, rest)
+                taken.append(item)
+                return .take
             }
-            left.append(item)
+            guard case .append(let batch) = item.work, !isServed, isLarge(item) else { return .leave }
+            return begin(batch, item) ? .takeLast : .take
         }
-        backlog = left.filter { !served.contains($0.lane) } + left.filter { served.contains($0.lane) }
         if let slice { taken.append(slice) }
         return taken
     }

@@ -52,7 +52,7 @@ public final class JournalStore: @unchecked Sendable {
     var states: [String: SnapshotState] = [:]
     var tails: [String: [Follower]] = [:]
     /// Items that were taken from `waiting` and are for a later transaction.
-    var backlog: [Waiting.Item] = []
+    var backlog = Backlog()
     /// Namespaces whose next batch is large and being stored; what follows it is in the backlog.
     var staging: Set<String> = []
     /// Entered by each of these namespaces.
