@@ -84,10 +84,10 @@ extension JSONReader {
     private mutating func value(_ context: inout NodeContext) throws(JSONError) {
         switch try peek() {
         case .number:
-            switch try number() {
+            switch shortNumber() {
             case .int(let value): context.builder.add(value)
-            case .double(let value): context.builder.add(value)
-            default: break
+            case .double(let value): context.builder.add(.number(value))
+            case nil: context.builder.add(try number())
             }
         case .string: try text(&context)
         case .bool: context.builder.add(try bool())

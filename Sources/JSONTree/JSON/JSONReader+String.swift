@@ -27,33 +27,33 @@ extension JSONReader {
         var high: UInt64 = 0
         let end = limit
         while i < end {
-            // Eight bytes at a time, as long as none of them is special.
+            // Eight bytes at a time, up to the first one that is special.
             if i &+ 8 <= end, let base = UnsafeRawPointer(bytes.baseAddress) {
                 let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: i, as: UInt64.self))
-                if !JSONText.hasSpecial(word) {
+                let special = JSONText.special(word)
+                if special == 0 {
                     high |= word
                     i &+= 8
                     continue
                 }
+                let plain = special.trailingZeroBitCount &>> 3
+                high |= word & ~(.max &<< UInt64(truncatingIfNeeded: 8 &* plain))
+                i &+= plain
             }
-            // The special byte is among the next eight.
-            let stop = min(end, i &+ 8)
-            while i < stop {
-                let byte = bytes[i]
-                if byte == UInt8(ascii: "\"") {
-                    offset = i &+ 1
-                    let isASCII = high & 0x8080_8080_8080_8080 == 0
-                    return ScannedString(content: start..<i, escaped: escaped, isPlain: isASCII && !escaped)
-                }
-                if byte == UInt8(ascii: "\\") {
-                    escaped = true
-                    i = try scanEscape(i)
-                    continue
-                }
-                if byte < 0x20 { throw .malformed(offset: i) }
-                high |= UInt64(byte)
-                i &+= 1
+            let byte = bytes[i]
+            if byte == UInt8(ascii: "\"") {
+                offset = i &+ 1
+                let isASCII = high & 0x8080_8080_8080_8080 == 0
+                return ScannedString(content: start..<i, escaped: escaped, isPlain: isASCII && !escaped)
             }
+            if byte == UInt8(ascii: "\\") {
+                escaped = true
+                i = try scanEscape(i)
+                continue
+            }
+            if byte < 0x20 { throw .malformed(offset: i) }
+            high |= UInt64(byte)
+            i &+= 1
         }
         throw .malformed(offset: end)
     }
@@ -125,13 +125,18 @@ extension JSONReader {
 }
 
 enum JSONText {
-    /// Whether one of eight bytes is a quote, a backslash or a control character; may be true for others next to bytes above 0x7F.
+    /// Whether one of eight bytes is a quote, a backslash or a control character.
     @inline(__always)
-    static func hasSpecial(_ word: UInt64) -> Bool {
+    static func hasSpecial(_ word: UInt64) -> Bool { special(word) != 0 }
+
+    /// The highest bit of each of eight bytes that is a quote, a backslash or a control character: exact for the lowest one, above it
+    /// others may be marked, too.
+    @inline(__always)
+    static func special(_ word: UInt64) -> UInt64 {
         let (ones, highs): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)
         let quote = word ^ (ones &* UInt64(UInt8(ascii: "\"")))
         let slash = word ^ (ones &* UInt64(UInt8(ascii: "\\")))
         let found = ((quote &- ones) & ~quote) | ((slash &- ones) & ~slash) | ((word &- ones &* 0x20) & ~word)
-        return found & highs != 0
+        return found & highs
     }
 }

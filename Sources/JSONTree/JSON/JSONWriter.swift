@@ -131,7 +131,7 @@ public struct JSONWriter {
             self.node(node.priority)
             raw("}")
         case .object:
-            if node.form == .packed, PackedJSON.append(PackedValue(node.address), to: &bytes, showsPriorities: true) { return }
+            if node.form == .packed { return PackedJSON.append(PackedValue(node.address), to: &bytes, showsPriorities: true) }
             raw("{")
             var isFirst = true
             _ = node.allChildren { key, child in

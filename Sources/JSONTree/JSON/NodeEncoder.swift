@@ -53,7 +53,7 @@ public struct NodeEncoder: @unchecked Sendable {
     public var isDone: Bool { hasBegun && levels.isEmpty }
 
     /// Appends until everything, or at least `bytes`, is in the writer. Exceeds that by at most one leaf with its key, or one object that
-    /// is packed: these are encoded as a whole where the writer has room for the longest text of one (``slackBytes``).
+    /// is packed: these are encoded as a whole, in place where the writer has room for the longest text of one (``slackBytes``).
     public mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
         let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
         if !hasBegun {
@@ -90,9 +90,7 @@ public struct NodeEncoder: @unchecked Sendable {
         case .object:
             if node.form == .packed, !form.isPretty {
                 let (value, form) = (PackedValue(node.address), form)
-                let isDone = PackedJSON.append(
-                    value, to: &writer.bytes, showsPriorities: form.showsPriorities, showsArrays: form.showsArrays)
-                if isDone { return }
+                return PackedJSON.append(value, to: &writer.bytes, showsPriorities: form.showsPriorities, showsArrays: form.showsArrays)
             }
             let priority = form.showsPriorities ? node.priority : .null
             let isArray = form.showsArrays && priority.isNull && node.isArray

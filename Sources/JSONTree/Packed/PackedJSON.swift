@@ -12,20 +12,26 @@ struct PackedJSON {
         (self.showsPriorities, self.showsArrays) = (showsPriorities, showsArrays)
     }
 
-    /// Appends an object if the buffer has room for it.
-    /// - Returns: whether it had.
-    static func append(_ object: PackedValue, to bytes: inout [UInt8], showsPriorities: Bool, showsArrays: Bool = false) -> Bool {
+    /// Appends an object: in place where the buffer has room for the longest text, else through memory of its own, as the text is
+    /// mostly far shorter and the buffer may be kept.
+    static func append(_ object: PackedValue, to bytes: inout [UInt8], showsPriorities: Bool, showsArrays: Bool = false) {
         let most = mostBytes(object.size)
-        guard bytes.capacity &- bytes.count >= most else { return false }
-        bytes.append(addingCapacity: most) { span in
-            span.withUnsafeMutableBufferPointer { buffer, count in
-                guard let start = UnsafeMutableRawPointer(buffer.baseAddress) else { return }
-                var writer = PackedJSON(start, showsPriorities: showsPriorities, showsArrays: showsArrays)
-                writer.object(object)
-                count = writer.next - start
+        func write(to start: UnsafeMutableRawPointer) -> Int {
+            var writer = PackedJSON(start, showsPriorities: showsPriorities, showsArrays: showsArrays)
+            writer.object(object)
+            return writer.next - start
+        }
+        guard bytes.capacity &- bytes.count >= most else {
+            return withUnsafeTemporaryAllocation(byteCount: most, alignment: 8) { room in
+                guard let start = room.baseAddress else { return }
+                bytes.append(contentsOf: UnsafeRawBufferPointer(start: start, count: write(to: start)))
             }
         }
-        return true
+        bytes.append(addingCapacity: most) { span in
+            span.withUnsafeMutableBufferPointer { buffer, count in
+                if let start = UnsafeMutableRawPointer(buffer.baseAddress) { count = write(to: start) }
+            }
+        }
     }
 
     /// Bytes of the longest text of a packed object. A byte of a text becomes six at most, one of a small integer three, and an entry's

@@ -66,6 +66,27 @@ extension UnsafeRawPointer {
 }
 
 extension UnsafeMutableRawPointer {
+    /// Copies bytes that are mostly few: a call would cost more than they do.
+    @inline(__always)
+    func copyFew(_ source: UnsafeRawPointer, _ count: Int) {
+        if count > 16 { return copyMemory(from: source, byteCount: count) }
+        if count >= 8 {
+            let (first, last) = (source.loadUnaligned(as: UInt64.self), source.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self))
+            storeBytes(of: first, as: UInt64.self)
+            storeBytes(of: last, toByteOffset: count &- 8, as: UInt64.self)
+        } else if count >= 4 {
+            let (first, last) = (source.loadUnaligned(as: UInt32.self), source.loadUnaligned(fromByteOffset: count &- 4, as: UInt32.self))
+            storeBytes(of: first, as: UInt32.self)
+            storeBytes(of: last, toByteOffset: count &- 4, as: UInt32.self)
+        } else {
+            var i = 0
+            while i < count {
+                storeBytes(of: source.byte(i), toByteOffset: i, as: UInt8.self)
+                i &+= 1
+            }
+        }
+    }
+
     @inline(__always)
     func setShort(_ value: Int, at offset: Int) {
         storeBytes(of: UInt16(truncatingIfNeeded: value).littleEndian, toByteOffset: offset, as: UInt16.self)

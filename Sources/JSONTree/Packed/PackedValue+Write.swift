@@ -89,7 +89,7 @@ extension PackedValue {
     static func write(text: UnsafeBufferPointer<UInt8>, to target: UnsafeMutableRawPointer) -> Int {
         let count = text.count
         let head = writeTextHead(count, to: target)
-        if let base = text.baseAddress { (target + head).copyMemory(from: base, byteCount: count) }
+        if let base = text.baseAddress { (target + head).copyFew(base, count) }
         return head &+ count
     }
 

@@ -215,7 +215,7 @@ struct PackedEntry {
             target.storeBytes(of: UInt8(truncatingIfNeeded: count), toByteOffset: 1, as: UInt8.self)
             head = 2
         }
-        if let base = key.baseAddress { (target + head).copyMemory(from: base, byteCount: count) }
+        if let base = key.baseAddress { (target + head).copyFew(base, count) }
         return head &+ count
     }
 }

@@ -36,9 +36,40 @@ public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringC
 
     /// Whether the bytes can name a stored child: length and forbidden characters.
     public static func isValid(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
-        guard !bytes.isEmpty, bytes.count <= maxBytes else { return false }
-        for byte in bytes where isForbidden(byte) { return false }
-        return true
+        let count = bytes.count
+        guard count > 0, count <= maxBytes, let base = UnsafeRawPointer(bytes.baseAddress) else { return false }
+        if count < 4 {
+            for byte in bytes where isForbidden(byte) { return false }
+            return true
+        }
+        if count < 8 {
+            let (first, last) = (base.loadUnaligned(as: UInt32.self), base.loadUnaligned(fromByteOffset: count &- 4, as: UInt32.self))
+            return !hasForbidden(UInt64(first) | UInt64(last) &<< 32)
+        }
+        var i = 0
+        while i &+ 8 < count {
+            if hasForbidden(base.loadUnaligned(fromByteOffset: i, as: UInt64.self)) { return false }
+            i &+= 8
+        }
+        // The last ones again with some before them.
+        return !hasForbidden(base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self))
+    }
+
+    /// Whether one of eight bytes is forbidden.
+    @inline(__always)
+    private static func hasForbidden(_ word: UInt64) -> Bool {
+        let (ones, highs): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)
+        var found = (word &- ones &* 0x20) & ~word
+        // Marks where `difference` is 0; further bytes only above one of these.
+        func mark(_ difference: UInt64) { found |= (difference &- ones) & ~difference }
+        mark(word ^ (ones &* 0x23))
+        mark(word ^ (ones &* 0x24))
+        mark(word ^ (ones &* 0x5B))
+        mark(word ^ (ones &* 0x5D))
+        mark(word ^ (ones &* 0x7F))
+        // 2E and 2F.
+        mark((word ^ (ones &* 0x2E)) & ~ones)
+        return found & highs != 0
     }
 
     /// `. $ # [ ] /`, U+0000–001F and U+007F.

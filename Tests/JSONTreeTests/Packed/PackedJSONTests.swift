@@ -2,32 +2,44 @@
 import Testing
 import TestSupport
 
-/// Packed objects as text: written straight into memory where there is room, and as before where there is none.
+/// Packed objects as text: written straight into memory where there is room, and through memory of their own where there is none.
 @Suite(.timeLimit(.minutes(30))) struct PackedJSONTests {
-    /// The text, and whether it was written straight.
+    /// The text in a buffer with room for it, which is as it is in one without.
     private func straight(_ node: Node, priorities: Bool, arrays: Bool) throws -> String? {
         guard case .packed(let object) = node else { return nil }
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(PackedJSON.mostBytes(object.value.size) + 1)
-        bytes.append(UInt8(ascii: "!"))
-        #expect(PackedJSON.append(object.value, to: &bytes, showsPriorities: priorities, showsArrays: arrays))
-        #expect(bytes.count <= PackedJSON.mostBytes(object.value.size) + 1)
-        return String(decoding: bytes.dropFirst(), as: UTF8.self)
-    }
-
-    /// The text by way of nodes: a writer without room.
-    private func plain(_ node: Node, priorities: Bool, arrays: Bool) -> String {
-        var encoder = NodeEncoder(node, NodeEncoder.Form(showsPriorities: priorities, showsArrays: arrays))
-        var text: [UInt8] = []
-        while !encoder.isDone {
-            var piece = JSONWriter(reservingCapacity: 0)
-            encoder.write(to: &piece, atLeast: 1)
-            text += piece.bytes
+        let most = PackedJSON.mostBytes(object.value.size)
+        let texts = [most + 1, 1, most].map { capacity in
+            var bytes: [UInt8] = []
+            bytes.reserveCapacity(capacity)
+            bytes.append(UInt8(ascii: "!"))
+            PackedJSON.append(object.value, to: &bytes, showsPriorities: priorities, showsArrays: arrays)
+            return String(decoding: bytes.dropFirst(), as: UTF8.self)
         }
-        return String(decoding: text, as: UTF8.self)
+        #expect(texts[1] == texts[0] && texts[2] == texts[0])
+        #expect(texts[0].utf8.count <= most)
+        return texts[0]
     }
 
-    @Test(arguments: 1...8) func packedObjects_areTheSameText_whereThereIsRoom(seed: Int) throws {
+    /// The text by way of nodes.
+    private func plain(_ node: Node, priorities: Bool, arrays: Bool) -> String {
+        var leaf = JSONWriter()
+        leaf.node(node.leaf)
+        let value = String(decoding: leaf.bytes, as: UTF8.self)
+        let priority = priorities && node.priority.exists ? #",".priority":\#(node.priority.json)"# : ""
+        guard node.hasChildren else { return priority.isEmpty ? value : #"{".value":\#(value)\#(priority)}"# }
+        if arrays, priority.isEmpty, node.children.isArray {
+            let highest = node.children.lastKey?.integer ?? 0
+            return "[" + (0...Int(highest)).map { plain(node.child(Key(index: $0)), priorities: priorities, arrays: arrays) }.joined(separator: ",") + "]"
+        }
+        let members = node.children.map { key, child in
+            var name = JSONWriter()
+            name.string(key.string)
+            return String(decoding: name.bytes, as: UTF8.self) + ":" + plain(child, priorities: priorities, arrays: arrays)
+        }
+        return "{" + members.joined(separator: ",") + priority + "}"
+    }
+
+    @Test(arguments: 1...8) func packedObjects_areTheSameText_asByTheirNodes(seed: Int) throws {
         var random = SeededRandom(UInt64(seed))
         var count = 0
         for _ in 0..<400 {
