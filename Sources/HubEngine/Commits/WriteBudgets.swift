@@ -46,11 +46,15 @@ struct WriteBudgets {
     /// Budgets that are kept: those that are not full.
     var count: Int { kept.count }
 
+    /// Whether anything is counted at all.
+    @inline(__always)
+    func mayCount(_ rules: RuleSet) -> Bool { rate != nil || rules.hasRates }
+
     /// Counts a request, if it is within all budgets. O(written places · depth), up to the first that is one too many.
     /// - Parameter now: ns of a steady clock.
     /// - Returns: nil when it may be carried out.
     mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
-        guard rate != nil || rules.hasRates, !client.identity.isAdmin, let first = writes.first else { return nil }
+        guard mayCount(rules), !client.identity.isAdmin, let first = writes.first else { return nil }
         counting.removeAll(keepingCapacity: true)
         // Accounts without a name are made by everybody, as many as he wants. Who connects from this machine has no address, and is one.
         let user = CountTerms.concern(client.identity.auth) ? nil : client.identity.user

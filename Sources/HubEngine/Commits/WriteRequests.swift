@@ -105,7 +105,7 @@ final class WriteRequests: @unchecked Sendable {
 
     /// Counts a write; nil when its client may write.
     private func overBudget(_ asked: AskedWrite, _ client: Client) -> Failure? {
-        guard !isRepeating, asked.cause == nil else { return nil }
+        guard budgets.mayCount(content.rules), !isRepeating, asked.cause == nil else { return nil }
         let now = context.scheduler.steadyNs
         guard let excess = budgets.admit(asked.writes, of: client, content.rules, now: now) else { return nil }
         context.meter.counters.overBudget += 1

@@ -63,8 +63,16 @@ public struct TextCursor: Equatable {
         if let stored { return stored.pointee.string.utf16.count }
         return withBytes { bytes in
             var units = 0
+            var rest = bytes[...]
+            // Letters of ASCII are one each, which most texts are made of.
+            if let base = UnsafeRawPointer(bytes.baseAddress) {
+                while units &+ 8 <= bytes.count, base.loadUnaligned(fromByteOffset: units, as: UInt64.self) & 0x8080_8080_8080_8080 == 0 {
+                    units &+= 8
+                }
+                rest = bytes[units...]
+            }
             // Each scalar is one unit, and two above U+FFFF, where it has four bytes.
-            for byte in bytes { units &+= (byte & 0xC0 != 0x80 ? 1 : 0) &+ (byte >= 0xF0 ? 1 : 0) }
+            for byte in rest { units &+= (byte & 0xC0 != 0x80 ? 1 : 0) &+ (byte >= 0xF0 ? 1 : 0) }
             return units
         }
     }
