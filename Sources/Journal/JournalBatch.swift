@@ -117,7 +117,7 @@ public struct Commit: Sendable, Equatable {
     public let operations: ArraySlice<JournalOperation>
 }
 
-/// One change of the tree with server values resolved, or of what is kept beside it: pending onDisconnect writes, and times.
+/// One change of the tree with server values resolved, or of what is kept beside it: pending onDisconnect writes, times, and owed rows.
 public enum JournalOperation: Sendable, Equatable {
     /// Replaces what is at the place; `null` removes it.
     case set(Path, Node)
@@ -130,12 +130,14 @@ public enum JournalOperation: Sendable, Equatable {
     indirect case pending(PendingChange)
     /// When the node at the place was last written, ms since the epoch; nil: that is no longer kept. The tree stays as it is.
     case written(Path, Int64?)
+    /// Changes what commits owe; the tree stays as it is. It stands behind what its commit changes in the tree.
+    indirect case owed(OwedChange)
 
     /// The place in the tree that it changes; nil when it changes none.
     public var path: Path? {
         switch self {
         case .set(let path, _), .priority(let path, _), .add(let path, _): path
-        case .pending, .written: nil
+        case .pending, .written, .owed: nil
         }
     }
 }
@@ -146,7 +148,7 @@ extension Node {
         case .set(let path, let node): set(node, at: path)
         case .priority(let path, let priority): setPriority(priority, at: path)
         case .add(let path, let node): merge(node, at: path)
-        case .pending, .written: break
+        case .pending, .written, .owed: break
         }
     }
 }

@@ -50,15 +50,17 @@ public struct Recovered: Sendable {
     public var pending: [PendingSession]
     /// When nodes were last written.
     public var written = WrittenTimes()
+    /// What commits still owe.
+    public var owed = OwedRows()
     /// The newest epoch of a writer.
     public var epoch: UInt64
 
     public init(
         root: Node = .null, sequence: UInt64 = 0, replayed: Int = 0, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(),
-        epoch: UInt64 = 0
+        owed: OwedRows = OwedRows(), epoch: UInt64 = 0
     ) {
         (self.root, self.sequence, self.replayed, self.pending, self.epoch) = (root, sequence, replayed, pending, epoch)
-        self.written = written
+        (self.written, self.owed) = (written, owed)
     }
 }
 
@@ -71,12 +73,16 @@ public struct JournalSnapshot: Sendable {
     public var pending: [PendingSession]
     /// When nodes were last written.
     public var written: WrittenTimes
+    /// What commits still owe. Of each it is known who is reached: what is not found out yet rests on the tree of its commit.
+    public var owed: OwedRows
 
-    public init(root: Node, sequence: UInt64, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes()) {
+    public init(
+        root: Node, sequence: UInt64, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(), owed: OwedRows = OwedRows()
+    ) {
         self.root = root
         self.sequence = sequence
         self.pending = pending
-        self.written = written
+        (self.written, self.owed) = (written, owed)
     }
 }
 

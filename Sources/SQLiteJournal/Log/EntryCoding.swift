@@ -5,7 +5,8 @@ import JSONTree
 ///
 ///     [["s","users/ana",{"age":30}],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
-/// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and `o`, or `w`.
+/// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and `o`, or
+/// `w`, or `q`, `l`, `d` and `x`.
 enum EntryKind: String {
     /// `path, node`: sets the node.
     case set = "s"
@@ -20,6 +21,13 @@ enum EntryKind: String {
     case forget = "f"
     /// `path, ms`: when the node was last written; null where that is no longer kept.
     case written = "w"
+    /// `id, source, most, terms`: something is owed; see `OwedChange`.
+    case owe = "q"
+    /// `id, [key, …], isLast`; `id, count`; `id, key`; `id`.
+    case owedList = "l"
+    case owedDone = "d"
+    case owedWithout = "x"
+    case owedEnd = "e"
     /// Stands alone: what follows is of the next commit.
     case next = "n"
 }
@@ -32,6 +40,7 @@ extension JSONWriter {
         case .add(let path, let node): entry(.add, at: path, node)
         case .pending(let change): entry(change)
         case .written(let path, let ms): entry(.written, at: path, ms.map { .int($0) } ?? .null)
+        case .owed(let change): entry(change)
         }
     }
 
@@ -107,6 +116,7 @@ extension JSONReader {
             default: operation = .add(path, node)
             }
         case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
+        case .owe, .owedList, .owedDone, .owedWithout, .owedEnd: operation = .owed(try owedChange(kind))
         // The entry has ended.
         case .next: return nil
         }
@@ -132,11 +142,13 @@ struct DurableState {
     var root = Node.null
     var pending = PendingSessions()
     var written = WrittenTimes()
+    var owed = OwedRows()
 
     mutating func apply(_ operation: JournalOperation) {
         switch operation {
         case .pending(let change): pending.apply(change)
         case .written: written.apply(operation)
+        case .owed(let change): owed.apply(change, in: root)
         case .set, .priority, .add: root.apply(operation)
         }
     }

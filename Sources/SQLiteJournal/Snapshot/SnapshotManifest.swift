@@ -7,7 +7,7 @@ import JSONTree
 /// Each is a row's id, its bytes and their checksum; in the tree followed by the first place that it covers.
 struct SnapshotManifest: Sendable, Equatable {
     var tree: [ChunkLayout.Part] = []
-    /// Chunks of what is kept beside the tree: pending onDisconnect writes, and times.
+    /// Chunks of what is kept beside the tree: pending onDisconnect writes, times, and owed rows.
     var pending: [StoredChunk] = []
     /// Whether the chunks' places are known. Formats before 4 store none, so that the next snapshot writes all chunks.
     var hasPlaces = true

@@ -66,8 +66,8 @@ final class SnapshotRun: @unchecked Sendable {
     /// The part of the tree that is being written.
     private var open: (from: Path, to: Path?)?
     private var sessions: ArraySlice<PendingSession>
-    /// What is left of the times; nil before they are looked at.
-    private var times: ArraySlice<JournalOperation>?
+    /// What is left of the times, and of what is owed; nil before they are looked at.
+    private var entries: ArraySlice<JournalOperation>?
     /// The chunks so far.
     private(set) var manifest = SnapshotManifest()
     /// The chunks that are to be stored.
@@ -103,7 +103,7 @@ final class SnapshotRun: @unchecked Sendable {
     /// snapshot queue.
     /// - Parameter most: bytes.
     func encodeNext(most: Int) -> Bool {
-        while encoded.isEmpty || bytes < most, let chunk = encodeChunk() ?? encodeSessions() ?? encodeTimes() {
+        while encoded.isEmpty || bytes < most, let chunk = encodeChunk() ?? encodeSessions() ?? encodeEntries() {
             encoded.append(chunk)
             bytes += chunk.count
         }
@@ -139,15 +139,16 @@ final class SnapshotRun: @unchecked Sendable {
         return writer.bytes
     }
 
-    private func encodeTimes() -> [UInt8]? {
-        var rest = times ?? {
+    private func encodeEntries() -> [UInt8]? {
+        var rest = entries ?? {
             var all: [JournalOperation] = []
             snapshot.written.forEach { all.append(.written($0, $1)) }
+            snapshot.owed.forEach { all.append(.owed($0)) }
             return all[...]
         }()
         var writer = JSONWriter()
         while writer.bytes.count < sizes.full, let entry = rest.popFirst() { writer.entry(entry) }
-        times = rest
+        entries = rest
         if writer.bytes.isEmpty { return nil }
         writer.raw("]")
         pieces.append(.beside)
