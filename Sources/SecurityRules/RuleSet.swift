@@ -162,7 +162,7 @@ public struct RuleSet: Sendable {
             let areAdmitted = Evaluator.run(
                 program, old: old, new: found.tree, auth: Self.hubAuth, now: now, query: .none, recorder: recorder
             ) { $0.areValid(found.writes.map(\.path)) }
-            trace.add(found.writes, recorder.steps, areAdmitted: areAdmitted)
+            trace.add(found, recorder.steps, areAdmitted: areAdmitted)
             if areAdmitted { trace.add(expiring(locations + found.writes.map(\.path), old: old, new: found.tree, now: now)) }
         } catch { trace.add(error) }
     }

@@ -73,6 +73,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var steps: [Step]
     /// What follows from an allowed write.
     public private(set) var follows: [SystemWrite] = []
+    /// Rows that follow in commits of their own.
+    public private(set) var continued: [ContinuedRows] = []
     /// What `.count` asks of callers without an account and this one does not meet.
     public private(set) var unmet: String?
     /// Nodes at, above and below the written places that are to end by time, the first 100.
@@ -91,8 +93,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     }
 
     /// Adds what follows from the write.
-    mutating func add(_ follows: [SystemWrite], _ validation: [Step], areAdmitted: Bool) {
-        self.follows = follows
+    mutating func add(_ found: Consequences, _ validation: [Step], areAdmitted: Bool) {
+        (follows, continued) = (found.writes, found.continued.map(\.rows))
         steps += validation
         isAllowed = areAdmitted
     }
@@ -167,6 +169,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         }
         for step in steps { text += step.description }
         for write in follows { text += "    then \(write.path): \(write.value.json) by \(write.rule)\n" }
+        for rows in continued { text += "    then rows \(rows.places): \(rows.value.json), in commits of their own, by \(rows.rule)\n" }
         for rate in rates { text += "    counts as \(rate.writes) at \(rate.path) by \(rate.rule): \(rate.rate)\n" }
         for node in expiring { text += "    \(node.path) ends at \(node.at) by \(node.rule)\n" }
         if let unmet {

@@ -31,7 +31,10 @@ public enum RulesLimits {
     /// Most text work to find out when one node ends, and how.
     public static let expiryTextWork = 65_536
 
-    /// Most counters and copies of a file, together.
+    /// Most text work of the `if` of an `.inbox` about one of many who may be reached.
+    public static let rowTextWork = 65_536
+
+    /// Most counters, copies and inboxes of a file, together.
     public static let countersAndCopies = 1_000
     /// Most functions of a file.
     public static let functions = 1_000

@@ -28,7 +28,8 @@ final class EngineHarness: Sendable {
     }
 
     init(
-        rules: RuleSet = .allowAll, root: Node = .null, written: WrittenTimes = WrittenTimes(), pending: [PendingSession] = [], sequence: UInt64 = 0,
+        rules: RuleSet = .allowAll, root: Node = .null, written: WrittenTimes = WrittenTimes(), owed: OwedRows = OwedRows(),
+        pending: [PendingSession] = [], sequence: UInt64 = 0,
         log: (any Journal)? = nil, epoch: UInt64 = 0, lanes: Int = 2, limits: EngineLimits = EngineLimits(),
         work: TestWork = TestWork(), background: BackgroundWork? = nil, budget: MemoryBudget = MemoryBudget(1 << 30),
         format: any WireFormat = LineFormat(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil,
@@ -39,8 +40,8 @@ final class EngineHarness: Sendable {
         self.time = time
         self.work = work
         database = Database(
-            name: "test", rules: rules, start: (root, sequence), written: written, pending: pending, journal: log, epoch: epoch, follows: follows,
-            lanes: lanes, limits: limits, background: background ?? work.background, budget: budget, format: format,
+            name: "test", rules: rules, start: (root, sequence), written: written, owed: owed, pending: pending, journal: log, epoch: epoch,
+            follows: follows, lanes: lanes, limits: limits, background: background ?? work.background, budget: budget, format: format,
             refusals: refusals,
             outlet: { sink.receive($0, $1) }, onJournal: onJournal, scheduler: time.scheduler)
         sink.harness = self

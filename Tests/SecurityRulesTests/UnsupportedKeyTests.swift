@@ -26,11 +26,11 @@ import TestSupport
 
     /// All of them at once, among other faults, in the order of the text.
     @Test func keys_areFaultsAmongOthers() {
-        let found = faults("{\"rules\":{\".notify\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".inbox\":[]}}}")
+        let found = faults("{\"rules\":{\".notify\":\"now\",\n\".read\":\"dta\",\n\"$x\":{\".search\":[]}}}")
         #expect(
             found.map(\.description) == [
                 "1:11: '.notify' is not supported by this version.", "2:10: Unknown variable 'dta'.",
-                "3:7: '.inbox' is not supported by this version.",
+                "3:7: '.search' is not supported by this version.",
             ])
     }
 

@@ -33,7 +33,7 @@ public enum Request: Sendable {
     case system([TreeWrite], SystemCause)
     /// The hub itself makes what is due still of the writes that a deleted account causes, as one commit. Answered as `written`; as failed,
     /// and nothing is made, where more follows from several of them than from one commit may.
-    case accountData([AccountWrite])
+    case accountData([AccountWrite], of: String)
     /// Adds a child under a key that the server makes.
     case push(Path, WriteValue)
     /// One request of REST (contract §7).

@@ -32,6 +32,8 @@ final class CommitLine {
     var onUncounted: () -> Void = {}
     /// Ends nodes by time; nil in tests of this part, and in a database that applies what another writes.
     var expiry: ExpiryKeeper?
+    /// Makes what commits owe; nil in tests of this part, and in a database that applies what another writes.
+    var owedKeeper: OwedKeeper?
     /// Keeps commits for observers that come back.
     var ring: CommitRing?
 
@@ -60,20 +62,22 @@ final class CommitLine {
     /// Writes all or nothing, in order, and tells the observers. O(depth · writes + observers touched)
     /// - Parameter mayWait: whether nothing is to be done yet when the comparison is large, or the rules are to be asked about many
     ///   observers.
+    ///   - settled: what is owed no more, or done of it, once the writes are made.
     /// - Returns: the commit's sequence number; that of the last commit when nothing was to be written. Nil when it waits.
     func commit(
-        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false
+        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
+        settling settled: OwedChange? = nil
     ) throws(Failure) -> UInt64? {
         var work = Int.max
-        return try commit(writes, if: condition, by: origin, mayWait: mayWait, textWork: &work, tells: true)
+        return try commit(writes, if: condition, by: origin, mayWait: mayWait, settling: settled, textWork: &work, tells: true)
     }
 
     /// - Parameters:
     ///   - work: that the rules may do on texts; what they did is taken off.
     ///   - tells: whether a refusal has the rules' messages. They are found with work of their own.
     func commit(
-        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false, textWork work: inout Int,
-        tells: Bool = false
+        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
+        settling settled: OwedChange? = nil, textWork work: inout Int, tells: Bool = false
     ) throws(Failure) -> UInt64? {
         let shaping = WriteShaping(content.rules, origin, textWork: work)
         var candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
@@ -93,7 +97,7 @@ final class CommitLine {
         guard !writes.isEmpty else { return content.sequence }
         try log.mustTakeWrites()
         var found: Consequences?
-        if let consequences = CommitConsequences(content.rules, origin, context.limits.consequences, copies: copies?.index) {
+        if let consequences = CommitConsequences(content.rules, origin, consequenceLimits, copies: copies?.index) {
             found = try follow(&candidate, consequences, origin, textWork: &work)
         }
         let paths = candidate.touched
@@ -101,7 +105,8 @@ final class CommitLine {
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
         let note = try expiry?.note(paths, new: candidate.tree)
         context.meter.spend(writes.placesByDepth)
-        let old = install(candidate.tree, candidate.operations, also: note?.times ?? [], origin, at: paths)
+        let owed = changesOfOwed(found, in: candidate.tree, settling: settled)
+        let old = install(candidate.tree, candidate.operations, also: (note?.times ?? []) + owed, origin, at: paths)
         if let note { expiry?.take(note) }
         if content.rules.hasIndexedCopies { copies?.note(paths, old: old) }
         if let found { count(found) }
@@ -128,10 +133,37 @@ final class CommitLine {
     private func count(_ found: Consequences) {
         context.meter.spend(found.keysLookedAt / RequestLoop.childrenForWork + found.asked / 2)
         if content.rules.hasCounters { onCounted(found) }
+        if !found.continued.isEmpty { owedKeeper?.note() }
         for write in found.writes {
             context.meter.spend(1 + write.path.depth / 8)
             context.meter.counters.systemWrites[write.kind, default: 0] += 1
         }
+    }
+
+    // MARK: Owed rows
+
+    /// The limits of what follows from a commit, beside what others owe.
+    private var consequenceLimits: ConsequenceLimits {
+        var limits = context.limits.consequences
+        for item in content.owed.items {
+            limits.owedRows += item.left
+            limits.owing[item.source, default: 0] += 1
+        }
+        return limits
+    }
+
+    /// What a commit changes of what is owed: what it owes itself, and what nodes owed that have gone with it.
+    /// - Parameter settled: another change that it makes of that.
+    private func changesOfOwed(_ found: Consequences?, in tree: Node, settling settled: OwedChange? = nil) -> [JournalOperation] {
+        var changes: [JournalOperation] = settled.map { [.owed($0)] } ?? []
+        for item in content.owed.items where !tree.node(at: item.source).exists {
+            changes.append(.owed(.end(item.id)))
+        }
+        for (i, continued) in (found?.continued ?? []).enumerated() {
+            let id = content.owed.nextID + Int64(i)
+            changes.append(.owed(.begin(id, source: continued.rows.source, most: continued.most, continued.rows.terms)))
+        }
+        return changes
     }
 
     /// Refuses a commit for what would follow from it, but for the hub's own, which are made all the same: what belongs to a deleted
@@ -149,7 +181,7 @@ final class CommitLine {
             default: break
             }
         }
-        guard case .system(let cause) = origin.cause, cause != .expiry else { throw refusal.failure }
+        guard case .system(let cause) = origin.cause, !origin.mustBeValid else { throw refusal.failure }
         // Many are tried again as fewer, so that what follows from them is kept. A single correction would be counted for ever.
         if case .write(let paths) = asked.operation, paths.count > 1 { throw refusal.failure }
         if cause == .counters { return }
@@ -211,8 +243,8 @@ final class CommitLine {
         let paths = (isFollowed ? write.paths : [write.common]) + more
         let note = try expiry?.note(isFollowed ? paths : more, many: isFollowed ? [] : write.paths, new: tree)
         context.meter.counters.prepared += 1
-        let old = install(
-            tree, write.operations, also: (found?.operations ?? []) + (note?.times ?? []), origin, at: paths, stage: stage)
+        let following = (found?.operations ?? []) + (note?.times ?? []) + changesOfOwed(found, in: tree)
+        let old = install(tree, write.operations, also: following, origin, at: paths, stage: stage)
         if let note { expiry?.take(note) }
         if content.rules.hasIndexedCopies { copies?.note(write.copied + more, old: old) }
         if let found { count(found) }
@@ -225,7 +257,7 @@ final class CommitLine {
 
     /// What follows from a prepared write, on the tree of now: from those of its places that have anything follow.
     private func consequences(of write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> Consequences? {
-        guard let consequences = CommitConsequences(content.rules, origin, context.limits.consequences, copies: copies?.index) else {
+        guard let consequences = CommitConsequences(content.rules, origin, consequenceLimits, copies: copies?.index) else {
             return nil
         }
         var work = Int.max
@@ -249,7 +281,7 @@ final class CommitLine {
         stage: JournalStage? = nil
     ) -> Node {
         let old = content.install(tree)
-        if expiry != nil { content.note(more) }
+        if !more.isEmpty { content.note(more) }
         context.meter.counters.commits += 1
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
         batch.append(operations, also: more, pending: origin.pendingChanges, as: content.sequence, stage: stage)
@@ -262,10 +294,10 @@ final class CommitLine {
     /// A commit that leaves the tree as it is, and changes what sessions leave behind.
     func record(_ changes: [PendingChange]) { batch.append([], pending: changes, as: content.skip()) }
 
-    /// The same for times at which nodes were written.
-    func record(_ times: [JournalOperation]) {
-        content.note(times)
-        batch.append(times, pending: [], as: content.skip())
+    /// The same for what is kept beside the tree: times at which nodes were written, and what is owed.
+    func record(_ changes: [JournalOperation]) {
+        content.note(changes)
+        batch.append(changes, pending: [], as: content.skip())
     }
 
     // MARK: Durable commits

@@ -76,8 +76,10 @@ final class WriteRequests: @unchecked Sendable {
         write(AskedWrite([TreeWrite(exchange.path.appending(key), value)], if: exchange.condition, .exchange(exchange, key: key)), item)
     }
 
-    /// What is due of the writes that a deleted account causes.
-    func accountData(_ found: [AccountWrite], _ item: Database.Item) {
+    /// What is due of the writes that a deleted account causes. It gets no rows any more that commits owe.
+    func accountData(_ found: [AccountWrite], of uid: String, _ item: Database.Item) {
+        let left = content.owed.items.filter { !$0.without.contains(Key(uid)) }
+        if !left.isEmpty, !logGuard.isRefusing { commits.record(left.map { .owed(.without($0.id, Key(uid))) }) }
         write(AskedWrite(found.due(in: content.root), cause: .accountDeletion), item)
     }
 

@@ -7,23 +7,33 @@ import Synchronization
 ///
 /// Confined to the database queue, but for `publishedRules`. Changed by the commit line, by rollback and by a deploy of rules only.
 final class Content {
-    private(set) var root: Node
-    /// When nodes were last written, where the rules ask.
-    private(set) var written: WrittenTimes
-    /// Number of the last commit.
-    private(set) var sequence: UInt64
+    /// All that commits change.
+    struct State {
+        var root = Node.null
+        /// Number of the last commit.
+        var sequence: UInt64 = 0
+        /// When nodes were last written, where the rules ask.
+        var written = WrittenTimes()
+        /// What commits still owe.
+        var owed = OwedRows()
+    }
+
+    private(set) var state: State
     private(set) var rules: RuleSet
     /// Number of the rules in force; each deploy counts.
     private(set) var rulesNumber = 0
     private let published: Mutex<RuleSet>
 
-    init(root: Node, sequence: UInt64, written: WrittenTimes = WrittenTimes(), rules: RuleSet) {
-        self.root = root
-        self.written = written
-        self.sequence = sequence
+    init(_ state: State, rules: RuleSet) {
+        self.state = state
         self.rules = rules
         published = Mutex(rules)
     }
+
+    var root: Node { state.root }
+    var sequence: UInt64 { state.sequence }
+    var written: WrittenTimes { state.written }
+    var owed: OwedRows { state.owed }
 
     /// The rules in force, from any thread.
     var publishedRules: RuleSet { published.withLock { $0 } }
@@ -32,8 +42,8 @@ final class Content {
     /// - Returns: the tree before.
     func install(_ candidate: Node) -> Node {
         let old = root
-        root = candidate
-        sequence += 1
+        state.root = candidate
+        state.sequence += 1
         return old
     }
 
@@ -41,26 +51,32 @@ final class Content {
     /// - Returns: the tree before.
     func install(_ candidate: Node, as sequence: UInt64) -> Node {
         let old = root
-        (root, self.sequence) = (candidate, sequence)
+        (state.root, state.sequence) = (candidate, sequence)
         return old
     }
 
     /// The number of a commit that leaves the tree as it is.
     func skip() -> UInt64 {
-        sequence += 1
-        return sequence
+        state.sequence += 1
+        return state.sequence
     }
 
-    /// Takes over what operations say about times.
+    /// Takes over what operations of the last commit say about what is kept beside the tree.
     func note(_ operations: some Sequence<JournalOperation>) {
-        for operation in operations { written.apply(operation) }
+        for operation in operations {
+            switch operation {
+            case .written: state.written.apply(operation)
+            case .owed(let change): state.owed.apply(change, in: state.root)
+            case .set, .priority, .add, .pending: break
+            }
+        }
     }
 
     /// Goes back to what is durable.
     /// - Returns: the tree before.
-    func rollBack(to durable: (root: Node, sequence: UInt64, written: WrittenTimes)) -> Node {
+    func rollBack(to durable: State) -> Node {
         let before = root
-        (root, sequence, written) = durable
+        state = durable
         return before
     }
 

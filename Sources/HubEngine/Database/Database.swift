@@ -50,6 +50,7 @@ public final class Database: Sendable {
     /// - Parameters:
     ///   - start: the recovered content and the sequence number of its last commit.
     ///   - written: when nodes were last written, as it was recovered.
+    ///   - owed: what commits of the previous process still owe; it is made beside the requests.
     ///   - pending: onDisconnect writes of the sessions of the previous process; they are made before the first request, as one
     ///     commit for each session (contract §6.2).
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
@@ -63,8 +64,8 @@ public final class Database: Sendable {
     ///   - scheduler: the clocks, and the timer for retries of the log.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), written: WrittenTimes = WrittenTimes(),
-        pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0, follows: Bool = false, lanes: Int,
-        limits: EngineLimits = EngineLimits(),
+        owed: OwedRows = OwedRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0, follows: Bool = false,
+        lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
         onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }, scheduler: Scheduler
@@ -78,10 +79,11 @@ public final class Database: Sendable {
             queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, scheduler: scheduler,
             onJournal: onJournal)
         engine = Engine(
-            context, rules: rules, start: start, written: written, journal: journal, epoch: epoch, follows: follows ? pending : nil,
-            refusals: refusals, outlet: outlet)
+            context, rules: rules, start: Content.State(root: start.root, sequence: start.sequence, written: written, owed: owed),
+            journal: journal, epoch: epoch, follows: follows ? pending : nil, refusals: refusals, outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
         if rules.hasExpiry || written.count > 0, !follows { queue.async { [engine] in engine.expireFirst() } }
+        if !owed.isEmpty, !follows { queue.async { [engine] in engine.goOn() } }
         if !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
     }
 
@@ -177,18 +179,26 @@ public final class Database: Sendable {
     /// leave behind that have not ended.
     /// - Parameter behindRequests: not before all that has been submitted was carried out, for the end of the process.
     public func snapshot(behindRequests: Bool = false, _ body: @escaping @Sendable (Node, UInt64, [PendingSession]) -> Void) {
-        journalSnapshot(behindRequests: behindRequests) { body($0.root, $0.sequence, $0.pending) }
+        queue.async { [engine] in
+            let show = { @Sendable in body(engine.content.root, engine.content.sequence, engine.pendingSessions) }
+            behindRequests ? engine.loop.whenIdle(show) : show()
+        }
     }
 
     /// The same with all that a journal keeps.
-    public func journalSnapshot(behindRequests: Bool = false, _ body: @escaping @Sendable (JournalSnapshot) -> Void) {
+    /// - Parameters:
+    ///   - isLast: for the end of the process: behind all that has been submitted, and then at once.
+    ///   - body: gets nil at the end of the process when there can be none: something is owed, and it is not known to whom. The next start
+    ///     replays the log then.
+    public func journalSnapshot(isLast: Bool = false, _ body: @escaping @Sendable (JournalSnapshot?) -> Void) {
         queue.async { [engine] in
-            let show = { @Sendable in
+            let show = { @Sendable (isListed: Bool) in
                 let content = engine.content
-                body(JournalSnapshot(
-                    root: content.root, sequence: content.sequence, pending: engine.pendingSessions, written: content.written))
+                body(!isListed ? nil : JournalSnapshot(
+                    root: content.root, sequence: content.sequence, pending: engine.pendingSessions, written: content.written,
+                    owed: content.owed))
             }
-            behindRequests ? engine.loop.whenIdle(show) : show()
+            if isLast { engine.loop.whenIdle { engine.whenListed(mayWait: false, show) } } else { engine.whenListed(mayWait: true, show) }
         }
     }
 

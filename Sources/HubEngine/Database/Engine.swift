@@ -31,13 +31,15 @@ final class Engine: @unchecked Sendable {
     private let copies: CopyKeeper
     /// Nil in a database that applies what another writes.
     private let expiry: ExpiryKeeper?
+    /// Nil in a database that applies what another writes.
+    private let owed: OwedKeeper?
 
     /// - Parameter follows: the pending onDisconnect writes, for a database that applies the commits of another writer; else nil.
     init(
-        _ context: EngineContext, rules: RuleSet, start: (root: Node, sequence: UInt64), written: WrittenTimes, journal: any Journal,
+        _ context: EngineContext, rules: RuleSet, start: Content.State, journal: any Journal,
         epoch: UInt64, follows: [PendingSession]?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
-        let content = Content(root: start.root, sequence: start.sequence, written: written, rules: rules)
+        let content = Content(start, rules: rules)
         let places = PlaceTrie()
         // Commits of another writer are never rolled back.
         let batch = Batch(keepsHistory: !journal.isImmediate && follows == nil)
@@ -68,6 +70,8 @@ final class Engine: @unchecked Sendable {
         commits.copies = copies
         let expiry = follows == nil ? ExpiryKeeper(context, content, durability, guardian) : nil
         commits.expiry = expiry
+        let owed = follows == nil ? OwedKeeper(context, content, durability, guardian) : nil
+        commits.owedKeeper = owed
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
         let parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
 
@@ -99,7 +103,10 @@ final class Engine: @unchecked Sendable {
             later?.counters.rolledBack()
             later?.commits.copies?.begin()
             later?.commits.expiry?.lookForAll()
+            later?.commits.owedKeeper?.begin()
         }
+        owed?.commits = { [weak later] in later?.commits }
+        owed?.mustWait = { [weak later] in later?.disconnects.comesFirst == true || later?.commits.expiry?.comesFirst == true }
         expiry?.commits = { [weak later] in later?.commits }
         expiry?.mustWait = { [weak later] in later?.disconnects.comesFirst == true }
         expiry?.onFirstDone = { [weak later] in later?.loop.scheduleTurn() }
@@ -107,13 +114,17 @@ final class Engine: @unchecked Sendable {
         commits.onUncounted = { [weak later] in later?.counters.begin() }
         durability.onLost = { [weak later] in later?.guardian.refused($0) }
         durability.onReleased = { [weak later] in later?.loop.scheduleTurn() }
-        guardian.onTaken = { [weak later] in later?.loop.handle([]) }
+        guardian.onTaken = { [weak later] in
+            later?.loop.handle([])
+            later?.commits.owedKeeper?.begin()
+        }
         guardian.onFound = { [weak later] batch in
             for commit in batch.commits {
                 later?.commits.apply(commit)
                 later?.disconnects.found(commit)
             }
             later?.commits.expiry?.lookForAll()
+            later?.commits.owedKeeper?.begin()
         }
         indexes.onShown = { [weak later] path, ordering, owed in
             later?.batch.record(.show(path, ordering, owed))
@@ -142,6 +153,7 @@ final class Engine: @unchecked Sendable {
         self.counters = follows == nil ? counters : nil
         self.copies = copies
         self.expiry = expiry
+        self.owed = owed
         self.later = later
     }
 
@@ -170,6 +182,21 @@ final class Engine: @unchecked Sendable {
     func expireFirst() {
         context.queue.assertCurrent()
         expiry?.begin(isStart: true)
+    }
+
+    /// Makes the rows that commits of an earlier process owe.
+    func goOn() {
+        context.queue.assertCurrent()
+        owed?.begin()
+    }
+
+    /// Calls back when it is known of all owed rows who is reached: what is not known yet rests on the tree of an earlier commit, which no
+    /// snapshot has.
+    /// - Parameter mayWait: else it calls back at once, with whether it is known.
+    func whenListed(mayWait: Bool, _ body: @escaping @Sendable (Bool) -> Void) {
+        context.queue.assertCurrent()
+        guard mayWait, let owed else { return body(owed?.isListed ?? true) }
+        owed.whenListed { body(true) }
     }
 
     /// Makes the onDisconnect writes of the sessions of an earlier process, a turn's work at a time; requests wait until all are made.

@@ -41,9 +41,17 @@ public struct EngineLimits: Sendable {
     /// not let end. Default 1,000 and 60,000.
     public var clockCheckMs: Int64 = 1_000
     public var expiryRetryMs: Int64 = 60_000
-    /// Places where copies by rules with `each` may be, of a namespace, that are known by an index: some 150 bytes each, and more where keys
-    /// are long. Where there are more, copies are looked for in the tree, which costs keys. Default 2,000,000.
+    /// Places where copies by rules with `each` may be, and members of sets that an `.inbox` asks for, of a namespace, that are known by an
+    /// index: some 150 bytes each, and more where keys are long. Where there are more, they are looked for in the tree, which costs keys.
+    /// Default 2,000,000.
     public var copyPlaces = 2_000_000
+    /// Rows of inboxes that one commit behind another makes, when there were too many for the commit that they follow from (`.inbox`): then
+    /// others have their turn. Default 100: some 0.5 ms.
+    public var continuedAtOnce = 100
+    /// Rows that may be owed at a time in a namespace, and nodes that may owe some; a commit that would owe more is refused. Default
+    /// 1,000,000 and 100.
+    public var owedRows = 1_000_000
+    public var owingNodes = 100
     /// Keys that are looked at to find them: of the places that wildcards range over, and of what was removed, once for each counter
     /// with a condition. A commit that needs more is refused. Default 10,000: some 13 ms of the database queue.
     public var systemWriteKeys = 10_000
@@ -201,6 +209,7 @@ public struct EngineLimits: Sendable {
         var limits = ConsequenceLimits()
         (limits.writes, limits.bytes, limits.counted) = (systemWrites, systemWriteBytes, countedAtOnce)
         (limits.keys, limits.asked) = (systemWriteKeys, systemWriteQuestions)
+        (limits.continuedRows, limits.continuations) = (owedRows, owingNodes)
         return limits
     }
 }

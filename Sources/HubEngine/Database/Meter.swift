@@ -64,6 +64,8 @@ public struct EngineCounters: Sendable {
     public var expired = 0
     public var expiringNodes = 0
     public var expiryLagMs: Int64 = 0
+    /// Rows of inboxes that are owed by commits; at most so many, while it is not known who is reached.
+    public var owedRows = 0
     public var requests = 0
     /// Requests that wait for their turn now, as others have had the last one.
     public var waitingRequests = 0

@@ -18,9 +18,7 @@ final class DurabilityLine: @unchecked Sendable {
         let output: OutputBuffer
         let result: Batch.Result
         /// The content after the batch.
-        let root: Node
-        let sequence: UInt64
-        let written: WrittenTimes
+        let state: Content.State
         var isDurable: Bool
         let tally: RequestTally
         /// When it was handed to the journal, steady ns; 0 for a batch without commits.
@@ -45,7 +43,7 @@ final class DurabilityLine: @unchecked Sendable {
     /// Commits in the waiting batches.
     private(set) var waitingCommits = 0
     /// The last durable content, to which a rollback returns.
-    private(set) var durable: (root: Node, sequence: UInt64, written: WrittenTimes)
+    private(set) var durable: Content.State
     /// The journal has refused the oldest waiting batch.
     var onRefused: (JournalError) -> Void = { _ in }
     /// A journal that stores at once has not: what it refused has left already.
@@ -64,7 +62,7 @@ final class DurabilityLine: @unchecked Sendable {
         self.journal = journal
         self.epoch = epoch
         self.outlet = outlet
-        durable = (content.root, content.sequence, content.written)
+        durable = content.state
     }
 
     /// Whether something of an earlier batch, or a commit of the one that runs, waits for the log.
@@ -88,8 +86,7 @@ final class DurabilityLine: @unchecked Sendable {
             } else {
                 waiting.append(
                     WaitingBatch(
-                        output: output, result: result, root: content.root, sequence: content.sequence, written: content.written,
-                        isDurable: true, tally: tally, handedOver: 0))
+                        output: output, result: result, state: content.state, isDurable: true, tally: tally, handedOver: 0))
             }
             return
         }
@@ -97,8 +94,7 @@ final class DurabilityLine: @unchecked Sendable {
         let stamped = stamped(result.journalled)
         waiting.append(
             WaitingBatch(
-                output: output, result: result.with(stamped), root: content.root, sequence: content.sequence,
-                written: content.written, isDurable: false, tally: tally, handedOver: now))
+                output: output, result: result.with(stamped), state: content.state, isDurable: false, tally: tally, handedOver: now))
         waitingCommits += stamped.commitCount
         journal.append(stamped) { [self] result in
             // What a batch says leaves on the journal's thread if the queue is idle; a refusal leads to more.
@@ -148,7 +144,7 @@ final class DurabilityLine: @unchecked Sendable {
         while let first = waiting.first, first.isDurable {
             waiting.removeFirst()
             firstWaiting += 1
-            durable = (first.root, first.sequence, first.written)
+            durable = first.state
             waitingCommits -= first.result.journalled.commitCount
             leave(first.output, first.result)
             first.tally.addWrites(to: context.meter.latencies, now: context.scheduler.steadyNs)
@@ -175,5 +171,5 @@ final class DurabilityLine: @unchecked Sendable {
     }
 
     /// Marks the current content as durable.
-    func confirm() { durable = (content.root, content.sequence, content.written) }
+    func confirm() { durable = content.state }
 }

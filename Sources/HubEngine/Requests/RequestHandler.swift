@@ -94,7 +94,7 @@ final class RequestHandler: @unchecked Sendable {
         case .count(let path, let query): reads.count(path, query, item)
         case .write(let asked, let condition): writes.write(AskedWrite(asked, if: condition), item)
         case .system(let asked, let cause): writes.write(AskedWrite(asked, cause: cause), item)
-        case .accountData(let found): writes.accountData(found, item)
+        case .accountData(let found, let uid): writes.accountData(found, of: uid, item)
         case .push(let path, let value): writes.push(path, value, item)
         case .exchange(let exchange):
             switch exchange.work {

@@ -73,7 +73,7 @@ final class AccountRemoval: Sendable {
     func remove(_ uid: String) {
         let own = places.compactMap { $0.path(of: uid) }.map { AccountWrite(removing: $0) }
         // A large write of the user's connections may still be in preparation and would restore the data: wait for it.
-        submit([.behind(user: uid), .accountData([])]) { [self] failure in
+        submit([.behind(user: uid), .accountData([], of: uid)]) { [self] failure in
             if failure != nil { return later { $0.remove(uid) } }
             find(Removal(uid: uid, writes: own[...], next: atOnce))
         }
@@ -117,7 +117,7 @@ final class AccountRemoval: Sendable {
     private func commit(_ removal: Removal) {
         let part = removal.writes.prefix(removal.next)
         if part.isEmpty { return finish(removal.uid) }
-        submit([.accountData(Array(part))]) { [self] failure in
+        submit([.accountData(Array(part), of: removal.uid)]) { [self] failure in
             var removal = removal
             switch failure?.code {
             case nil:

@@ -63,6 +63,13 @@ extension RuleTrace {
             if i > 0 { writer.raw(",") }
             writer.follows(write)
         }
+        if !continued.isEmpty {
+            writer.raw("],\"thenContinued\":[")
+            for (i, rows) in continued.enumerated() {
+                if i > 0 { writer.raw(",") }
+                writer.continued(rows)
+            }
+        }
         if !expiring.isEmpty {
             writer.raw("],\"expires\":[")
             for (i, node) in expiring.enumerated() {
@@ -119,6 +126,16 @@ extension JSONWriter {
         int(Int64(counted.rate.burst))
         raw(",\"writes\":")
         int(Int64(counted.writes))
+        raw("}")
+    }
+
+    fileprivate mutating func continued(_ rows: ContinuedRows) {
+        raw("{\"rule\":")
+        string(rows.rule)
+        raw(",\"path\":")
+        string(rows.places.description)
+        raw(",\"value\":")
+        rows.value.hasChildren ? raw("{}") : node(rows.value.leaf)
         raw("}")
     }
 

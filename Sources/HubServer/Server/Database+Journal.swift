@@ -8,13 +8,14 @@ extension Database {
     /// Makes a snapshot whenever the journal has grown enough, while commits go on.
     func makeSnapshots(_ logger: Logger) {
         journal.whenSnapshotDue { [weak self] in
-            self?.journalSnapshot { [weak self] snapshot in self?.store(snapshot, "no snapshot", logger) {} }
+            self?.journalSnapshot { [weak self] snapshot in if let snapshot { self?.store(snapshot, "no snapshot", logger) {} } }
         }
     }
 
     /// Stores a last snapshot behind all that was asked, if it is small, so that the next start replays nothing, and closes the journal.
     func close(_ logger: Logger, _ done: @escaping @Sendable () -> Void) {
-        journalSnapshot(behindRequests: true) { [self] snapshot in
+        journalSnapshot(isLast: true) { [self] snapshot in
+            guard let snapshot else { return journal.close { _ in done() } }
             store(snapshot, "no snapshot at close", logger) { [journal] in journal.close { _ in done() } }
         }
     }

@@ -62,6 +62,8 @@ struct Scope {
     var isOfMember = false
     /// Which part of an `.expire` it is; nil elsewhere.
     var expiry: ExpiryScope?
+    /// Whether it is asked about those who may get a row, also when the tree before the commit is not there any more.
+    var isOfRow = false
     /// What `each` is; nil where it means nothing.
     var each: SnapshotTerm?
 }

@@ -87,6 +87,10 @@ struct Checker {
                     at: span, message: "'\(name)' is not seen here: what counts depends on 'each', the counted child, alone.")
             }
         }
+        if scope.isOfRow, name == "data" || name == "root" {
+            let after = name == "data" ? "newData" : "newRoot"
+            throw ExpressionError(at: span, message: "'\(name)' is not seen here: say '\(after)', as it is after the write.")
+        }
         if let part = scope.expiry, let term = try expiryVariable(name, part, span) { return value(term, .number) }
         switch name {
         case "auth": return value(.auth, .auth)

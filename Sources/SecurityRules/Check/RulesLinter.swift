@@ -56,6 +56,10 @@ private struct RulesLinter {
             var builder = ProgramBuilder()
             _ = try? CopyCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(copy, &builder)
         }
+        for inbox in node.inboxes {
+            var builder = ProgramBuilder()
+            _ = try? InboxCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(inbox, number: 0, &builder)
+        }
         for expiry in node.expiries {
             var builder = ProgramBuilder()
             _ = try? ExpiryCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(expiry, &builder)
@@ -70,8 +74,7 @@ private struct RulesLinter {
         }
         here.depth += 1
         for child in node.children {
-            // Data may well have a "default".
-            if !["default", "drop", "rate", "account"].contains(child.key), let hint = RulesFileReader.missingDot(child.key.string) {
+            if !Self.usualNames.contains(child.key), let hint = RulesFileReader.missingDot(child.key.string) {
                 warn(child.node.offset, "'\(child.key)' is a child of this name: \(hint)")
             }
             visit(child.node, here)
@@ -84,6 +87,9 @@ private struct RulesLinter {
         inner.captures[name.value] = above.depth
         visit(child, inner)
     }
+
+    /// Names of directives that data may well have.
+    private static let usualNames: Set<Key> = ["default", "drop", "rate", "account", "inbox"]
 
     mutating func functionsWithoutCalls() {
         for function in functions.all where !functions.called.contains(function.source.name) {

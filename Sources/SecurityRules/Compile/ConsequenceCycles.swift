@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Finds counters and copies that depend on what they write: what follows would never come to an end. Removals end by themselves.
+/// Finds counters, copies and inboxes that depend on what they write: what follows would never come to an end. Removals end by themselves.
 enum ConsequenceCycles {
     /// What is written, and what that depends on; nil stands for any key.
     private struct Effect {
@@ -16,7 +16,7 @@ enum ConsequenceCycles {
         }
     }
 
-    /// The first that is in a circle: the number of a counter, or behind them of a copy, in the order of the places.
+    /// The first that is in a circle: the number of a counter, behind them of a copy, behind these of an inbox, in the order of the places.
     static func find(_ counters: [Counter], _ details: ContiguousArray<PlaceDetails>) -> Int? {
         func pattern(_ path: Path) -> [Key?] { path.keys.map { $0.string.hasPrefix("$") ? nil : $0 } }
         var effects = counters.map { counter in
@@ -27,6 +27,12 @@ enum ConsequenceCycles {
         for place in details {
             for copy in place.copies {
                 let to: [Key?] = copy.to.segments.map { if case .key(let key) = $0 { key } else { nil } }
+                effects.append(Effect(writes: to, isTree: true, looks: pattern(place.pattern)))
+            }
+        }
+        for place in details {
+            for inbox in place.inboxes {
+                let to: [Key?] = inbox.to.segments.map { if case .key(let key) = $0 { key } else { nil } }
                 effects.append(Effect(writes: to, isTree: true, looks: pattern(place.pattern)))
             }
         }

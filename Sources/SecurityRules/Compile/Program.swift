@@ -16,10 +16,12 @@ final class Program: Sendable {
     let hasRates: Bool
     /// Whether any place has an `.expire`.
     let hasExpiry: Bool
-    /// Whether any place has a `.copy`.
+    /// Whether any place has a `.copy` or an `.inbox`.
     let copies: Bool
-    /// The copies with an `each`, by number.
-    let indexedCopies: [CopyRule]
+    /// Whether any place has an `.inbox`.
+    let hasInboxes: Bool
+    /// The places of copies with an `each`, and of members of sets, by number.
+    let indexed: [IndexedPlaces]
     /// All counters, and the places that they count.
     let counters: [Counter]
     let sets: CounterSets
@@ -39,7 +41,8 @@ final class Program: Sendable {
         copies = builder.places.first?.copies ?? false
         hasRates = builder.places.first?.rates ?? false
         hasExpiry = builder.places.first?.expires ?? false
-        indexedCopies = builder.indexedCopies
+        indexed = builder.indexed
+        hasInboxes = builder.details.contains { !$0.inboxes.isEmpty }
         counters = builder.counters
         accounts = builder.accounts
         sets = CounterSets(builder.counters)
@@ -130,7 +133,8 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy`, a `.rate`, an `.expire`.
+    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy` or an `.inbox`, a `.rate`, an
+    /// `.expire`.
     var validates = false
     var drops = false
     var defaults = false
@@ -197,6 +201,8 @@ struct PlaceDetails: Sendable {
     var removes: [PathTemplate] = []
     /// The copies of the node.
     var copies: [CopyRule] = []
+    /// The rows in others' places that follow from the node.
+    var inboxes: [InboxRule] = []
     /// When and how the node ends, and whether that depends on when it was written.
     var expires: [ExpiryRule] = []
     var asksWhenWritten = false

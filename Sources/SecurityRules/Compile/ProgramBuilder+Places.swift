@@ -38,10 +38,19 @@ extension ProgramBuilder {
     mutating func addCopy(_ copy: CopyRule, at place: Int32) {
         var copy = copy
         if copy.each != nil {
-            copy.number = indexedCopies.count
-            indexedCopies.append(copy)
+            copy.number = indexed.count
+            indexed.append(IndexedPlaces(copy))
         }
         details[Int(place)].copies.append(copy)
+    }
+
+    mutating func addInbox(_ inbox: InboxRule, at place: Int32) {
+        var inbox = inbox
+        if inbox.members != nil {
+            inbox.indexed = indexed.count
+            indexed.append(IndexedPlaces(inbox))
+        }
+        details[Int(place)].inboxes.append(inbox)
     }
 
     /// Adds an end of a node; what was lowered last is its.
@@ -74,7 +83,7 @@ extension ProgramBuilder {
         place.defaults = details[Int(number)].defaultValue != nil || below.contains { $0.defaults }
         place.removes = !details[Int(number)].removes.isEmpty || below.contains { $0.removes }
         place.counts = !details[Int(number)].counts.isEmpty || below.contains { $0.counts }
-        place.copies = !details[Int(number)].copies.isEmpty || below.contains { $0.copies }
+        place.copies = !details[Int(number)].copies.isEmpty || !details[Int(number)].inboxes.isEmpty || below.contains { $0.copies }
         place.rates = details[Int(number)].rate != nil || below.contains { $0.rates }
         place.expires = !details[Int(number)].expires.isEmpty || below.contains { $0.expires }
         places[Int(number)] = place

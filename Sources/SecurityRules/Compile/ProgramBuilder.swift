@@ -15,8 +15,8 @@ struct ProgramBuilder {
     var conditions: ContiguousArray<Path> = []
     /// The functions of the file, by their numbers.
     var functions: [(name: String, source: RuleSource)] = []
-    /// The copies with an `each`.
-    var indexedCopies: [CopyRule] = []
+    /// The places of copies with an `each`, and of members of sets.
+    var indexed: [IndexedPlaces] = []
     /// All counters.
     var counters: [Counter] = []
     /// What happens when an account is deleted.
@@ -40,6 +40,12 @@ struct ProgramBuilder {
     mutating func lower(_ term: Term, depth: Int) -> Int32 {
         self.depth = depth
         return lower(term)
+    }
+
+    /// Lowers the snapshot that an expression is.
+    mutating func lower(_ snapshot: SnapshotTerm, depth: Int) -> Int32 {
+        self.depth = depth
+        return lower(snapshot)
     }
 
     private mutating func emit(_ instruction: Instruction, _ span: Span) -> Int32 {

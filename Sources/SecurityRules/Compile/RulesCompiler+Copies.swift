@@ -7,13 +7,7 @@ struct CopyCompiler {
     let captures: [String: Int]
     let functions: Functions
 
-    /// A fault, and the text that it is in.
-    struct Fault: Error {
-        let error: ExpressionError
-        let text: LocatedString
-    }
-
-    func compile(_ copy: SourceCopy, _ builder: inout ProgramBuilder) throws(Fault) -> CopyRule {
+    func compile(_ copy: SourceCopy, _ builder: inout ProgramBuilder) throws(TextFault) -> CopyRule {
         var text = copy.to
         do throws(ExpressionError) {
             var all = captures
@@ -45,11 +39,11 @@ struct CopyCompiler {
                 condition = builder.lower(try Checker.rule(expression, scope: scope, functions: functions), depth: depth)
             }
             return CopyRule(to: to, each: each, condition: condition, nodeDepth: depth)
-        } catch { throw Fault(error: error, text: text) }
+        } catch { throw TextFault(error: error, text: text) }
     }
 
     /// The place that `each` has reached, as an expression sees it.
-    private static func snapshot(_ template: PathTemplate, _ captures: [String: Int]) -> SnapshotTerm {
+    static func snapshot(_ template: PathTemplate, _ captures: [String: Int]) -> SnapshotTerm {
         template.segments.reduce(SnapshotTerm.newRoot) { parent, segment in
             let name: Term.Kind = switch segment {
             case .key(let key): .constant(.string(key.string))
@@ -66,6 +60,6 @@ struct CopyCompiler {
 }
 
 extension PathTemplate {
-    fileprivate func uses(_ depth: Int) -> Bool { segments.contains { if case .capture(depth) = $0 { true } else { false } } }
+    func uses(_ depth: Int) -> Bool { segments.contains { if case .capture(depth) = $0 { true } else { false } } }
     fileprivate var hasStar: Bool { segments.contains { if case .every(nil) = $0 { true } else { false } } }
 }

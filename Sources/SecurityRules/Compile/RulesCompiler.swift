@@ -7,9 +7,10 @@ struct RulesCompiler {
     private var unsupported: [LocatedError] = []
     private var builder = ProgramBuilder()
     private let functions: Functions
-    /// The texts of all counters, and the places of all copies.
+    /// The texts of all counters, and the places of all copies and rows.
     private var counterTexts: [LocatedString] = []
     private var copyTexts: [LocatedString] = []
+    private var inboxTexts: [LocatedString] = []
     /// Whether an `.expire` with a fault is passed over: earlier versions accepted it whatever it said.
     private let passesOverExpiry: Bool
     /// Faults in functions that were found in calls, so that each is told once.
@@ -59,14 +60,15 @@ struct RulesCompiler {
         }
         _ = add(root, pattern: .root, depth: 0, captures: [:])
         let (counters, details) = (builder.counters, builder.details)
-        let texts = counterTexts + copyTexts
+        let texts = counterTexts + copyTexts + inboxTexts
         // Each is looked at with each other, here and with each write at their places.
         if texts.count > RulesLimits.countersAndCopies {
-            let message = "At most \(RulesLimits.countersAndCopies) counters and copies."
+            let message = "At most \(RulesLimits.countersAndCopies) counters, copies and inboxes."
             errors.append(LocatedError(offset: texts[RulesLimits.countersAndCopies].quote, message: message))
         } else if errors.isEmpty, let circular = ConsequenceCycles.find(counters, details) {
             let message = circular < counters.count ? "A counter that counts what depends on it never comes to an end."
-                : "A copy that is copied to where it came from never comes to an end."
+                : circular < counters.count + copyTexts.count ? "A copy that is copied to where it came from never comes to an end."
+                : "A row that has rows follow where it came from never comes to an end."
             errors.append(LocatedError(offset: texts[circular].quote, message: message))
         }
     }
@@ -96,14 +98,21 @@ struct RulesCompiler {
         }
         for copy in node.copies {
             let compiler = CopyCompiler(depth: depth, captures: captures, functions: functions)
-            do throws(CopyCompiler.Fault) {
+            do throws(TextFault) {
                 builder.addCopy(try compiler.compile(copy, &builder), at: number)
                 copyTexts.append(copy.to)
             } catch { add(error.error, of: error.text) }
         }
+        for (i, inbox) in node.inboxes.enumerated() {
+            let compiler = InboxCompiler(depth: depth, captures: captures, functions: functions)
+            do throws(TextFault) {
+                builder.addInbox(try compiler.compile(inbox, number: i, &builder), at: number)
+                inboxTexts.append(inbox.to)
+            } catch { add(error.error, of: error.text) }
+        }
         for expiry in node.expiries {
             let (start, compiler) = (builder.code.count, ExpiryCompiler(depth: depth, captures: captures, functions: functions))
-            do throws(ExpiryCompiler.Fault) {
+            do throws(TextFault) {
                 builder.addExpiry(try compiler.compile(expiry, &builder), from: start, at: number)
             } catch {
                 let known = errors.count

@@ -10,7 +10,7 @@ struct CopyRule: Sendable {
     let condition: Int32
     /// Depth of the node's place.
     let nodeDepth: Int
-    /// Its number among those with an `each`, of which existing copies are known by an index; nil for one without.
+    /// Its number among the places of the index, which knows where copies with an `each` may be; nil for one without.
     var number: Int?
 }
 
@@ -72,9 +72,11 @@ extension ConsequenceRound {
 
     /// A node that may have come, changed or gone.
     private mutating func source(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
-        let copies = program.details[Int(place)].copies
-        guard !copies.isEmpty, was.exists || isNow.exists, !was.isIdentical(to: isNow), seenSources.insert(path).inserted else { return }
-        try ask(copies.count, place, .copy)
+        let (copies, inboxes) = (program.details[Int(place)].copies, program.details[Int(place)].inboxes)
+        guard !(copies.isEmpty && inboxes.isEmpty), was.exists || isNow.exists, !was.isIdentical(to: isNow),
+            seenSources.insert(path).inserted
+        else { return }
+        try ask(copies.count + inboxes.count, place, copies.isEmpty ? .inbox : .copy)
         // With what this round has counted in it. What it has removed is the next one's business.
         let node = result.tree.node(at: path)
         guard isNow.isNull || node.exists else { return }
@@ -104,6 +106,9 @@ extension ConsequenceRound {
                 try write(isNow.exists ? node : .null, at: target, place, .copy)
             }
         }
+        // A node that was made in this commit and of which more has followed is new, and has had its rows.
+        guard isNow.exists, was.isNull || former.exists else { return }
+        for inbox in inboxes { try send(inbox, place, node, isNew: was.isNull) }
     }
 
     /// The places at which a new node is copied.
@@ -114,7 +119,7 @@ extension ConsequenceRound {
         }
         var found: [[Key]] = []
         try bind(each, 0, place, node, result.tree, [], &found)
-        for bound in found where try holds(copy.condition, place, bound) {
+        for bound in found where try holds(copy.condition, place, bound, .copy) {
             if let target = try self.target(copy.to, place, node, bound) { targets.append(target) }
         }
     }
@@ -124,8 +129,10 @@ extension ConsequenceRound {
         guard let number = copy.number, let index, let written = result.written else {
             return try expand(copy.to, 0, of: node, place, .copy, result.tree, .root, &targets)
         }
-        try look(at: index.count(of: number, keys) + written.count(of: number, keys), place, .copy)
-        let known = Set(index.places(of: number, keys) + written.places(of: number, keys))
+        var bound: [Key] = []
+        for case .capture(let depth) in copy.to.segments where depth <= copy.nodeDepth { bound.append(keys[depth - 1]) }
+        try look(at: index.count(of: number, bound) + written.count(of: number, bound), place, .copy)
+        let known = Set(index.places(of: number, bound) + written.places(of: number, bound))
         for path in known.sorted() where result.tree.node(at: path).exists {
             if try isCopy(path, of: node, copy, place) { targets.append(path) }
         }
@@ -173,14 +180,16 @@ extension ConsequenceRound {
     }
 
     /// The place of a copy; nil where a value that it needs is missing.
-    private func target(_ template: PathTemplate, _ place: Int32, _ node: Node, _ bound: [Key]) throws(ConsequenceFault) -> Path? {
+    func target(
+        _ template: PathTemplate, _ place: Int32, _ node: Node, _ bound: [Key], _ kind: ConsequenceKind = .copy
+    ) throws(ConsequenceFault) -> Path? {
         var target = ContiguousArray<Key>()
         for segment in template.segments {
             switch segment {
             case .key(let key): target.append(key)
             case .capture(let depth): target.append(depth <= keys.count ? keys[depth - 1] : bound[depth - keys.count - 1])
             case .value(let field):
-                guard let key = try key(node.node(at: field), place, .copy) else { return nil }
+                guard let key = try key(node.node(at: field), place, kind) else { return nil }
                 target.append(key)
             case .every: return nil
             }
@@ -188,7 +197,8 @@ extension ConsequenceRound {
         return Path(target)
     }
 
-    private mutating func holds(_ condition: Int32, _ place: Int32, _ bound: [Key]) throws(ConsequenceFault) -> Bool {
+    /// Whether an `if` says yes to one whom `each` has reached.
+    mutating func holds(_ condition: Int32, _ place: Int32, _ bound: [Key], _ kind: ConsequenceKind) throws(ConsequenceFault) -> Bool {
         guard condition >= 0 else { return true }
         let all = keys + bound
         var (left, isTooMuch) = (textWork, false)
@@ -204,7 +214,7 @@ extension ConsequenceRound {
             }
         }
         textWork = left
-        if isTooMuch { throw fault(.tooMuchWork, place, .copy) }
+        if isTooMuch { throw fault(.tooMuchWork, place, kind) }
         return holds
     }
 }

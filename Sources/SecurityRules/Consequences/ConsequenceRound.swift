@@ -125,7 +125,7 @@ struct ConsequenceRound {
         result.writes.append(SystemWrite(path: path, value: value, kind: kind, pattern: program.details[Int(place)].pattern))
     }
 
-    private mutating func pay(for value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+    mutating func pay(for value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
         var left = limits.bytes - result.bytes - path.memoryBytes
         let most = left / Self.bytesOfNode
         var nodes = most

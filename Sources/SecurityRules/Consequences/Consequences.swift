@@ -5,6 +5,7 @@ public enum ConsequenceKind: String, Sendable, Hashable, CaseIterable {
     case removes = ".removes"
     case counts = ".counts"
     case copy = ".copy"
+    case inbox = ".inbox"
     case expire = ".expire"
 
     /// Its name in metrics.
@@ -36,7 +37,12 @@ public struct Consequences: Sendable {
     public internal(set) var asked = 0
     /// Bytes of the writes, as `ConsequenceLimits.bytes` counts them.
     public internal(set) var bytes = 0
-    /// Places of copies that were written by this commit so far; nil where existing ones are looked for in the tree.
+    /// Rows of inboxes that are to follow in commits of their own, and how many they are at most; all together.
+    public internal(set) var continued: [(rows: ContinuedRows, most: Int)] = []
+    var continuedRows = 0
+    /// Inboxes of which rows have followed.
+    var sent: Set<ConsequenceRound.Sending> = []
+    /// Places of copies and of members of sets that were written by this commit so far; nil where existing ones are looked for in the tree.
     var written: CopyIndex?
     /// Counters of new nodes, whose sets were counted.
     public internal(set) var counted: [Path] = []
@@ -65,13 +71,17 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case tooManyKeys(Int)
         /// More written places, or counters, copies and removals of them, are to be asked about than the limit.
         case tooManyAsked(Int)
+        /// More rows of inboxes would be owed than may be, by all commits together.
+        case tooManyRows(Int)
+        /// The same for nodes that owe rows.
+        case tooManyContinuations(Int)
         /// A value that is to be a key, and cannot.
         case illegalKey(String)
         /// A place that would be deeper than data may be.
         case tooDeep
         /// A client has written a counter.
         case counterWritten(String)
-        /// An expression of an `.expire` fails, or its log has no place or no row.
+        /// An expression of an `.expire` or an `.inbox` fails, or what is to be written has no place or is nothing.
         case failed
         /// What has been patched would be due again at once.
         case stillDue
@@ -90,6 +100,8 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case .tooManyBytes(let limit): "\(rule) at \(path): more than \(limit) bytes would follow"
         case .tooManyKeys(let limit): "\(rule) at \(path): more than \(limit) keys would have to be looked at"
         case .tooManyAsked(let limit): "\(rule) at \(path): more than \(limit) places, counters and copies would have to be asked about"
+        case .tooManyRows(let limit): "\(rule) at \(path): more than \(limit) rows would be owed to inboxes"
+        case .tooManyContinuations(let limit): "\(rule) at \(path): \(limit) nodes owe rows to inboxes already"
         case .illegalKey(let text): "\(rule) at \(path): '\(text.prefix(64))' cannot be a key"
         case .counterWritten(let name): "\(rule) at \(path): '\(name)' is counted, and no client writes another value"
         case .failed: "\(rule) at \(path): what is to be written cannot be found out"
@@ -118,6 +130,15 @@ public struct ConsequenceLimits: Sendable, Hashable {
     /// Places where copies may be that are noted for one commit; more are looked for. Default 1,000.
     public var noted = CopyIndex.notedAtOnce
 
+    /// Rows of inboxes that may be owed, to be made in later commits, and nodes that may owe some. Default 1,000,000 and 100.
+    public var continuedRows = 1_000_000
+    public var continuations = 100
+    /// What is owed already: rows, and how often which nodes owe some. What such a node owes now comes behind those.
+    public var owedRows = 0
+    public var owing: [Path: Int] = [:]
+    /// Whether all rows of inboxes are owed, however few they are.
+    var continuesAll = false
+
     public init() {}
 }
 
@@ -145,8 +166,21 @@ extension RuleSet {
         of locations: [Path], old: Node, new: Node, by author: ConsequenceAuthor = .client, now: Int64 = 0,
         limits: ConsequenceLimits = ConsequenceLimits(), copies index: CopyIndex? = nil
     ) throws(ConsequenceFault) -> Consequences {
+        guard hasConsequences else { return Consequences(tree: new) }
+        do throws(ConsequenceFault) { return try find(locations, old, new, author, now, limits, index) } catch {
+            // Rows of inboxes may be more than a commit has room for, with all else: then they come behind it.
+            guard program.hasInboxes, error.reason.isBound else { throw error }
+            var limits = limits
+            limits.continuesAll = true
+            return try find(locations, old, new, author, now, limits, index)
+        }
+    }
+
+    private func find(
+        _ locations: [Path], _ old: Node, _ new: Node, _ author: ConsequenceAuthor, _ now: Int64, _ limits: ConsequenceLimits,
+        _ index: CopyIndex?
+    ) throws(ConsequenceFault) -> Consequences {
         var result = Consequences(tree: new)
-        guard hasConsequences else { return result }
         var (before, after, next, work) = (old, new, locations, program.textWork)
         var author: ConsequenceAuthor? = author
         if index != nil {
@@ -158,9 +192,12 @@ extension RuleSet {
                 program, before: before, after: after, result, limits, first: author, textWork: work, base: old, now: now,
                 index: index)
             try round.run(next)
-            next = round.result.writes[result.writes.count...].map(\.path).outermost
+            let written = round.result.writes[result.writes.count...].map(\.path)
             (result, work, author) = (round.result, round.textWork, nil)
-            result.written?.note(next, old: after, new: result.tree, atMost: limits.noted)
+            // Of most nothing follows: copies and rows are where others read.
+            next = written.filter { mayFollow(from: $0) }.outermost
+            if next.isEmpty { break }
+            result.written?.note(written.outermost, old: after, new: result.tree, atMost: limits.noted)
             (before, after) = (after, result.tree)
         }
         return result
@@ -178,6 +215,16 @@ extension RuleSet {
             let isValid = evaluator.areValid(consequences.writes.map(\.path))
             work -= most - evaluator.textWork
             return isValid
+        }
+    }
+}
+
+extension ConsequenceFault.Reason {
+    /// Whether it is a bound of what one commit does.
+    fileprivate var isBound: Bool {
+        switch self {
+        case .tooManyWrites, .tooManyBytes, .tooManyKeys, .tooManyAsked: true
+        default: false
         }
     }
 }

@@ -1,7 +1,8 @@
 public import JSONTree
 
-/// Where copies with an `each` may be, so that those of a node are found without looking at every place where one could be. It has every
-/// place of the tree that a `to` can name, grouped by the node that it would be a copy of.
+/// Where copies with an `each` may be, so that those of a node are found without looking at every place where one could be; and which sets
+/// have a member, for `.inbox`. It has every place of the tree that a `to` can name, grouped by the node that it would be a copy of, and
+/// every member of a set, grouped by its key.
 ///
 /// ```
 /// to: timeline/$f/$p      timeline ┬ ana ┬ p1            (timeline/$f/$p, p1) ─► /timeline/ana/p1, /timeline/ben/p1
@@ -21,22 +22,28 @@ public final class CopyIndex: @unchecked Sendable {
         fileprivate let rest: Key
     }
 
-    /// The copies of one node by one rule.
+    /// The copies of one node by one rule, or the sets with one member.
     fileprivate struct Group: Hashable {
         let rule: Int
-        /// The keys for the wildcards of the node's place, in the order of `to`.
+        /// The keys by which they are looked for, in the order of the place.
         let bound: Key
     }
 
     /// A set for one takes more memory than all else.
     private enum Rests {
         case one(Key)
-        case many(Set<Key>)
+        case many(Members)
 
-        var count: Int { if case .many(let all) = self { all.count } else { 1 } }
+        var count: Int { if case .many(let all) = self { all.keys.count } else { 1 } }
     }
 
-    private let rules: [CopyRule]
+    /// A set that is changed where it lies, however many it has.
+    private final class Members {
+        var keys: Set<Key>
+        init(_ keys: Set<Key>) { self.keys = keys }
+    }
+
+    private let rules: [IndexedPlaces]
     private var groups: [Group: Rests] = [:]
     /// Places that it has: some 150 bytes each.
     public private(set) var count = 0
@@ -47,7 +54,7 @@ public final class CopyIndex: @unchecked Sendable {
     public static let notedAtOnce = 1_000
 
     /// Of nothing.
-    init(_ program: Program) { rules = program.indexedCopies }
+    init(_ program: Program) { rules = program.indexed }
 
     /// Of a whole tree. O(places that copies may be at)
     public convenience init(_ rules: RuleSet, root: Node) {
@@ -104,17 +111,22 @@ public final class CopyIndex: @unchecked Sendable {
         guard old.exists || new.exists else { return true }
         left -= 1
         guard left >= 0 else { return false }
-        let segments = rules[rule].to.segments
+        let segments = rules[rule].segments
         guard i < segments.count else {
             return found(Place(group: Group(rule: rule, bound: bound ?? Key("")), rest: rest ?? Key("")), new.exists)
         }
-        let kind = kind(of: segments[i], rule)
+        let segment = segments[i]
         func go(_ key: Key) -> Bool {
-            let (bound, rest) = (kind == .bound ? bound.with(key) : bound, kind == .free ? rest.with(key) : rest)
+            var (bound, rest) = (bound, rest)
+            switch segment {
+            case .key: break
+            case .bound: bound = bound.with(key)
+            case .free: rest = rest.with(key)
+            }
             return visit(rule, i + 1, location, old.child(key), new.child(key), bound, rest, &left, found)
         }
         let written = i < location.depth ? location.keys[i] : nil
-        if case .key(let key) = segments[i] { return written == nil || written == key ? go(key) : true }
+        if case .key(let key) = segment { return written == nil || written == key ? go(key) : true }
         if let written { return go(written) }
         if old.isIdentical(to: new) { return true }
         for (key, child) in old.children {
@@ -126,17 +138,6 @@ public final class CopyIndex: @unchecked Sendable {
             if left < 0 || old.child(key).isNull && !go(key) { return false }
         }
         return true
-    }
-
-    /// Where the key of a segment comes from.
-    private enum Kind { case rule, bound, free }
-
-    private func kind(of segment: PathTemplate.Segment, _ rule: Int) -> Kind {
-        switch segment {
-        case .key: .rule
-        case .capture(let depth): depth <= rules[rule].nodeDepth ? .bound : .free
-        case .value, .every: .free
-        }
     }
 
     // MARK: Many at once
@@ -170,48 +171,53 @@ public final class CopyIndex: @unchecked Sendable {
             groups[group] = .one(rest)
             count += 1
         case .one(let known) where isThere && known != rest:
-            groups[group] = .many([known, rest])
+            groups[group] = .many(Members([known, rest]))
             count += 1
         case .one(let known) where !isThere && known == rest:
             groups[group] = nil
             count -= 1
-        case .many(var all):
-            // Not held twice while it is changed.
-            groups[group] = .one(rest)
-            if isThere { count += all.insert(rest).inserted ? 1 : 0 } else { count -= all.remove(rest) == nil ? 0 : 1 }
-            groups[group] = all.isEmpty ? nil : .many(all)
+        case .many(let all):
+            if isThere { count += all.keys.insert(rest).inserted ? 1 : 0 } else { count -= all.keys.remove(rest) == nil ? 0 : 1 }
+            if all.keys.isEmpty { groups[group] = nil }
         default: break
         }
     }
 
     // MARK: Looking up
 
-    /// How many places there are at which a node may have copies by a rule.
-    /// - Parameter keys: those down to the node's place.
-    func count(of rule: Int, _ keys: ContiguousArray<Key>) -> Int { groups[group(of: rule, keys)]?.count ?? 0 }
+    /// How many places there are by a rule.
+    /// - Parameter bound: the keys by which they are looked for, in the order of the place.
+    func count(of rule: Int, _ bound: [Key]) -> Int { groups[group(of: rule, bound)]?.count ?? 0 }
 
     /// These places, in no order.
-    func places(of rule: Int, _ keys: ContiguousArray<Key>) -> [Path] {
-        let group = group(of: rule, keys)
-        return switch groups[group] {
-        case .one(let rest): [path(of: group, rest)]
-        case .many(let all): all.map { path(of: group, $0) }
+    func places(of rule: Int, _ bound: [Key]) -> [Path] {
+        let group = group(of: rule, bound)
+        return rests(of: group).map { path(of: group, $0) }
+    }
+
+    /// The keys that are found, of places with one such key; in no order.
+    func keys(of rule: Int, _ bound: [Key]) -> [Key] { rests(of: group(of: rule, bound)) }
+
+    private func rests(of group: Group) -> [Key] {
+        switch groups[group] {
+        case .one(let rest): [rest]
+        case .many(let all): Array(all.keys)
         case nil: []
         }
     }
 
-    private func group(of rule: Int, _ keys: ContiguousArray<Key>) -> Group {
+    private func group(of rule: Int, _ keys: [Key]) -> Group {
         var bound: Key?
-        for case .capture(let depth) in rules[rule].to.segments where depth <= rules[rule].nodeDepth { bound = bound.with(keys[depth - 1]) }
+        for key in keys { bound = bound.with(key) }
         return Group(rule: rule, bound: bound ?? Key(""))
     }
 
     private func path(of group: Group, _ rest: Key) -> Path {
         var (bound, free) = (group.bound.string.split(separator: "/")[...], rest.string.split(separator: "/")[...])
         var keys = ContiguousArray<Key>()
-        for segment in rules[group.rule].to.segments {
-            switch kind(of: segment, group.rule) {
-            case .rule: if case .key(let key) = segment { keys.append(key) }
+        for segment in rules[group.rule].segments {
+            switch segment {
+            case .key(let key): keys.append(key)
             case .bound: if let key = bound.popFirst() { keys.append(Key(String(key))) }
             case .free: if let key = free.popFirst() { keys.append(Key(String(key))) }
             }
@@ -226,6 +232,6 @@ extension Key? {
 }
 
 extension RuleSet {
-    /// Whether copies are to be known by an index.
-    public var hasIndexedCopies: Bool { !program.indexedCopies.isEmpty }
+    /// Whether copies, or members of sets, are to be known by an index.
+    public var hasIndexedCopies: Bool { !program.indexed.isEmpty }
 }

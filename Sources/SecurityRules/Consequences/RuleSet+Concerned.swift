@@ -13,7 +13,7 @@ extension RuleSet {
                 break
             }
             let details = program.details[Int(place)]
-            if level > 0, !(details.removes.isEmpty && details.counts.isEmpty && details.copies.isEmpty) { return true }
+            if level > 0, details.isFollowed { return true }
             place = withUnsafePointer(to: key) { program.tables.child(of: place, TextCursor($0)) }
             if place < 0 {
                 isKnown = false
@@ -31,14 +31,19 @@ extension RuleSet {
         return program.sets.below(set, path.keys[level]).contains { isCounted(path, level + 1, $0) }
     }
 
-    /// Whether copies that are known by an index may be at, above or below a place. False is certain. O(depth · copies)
+    /// Whether copies or sets that are known by an index may be at, above or below a place. False is certain. O(depth · copies)
     public func mayHoldCopies(around path: Path) -> Bool {
-        program.indexedCopies.contains { copy in
-            zip(copy.to.segments, path.keys).allSatisfy { segment, key in
+        program.indexed.contains { places in
+            zip(places.segments, path.keys).allSatisfy { segment, key in
                 if case .key(let known) = segment { known == key } else { true }
             }
         }
     }
+}
+
+extension PlaceDetails {
+    /// Whether the node itself has anything follow.
+    fileprivate var isFollowed: Bool { !(removes.isEmpty && counts.isEmpty && copies.isEmpty && inboxes.isEmpty) }
 }
 
 extension Place {

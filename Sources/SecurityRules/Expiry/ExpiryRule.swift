@@ -12,14 +12,6 @@ struct ExpiryRule: Sendable {
     let log: (to: PathTemplate, value: ValueTemplate)?
 }
 
-/// A value of a rules file in which texts are expressions.
-indirect enum ValueTemplate: Sendable {
-    case node(Node)
-    /// Its first instruction.
-    case expression(Int32)
-    case object([(key: Key, value: ValueTemplate)])
-}
-
 /// Compiles one of a node's ends.
 struct ExpiryCompiler {
     /// Depth of the node's place.
@@ -27,13 +19,7 @@ struct ExpiryCompiler {
     let captures: [String: Int]
     let functions: Functions
 
-    /// A fault, and the text that it is in.
-    struct Fault: Error {
-        let error: ExpressionError
-        let text: LocatedString
-    }
-
-    func compile(_ source: SourceExpiry, _ builder: inout ProgramBuilder) throws(Fault) -> ExpiryRule {
+    func compile(_ source: SourceExpiry, _ builder: inout ProgramBuilder) throws(TextFault) -> ExpiryRule {
         let at = try located(source.at) { expression throws(ExpressionError) in
             builder.lower(try Checker.value(expression, scope: scope(.time), functions: functions), depth: depth)
         }
@@ -57,7 +43,9 @@ struct ExpiryCompiler {
             return ExpiryRule(at: at, condition: condition, patch: patch, log: nil)
         }
         let to: PathTemplate
-        do throws(ExpressionError) { to = try PathTemplate(log.value, captures: captures) } catch { throw Fault(error: error, text: log) }
+        do throws(ExpressionError) { to = try PathTemplate(log.value, captures: captures) } catch {
+            throw TextFault(error: error, text: log)
+        }
         if to.segments.contains(where: { if case .every = $0 { true } else { false } }) {
             throw fault("The place of a 'log' has keys, wildcards of the node's place, and values such as {user}.", log)
         }
@@ -70,37 +58,18 @@ struct ExpiryCompiler {
         return scope
     }
 
-    private func fault(_ message: String, _ text: LocatedString) -> Fault {
-        Fault(error: ExpressionError(offset: 0, message: message), text: text)
+    private func fault(_ message: String, _ text: LocatedString) -> TextFault {
+        TextFault(error: ExpressionError(offset: 0, message: message), text: text)
     }
 
-    private func located<R>(_ text: LocatedString, _ body: (Expression) throws(ExpressionError) -> R) throws(Fault) -> R {
-        do throws(ExpressionError) { return try body(ExpressionParser.parse(text.value)) } catch { throw Fault(error: error, text: text) }
-    }
-
-    private func value(_ json: LocatedJSON, _ part: ExpiryScope, _ builder: inout ProgramBuilder) throws(Fault) -> ValueTemplate {
-        switch json.value {
-        case .null: return .node(.null)
-        case .bool(let value): return .node(.bool(value))
-        case .number(let node): return .node(node)
-        case .string(let text):
-            return .expression(try located(text) { expression throws(ExpressionError) in
-                builder.lower(try Checker.value(expression, scope: scope(part), functions: functions), depth: depth)
-            })
-        case .array(let elements):
-            var members: [(key: Key, value: ValueTemplate)] = []
-            for (i, element) in elements.enumerated() { members.append((Key(index: i), try value(element, part, &builder))) }
-            return .object(members)
-        case .object(let members):
-            var made: [(key: Key, value: ValueTemplate)] = []
-            for member in members {
-                let key = Key(member.name.value)
-                guard key.isValid else { throw fault("'\(member.name.value)' cannot be a key of data.", member.name) }
-                guard !made.contains(where: { $0.key == key }) else { throw fault("Duplicate key '\(key)'.", member.name) }
-                made.append((key, try value(member.value, part, &builder)))
-            }
-            return .object(made)
+    private func located<R>(_ text: LocatedString, _ body: (Expression) throws(ExpressionError) -> R) throws(TextFault) -> R {
+        do throws(ExpressionError) { return try body(ExpressionParser.parse(text.value)) } catch {
+            throw TextFault(error: error, text: text)
         }
+    }
+
+    private func value(_ json: LocatedJSON, _ part: ExpiryScope, _ builder: inout ProgramBuilder) throws(TextFault) -> ValueTemplate {
+        try TemplateCompiler(depth: depth, scope: scope(part), functions: functions).compile(json, &builder)
     }
 }
 

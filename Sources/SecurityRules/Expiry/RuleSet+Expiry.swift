@@ -194,23 +194,3 @@ extension RuleSet {
         return Path(target)
     }
 }
-
-extension Evaluator {
-    /// The value of a template.
-    fileprivate mutating func node(_ template: ValueTemplate) throws(Fault) -> Node {
-        switch template {
-        case .node(let node): return node
-        case .expression(let instruction):
-            defer { dropScratch(to: 0) }
-            switch try value(instruction) {
-            case .number(let number): return .number(number)
-            case .object: return .null
-            case let value: return value.node
-            }
-        case .object(let members):
-            var children: [(Key, Node)] = []
-            for (key, value) in members { children.append((key, try node(value))) }
-            return .object(children)
-        }
-    }
-}

@@ -22,6 +22,8 @@ final class SourceNode {
     var removes: [LocatedString] = []
     /// The copies of the node.
     var copies: [SourceCopy] = []
+    /// The rows in others' places that follow from the node.
+    var inboxes: [SourceInbox] = []
     /// When and how the node ends.
     var expiries: [SourceExpiry] = []
     /// The counters of the node.
@@ -186,7 +188,8 @@ struct RulesFileReader {
 
     /// The keys of a place that have a meaning.
     private static let directives = RuleKind.allCases.map(\.rawValue)
-        + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate", ".account", ".expire"]
+        + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate", ".account", ".expire",
+            ".inbox"]
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
@@ -227,6 +230,9 @@ struct RulesFileReader {
         case ".copy":
             guard depth > 0 else { return addError(member.name.quote, "A '.copy' stands below the root.") }
             copies(json, node)
+        case ".inbox":
+            guard depth > 0 else { return addError(member.name.quote, "An '.inbox' stands below the root.") }
+            inboxes(json, node)
         case ".account": node.account = account(member, isWildcard: isWildcard, depth: depth)
         case ".rate": node.rate = rate(json)
         case ".expire":

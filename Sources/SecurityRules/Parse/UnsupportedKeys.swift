@@ -3,7 +3,7 @@
 enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
-        ".alias", ".inbox", ".ingest", ".notify",
+        ".alias", ".ingest", ".notify",
         ".owner", ".search", ".watch", ".webhook",
     ]
     /// Keys beside `rules`.

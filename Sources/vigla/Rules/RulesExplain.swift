@@ -137,6 +137,10 @@ struct RulesExplain: ParsableCommand {
             let isRemoved = write["value"]?.json == "null"
             out.line(UserText.plain("  then \(path) \(isRemoved ? "is removed" : "= \(write["value"]?.json ?? "")") by \(rule)"))
         }
+        for rows in answer["thenContinued"]?.elements ?? [] {
+            let (path, rule) = (rows["path"]?.string ?? "", rows["rule"]?.string ?? "")
+            out.line(UserText.plain("  then rows \(path) = \(rows["value"]?.json ?? ""), in commits of their own, by \(rule)"))
+        }
         for node in answer["expires"]?.elements ?? [] {
             let (path, rule) = (node["path"]?.string ?? "", node["rule"]?.string ?? "")
             out.line(UserText.plain("  then \(path) ends at \(node["at"]?.int ?? 0) by \(rule)"))

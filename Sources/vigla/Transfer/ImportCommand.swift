@@ -70,6 +70,7 @@ struct Import: ParsableCommand {
         var operations = before.pending.map { JournalOperation.pending(.forget(session: $0.id)) } + [.set(.root, root)]
         // What stands at the place of a node is written now, not when that node was.
         before.written.forEach { path, _ in operations.append(.written(path, nil)) }
+        for item in before.owed.items { operations.append(.owed(.end(item.id))) }
         let outcome = Outcome()
         let journal = data.store.journal(for: data.namespace)
         // As every writer that opens the namespace behind another (`OpenedJournal.epoch`).

@@ -9,11 +9,11 @@ import Testing
 /// Content, batch, outbox, the line of batches that wait for the log, and its breaker, each built alone.
 @Suite(.timeLimit(.minutes(30))) struct DurabilityTests {
     @Test func content_countsCommits_andGoesBack() {
-        let content = Content(root: 1, sequence: 7, rules: .denyAll)
+        let content = Content(.init(root: 1, sequence: 7), rules: .denyAll)
         #expect(content.install(2) == 1)
         #expect(content.skip() == 9)
         #expect(content.root == 2 && content.sequence == 9)
-        #expect(content.rollBack(to: (1, 7, WrittenTimes())) == 2)
+        #expect(content.rollBack(to: .init(root: 1, sequence: 7)) == 2)
         #expect(content.root == 1 && content.sequence == 7 && content.rulesNumber == 0)
         content.deploy(.allowAll)
         #expect(content.rulesNumber == 1)

@@ -221,7 +221,7 @@ import Testing
             let old = bench.content.root
             bench.run {
                 if random.chance(10) {
-                    _ = bench.content.rollBack(to: (earlier, 0, WrittenTimes()))
+                    _ = bench.content.rollBack(to: .init(root: earlier))
                     bench.indexes.follow(from: old)
                 } else {
                     if random.chance(10) { earlier = old }

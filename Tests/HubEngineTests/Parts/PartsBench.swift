@@ -30,7 +30,7 @@ final class Bench: @unchecked Sendable {
         context = EngineContext(
             queue: queue, limits: limits, format: format, lanes: lanes, background: work.background, budget: budget,
             scheduler: time.scheduler)
-        content = Content(root: root, sequence: 0, rules: rules)
+        content = Content(.init(root: root), rules: rules)
         listener = refusals
         outbox = Outbox(lanes: lanes)
     }

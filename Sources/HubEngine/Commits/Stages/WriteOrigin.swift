@@ -43,7 +43,12 @@ struct WriteOrigin: Sendable {
     }
 
     /// Whether it is to be refused for what `.validate` or its consequences say, though the hub makes it itself.
-    var isExpiry: Bool { if case .system(.expiry) = cause { true } else { false } }
+    var mustBeValid: Bool {
+        switch cause {
+        case .system(.expiry), .system(.inbox): true
+        default: false
+        }
+    }
 
     /// Whether the rules are evaluated.
     var isRuled: Bool { !identity.isAdmin }
@@ -63,4 +68,6 @@ public enum SystemCause: String, Sendable, CaseIterable {
     case counters
     /// The time of a node has come.
     case expiry
+    /// Rows of inboxes that another commit owed.
+    case inbox
 }

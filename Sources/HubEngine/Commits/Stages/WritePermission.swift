@@ -6,11 +6,12 @@ struct WritePermission {
     let rules: RuleSet
     let origin: WriteOrigin
 
-    /// Whether the rules permit the commit. Administrators and the hub itself are not asked about, but for `.validate` where nodes end.
+    /// Whether the rules permit the commit. Administrators and the hub itself are not asked about, but for `.validate` where nodes
+    /// end, and about rows of inboxes.
     /// - Parameter work: that the rules may do on texts; what they did is taken off.
     func allows(_ candidate: Candidate, textWork work: inout Int) -> Bool {
         work -= candidate.textWork
-        if origin.isExpiry {
+        if origin.mustBeValid {
             return rules.isValidSystemWrite(candidate.paths, old: candidate.base, new: candidate.tree, now: candidate.now)
         }
         guard origin.isRuled else { return true }
@@ -37,7 +38,7 @@ struct WritePermission {
         var question = RuleQuestion(
             operation: .write(candidate.asked), added: candidate.added, rules: rules, old: candidate.base, new: candidate.tree,
             auth: origin.identity.auth, now: candidate.now)
-        question.isOfHub = origin.isExpiry
+        question.isOfHub = origin.mustBeValid
         return question
     }
 

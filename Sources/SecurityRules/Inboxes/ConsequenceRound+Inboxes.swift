@@ -1,0 +1,165 @@
+import JSONTree
+
+/// Inboxes: a row in the place of each one who is reached, when a node is made. Few are part of the commit; where there may be many, the
+/// commit owes them (`ContinuedRows`), so that it costs what it writes, whoever is reached.
+///
+/// ```
+/// new node ─► any: the keys ─► index: how many sets may have one ─┬─ few ──► each set is asked, its row written
+///                                                                 └─ many ─► continued: all of them
+/// ```
+extension ConsequenceRound {
+    /// An inbox of a node, of which rows follow once in a commit.
+    struct Sending: Hashable {
+        let source: Path
+        let inbox: Int
+    }
+
+    /// Has the rows of one inbox follow.
+    /// - Parameter node: as it is with what has followed so far.
+    mutating func send(_ inbox: InboxRule, _ place: Int32, _ node: Node, isNew: Bool) throws(ConsequenceFault) {
+        let source = Path(keys)
+        if !isNew {
+            guard inbox.changes >= 0, try asks(inbox.changes, place) else { return }
+        }
+        guard result.sent.insert(Sending(source: source, inbox: inbox.number)).inserted else { return }
+        guard let each = try reached(inbox.each, place, node),
+            let to = try target(inbox.to, place, node, [ContinuedRows.wildcard], .inbox)
+        else { return }
+        let names = try self.names(inbox, place)
+        if names.members?.isEmpty == true { return }
+        let value = try self.value(inbox, place)
+        guard value.exists else { return }
+        guard value.fits(below: to.depth) else { throw fault(.tooDeep, place, .inbox) }
+
+        let rows = ContinuedRows(
+            rule: "\(program.details[Int(place)].pattern)\(ConsequenceKind.inbox.rawValue)", number: inbox.number, source: source,
+            each: each, members: names.members, not: names.not, asks: inbox.condition >= 0, to: to, value: value, now: now)
+        let (most, candidates) = self.candidates(inbox, rows)
+        if most == 0 { return }
+        let room = min(limits.writes - result.writes.count, limits.keys - result.keysLookedAt)
+        guard most <= room, !limits.continuesAll, limits.owing[source] == nil else { return try owe(rows, most, place) }
+        try look(at: most, place, .inbox)
+        for key in candidates().sorted() where rows.reaches(key, in: result.tree) {
+            guard try holds(inbox.condition, place, [key], .inbox) else { continue }
+            try write(value, at: rows.place(of: key), place, .inbox)
+        }
+    }
+
+    /// Leaves the rows to commits behind this one.
+    private mutating func owe(_ rows: ContinuedRows, _ most: Int, _ place: Int32) throws(ConsequenceFault) {
+        let owing = result.continued.count + limits.owing.values.reduce(0, +)
+        guard owing < limits.continuations else { throw fault(.tooManyContinuations(limits.continuations), place, .inbox) }
+        result.continuedRows += most
+        guard result.continuedRows + limits.owedRows <= limits.continuedRows else {
+            throw fault(.tooManyRows(limits.continuedRows), place, .inbox)
+        }
+        // What is kept of them: the row, and the keys that sets are asked for.
+        try pay(for: rows.terms, at: rows.source, place, .inbox)
+        result.continued.append((rows, most))
+    }
+
+    /// How many may be reached, and their keys. What the index says, or the tree where it does not know.
+    private func candidates(_ inbox: InboxRule, _ rows: ContinuedRows) -> (most: Int, keys: () -> Set<Key>) {
+        if let members = rows.members, let number = inbox.indexed, let index, let written = result.written, index.open.isEmpty,
+            written.open.isEmpty
+        {
+            var bound: [Key] = []
+            for (segment, key) in zip(inbox.each.segments, rows.each.keys) {
+                switch segment {
+                case .capture, .value: bound.append(key)
+                case .key, .every: break
+                }
+            }
+            let most = members.reduce(0) { $0 + index.count(of: number, bound + [$1]) + written.count(of: number, bound + [$1]) }
+            return (most, {
+                members.reduce(into: []) { keys, member in
+                    keys.formUnion(index.keys(of: number, bound + [member]))
+                    keys.formUnion(written.keys(of: number, bound + [member]))
+                }
+            })
+        }
+        let all = result.tree.node(at: Path(rows.each.keys.prefix(inbox.wildcard)))
+        return (all.childCount, { Set(all.children.map(\.0)) })
+    }
+
+    /// The places of the sets; nil where a value that it needs is missing.
+    private func reached(_ template: PathTemplate, _ place: Int32, _ node: Node) throws(ConsequenceFault) -> Path? {
+        var keys = ContiguousArray<Key>()
+        for segment in template.segments {
+            switch segment {
+            case .key(let key): keys.append(key)
+            case .capture(let depth): keys.append(self.keys[depth - 1])
+            case .every: keys.append(ContinuedRows.wildcard)
+            case .value(let field):
+                guard let key = try key(node.node(at: field), place, .inbox) else { return nil }
+                keys.append(key)
+            }
+        }
+        return Path(keys)
+    }
+
+    // MARK: Expressions
+
+    private mutating func names(_ inbox: InboxRule, _ place: Int32) throws(ConsequenceFault) -> (members: [Key]?, not: Set<Key>) {
+        var members: Set<Key>?
+        if let names = inbox.members {
+            var keys: Set<Key> = []
+            for name in names { keys.formUnion(try self.keys(of: name, place)) }
+            members = keys
+        }
+        var not: Set<Key> = []
+        for name in inbox.not { not.formUnion(try keys(of: name, place)) }
+        return (members?.sorted(), not)
+    }
+
+    /// The keys that an expression yields.
+    private mutating func keys(of names: InboxRule.Names, _ place: Int32) throws(ConsequenceFault) -> [Key] {
+        let node = try evaluate(place) { evaluator throws(Fault) -> Node in
+            switch names {
+            case .value(let instruction):
+                defer { evaluator.dropScratch(to: 0) }
+                switch try evaluator.value(instruction) {
+                case .number(let number): return .number(number)
+                case let value: return value.node
+                }
+            case .keys(let instruction): return try evaluator.node(instruction)?.node ?? .null
+            }
+        }
+        guard let node else { throw fault(.failed, place, .inbox) }
+        guard node.hasChildren, case .keys = names else { return try key(node, place, .inbox).map { [$0] } ?? [] }
+        try look(at: node.childCount, place, .inbox)
+        return node.children.map(\.0)
+    }
+
+    private mutating func value(_ inbox: InboxRule, _ place: Int32) throws(ConsequenceFault) -> Node {
+        guard let value = try evaluate(place, { evaluator throws(Fault) in try evaluator.node(inbox.value) }) else {
+            throw fault(.failed, place, .inbox)
+        }
+        return value
+    }
+
+    private mutating func asks(_ condition: Int32, _ place: Int32) throws(ConsequenceFault) -> Bool {
+        try evaluate(place) { evaluator throws(Fault) in try evaluator.boolean(condition) } ?? false
+    }
+
+    /// Evaluates at the node. Nil where the expression fails.
+    private mutating func evaluate<R>(
+        _ place: Int32, _ body: (inout Evaluator) throws(Fault) -> R
+    ) throws(ConsequenceFault) -> R? {
+        var (left, isTooMuch) = (textWork, false)
+        let found: R? = Evaluator.run(program, old: base, new: result.tree, auth: RuleSet.hubAuth, now: now, query: .none) { evaluator in
+            evaluator.textWork = left
+            defer { left = evaluator.textWork }
+            return keys.withUnsafeBufferPointer { keys in
+                evaluator.descend(keys)
+                do throws(Fault) { return try body(&evaluator) } catch {
+                    isTooMuch = error.reason == .tooMuchWork
+                    return nil
+                }
+            }
+        }
+        textWork = left
+        if isTooMuch { throw fault(.tooMuchWork, place, .inbox) }
+        return found
+    }
+}

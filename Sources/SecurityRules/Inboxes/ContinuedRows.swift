@@ -1,0 +1,113 @@
+public import JSONTree
+
+/// Rows that a commit owes: for all who are reached as the tree is after it, in commits of their own. It says all about them but who they
+/// are, which is found out beside the queue, in the tree of that commit.
+public struct ContinuedRows: Sendable, Equatable {
+    /// Stands for those who are reached; no key of data.
+    static let wildcard = Key("$")
+
+    /// The rule node's, such as `/news/$k.inbox`, and the number among the inboxes there.
+    public let rule: String
+    let number: Int
+    /// The node that they follow from.
+    public let source: Path
+    /// The places of the sets.
+    let each: Path
+    /// The keys of which a set has to have one, ascending; nil for any set.
+    let members: [Key]?
+    /// Those who are left out.
+    let not: Set<Key>
+    /// Whether the rule has an `if`.
+    let asks: Bool
+    let to: Path
+    public let value: Node
+    /// ms since the epoch: the time of the commit.
+    let now: Int64
+
+    /// The place of the rows, with `$` for those who are reached: `/inbox/$/k`.
+    public var places: Path { to }
+
+    /// The place of one's row.
+    public func place(of key: Key) -> Path { Path(to.keys.lazy.map { $0 == Self.wildcard ? key : $0 }) }
+
+    /// Whether one is reached, but for the rule's `if`. O(depth + `members`)
+    func reaches(_ key: Key, in tree: Node) -> Bool {
+        if not.contains(key) { return false }
+        var set = tree
+        for segment in each.keys { set = set.child(segment == Self.wildcard ? key : segment) }
+        guard let members else { return set.exists }
+        return set.hasChildren && members.contains { set.child($0).exists }
+    }
+
+    /// What is wrong where the rules do not say any more who is reached.
+    public var lost: ConsequenceFault { ConsequenceFault(reason: .failed, rule: rule, path: source) }
+
+    // MARK: Kept
+
+    /// As it is kept beside the tree.
+    public var terms: Node {
+        func list(_ keys: [Key]) -> Node { .object(keys.enumerated().map { (Key(index: $0), Node.string($1.string)) }) }
+        let children: [(Key, Node)] = [
+            ("any", members.map { list($0) } ?? Node.null), ("asks", Node.bool(asks)), ("each", Node.string(each.relativeText)),
+            ("not", list(not.sorted())), ("now", Node.int(now)), ("number", Node.int(Int64(number))), ("rule", Node.string(rule)),
+            ("source", Node.string(source.relativeText)), ("to", Node.string(to.relativeText)), ("value", value),
+        ]
+        return .object(children.filter { $0.1.exists })
+    }
+
+    /// Nil for what no hub has kept.
+    public init?(_ terms: Node) {
+        func text(_ name: Key) -> String? { if case .string(let text) = terms.child(name) { text.string } else { nil } }
+        func int(_ name: Key) -> Int64? { if case .int(let number) = terms.child(name) { number } else { nil } }
+        func path(_ name: Key) -> Path? { text(name).map { Path($0.split(separator: "/").map { Key(String($0)) }) } }
+        func keys(_ name: Key) -> [Key] {
+            terms.child(name).children.compactMap { if case .string(let text) = $1 { Key(text.string) } else { nil } }
+        }
+        guard let rule = text("rule"), let number = int("number"), let source = path("source"), let each = path("each"),
+            let to = path("to"), let now = int("now")
+        else { return nil }
+        (self.rule, self.number, self.source, self.each, self.to, self.now) = (rule, Int(clamping: number), source, each, to, now)
+        members = terms.child("any").exists ? keys("any") : nil
+        (not, asks, value) = (Set(keys("not")), terms.child("asks") == true, terms.child("value"))
+    }
+
+    init(
+        rule: String, number: Int, source: Path, each: Path, members: [Key]?, not: Set<Key>, asks: Bool, to: Path, value: Node, now: Int64
+    ) {
+        (self.rule, self.number, self.source, self.each, self.members, self.not) = (rule, number, source, each, members, not)
+        (self.asks, self.to, self.value, self.now) = (asks, to, value, now)
+    }
+}
+
+extension RuleSet {
+    /// Who is reached by rows, ascending. O(those whom the wildcard of `each` can stand for)
+    /// - Parameter tree: the one after the commit that owes them.
+    /// - Returns: nil when the rules have no such `.inbox` any more, and its `if` is to be asked.
+    public func reached(by rows: ContinuedRows, in tree: Node) -> [Key]? {
+        var condition: Int32 = -1
+        if rows.asks {
+            let place = program.details.first { "\($0.pattern)\(ConsequenceKind.inbox.rawValue)" == rows.rule }
+            guard let inbox = place?.inboxes.first(where: { $0.number == rows.number }), inbox.condition >= 0,
+                inbox.nodeDepth == rows.source.depth
+            else { return nil }
+            condition = inbox.condition
+        }
+        let depth = rows.each.keys.firstIndex(of: ContinuedRows.wildcard) ?? 0
+        let all = tree.node(at: Path(rows.each.keys.prefix(depth)))
+        var reached: [Key] = []
+        for (key, _) in all.children where rows.reaches(key, in: tree) {
+            if condition < 0 || holds(condition, rows, key, tree) { reached.append(key) }
+        }
+        return reached
+    }
+
+    private func holds(_ condition: Int32, _ rows: ContinuedRows, _ key: Key, _ tree: Node) -> Bool {
+        Evaluator.run(program, old: tree, new: tree, auth: Self.hubAuth, now: rows.now, query: .none) { evaluator in
+            evaluator.textWork = min(evaluator.textWork, RulesLimits.rowTextWork)
+            return (rows.source.keys + [key]).withUnsafeBufferPointer { keys in
+                evaluator.descend(keys)
+                do throws(Fault) { return try evaluator.boolean(condition) } catch { return false }
+            }
+        }
+    }
+}
