@@ -105,7 +105,7 @@ final class CommitLine {
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
         let note = try expiry?.note(paths, new: candidate.tree)
         context.meter.spend(writes.placesByDepth)
-        let owed = changesOfOwed(found, in: candidate.tree, settling: settled)
+        let owed = changesOfOwed(found, in: candidate.tree, origin, at: paths, settling: settled)
         let old = install(candidate.tree, candidate.operations, also: (note?.times ?? []) + owed, origin, at: paths)
         if let note { expiry?.take(note) }
         if content.rules.hasIndexedCopies { copies?.note(paths, old: old) }
@@ -152,12 +152,15 @@ final class CommitLine {
         return limits
     }
 
-    /// What a commit changes of what is owed: what it owes itself, and what nodes owed that have gone with it.
+    /// What a commit changes of what is owed: what it owes itself, and what nodes owed that have gone with it, or were imported anew.
     /// - Parameter settled: another change that it makes of that.
-    private func changesOfOwed(_ found: Consequences?, in tree: Node, settling settled: OwedChange? = nil) -> [JournalOperation] {
+    private func changesOfOwed(
+        _ found: Consequences?, in tree: Node, _ origin: WriteOrigin, at paths: [Path], settling settled: OwedChange? = nil
+    ) -> [JournalOperation] {
         var changes: [JournalOperation] = settled.map { [.owed($0)] } ?? []
-        for item in content.owed.items where !tree.node(at: item.source).exists {
-            changes.append(.owed(.end(item.id)))
+        for item in content.owed.items {
+            let isReplaced = !origin.isFollowed && paths.contains { $0.contains(item.source) }
+            if isReplaced || !tree.node(at: item.source).exists { changes.append(.owed(.end(item.id))) }
         }
         for (i, continued) in (found?.continued ?? []).enumerated() {
             let id = content.owed.nextID + Int64(i)
@@ -243,7 +246,7 @@ final class CommitLine {
         let paths = (isFollowed ? write.paths : [write.common]) + more
         let note = try expiry?.note(isFollowed ? paths : more, many: isFollowed ? [] : write.paths, new: tree)
         context.meter.counters.prepared += 1
-        let following = (found?.operations ?? []) + (note?.times ?? []) + changesOfOwed(found, in: tree)
+        let following = (found?.operations ?? []) + (note?.times ?? []) + changesOfOwed(found, in: tree, origin, at: paths)
         let old = install(tree, write.operations, also: following, origin, at: paths, stage: stage)
         if let note { expiry?.take(note) }
         if content.rules.hasIndexedCopies { copies?.note(write.copied + more, old: old) }

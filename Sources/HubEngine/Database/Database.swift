@@ -64,8 +64,8 @@ public final class Database: Sendable {
     ///   - scheduler: the clocks, and the timer for retries of the log.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), written: WrittenTimes = WrittenTimes(),
-        owed: OwedRows = OwedRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0, follows: Bool = false,
-        lanes: Int, limits: EngineLimits = EngineLimits(),
+        owed: OwedRows = OwedRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
+        follows: Bool = false, lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
         onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }, scheduler: Scheduler

@@ -6,7 +6,7 @@ import SecurityRules
 ///
 /// ```
 /// commit owes ─► who is reached: beside the queue, in the tree of then ─► kept, a part in a turn ─► rows, a part in a turn ─► over
-/// start, rollback ─► what is owed still ─┴──────────────────────────────────────────────────────┴─ each with how far it came, as one commit
+/// start, rollback ─► what is owed still ─┴──────────────────────────────────────────────────────┴─ with how far it came, in one commit
 /// ```
 /// All that it goes by is journalled with the commits (`OwedRows`), so that nothing is done twice and nothing is left out, wherever the hub
 /// was stopped. A row that is refused by itself is left out, and reported.

@@ -5,8 +5,8 @@ import JSONTree
 ///
 ///     [["s","users/ana",{"age":30}],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
-/// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and `o`, or
-/// `w`, or `q`, `l`, `d` and `x`.
+/// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and
+/// `o`, or `w`, or `q`, `l`, `d` and `x`.
 enum EntryKind: String {
     /// `path, node`: sets the node.
     case set = "s"

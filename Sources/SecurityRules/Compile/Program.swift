@@ -133,8 +133,8 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy` or an `.inbox`, a `.rate`, an
-    /// `.expire`.
+    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy` or an `.inbox`, a `.rate`,
+    /// an `.expire`.
     var validates = false
     var drops = false
     var defaults = false

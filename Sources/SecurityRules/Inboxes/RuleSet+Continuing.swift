@@ -1,8 +1,8 @@
 import JSONTree
 
 extension RuleSet {
-    /// The tree with all rows made that commits owe, for small trees: one at a time. A row that a `.validate` or a bound refuses is left out,
-    /// as a hub does.
+    /// The tree with all rows made that commits owe, for small trees: one at a time. A row that a `.validate` or a bound refuses is left
+    /// out, as a hub does.
     func continuing(_ owed: [ContinuedRows], in tree: Node, now: Int64) -> Node {
         var (tree, owed) = (tree, owed[...])
         while let rows = owed.popFirst() {

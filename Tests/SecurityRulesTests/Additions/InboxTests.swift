@@ -41,7 +41,8 @@ import TestSupport
 
     @Test(arguments: [
         // who has any of the keys, a value or of a set, and is not left out
-        Row("{\(subs)}", ["news/n": #"{"tags":{"t1":true,"t2":true},"t":1}"#], #"{"a":{"n":\#(row("n", "1"))},"b":{"n":\#(row("n", "1"))}}"#),
+        Row("{\(subs)}", ["news/n": #"{"tags":{"t1":true,"t2":true},"t":1}"#],
+            #"{"a":{"n":\#(row("n", "1"))},"b":{"n":\#(row("n", "1"))}}"#),
         Row("{\(subs)}", ["news/n": #"{"tags":{"t3":true}}"#], #"{"b":{"n":\#(row("n"))},"c":{"n":\#(row("n"))}}"#),
         Row("{\(subs)}", ["news/n": #"{"t":1}"#], #"{"b":{"n":\#(row("n", "1"))}}"#),
         Row("{\(subs)}", ["news/n": #"{"t":1,"by":"b"}"#], "null"),
@@ -128,7 +129,9 @@ import TestSupport
     @Test(arguments: [
         (#"{"by":"a/b"}"#, ConsequenceFault.Reason.illegalKey("a/b")), (#"{"by":"a"}"#, nil), (#"{"by":5}"#, nil),
         (#"{"by":1.5}"#, .illegalKey("1.5")), (#"{"by":{"x":1}}"#, .illegalKey("{…}")),
-    ] as [(String, ConsequenceFault.Reason?)]) func namesThatAreNoKeys_refuseTheCommit(_ value: String, _ reason: ConsequenceFault.Reason?) throws {
+    ] as [(String, ConsequenceFault.Reason?)]) func namesThatAreNoKeys_refuseTheCommit(
+        _ value: String, _ reason: ConsequenceFault.Reason?
+    ) throws {
         let rules = try RuleSet(parsing: Self.rules)
         let new = [(path: Path("news/n"), value: try Node(json: value))].after(["subs": ["a": ["t0": 1]]])
         var found: ConsequenceFault.Reason?
@@ -199,7 +202,8 @@ import TestSupport
         var new = old
         new.set(["t": 1], at: "news/n")
         let few = rules.explainWrite(["news/n"], old: old, new: new, auth: .null, now: 7, following: ConsequenceLimits())
-        #expect(few.isAllowed && few.follows.map { "\($0.path) \($0.rule)" } == ["/news/n/likes /news/$k.counts", "/inbox/u/n /news/$k.inbox"])
+        let follows = few.follows.map { "\($0.path) \($0.rule)" }
+        #expect(few.isAllowed && follows == ["/news/n/likes /news/$k.counts", "/inbox/u/n /news/$k.inbox"])
         old = ["subs": .object((0..<1_001).map { (Key("u\($0)"), ["t0": true]) })]
         new = old
         new.set(["t": 1], at: "news/n")
@@ -217,10 +221,13 @@ import TestSupport
         for step in 0..<100 {
             var writes: [(path: Path, value: Node)] = []
             for _ in 0...random.below(3) {
-                let (k, u, t) = (Key(random.pick(["n", "o"])), Key(random.pick(["a", "b", "c", "zed"])), Key(random.pick(["t0", "t1", "t2"])))
+                let (k, u) = (Key(random.pick(["n", "o"])), Key(random.pick(["a", "b", "c", "zed"])))
+                let t = Key(random.pick(["t0", "t1", "t2"]))
                 let tags = Node.object(["t1", "t2"].filter { _ in random.chance(50) }.map { (Key($0), true) })
                 let write: (Path, Node) = switch random.below(8) {
-                case 0, 1: (Path([Key("news"), k]), random.chance(40) ? .null : ["t": .int(Int64(step)), "by": .string(u.string), "tags": tags])
+                case 0, 1: (
+                    Path([Key("news"), k]),
+                    random.chance(40) ? .null : ["t": .int(Int64(step)), "by": .string(u.string), "tags": tags])
                 case 2: (Path([Key("news"), k, Key("again")]), .bool(random.chance(60)))
                 case 3: (Path([Key("subs"), u]), random.chance(30) ? .null : ["t1": .string(random.pick(["no", "yes"])), "t0": 1])
                 case 4: (Path([Key("inbox"), u, k]), random.chance(70) ? .null : 5)
