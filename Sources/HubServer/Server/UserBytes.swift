@@ -67,8 +67,8 @@ final class UserBytes: Sendable {
 
     /// By user, those with most first; behind them all others together, without a name. From any thread. O(users · log users)
     var reading: [(user: String, bytes: Int)] {
-        let (counters, forgotten) = table.withLock { ($0.counters.map { ($0.key, $0.value) }, $0.forgotten) }
-        var named = counters.map { (user: $0, bytes: $1.value) }.filter { $0.bytes > 0 }
+        let (all, forgotten) = table.withLock { ($0.counters.map { (user: $0.key, bytes: $0.value.value) }, $0.forgotten) }
+        var named = all.filter { $0.bytes > 0 }
         var others = forgotten
         if let long = named.firstIndex(where: { $0.user.isEmpty }) { others += named.remove(at: long).bytes }
         named.sort { ($1.bytes, $0.user) < ($0.bytes, $1.user) }
