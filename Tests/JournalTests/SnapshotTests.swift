@@ -256,7 +256,9 @@ import TestSupport
         store.queue.sync { store.isCheckpointing = true }
         let isDone = Mutex(false)
         journal.store(JournalSnapshot(root: root, sequence: 1)) { _ in isDone.withLock { $0 = true } }
-        #expect(await becomes { store.queue.sync { store.backlog.items.contains { if case .step(.chunks) = $0.work { true } else { false } } } })
+        #expect(await becomes {
+            store.queue.sync { store.backlog.items.contains { if case .step(.chunks) = $0.work { true } else { false } } }
+        })
         for i in UInt64(2)...20 { try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i)))])) }
         #expect(try store.count("chunk") == 0 && !isDone.withLock { $0 })
         store.queue.sync { store.isCheckpointing = false }

@@ -90,7 +90,8 @@ extension PackedPage {
 
     /// Whether two neighbours are small enough to be one page that has room. Runs stay by themselves: they are full pages.
     func fits(beside other: PackedPage) -> Bool {
-        !isRun && !other.isRun && byteCount + other.byteCount <= PackedLimits.pageBytes * 3 / 4 && slotCount + other.slotCount <= PackedLimits.pageSlots * 3 / 4
+        if isRun || other.isRun { return false }
+        return byteCount + other.byteCount <= PackedLimits.pageBytes * 3 / 4 && slotCount + other.slotCount <= PackedLimits.pageSlots * 3 / 4
     }
 
     /// A page of the entries of two pages, all of one before all of the other.

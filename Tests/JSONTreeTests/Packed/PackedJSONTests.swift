@@ -29,7 +29,8 @@ import TestSupport
         guard node.hasChildren else { return priority.isEmpty ? value : #"{".value":\#(value)\#(priority)}"# }
         if arrays, priority.isEmpty, node.children.isArray {
             let highest = node.children.lastKey?.integer ?? 0
-            return "[" + (0...Int(highest)).map { plain(node.child(Key(index: $0)), priorities: priorities, arrays: arrays) }.joined(separator: ",") + "]"
+            let elements = (0...Int(highest)).map { plain(node.child(Key(index: $0)), priorities: priorities, arrays: arrays) }
+            return "[" + elements.joined(separator: ",") + "]"
         }
         let members = node.children.map { key, child in
             var name = JSONWriter()
