@@ -11,8 +11,10 @@ import TestSupport
 
     @Test func rate_admitsSoMany_ofEachAddressAndRule() {
         var rates = CountRates(callers: 10)
-        func admits(_ caller: CountRates.Caller, atMost most: Int, now: Int64) -> Bool { rates.admit(caller, atMost: most, now: now) }
-        let admitted = (0..<5).count { _ in rates.admit(Self.caller("a"), atMost: 3, now: 1_000) }
+        func admits(_ caller: CountRates.Caller, atMost most: Int, now: Int64) -> Bool {
+            rates.admit(caller, atMost: most, now: now) == nil
+        }
+        let admitted = (0..<5).count { _ in rates.admit(Self.caller("a"), atMost: 3, now: 1_000) == nil }
         #expect(admitted == 3)
         #expect(admits(Self.caller("b"), atMost: 3, now: 1_000) && admits(Self.caller(nil), atMost: 3, now: 1_000))
         #expect(admits(Self.caller("a", "q"), atMost: 3, now: 1_000))
@@ -28,10 +30,16 @@ import TestSupport
             let most = 1 + random.below(20)
             for _ in 0..<500 {
                 now += Int64(random.below(random.chance(5) ? 90_000 : 6_000))
-                if rates.admit(Self.caller("a"), atMost: most, now: now) {
-                    admitted.append(now)
-                } else {
+                var trial = rates
+                if let wait = rates.admit(Self.caller("a"), atMost: most, now: now) {
                     #expect(admitted.count { $0 > now - 70_000 } >= most)
+                    // There is room then, and not before.
+                    let (before, then) = (now + wait - 1, now + wait)
+                    let tooEarly = trial.admit(Self.caller("a"), atMost: most, now: before)
+                    let inTime = trial.admit(Self.caller("a"), atMost: most, now: then)
+                    #expect(wait > 0 && tooEarly == 1 && inTime == nil)
+                } else {
+                    admitted.append(now)
                 }
                 #expect(admitted.count { $0 > now - 60_000 } <= most)
             }
@@ -40,7 +48,9 @@ import TestSupport
 
     @Test func callers_areBounded_andForgottenWhenIdle() {
         var rates = CountRates(callers: 2)
-        func admits(_ caller: CountRates.Caller, atMost most: Int, now: Int64) -> Bool { rates.admit(caller, atMost: most, now: now) }
+        func admits(_ caller: CountRates.Caller, atMost most: Int, now: Int64) -> Bool {
+            rates.admit(caller, atMost: most, now: now) == nil
+        }
         #expect(admits(Self.caller("a"), atMost: 5, now: 0) && admits(Self.caller("b"), atMost: 5, now: 0))
         #expect(rates.count == 2 && admits(Self.caller("a"), atMost: 5, now: 50_000))
         #expect(admits(Self.caller("c"), atMost: 5, now: 70_000), "b has not asked for long")
@@ -52,7 +62,7 @@ import TestSupport
     /// Whoever fills the table shuts nobody out, and who has reached the bound is not forgotten for strangers that ask once.
     @Test func newcomer_findsRoom_andTheCallerThatHasAskedLeastGoes() {
         var rates = CountRates(callers: 8)
-        func admits(_ caller: CountRates.Caller, atMost most: Int) -> Bool { rates.admit(caller, atMost: most, now: 5_000) }
+        func admits(_ caller: CountRates.Caller, atMost most: Int) -> Bool { rates.admit(caller, atMost: most, now: 5_000) == nil }
         for _ in 0..<3 { #expect(admits(Self.caller("busy"), atMost: 3)) }
         for number in 0..<1_000 {
             #expect(admits(Self.caller("n\(number)"), atMost: 3))

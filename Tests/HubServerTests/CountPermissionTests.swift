@@ -122,6 +122,8 @@ import TestSupport
         #expect(try peer.get("/r.json?near=1,1,1000").hasPrefix("401"))
         for _ in 0..<2 { _ = try peer.get("/r.json?count=true&near=1,1,1000") }
         #expect(try peer.refusal("GET", "/r.json?count=true&near=1,1,1000").hasPrefix("429 Without an account 4 counts"))
+        // The slot of ten seconds of the first of them counts for as many again as a minute has, and one more.
+        #expect(try peer.ask("GET", "/r.json?count=true&near=1,1,1000").head.contains("\r\nRetry-After: 63\r\n"))
         // Another address, another rate; an administrator has none.
         let other = try RESTPeer(server)
         other.fields = ["X-Forwarded-For: 192.0.2.2"]

@@ -16,7 +16,7 @@ struct WriteBudgets {
     /// Places of one request that rates of the rules may count, and budgets of the rules that it may have.
     private let places: Int
     private let budgets: Int
-    private var kept: BudgetTable
+    private var kept: CallerTable<Int, TokenBucket>
     /// The budgets that count the request at hand: few, so that its room may be kept.
     private var counting: [Int: Counting] = [:]
 
@@ -40,7 +40,7 @@ struct WriteBudgets {
     init(_ limits: EngineLimits) {
         rate = limits.writeRate
         (places, budgets) = (limits.ratedPlaces, limits.ratedBudgets)
-        kept = BudgetTable(most: limits.writeBudgets)
+        kept = CallerTable(most: limits.writeBudgets)
     }
 
     /// Budgets that are kept: those that are not full.
@@ -81,13 +81,19 @@ struct WriteBudgets {
         }
         var (wait, refusing) = (Int64(0), Counting?.none)
         for (key, counted) in counting {
-            let needed = kept[key].wait(counted.rate, tokens: counted.writes, now: now)
+            let needed = bucket(key).wait(counted.rate, tokens: counted.writes, now: now)
             if needed > wait { (wait, refusing) = (needed, counted) }
         }
         if let refusing { return excess(refusing, waitNs: wait, first.path) }
-        for (key, counted) in counting { kept.record(key, counted.rate, tokens: counted.writes, now: now) }
+        for (key, counted) in counting {
+            var bucket = self.bucket(key)
+            bucket.record(counted.rate, tokens: counted.writes, now: now)
+            kept.keep(bucket, of: key, now: now)
+        }
         return nil
     }
+
+    private func bucket(_ key: Int) -> TokenBucket { kept[key] ?? TokenBucket(fullAt: .min) }
 
     private func tooMany(_ path: Path) -> Excess {
         let text = "At most \(places) places that a '.rate' counts, and \(budgets) of such rates, may be in one request."
@@ -115,62 +121,6 @@ struct WriteBudgets {
         hasher.combine(keys?.count ?? -1)
         if let keys { for key in keys { hasher.combine(key) } }
         return hasher.finalize()
-    }
-}
-
-/// Buckets that are not full, by key: at most so many. A full one need not be kept, so each new one looks at a few others and lets those
-/// go that have filled up meanwhile; where there are too many nevertheless, the one of a few that is full first.
-struct BudgetTable {
-    private struct Slot {
-        let key: Int
-        var bucket: TokenBucket
-    }
-
-    private let most: Int
-    private var slots: [Slot] = []
-    private var numbers: [Int: Int] = [:]
-    /// The slot that is looked at next.
-    private var hand = 0
-
-    /// Slots that are looked at for each new one: more than one, so that those that are full go faster than new ones come.
-    private static let lookedAt = 4
-
-    init(most: Int) { self.most = max(1, most) }
-
-    var count: Int { slots.count }
-
-    subscript(key: Int) -> TokenBucket { numbers[key].map { slots[$0].bucket } ?? TokenBucket(fullAt: 0) }
-
-    mutating func record(_ key: Int, _ rate: TokenBucket.Rate, tokens: Int64, now: Int64) {
-        if let number = numbers[key] { return slots[number].bucket.record(rate, tokens: tokens, now: now) }
-        sweep(now)
-        var bucket = TokenBucket(fullAt: now)
-        bucket.record(rate, tokens: tokens, now: now)
-        numbers[key] = slots.count
-        slots.append(Slot(key: key, bucket: bucket))
-    }
-
-    private mutating func sweep(_ now: Int64) {
-        var first: Int?
-        for _ in 0..<Self.lookedAt where !slots.isEmpty {
-            if hand >= slots.count { hand = 0 }
-            if slots[hand].bucket.isFull(now: now) {
-                remove(hand)
-                first = nil
-                continue
-            }
-            if first.map({ slots[hand].bucket.fullAt < slots[$0].bucket.fullAt }) ?? true { first = hand }
-            hand += 1
-        }
-        if slots.count >= most { remove(first ?? 0) }
-    }
-
-    private mutating func remove(_ number: Int) {
-        numbers[slots[number].key] = nil
-        let last = slots.removeLast()
-        guard number < slots.count else { return }
-        slots[number] = last
-        numbers[last.key] = number
     }
 }
 

@@ -78,7 +78,7 @@ final class ReadPermissions {
             let most = terms.perMinute
         else { return nil }
         let caller = CountRates.Caller(address: client.address, place: terms.pattern)
-        return rates.admit(caller, atMost: most, now: context.scheduler.steadyMs) ? nil : .tooManyCounts(most)
+        return rates.admit(caller, atMost: most, now: context.scheduler.steadyMs).map { .tooManyCounts(most, afterMs: $0) }
     }
 
     // MARK: Observers

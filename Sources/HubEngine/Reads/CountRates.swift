@@ -4,9 +4,8 @@ import SecurityRules
 
 /// How many counts each address has asked for of late, where the rules allow those without an account so many in a minute.
 ///
-/// Seven slots of ten seconds make a window of 60 to 70 seconds, so that in no minute there are more than may be. Where there are too many
-/// callers, the one goes of a few that has asked least of late: a newcomer is never refused for others, and who is at his bound is
-/// forgotten last. Confined to the database queue; each in O(1).
+/// Seven slots of ten seconds make a window of 60 to 70 seconds, so that in no minute there are more than may be. Confined to the database
+/// queue; each in O(1).
 struct CountRates {
     struct Caller: Hashable {
         /// Nil for this machine's own addresses: who comes through a proxy that is not named as one is one of many.
@@ -15,80 +14,64 @@ struct CountRates {
         let place: Path
     }
 
-    private struct Window {
-        /// The number of its newest slot, which begins ten seconds behind the one before.
-        var slot: Int64
-        var counts = SIMD8<Int32>(repeating: 0)
-
-        mutating func move(to now: Int64) {
-            guard now > slot else { return }
-            for passed in 0..<min(now - slot, Int64(CountRates.length)) { counts[Int((slot + 1 + passed) % Int64(CountRates.length))] = 0 }
-            slot = now
-        }
-    }
-
-    /// Slots of a window.
-    private static let length = 7
-    private static let slotMs: Int64 = 10_000
-
-    private let most: Int
-    private var slots: [(caller: Caller, window: Window)] = []
-    private var numbers: [Caller: Int] = [:]
-    /// The caller that is looked at next.
-    private var hand = 0
-
-    /// Callers that are looked at for each new one: more than one, so that idle ones go faster than new ones come.
-    private static let lookedAt = 8
+    private var kept: CallerTable<Caller, CountWindow>
 
     /// - Parameter callers: that are remembered at the same time.
-    init(callers: Int) { most = max(1, callers) }
+    init(callers: Int) { kept = CallerTable(most: callers) }
 
     /// Callers that are remembered.
-    var count: Int { slots.count }
+    var count: Int { kept.count }
 
     /// Notes a count, unless it is one too many.
     /// - Parameter now: ms of the steady clock.
-    mutating func admit(_ caller: Caller, atMost limit: Int, now: Int64) -> Bool {
-        let slot = now / Self.slotMs
-        let known = numbers[caller]
-        var window = known.map { slots[$0].window } ?? Window(slot: slot)
+    /// - Returns: ms until there is room for one; nil when it is noted.
+    mutating func admit(_ caller: Caller, atMost limit: Int, now: Int64) -> Int64? {
+        let slot = now / CountWindow.slotMs
+        var window = kept[caller] ?? CountWindow(slot: slot)
         window.move(to: slot)
-        guard window.counts.wrappedSum() < Int32(clamping: limit) else { return false }
-        window.counts[Int(slot % Int64(Self.length))] += 1
-        if let known {
-            slots[known].window = window
-        } else {
-            sweep(slot)
-            numbers[caller] = slots.count
-            slots.append((caller, window))
-        }
-        return true
+        if let free = window.slotWithRoom(limit) { return free * CountWindow.slotMs - now }
+        window.add()
+        kept.keep(window, of: caller, now: slot)
+        return nil
+    }
+}
+
+/// Counts in the slots of a window. Time is the number of a slot.
+struct CountWindow: RecentUse {
+    /// The number of its newest slot, which begins ten seconds behind the one before.
+    private(set) var slot: Int64
+    private var counts = SIMD8<Int32>(repeating: 0)
+
+    static let slotMs: Int64 = 10_000
+    /// Slots of a window.
+    private static let length: Int64 = 7
+
+    init(slot: Int64) { self.slot = slot }
+
+    private var sum: Int32 { counts.wrappedSum() }
+
+    mutating func move(to now: Int64) {
+        guard now > slot else { return }
+        for passed in 0..<min(now - slot, Self.length) { counts[Int((slot + 1 + passed) % Self.length)] = 0 }
+        slot = now
     }
 
-    /// Lets idle callers go, and where there is no room nevertheless the one that has asked least.
-    private mutating func sweep(_ now: Int64) {
-        var least: (number: Int, sum: Int32)?
-        for _ in 0..<Self.lookedAt where !slots.isEmpty {
-            if hand >= slots.count { hand = 0 }
-            slots[hand].window.move(to: now)
-            let sum = slots[hand].window.counts.wrappedSum()
-            if sum == 0 {
-                remove(hand)
-                least = nil
-                continue
-            }
-            if least.map({ sum < $0.sum }) ?? true { least = (hand, sum) }
-            hand += 1
-        }
-        if slots.count >= most { remove(least?.number ?? 0) }
+    mutating func add() { counts[Int(slot % Self.length)] += 1 }
+
+    /// The slot in which there is room again for one within a limit; nil when there is now.
+    func slotWithRoom(_ limit: Int) -> Int64? {
+        var later = self
+        while later.sum >= Int32(clamping: max(1, limit)) { later.move(to: later.slot + 1) }
+        return later.slot > slot ? later.slot : nil
     }
 
-    private mutating func remove(_ number: Int) {
-        numbers[slots[number].caller] = nil
-        let last = slots.removeLast()
-        guard number < slots.count else { return }
-        slots[number] = last
-        numbers[last.caller] = number
+    func isOver(now: Int64) -> Bool { used(now) == 0 }
+    func isLess(than other: CountWindow, now: Int64) -> Bool { used(now) < other.used(now) }
+
+    private func used(_ now: Int64) -> Int32 {
+        var window = self
+        window.move(to: now)
+        return window.sum
     }
 }
 
@@ -119,7 +102,11 @@ extension RuleSet {
 }
 
 extension Failure {
-    static func tooManyCounts(_ most: Int) -> Failure {
-        Failure(.tooMany, "Without an account \(most) counts of this place may be asked for in a minute; try again later, or sign in.")
+    static func tooManyCounts(_ most: Int, afterMs ms: Int64) -> Failure {
+        var failure = Failure(
+            .tooMany,
+            "Without an account \(most) counts of this place may be asked for in a minute; try again later, or sign in.")
+        failure.retryAfterMs = ms
+        return failure
     }
 }

@@ -146,11 +146,10 @@ extension RESTRefusal {
         case .permissionDenied, .invalidToken: self.init(.unauthorized, failure.message)
         case .expiredToken: self.init(.unauthorized, "Auth token is expired")
         case .unavailable: self.init(.serviceUnavailable, failure.message)
-        case .overBudget:
+        case .overBudget, .tooMany:
             self.init(.tooManyRequests, failure.message)
             retryAfterSeconds = failure.retryAfterMs.map { Int(($0 + 999) / 1000) }
         case .dataStale: self.init(.preconditionFailed, failure.message)
-        case .tooMany: self.init(.tooManyRequests, failure.message)
         case .tooBig, .failure, .missingIndex, .unknownObserver, .duplicateObserver: self.init(.badRequest, failure.message)
         }
     }

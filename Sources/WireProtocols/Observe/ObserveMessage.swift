@@ -31,7 +31,7 @@ public struct ObserveFailure: Error, Sendable, Equatable {
     public var value: Node?
     /// What the violated rules say to the client.
     public var messages: [String]
-    /// For `over_budget`: when the same may be asked again.
+    /// For `over_budget` and `too_many`: when the same may be asked again.
     public var retryAfterMs: Int64?
 
     public init(code: String, message: String, member: String? = nil, value: Node? = nil, messages: [String] = []) {
