@@ -132,12 +132,14 @@ public enum JournalOperation: Sendable, Equatable {
     case written(Path, Int64?)
     /// Changes what commits owe; the tree stays as it is. It stands behind what its commit changes in the tree.
     indirect case owed(OwedChange)
+    /// A write, by the number of its commit, whose nodes do not have their times yet; nil: they have. The tree stays as it is.
+    indirect case open(UInt64, OpenWrite?)
 
     /// The place in the tree that it changes; nil when it changes none.
     public var path: Path? {
         switch self {
         case .set(let path, _), .priority(let path, _), .add(let path, _): path
-        case .pending, .written, .owed: nil
+        case .pending, .written, .owed, .open: nil
         }
     }
 }
@@ -148,7 +150,7 @@ extension Node {
         case .set(let path, let node): set(node, at: path)
         case .priority(let path, let priority): setPriority(priority, at: path)
         case .add(let path, let node): merge(node, at: path)
-        case .pending, .written, .owed: break
+        case .pending, .written, .owed, .open: break
         }
     }
 }

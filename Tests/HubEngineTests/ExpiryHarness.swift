@@ -13,14 +13,17 @@ final class ExpiryHarness {
     private let refusals: (any RefusalListener)?
     private var journal = MemoryJournal()
     /// What the journal began with.
-    private var base: (root: Node, written: WrittenTimes)
+    private var base: Stored
+
+    /// What a journal has after one of its batches.
+    typealias Stored = (root: Node, written: WrittenTimes, sequence: UInt64)
 
     init(
         _ rules: String, root: Node = .null, written: WrittenTimes = WrittenTimes(), limits: EngineLimits = EngineLimits(),
         now: Int64 = 1_000, refusals: (any RefusalListener)? = nil
     ) throws {
         self.rules = try RuleSet(parsing: rules)
-        (self.limits, self.refusals, base) = (limits, refusals, (root, written))
+        (self.limits, self.refusals, base) = (limits, refusals, (root, written, 0))
         hub = EngineHarness(
             rules: self.rules, root: root, written: written, log: journal, limits: limits, now: now, refusals: refusals)
         settle()
@@ -48,31 +51,41 @@ final class ExpiryHarness {
         settle()
     }
 
+    /// Batches that the journal has of this process.
+    var batches: Int { boundaries.count - 1 }
+
     /// Another process goes on with what the journal has, a while later.
-    func restart(afterMs: Int64 = 0) {
+    /// - Parameter batches: those that the journal has; what came behind them is lost. nil: all.
+    func restart(afterMs: Int64 = 0, keeping batches: Int? = nil) {
         settle()
-        let stored = stored
+        let stored = batches.map { boundaries[$0] } ?? stored
         base = stored
-        journal = MemoryJournal()
+        journal = MemoryJournal(last: stored.sequence)
         hub = EngineHarness(
-            rules: rules, root: stored.root, written: stored.written, log: journal, limits: limits, now: hub.time.ms + afterMs,
-            refusals: refusals)
+            rules: rules, root: stored.root, written: stored.written, sequence: stored.sequence, log: journal, limits: limits,
+            now: hub.time.ms + afterMs, refusals: refusals)
         settle()
     }
 
     /// What the journal has.
-    var stored: (root: Node, written: WrittenTimes) {
-        let state = Mutex(base)
-        journal.tail(from: 0) { event in
+    var stored: Stored { boundaries.last ?? base }
+
+    /// What it had after each of its batches, for a process that is killed there.
+    var boundaries: [Stored] {
+        let states = Mutex([base])
+        journal.tail(from: base.sequence) { event in
             guard case .batch(let batch) = event else { return }
-            state.withLock { state in
+            states.withLock { states in
+                var state = states[states.count - 1]
                 for operation in batch.operations {
                     state.root.apply(operation)
                     state.written.apply(operation)
                 }
+                state.sequence = batch.sequence
+                states.append(state)
             }
         }.cancel()
-        return state.withLock { $0 }
+        return states.withLock { $0 }
     }
 
     var snapshot: JournalSnapshot {

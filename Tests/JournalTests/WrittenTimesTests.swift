@@ -25,6 +25,26 @@ import TestSupport
         #expect(times == WrittenTimes())
     }
 
+    /// A large write counts for what is above, at and below its places, and not beside them.
+    @Test func openWrite_isTheLeastTimeOfWhatItTouches() {
+        var (times, places) = (WrittenTimes(), WrittenPlaces())
+        for path in ["w/x/deep", "w/y", "w/x", "v/z/1"] as [Path] { places.insert(path) }
+        #expect(places.tree == ["w": ["x": true, "y": true], "v": ["z": ["1": true]]])
+        (times["w/x"], times["w/y"], times["w/q"]) = (50, 200, 60)
+        times.apply(.open(7, OpenWrite(ms: 100, places: places)))
+        times.apply(.open(9, OpenWrite(ms: 90, places: WrittenPlaces("w/q"))))
+        let told = (["w/x", "w/y", "w/q", "w/x/below", "v/z", "v/z/2", "v/y", "u"] as [Path]).map { times.time(of: $0) }
+        #expect(told == [100, 200, 90, 100, 100, nil, nil, nil])
+        #expect(times["w/x"] == 50 && times.count == 3 && !times.isEmpty)
+        var again = WrittenTimes()
+        for operation in times.operations { again.apply(operation) }
+        #expect(again == times)
+        for number in [7, 9] as [UInt64] { times.apply(.open(number, nil)) }
+        #expect(times.time(of: "w/x") == 50 && times.open.isEmpty)
+        let all = WrittenPlaces(.root)
+        #expect(all.touch("any/where") && all.touch(.root) && !WrittenPlaces().touch(.root))
+    }
+
     /// Through the log, and through a snapshot of several parts.
     @Test func times_areRecovered() async throws {
         let folder = try TemporaryFolder()
@@ -32,8 +52,11 @@ import TestSupport
         var operations: [JournalOperation] = [.set("n", 1)]
         for i in 0..<3_000 { operations.append(.written(Path([Key("place"), Key("k\(i)"), Key("x")]), Int64(1_700_000_000_000 + i))) }
         operations += [.written("place/k7/x", nil), .written("place/k8/x", 5), .written("none", nil), .written(.root, -3)]
+        let deep = Path((0..<Path.maxDepth).map { Key("d\($0)") })
+        operations += [.open(3, OpenWrite(ms: 17, places: WrittenPlaces(deep))), .open(4, OpenWrite(ms: 18, places: WrittenPlaces(.root)))]
+        operations += [.open(5, OpenWrite(ms: 19, places: WrittenPlaces("a"))), .open(4, nil), .open(6, nil)]
         for operation in operations { times.apply(operation) }
-        #expect(times.count == 3_000)
+        #expect(times.count == 3_000 && times.open.keys.sorted() == [3, 5])
         do {
             let store = try JournalStore.open(folder: folder.path)
             try await store.journal(for: "main").store(JournalBatch(sequence: 1, after: 0, operations: operations))
@@ -57,7 +80,8 @@ import TestSupport
         try store.close()
     }
 
-    @Test(arguments: [#"[["w","a"]]"#, #"[["w","a","x"]]"#, #"[["w","a",1.5]]"#, #"[["w","a",{"b":1}]]"#, #"[["w","a",1,2]]"#, #"[["w"]]"#])
+    @Test(arguments: [#"[["w","a"]]"#, #"[["w","a","x"]]"#, #"[["w","a",1.5]]"#, #"[["w","a",{"b":1}]]"#, #"[["w","a",1,2]]"#, #"[["w"]]"#,
+        #"[["t"]]"#, #"[["t","a"]]"#, #"[["t",1,2]]"#, #"[["t",-1]]"#, #"[["t",1,2,true,3]]"#])
     func brokenEntry_isRefused(_ text: String) {
         #expect(throws: EntryFault.self) { try Array(text.utf8).withUnsafeBytes { try [JournalOperation](entries: $0) } }
     }

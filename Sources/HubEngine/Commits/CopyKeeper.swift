@@ -10,6 +10,7 @@ final class CopyKeeper: @unchecked Sendable {
     // Sendable: background work only hops back to the queue with it.
     private let context: EngineContext
     private let content: Content
+    private let derived: DerivedData
     /// Nil while there is none.
     private(set) var index: CopyIndex?
     /// The tree that is looked at for the next one, and what was written since.
@@ -25,9 +26,10 @@ final class CopyKeeper: @unchecked Sendable {
     /// ms until an index is built again that would have been too large.
     private static let retryMs: Int64 = 600_000
 
-    init(_ context: EngineContext, _ content: Content) {
+    init(_ context: EngineContext, _ content: Content, _ derived: DerivedData) {
         self.context = context
         self.content = content
+        self.derived = derived
     }
 
     /// Builds the index, if the rules have copies that need one.
@@ -35,7 +37,8 @@ final class CopyKeeper: @unchecked Sendable {
         if let index { context.release([index]) }
         (index, begun, since) = (nil, nil, [])
         building += 1
-        guard content.rules.hasIndexedCopies else { return }
+        guard content.rules.hasIndexedCopies else { return derived.hold(.copies) }
+        derived.begin(.copies)
         let (rules, root, number, most) = (content.rules, content.root, building, context.limits.copyPlaces)
         begun = root
         context.background.run(.upkeep) { [self] in
@@ -51,6 +54,7 @@ final class CopyKeeper: @unchecked Sendable {
         since = []
         guard paths.count > Self.followedAtOnce else {
             (index, begun) = (built, nil)
+            derived.hold(.copies)
             follow(paths, built, old: from)
             return
         }
@@ -76,6 +80,7 @@ final class CopyKeeper: @unchecked Sendable {
         if let index { context.release([index]) }
         (index, begun, since) = (nil, nil, [])
         building += 1
+        derived.hold(.copies)
         let number = building
         context.later(ms: Self.retryMs) { [weak self] in
             if let self, number == building { begin() }

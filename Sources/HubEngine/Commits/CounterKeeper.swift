@@ -18,6 +18,7 @@ final class CounterKeeper: @unchecked Sendable {
     private let durability: DurabilityLine
     private let log: LogGuard
     private let commits: CommitLine
+    private let derived: DerivedData
     private var isCounting = false
     /// Whether what is found is of no use, for commits were taken back.
     private var isStale = false
@@ -31,17 +32,22 @@ final class CounterKeeper: @unchecked Sendable {
     /// Counters that are corrected in one turn.
     private static let correctedAtOnce = 200
 
-    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, _ log: LogGuard, _ commits: CommitLine) {
+    init(
+        _ context: EngineContext, _ content: Content, _ durability: DurabilityLine, _ log: LogGuard, _ commits: CommitLine,
+        _ derived: DerivedData
+    ) {
         self.context = context
         self.content = content
         self.durability = durability
         self.log = log
         self.commits = commits
+        self.derived = derived
     }
 
     /// Counts everything, if the rules have counters.
     func begin() {
-        guard content.rules.hasCounters else { return }
+        guard content.rules.hasCounters else { return derived.hold(.counters) }
+        derived.begin(.counters)
         guard !isCounting else { return mustCountAgain = true }
         (isCounting, isStale, mustCountAgain, counted) = (true, false, false, [])
         beganAt = context.scheduler.steadyMs
@@ -67,7 +73,11 @@ final class CounterKeeper: @unchecked Sendable {
     /// - Parameter most: counters of this turn.
     private func correct(_ found: ArraySlice<CounterCorrection>, _ number: Int, atOnce most: Int) {
         guard number == content.rulesNumber, !isStale else { return end(mayWait: false) }
-        if found.isEmpty { return end(mayWait: true) }
+        if found.isEmpty {
+            // Those of large new nodes meanwhile have a count of their own.
+            derived.hold(.counters)
+            return end(mayWait: true)
+        }
         if log.isRefusing {
             // What others write then is refused as well.
             context.later(ms: Int64(context.limits.retryMs)) { [weak self] in

@@ -17,6 +17,8 @@ struct PreparedWrite: Sendable {
     let operations: [JournalOperation]
     /// Where they write, ascending.
     let paths: [Path]
+    /// Those of them of which nothing is stored, by a `.drop`.
+    private let dropped: Set<Path>
     /// The deepest place that holds all that is written.
     let common: Path
     /// The written places whose content is another than before, ascending; all of them once another client has written there.
@@ -27,8 +29,10 @@ struct PreparedWrite: Sendable {
     let copied: [Path]
     /// Orders of children as they are with the write made.
     var orders = PreparedOrders()
-    /// `true` at each written place, and nothing else.
-    private let written: Node
+    /// Those of the paths at, above or below which are nodes that end by time.
+    let expiring: WrittenPlaces
+    /// All of them.
+    private let written: WrittenPlaces
     /// The places that the rules read, and their ancestors.
     private let dependencies: Set<Path>
     /// Those of them at which everything below counts as well.
@@ -40,6 +44,9 @@ struct PreparedWrite: Sendable {
     private let compared: (path: Path, node: Node)?
     /// Whether something else is stored than was sent.
     let isShaped: Bool
+
+    /// The paths without those of which nothing is stored.
+    var stored: [Path] { dropped.isEmpty ? paths : paths.filter { !dropped.contains($0) } }
 
     enum Outcome: Sendable {
         case ready(PreparedWrite)
@@ -75,15 +82,16 @@ struct PreparedWrite: Sendable {
         followed = rules.hasConsequences ? paths.filter { rules.mayFollow(from: $0) }.outermost : []
         copied = rules.hasIndexedCopies ? paths.filter { rules.mayHoldCopies(around: $0) }.outermost : []
         var common = asked.writes.first?.path ?? .root
-        var written = Node.null
+        var (written, expiring) = (WrittenPlaces(), WrittenPlaces())
         for path in made.paths {
             while !common.contains(path) { common = common.parent }
-            if !written.isMarked(at: path) { written.set(true, at: path) }
+            written.insert(path)
+            if !made.dropped.contains(path), rules.mayExpire(around: path) { expiring.insert(path) }
         }
         self.common = common
-        self.written = written
+        (self.written, self.expiring) = (written, expiring)
         let shape = made.shapeDependencies
-        isShaped = made.isShaped
+        (isShaped, dropped) = (made.isShaped, made.dropped)
         dependencies = (decision?.dependencies ?? []).union(shape?.dependencies ?? [])
         wholes = (decision?.wholes ?? []).union(shape?.wholes ?? [])
         var above: Set<Path> = []
@@ -133,7 +141,7 @@ struct PreparedWrite: Sendable {
     /// Brings what is stored by now beside the written places into the candidate: the whole of the highest place on the way
     /// that holds none of them, as it is, so that nothing depends on the order of the two writes.
     private mutating func takeOver(_ path: Path, _ root: Node) -> Bool {
-        var (mark, before, after) = (written, base, root)
+        var (mark, before, after) = (written.tree, base, root)
         for (depth, key) in path.keys.enumerated() {
             guard mark.hasChildren else { return overwrites() }
             // Above a written place: gained, lost or with another priority, it might come out differently.
@@ -170,16 +178,5 @@ extension Node {
     fileprivate func isSameParent(as other: Node) -> Bool {
         let areParents = (isNull || hasChildren) && (other.isNull || other.hasChildren)
         return areParents ? priority == other.priority : self == other
-    }
-
-    /// Whether a place or one above it is marked.
-    fileprivate func isMarked(at path: Path) -> Bool {
-        var mark = self
-        for key in path.keys {
-            guard mark.hasChildren else { return mark.exists }
-            mark = mark.child(key)
-        }
-        if case .bool = mark { return true }
-        return false
     }
 }

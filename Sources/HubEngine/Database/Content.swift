@@ -65,7 +65,7 @@ final class Content {
     func note(_ operations: some Sequence<JournalOperation>) {
         for operation in operations {
             switch operation {
-            case .written: state.written.apply(operation)
+            case .written, .open: state.written.apply(operation)
             case .owed(let change): state.owed.apply(change, in: state.root)
             case .set, .priority, .add, .pending: break
             }

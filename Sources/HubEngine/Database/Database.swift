@@ -82,7 +82,7 @@ public final class Database: Sendable {
             context, rules: rules, start: Content.State(root: start.root, sequence: start.sequence, written: written, owed: owed),
             journal: journal, epoch: epoch, follows: follows ? pending : nil, refusals: refusals, outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
-        if rules.hasExpiry || written.count > 0, !follows { queue.async { [engine] in engine.expireFirst() } }
+        if rules.hasExpiry || !written.isEmpty, !follows { queue.async { [engine] in engine.expireFirst() } }
         if !owed.isEmpty, !follows { queue.async { [engine] in engine.goOn() } }
         if !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
     }

@@ -25,6 +25,7 @@ final class Engine: @unchecked Sendable {
     /// Nil in a database that takes writes itself.
     private let follower: Follower?
     let loop: RequestLoop
+    let derived: DerivedData
     private let later: LaterParts
     /// Nil in a database that applies what another writes.
     private let counters: CounterKeeper?
@@ -65,10 +66,11 @@ final class Engine: @unchecked Sendable {
         let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
         commits.ring = ring
         let disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
-        let counters = CounterKeeper(context, content, durability, guardian, commits)
-        let copies = CopyKeeper(context, content)
+        let derived = DerivedData(context)
+        let counters = CounterKeeper(context, content, durability, guardian, commits, derived)
+        let copies = CopyKeeper(context, content, derived)
         commits.copies = copies
-        let expiry = follows == nil ? ExpiryKeeper(context, content, durability, guardian) : nil
+        let expiry = follows == nil ? ExpiryKeeper(context, content, durability, guardian, derived) : nil
         commits.expiry = expiry
         let owed = follows == nil ? OwedKeeper(context, content, durability, guardian) : nil
         commits.owedKeeper = owed
@@ -148,6 +150,7 @@ final class Engine: @unchecked Sendable {
         self.permissions = permissions
         self.disconnects = disconnects
         self.loop = loop
+        self.derived = derived
         follower = follows.map { Follower(context, content, commits, durability, guardian, pending: $0) }
         follower?.follow(journal)
         self.counters = follows == nil ? counters : nil
@@ -165,9 +168,11 @@ final class Engine: @unchecked Sendable {
         indexes.recheckDeclarations()
         queries.recheckDeclarations()
         permissions.recheckAllObservers()
-        counters?.begin()
-        copies.begin()
-        expiry?.begin()
+        derived.restart {
+            counters?.begin()
+            copies.begin()
+            expiry?.begin()
+        }
         durability.finishBatch()
     }
 

@@ -37,10 +37,12 @@ public struct EngineLimits: Sendable {
     /// Nodes of a namespace with an `.expire` that asks when they were written: the journal keeps that for each. A write that adds more is
     /// refused with `too_big`. Default 100,000.
     public var expiryEntries = 100_000
-    /// ms after which the wall clock is looked at again, which may have been set, and after which a node is tried again that the rules did
-    /// not let end. Default 1,000 and 60,000.
+    /// ms after which the wall clock is looked at again, which may have been set. Default 1,000.
     public var clockCheckMs: Int64 = 1_000
+    /// ms after which a node is tried again that the rules did not let end: twice as many each time, up to the second. A write of the node
+    /// begins anew. Default 60,000 and 3,600,000.
     public var expiryRetryMs: Int64 = 60_000
+    public var expiryRetryMostMs: Int64 = 3_600_000
     /// Places where copies by rules with `each` may be, and members of sets that an `.inbox` asks for, of a namespace, that are known by an
     /// index: some 150 bytes each, and more where keys are long. Where there are more, they are looked for in the tree, which costs keys.
     /// Default 2,000,000.

@@ -106,7 +106,7 @@ struct ExpiryIndex: Sendable {
     }
 
     /// Takes the first node out, if its time has come.
-    mutating func pop(by now: Int64) -> Path? {
+    mutating func pop(by now: Int64) -> (path: Path, time: Int64)? {
         var first: (entry: Entry, shard: Int)?
         for i in shards.indices {
             guard let entry = shards[i].first, entry.time <= now, first.map({ entry < $0.entry }) ?? true else { continue }
@@ -115,7 +115,7 @@ struct ExpiryIndex: Sendable {
         guard let (entry, i) = first else { return nil }
         shards[i].set(entry.path, nil)
         count -= 1
-        return entry.path
+        return (entry.path, entry.time)
     }
 
     /// All nodes are looked for.

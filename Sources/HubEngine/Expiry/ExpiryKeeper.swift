@@ -6,9 +6,9 @@ import SecurityRules
 /// Ends nodes when their time has come (`.expire`), and keeps when they were written, where the rules ask.
 ///
 /// ```
-/// start, deploy, rollback ─► all nodes: beside the queue ─┐
+/// start, deploy, rollback ─► all nodes: ExpirySearch ─────┐
 /// commit ─► nodes above, at, below what it wrote ─────────┴─► index: when to look at which
-///                 └─ too many: beside the queue ──────────┘            │ its time comes, so many in a turn
+///                 └─ too many: ExpirySearch ──────────┘                │ its time comes, so many in a turn
 ///                                                              due? ─► commit as the hub ─► index
 /// ```
 /// The index only says when to look: what is done is decided from the tree of then, so nothing is done twice, whatever the index holds.
@@ -16,16 +16,13 @@ import SecurityRules
 ///
 /// Confined to the database queue.
 final class ExpiryKeeper: @unchecked Sendable {
-    // Sendable: background work only hops back to the queue with it.
+    // Sendable: timers only hop back to the queue with it.
     private let context: EngineContext
     private let content: Content
     private let durability: DurabilityLine
     private let log: LogGuard
+    private let search: ExpirySearch
     private var index: ExpiryIndex
-    /// Nodes that are being found beside the queue, or taken from there: nothing ends meanwhile, as what was written is not known.
-    private var jobs = 0
-    /// Number of the scan of all nodes; an older one is of no use.
-    private var scan = 0
     /// When the keeper looks next, steady ms.
     private var wakesAt = Int64.max
     private var wake: ScheduledWork?
@@ -35,29 +32,32 @@ final class ExpiryKeeper: @unchecked Sendable {
     private var firstBy = Int64.min
     /// The time of the last look at the clock.
     private var lookedAt = Int64.min
-    /// The time of the end that is being made.
-    private var endsAt: Int64?
+    /// The end that is being made.
+    private var ending: (path: Path, at: Int64)?
     /// How often ends have left a node due or made it so, since nothing was due.
     private var dueAgain: [Path: Int] = [:]
+    /// Nodes that could not end, and how often they were tried since they were written.
+    private var refused: [Path: Int] = [:]
     /// Makes the commits; asked for, as it tells the keeper of each.
-    var commits: () -> CommitLine? = { nil }
+    var commits: () -> CommitLine? = { nil } {
+        didSet { search.commits = commits }
+    }
     /// Whether others come before it still.
-    var mustWait: () -> Bool = { false }
+    var mustWait: () -> Bool = { false } {
+        didSet { search.mustWait = mustWait }
+    }
     /// Requests may be carried out.
     var onFirstDone: () -> Void = {}
 
-    /// Nodes that are taken into the index in one turn.
-    private static let takenAtOnce = 500
-    /// Commits that may wait for the journal before more nodes end, and ms until that is looked at again.
-    private static let waitingCommits = 1_000
-    private static let waitMs: Int64 = 2
-
-    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, _ log: LogGuard) {
+    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, _ log: LogGuard, _ derived: DerivedData) {
         self.context = context
         self.content = content
         self.durability = durability
         self.log = log
+        search = ExpirySearch(context, content, durability, log, derived)
         index = ExpiryIndex(most: context.limits.expiringNodes)
+        search.onFound = { [weak self] path, due in self?.index.set(path, due) }
+        search.onTurn = { [weak self] in self?.found() }
     }
 
     // MARK: All nodes
@@ -65,8 +65,8 @@ final class ExpiryKeeper: @unchecked Sendable {
     /// Begins anew, for other rules.
     /// - Parameter isStart: whether what is due by now comes before all requests.
     func begin(isStart: Bool = false) {
-        context.release([index, dueAgain])
-        dueAgain = [:]
+        context.release([index, dueAgain, refused])
+        (dueAgain, refused) = ([:], [:])
         if isStart { firstBy = context.clock() }
         index = ExpiryIndex(most: context.limits.expiringNodes)
         let wasFirst = comesFirst
@@ -78,58 +78,13 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     /// Looks for all nodes with an `.expire`, and for times that are not asked for any more.
     func lookForAll() {
-        scan += 1
         index.forgetHorizon()
-        guard content.rules.hasExpiry || content.written.count > 0 else { return }
-        jobs += 1
-        let (rules, root, written, now, number) = (content.rules, content.root, content.written, context.clock(), scan)
-        context.background.run(.upkeep) { [self] in
-            var (found, left): ([(path: Path, due: Int64)], Int) = ([], .max)
-            rules.visitExpiring(.root, old: .null, new: root, atMost: &left) { path in
-                let isUntimed = rules.asksWhenWritten(at: path) && written[path] == nil
-                let due = rules.due(at: path, in: root, written: isUntimed ? now : written[path])
-                if isUntimed || due != nil { found.append((path, due ?? .max)) }
-            }
-            written.forEach { path, _ in
-                if !rules.asksWhenWritten(at: path) || root.node(at: path).isNull { found.append((path, .max)) }
-            }
-            found.sort { $0.due < $1.due }
-            let paths = found.map(\.path)
-            context.queue.async { [self] in take(paths[...], scan: number) { _, known in known ?? now } }
-        }
+        search.begin()
     }
 
-    /// Takes nodes that were found, a part in a turn. Others have written since: each counts as it is now.
-    /// - Parameter time: when a node was written, from what is known of that.
-    private func take(_ found: ArraySlice<Path>, scan number: Int?, _ time: @escaping @Sendable (Path, Int64?) -> Int64) {
-        let isOver = number.map { $0 != scan } ?? false
-        guard !found.isEmpty, !isOver, !log.isDiskRefusing else {
-            context.release([found])
-            jobs -= 1
-            // A disk that refuses has no times recorded: it all begins again when it takes commits.
-            if !isOver, !found.isEmpty { context.later(ms: Int64(context.limits.retryMs)) { [weak self] in self?.lookForAll() } }
-            return look()
-        }
-        if mustWait() || log.isRefusing {
-            context.later(ms: Self.waitMs) { [self] in take(found, scan: number, time) }
-            return
-        }
-        context.meter.beginTurn()
-        var times: [JournalOperation] = []
-        var added = 0
-        for path in found.prefix(Self.takenAtOnce) {
-            let (known, exists) = (content.written[path], content.root.node(at: path).exists)
-            var written = exists && content.rules.asksWhenWritten(at: path) ? time(path, known) : nil
-            if written != nil, known == nil {
-                if content.written.count + added < context.limits.expiryEntries { added += 1 } else { written = nil }
-            }
-            if written != known { times.append(.written(path, written)) }
-            index.set(path, exists ? content.rules.due(at: path, in: content.root, written: written) : nil)
-        }
-        if !times.isEmpty { commits()?.record(times) }
-        durability.finishBatch()
-        let rest = found.dropFirst(Self.takenAtOnce)
-        if rest.isEmpty { take(rest, scan: number, time) } else { context.queue.async { [self] in take(rest, scan: number, time) } }
+    private func found() {
+        // Requests may have waited for it.
+        if comesFirst { look() } else { schedule() }
     }
 
     // MARK: Commits
@@ -141,25 +96,25 @@ final class ExpiryKeeper: @unchecked Sendable {
         /// When they were written, for the journal.
         fileprivate(set) var times: [JournalOperation] = []
         /// Where more of them are.
-        fileprivate var open: ArraySlice<Path> = []
+        fileprivate var open = WrittenPlaces()
         fileprivate let old: Node
         fileprivate let before: WrittenTimes
         fileprivate let now: Int64
     }
 
     /// Finds the nodes with an `.expire` that a commit touches. O(depth of its places, and what it writes below such rules)
-    /// - Parameter many: more places, which are looked at beside the queue.
+    /// - Parameter more: other places, which are looked at beside the queue.
     /// - Throws: when it adds more nodes of which it is to be known when they were written than there may be.
-    func note(_ paths: [Path], many: [Path] = [], new: Node) throws(Failure) -> Note? {
+    func note(_ paths: [Path], many more: WrittenPlaces? = nil, new: Node) throws(Failure) -> Note? {
         let rules = content.rules
         guard rules.hasExpiry else { return nil }
         var note = Note(old: content.root, before: content.written, now: context.clock())
         var left = context.limits.inlineChildren
-        note.open = many[...]
+        if let more { note.open = more }
         for (i, path) in paths.enumerated() {
             let isAll = rules.visitExpiring(path, old: note.old, new: new, atMost: &left) { note.paths.insert($0) }
             guard isAll, note.paths.count <= context.limits.inlineChildren else {
-                note.open += paths[i...]
+                for path in paths[i...] where rules.mayExpire(around: path) { note.open.insert(path) }
                 break
             }
         }
@@ -175,6 +130,10 @@ final class ExpiryKeeper: @unchecked Sendable {
             }
             note.times.append(.written(path, note.now))
         }
+        // The times of the others follow in later commits; until then this has them.
+        if !note.open.isEmpty, rules.asksWhenWritten {
+            note.times.append(.open(content.sequence + 1, OpenWrite(ms: note.now, places: note.open)))
+        }
         context.meter.spend(note.paths.count / 2)
         return note
     }
@@ -183,16 +142,17 @@ final class ExpiryKeeper: @unchecked Sendable {
     func take(_ note: Note) {
         for path in note.paths {
             let exists = content.root.node(at: path).exists
-            let due = exists ? content.rules.due(at: path, in: content.root, written: content.written[path]) : nil
-            if let endsAt, let due, due <= endsAt, goesRound(path, isNew: !note.old.node(at: path).exists, endsAt) {
-                index.set(path, endsAt + context.limits.expiryRetryMs)
+            let due = exists ? self.due(path) : nil
+            if ending == nil, !refused.isEmpty { refused[path] = nil }
+            if let ending, let due, due <= ending.at, goesRound(path, isNew: !note.old.node(at: path).exists, ending.at) {
+                rest(path, after: ending.path, from: ending.at)
                 commits()?.report(content.rules.endlessExpiry(of: path), at: path)
             } else {
-                if !exists { dueAgain[path] = nil }
+                if !exists { (dueAgain[path], refused[path]) = (nil, nil) }
                 index.set(path, due)
             }
         }
-        if !note.open.isEmpty { follow(note) }
+        if !note.open.isEmpty { search.follow(note.open, ms: note.now, old: note.old, before: note.before) }
         schedule()
     }
 
@@ -204,19 +164,8 @@ final class ExpiryKeeper: @unchecked Sendable {
         return isNew || dueAgain[path, default: 0] > content.rules.expiryRules(at: path)
     }
 
-    /// Finds beside the queue what a large commit has changed.
-    private func follow(_ note: Note) {
-        jobs += 1
-        let (rules, root, before, now) = (content.rules, content.root, note.before, note.now)
-        context.background.run(.upkeep) { [self] in
-            var (found, left) = (Set<Path>(), Int.max)
-            for path in note.open { rules.visitExpiring(path, old: note.old, new: root, atMost: &left) { found.insert($0) } }
-            let paths = Array(found)
-            context.queue.async { [self] in
-                // Where nobody has written since.
-                take(paths[...], scan: nil) { path, known in known.map { $0 == before[path] ? now : $0 } ?? now }
-            }
-        }
+    private func due(_ path: Path) -> Int64? {
+        content.rules.due(at: path, in: content.root, written: content.written.time(of: path))
     }
 
     // MARK: Ends
@@ -224,7 +173,7 @@ final class ExpiryKeeper: @unchecked Sendable {
     /// Looks at the clock when the next node is due, or soon, as the clock may be set.
     private func schedule() {
         context.meter.counters.expiringNodes = index.count
-        guard jobs == 0, let next = index.next else { return }
+        guard !isPreparing, let next = index.next else { return }
         let wait = max(0, min(next.subtractingReportingOverflow(context.clock()).partialValue, context.limits.clockCheckMs))
         wakeUp(ms: next <= context.clock() ? 0 : wait)
     }
@@ -249,26 +198,30 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     /// Ends what is due, as far as a turn goes.
     private func look() {
-        guard jobs == 0 else { return }
         if log.isDiskRefusing {
             endFirst()
             return index.count > 0 ? wakeUp(ms: Int64(context.limits.retryMs)) : ()
         }
+        if isPreparing { return }
         // The log is closed for a moment while what sessions left behind is written, which comes first.
-        if mustWait() || log.isRefusing || durability.waitingCommits > Self.waitingCommits { return wakeUp(ms: Self.waitMs) }
+        if mustWait() || log.isRefusing || durability.waitingCommits > ExpirySearch.waitingCommits {
+            return wakeUp(ms: ExpirySearch.waitMs)
+        }
         let now = context.clock()
         defer { lookedAt = now }
         // What rests until a time of the clock of before would rest too long.
         if now + context.limits.clockCheckMs < lookedAt { return lookForAll() }
         context.meter.beginTurn()
         var ended = 0
-        while ended < context.limits.expiredAtOnce, context.meter.work < context.limits.turnWork / 4, let path = index.pop(by: now) {
-            end(path, now)
+        while ended < context.limits.expiredAtOnce, context.meter.work < context.limits.turnWork / 4,
+            let (path, time) = index.pop(by: now)
+        {
+            end(path, by: time, now)
             ended += 1
         }
         durability.finishBatch()
         // All that are known and due have ended.
-        if ended == 0, index.horizon <= now { return lookForAll() }
+        if ended == 0, index.horizon <= now { return search.isOfAll ? () : lookForAll() }
         let next = index.next ?? .max
         if ended == 0 || next > now {
             context.meter.counters.expiryLagMs = 0
@@ -281,34 +234,52 @@ final class ExpiryKeeper: @unchecked Sendable {
         schedule()
     }
 
+    /// Whether requests wait, and not all is known that is to end before them: then the earliest comes first.
+    private var isPreparing: Bool { comesFirst && search.isOfAll }
+
     private func endFirst() {
         guard comesFirst else { return }
         comesFirst = false
         onFirstDone()
     }
 
-    private func end(_ path: Path, _ now: Int64) {
-        let (rules, root, written) = (content.rules, content.root, content.written[path])
+    /// - Parameter time: that by which it was to be looked at.
+    private func end(_ path: Path, by time: Int64, _ now: Int64) {
+        let (rules, root, written) = (content.rules, content.root, content.written.time(of: path))
         context.meter.spend(1)
-        guard let due = rules.due(at: path, in: root, written: written) else { return }
-        guard due <= now else { return index.set(path, due) }
+        guard let due = rules.due(at: path, in: root, written: written) else { return refused[path] = nil }
+        // Others may be due before it.
+        guard due <= time else { return index.set(path, due) }
         // What cannot be done now, as what rules say about it may depend on the time or on other places, is tried again.
-        let again = now + context.limits.expiryRetryMs
         let writes: [SystemWrite]
         do throws(ConsequenceFault) { writes = try rules.expiry(of: path, in: root, written: written, now: now) } catch {
             commits()?.report(error, at: path)
-            return index.set(path, again)
+            return rest(path, from: now)
         }
         do throws(Failure) {
-            endsAt = now
-            defer { endsAt = nil }
+            ending = (path, now)
+            defer { ending = nil }
             _ = try commits()?.commit(writes.map { TreeWrite($0.path, WriteValue($0.value)) }, by: .system(.expiry))
             context.meter.counters.expired += 1
             context.meter.counters.systemWrites[.expire, default: 0] += writes.count
             context.meter.counters.expiryLagMs = max(0, now - due)
+            let next = self.due(path)
+            if next ?? .max > now { refused[path] = nil }
             // Where the commit came to nothing; a node that it changed is known with its time already.
-            if let next = rules.due(at: path, in: content.root, written: content.written[path]) { index.set(path, max(next, again)) }
-        } catch { index.set(path, again) }
+            if let next { index.set(path, max(next, now + context.limits.expiryRetryMs)) }
+        } catch { rest(path, from: now) }
+    }
+
+    /// A node is tried again after a while: twice as long each time, until somebody writes it.
+    /// - Parameter other: the node whose end has made it due.
+    private func rest(_ path: Path, after other: Path? = nil, from now: Int64) {
+        let times = max(refused[path, default: 0], other.flatMap { refused[$0] } ?? 0)
+        if refused.count >= context.limits.expiringNodes {
+            context.release([refused])
+            refused = [:]
+        }
+        refused[path] = times + 1
+        index.set(path, now + min(context.limits.expiryRetryMostMs, context.limits.expiryRetryMs << min(times, 20)))
     }
 }
 

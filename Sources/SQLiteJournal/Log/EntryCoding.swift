@@ -6,7 +6,7 @@ import JSONTree
 ///     [["s","users/ana",{"age":30}],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
 /// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and
-/// `o`, or `w`, or `q`, `l`, `d` and `x`.
+/// `o`, or `w` and `t`, or `q`, `l`, `d` and `x`.
 enum EntryKind: String {
     /// `path, node`: sets the node.
     case set = "s"
@@ -28,6 +28,9 @@ enum EntryKind: String {
     case owedDone = "d"
     case owedWithout = "x"
     case owedEnd = "e"
+    /// `number, ms, tree`: a write, by its commit, whose nodes have no times yet, with `true` at each of its places; the number alone where
+    /// they have.
+    case open = "t"
     /// Stands alone: what follows is of the next commit.
     case next = "n"
 }
@@ -41,7 +44,20 @@ extension JSONWriter {
         case .pending(let change): entry(change)
         case .written(let path, let ms): entry(.written, at: path, ms.map { .int($0) } ?? .null)
         case .owed(let change): entry(change)
+        case .open(let number, let write): entry(number, write)
         }
+    }
+
+    private mutating func entry(_ number: UInt64, _ open: OpenWrite?) {
+        begin(.open)
+        int(Int64(clamping: number))
+        if let open {
+            raw(",")
+            int(open.ms)
+            raw(",")
+            node(open.places.tree)
+        }
+        raw("]")
     }
 
     mutating func entry(_ kind: EntryKind, at path: Path, _ node: Node) {
@@ -117,11 +133,24 @@ extension JSONReader {
             }
         case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
         case .owe, .owedList, .owedDone, .owedWithout, .owedEnd: operation = .owed(try owedChange(kind))
+        case .open:
+            operation = try openWrite()
+            if case .open(_, nil) = operation { return operation }
         // The entry has ended.
         case .next: return nil
         }
         if try nextElement() { throw .malformed(offset: start) }
         return operation
+    }
+
+    /// What follows the kind; with the closing bracket where the nodes have their times.
+    private mutating func openWrite() throws(JSONError) -> JournalOperation {
+        let start = offset
+        guard let number = UInt64(exactly: try int()) else { throw .malformed(offset: start) }
+        guard try nextElement() else { return .open(number, nil) }
+        let ms = try int()
+        guard try nextElement() else { throw .malformed(offset: start) }
+        return .open(number, OpenWrite(ms: ms, places: WrittenPlaces(tree: try storedNode(below: .root))))
     }
 
     mutating func storedPath() throws(JSONError) -> Path {
@@ -147,7 +176,7 @@ struct DurableState {
     mutating func apply(_ operation: JournalOperation) {
         switch operation {
         case .pending(let change): pending.apply(change)
-        case .written: written.apply(operation)
+        case .written, .open: written.apply(operation)
         case .owed(let change): owed.apply(change, in: root)
         case .set, .priority, .add: root.apply(operation)
         }

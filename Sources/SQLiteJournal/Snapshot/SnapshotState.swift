@@ -141,8 +141,7 @@ final class SnapshotRun: @unchecked Sendable {
 
     private func encodeEntries() -> [UInt8]? {
         var rest = entries ?? {
-            var all: [JournalOperation] = []
-            snapshot.written.forEach { all.append(.written($0, $1)) }
+            var all = snapshot.written.operations
             snapshot.owed.forEach { all.append(.owed($0)) }
             return all[...]
         }()

@@ -10,7 +10,7 @@ enum Schema {
     /// it when their places do not change; a large batch has several rows. 5: a large batch is stored in several transactions.
     /// 6: its parts belong to a stage, and may be stored before it is known behind which commit it comes.
     /// 7: batches keep where their commits begin, what they are known by and of which writer they are; namespaces, the newest writer.
-    /// 8: batches and chunks may hold times at which nodes were written. 9: and what commits owe.
+    /// 8: batches and chunks may hold times at which nodes were written. 9: and the writes whose nodes have none yet, and what commits owe.
     static let format = 9
     /// In SQLite's `application_id`: "VGLA".
     static let applicationID = 0x5647_4C41

@@ -16,6 +16,8 @@ final class Program: Sendable {
     let hasRates: Bool
     /// Whether any place has an `.expire`.
     let hasExpiry: Bool
+    /// Whether some `.expire` asks when its node was written.
+    let asksWhenWritten: Bool
     /// Whether any place has a `.copy` or an `.inbox`.
     let copies: Bool
     /// Whether any place has an `.inbox`.
@@ -41,6 +43,7 @@ final class Program: Sendable {
         copies = builder.places.first?.copies ?? false
         hasRates = builder.places.first?.rates ?? false
         hasExpiry = builder.places.first?.expires ?? false
+        asksWhenWritten = builder.details.contains { $0.asksWhenWritten }
         indexed = builder.indexed
         hasInboxes = builder.details.contains { !$0.inboxes.isEmpty }
         counters = builder.counters

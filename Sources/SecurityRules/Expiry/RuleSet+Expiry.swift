@@ -11,6 +11,9 @@ extension RuleSet {
     /// Whether the rules have nodes end by time.
     public var hasExpiry: Bool { program.hasExpiry }
 
+    /// Whether some of them ask when they were written.
+    public var asksWhenWritten: Bool { program.asksWhenWritten }
+
     /// Whether the place of a node has an `.expire` that asks when it was written. O(depth)
     public func asksWhenWritten(at path: Path) -> Bool { rulesPlace(of: path).map { program.details[Int($0)].asksWhenWritten } ?? false }
 
@@ -78,43 +81,24 @@ extension RuleSet {
             place = child(of: place, key)
             if place < 0 { return true }
         }
-        let (was, isNow) = (old.node(at: location), new.node(at: location))
-        // A tree that has the value already stays as it is, and is written all the same.
-        return visitExpiring(place, location, was.isSameObject(as: isNow) ? .null : was, isNow, &left, body)
+        var visit = ExpiringNodes(program, left: left)
+        defer { left = visit.left }
+        return visit.written(place, location, old.node(at: location), new.node(at: location), from: [], body)
     }
 
-    private func visitExpiring(
-        _ place: Int32, _ path: Path, _ was: Node, _ isNow: Node, _ left: inout Int, _ body: (Path) -> Void
-    ) -> Bool {
-        let rules = program.tables.places[Int(place)]
-        // What both trees share was not written; an equal value that was sent again was.
-        guard rules.expires, was.exists || isNow.exists, !was.isSameObject(as: isNow) else { return true }
-        left -= 1
-        if left < 0 { return false }
-        if !program.details[Int(place)].expires.isEmpty { body(path) }
-        guard rules.wildcard >= 0, program.tables.places[Int(rules.wildcard)].expires else {
-            for i in Int(rules.firstLiteral)..<Int(rules.firstLiteral + rules.literalCount) {
-                let (key, next) = (program.tables.keys[Int(program.tables.literals[i].key)], program.tables.literals[i].place)
-                guard visitExpiring(next, path.appending(key), was.child(key), isNow.child(key), &left, body) else { return false }
-            }
-            return true
+    /// Whether a write at a location may change nodes that have an `.expire`: those above, at and below it. O(depth)
+    public func mayExpire(around location: Path) -> Bool {
+        var (place, isBelow): (Int32, Bool) = (0, false)
+        for key in location.keys {
+            guard program.tables.places[Int(place)].expires else { return isBelow }
+            if !program.details[Int(place)].expires.isEmpty { isBelow = true }
+            place = child(of: place, key)
+            if place < 0 { return isBelow }
         }
-        for (key, node) in was.children {
-            left -= 1
-            let next = child(of: place, key)
-            guard left >= 0, next < 0 || visitExpiring(next, path.appending(key), node, isNow.child(key), &left, body) else { return false }
-        }
-        for (key, node) in isNow.children where was.child(key).isNull {
-            left -= 1
-            let next = child(of: place, key)
-            guard left >= 0, next < 0 || visitExpiring(next, path.appending(key), .null, node, &left, body) else { return false }
-        }
-        return true
+        return isBelow || program.tables.places[Int(place)].expires
     }
 
-    private func child(of place: Int32, _ key: Key) -> Int32 {
-        withUnsafePointer(to: key) { program.tables.child(of: place, TextCursor($0)) }
-    }
+    private func child(of place: Int32, _ key: Key) -> Int32 { program.child(of: place, key) }
 
     private func rulesPlace(of path: Path) -> Int32? {
         var place: Int32 = 0

@@ -71,6 +71,7 @@ struct Import: ParsableCommand {
         // What stands at the place of a node is written now, not when that node was.
         before.written.forEach { path, _ in operations.append(.written(path, nil)) }
         for item in before.owed.items { operations.append(.owed(.end(item.id))) }
+        for number in before.written.open.keys { operations.append(.open(number, nil)) }
         let outcome = Outcome()
         let journal = data.store.journal(for: data.namespace)
         // As every writer that opens the namespace behind another (`OpenedJournal.epoch`).

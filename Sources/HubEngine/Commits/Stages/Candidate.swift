@@ -15,6 +15,8 @@ struct Candidate: Sendable {
     private(set) var paths: [Path]
     /// Where writes follow from it.
     private var followed: [Path] = []
+    /// Those of them of which nothing is stored, by a `.drop`.
+    private(set) var dropped: Set<Path> = []
     /// How many of the paths were asked for.
     private let askedCount: Int
     /// ms since the epoch: the time of the commit.
@@ -66,6 +68,9 @@ struct Candidate: Sendable {
     /// Where it writes, with what follows from it; then no place contains another.
     var touched: [Path] { followed.isEmpty ? paths : (paths + followed).outermost }
 
+    /// The same without those of which nothing is stored: there nothing counts as written.
+    var stored: [Path] { dropped.isEmpty ? touched : touched.filter { !dropped.contains($0) } }
+
     /// Shapes the values that are written; a priority is none.
     private mutating func shape(_ shaping: WriteShaping, _ writes: [TreeWrite]) throws(Failure) {
         let sent = operations
@@ -87,6 +92,7 @@ struct Candidate: Sendable {
         for i in shaped.changed { operations[i] = .set(paths[i], tree.node(at: paths[i])) }
         if !shaped.ignored.isEmpty {
             let ignored = Set(shaped.ignored)
+            dropped = Set(shaped.ignored.map { paths[$0] })
             operations = operations.enumerated().filter { !ignored.contains($0.offset) }.map(\.element)
         }
         for path in shaped.added {
@@ -147,7 +153,7 @@ extension JournalOperation {
     var value: Node {
         switch self {
         case .set(_, let value), .priority(_, let value), .add(_, let value): value
-        case .pending, .written, .owed: .null
+        case .pending, .written, .owed, .open: .null
         }
     }
 }
