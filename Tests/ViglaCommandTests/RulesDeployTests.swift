@@ -75,6 +75,21 @@ import TestSupport
         #expect(try Command.run("get", third.url + "/b").code == 0)
     }
 
+    /// What the rules have the hub find out is waited for.
+    @Test func deployOfCounters_waitsUntilTheyHold() throws {
+        let folder = try TemporaryFolder()
+        let hub = try hub(folder)
+        #expect(try Command.run("set", hub.url + "/", #"{"e":{"x":{"t":1}},"v":{"x":{"a":1}}}"#, "--auth", "owner").code == 0)
+        let file = try folder.file("next.json", #"{"rules":{".read":true,"e":{"$e":{".counts":{"n":"count(v/$e)"}}}}}"#)
+        let waited = try Command.run("rules", "deploy", hub.url, file, "--auth", "owner")
+        #expect(waited.code == 0 && waited.output.split(separator: "\n").last?.hasPrefix("counters hold after ") == true, "\(waited.error)")
+        #expect(try Command.run("get", hub.url + "/e/x/n").output == "1\n")
+        let other = try Command.run("rules", "deploy", hub.url, file, "--auth", "owner", "--no-wait")
+        #expect(other.code == 0 && !other.output.contains("hold after"))
+        let dry = try Command.run("rules", "deploy", hub.url, file, "--auth", "owner", "--dry-run")
+        #expect(dry.code == 0 && !dry.output.contains("hold after"))
+    }
+
     @Test func credential_comesFromManyPlaces_andIsNeeded() throws {
         let folder = try TemporaryFolder()
         let hub = try hub(folder)

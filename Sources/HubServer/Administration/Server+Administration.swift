@@ -11,6 +11,7 @@ import WireProtocols
 /// `/.settings/…` and `/.inspect/…`: for administrators, whatever the rules say (contract §7.7).
 ///
 ///     | GET, PUT  /.settings/rules.json                    | the rules; ?format=strict, ?dryRun=true, ?details=true
+///     | GET       /.settings/derived.json                  | what does not hold yet of counters, copies and ends; ?wait=MS
 ///     | POST      /.settings/checkRules                    | what a dry run says; 200 also for faulty rules
 ///     | POST      /.settings/explain                       | how the rules decide one operation
 ///     | POST      /.settings/testRules                     | runs cases against the rules in force, or others
@@ -60,6 +61,9 @@ extension Server {
             deployRules(request.body, namespace: database.name, isDryRun: true) {
                 done($0.status == .badRequest ? .ok : $0.status, $0.json(details: true))
             }
+        case (.get, ".settings/derived"):
+            let wait = min(max(0, Self.number(request, "wait")), settings.limits.derivedWaitMs)
+            database.whenDerived(waitMs: Int64(wait)) { done(.ok, $0.json) }
         case (.post, ".settings/explain"): explain(request.body, namespace: database.name, done)
         case (.post, ".settings/testRules"): testRules(request.body, namespace: database.name, done)
         case (.get, ".settings/formerRules"): done(.ok, rulesInForce.former(of: database.name))
@@ -88,8 +92,9 @@ extension Server {
             // Names have no character that JSON would escape.
             let names = hub.all.map(\.name).sorted().map { "{\"name\":\"\($0)\"}" }
             done(.ok, Array("[\(names.joined(separator: ","))]\n".utf8))
-        case (_, ".settings/rules"), (_, ".settings/checkRules"), (_, ".settings/explain"), (_, ".settings/testRules"),
-            (_, ".settings/formerRules"), (_, ".settings/refusals"), (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
+        case (_, ".settings/rules"), (_, ".settings/derived"), (_, ".settings/checkRules"), (_, ".settings/explain"),
+            (_, ".settings/testRules"), (_, ".settings/formerRules"), (_, ".settings/refusals"),
+            (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
             (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"), (_, ".inspect/log"):
             done(.methodNotAllowed, Self.error("Method \(request.method.rawValue) is not supported here."))
         default: done(.notFound, Self.error("There is no /\(name.prefix(64))."))

@@ -1,4 +1,5 @@
 public import HTTPTypes
+public import HubEngine
 import JSONTree
 public import SecurityRules
 
@@ -25,6 +26,8 @@ public struct RulesReport: Sendable {
     /// The difference to the rules that were in force.
     public var changes: RulesChanges
     public var keeps: Keeping
+    /// What the hub finds out for them beside the other work, and does not hold yet.
+    public var pending: [DerivedKind] = []
 
     /// How long the rules stay.
     public enum Keeping: Sendable, Equatable {
@@ -79,7 +82,8 @@ extension RulesAnswer {
     }
 
     /// The answer of the upload protocol (rules contract §2): `{"status":"ok"}`, or `{"error":"L:C: Message.\n…"}`.
-    /// - Parameter details: adds what Vigla's own tools ask for (`?details=true`): `hints` of the faults, `warnings`, `changes`, `kept`.
+    /// - Parameter details: adds what Vigla's own tools ask for (`?details=true`): `hints` of the faults, `warnings`, `changes`, `kept`,
+    ///   `pending`.
     public func json(details: Bool) -> [UInt8] {
         var writer = JSONWriter()
         switch self {
@@ -135,10 +139,34 @@ extension RulesReport {
             writer.raw("\"untilFileChanges\",\"file\":")
             writer.string(file)
         }
+        writer.raw(",\"pending\":")
+        writer.pending(pending)
+    }
+}
+
+extension DerivedReport {
+    /// `{"pending":["counters"],"ms":812}`
+    var json: [UInt8] {
+        var writer = JSONWriter()
+        writer.raw("{\"pending\":")
+        writer.pending(pending)
+        writer.raw(",\"ms\":")
+        writer.int(ms)
+        writer.raw("}\n")
+        return writer.bytes
     }
 }
 
 extension JSONWriter {
+    fileprivate mutating func pending(_ kinds: [DerivedKind]) {
+        raw("[")
+        for (i, kind) in kinds.enumerated() {
+            if i > 0 { raw(",") }
+            string(kind.rawValue)
+        }
+        raw("]")
+    }
+
     /// `[{"line":1,"column":2,"message":"…","hint":"…"}]`
     mutating func faults(_ faults: some Sequence<RuleError>) {
         raw("[")

@@ -216,9 +216,18 @@ final class RulesInForce: Sendable {
                             "changed": "\(report.changes.changed.count)",
                             "removed": "\(report.changes.removed.count)",
                         ])
+                    var report = report
+                    report.pending = database.derived.pending
                     answer(.accepted(report))
+                    if !report.pending.isEmpty { tellWhenAllHolds(of: database) }
                 }
             }
+        }
+    }
+
+    private func tellWhenAllHolds(of database: Database) {
+        database.whenDerived(waitMs: nil) { [logger] report in
+            logger.notice("what the rules keep holds", metadata: ["namespace": "\(database.name)", "ms": "\(report.ms)"])
         }
     }
 

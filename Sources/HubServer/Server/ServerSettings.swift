@@ -132,6 +132,8 @@ public struct ServerLimits: Sendable {
     public var keptRefusalsPerSecond = 10
     /// Texts of rules that were replaced and are kept of each namespace, together up to 2 MiB; 0 keeps none. Default 10.
     public var formerRules = 10
+    /// ms that an administrator's request waits at most for what the rules have the hub keep. Default 20,000: below `requestSeconds`.
+    public var derivedWaitMs = 20_000
     /// Bytes per second that the body of a request, and a message on a WebSocket, must bring on average in each
     /// `requestSeconds`, and that a peer must read of a response that waits for it. Default 8 KiB.
     public var bodyBytesPerSecond = 8 << 10

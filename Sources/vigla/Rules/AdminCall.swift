@@ -31,7 +31,6 @@ enum AdminCall {
         (net.outboundHardBytes, net.outboundLoopBytes) = (1 << 40, 1 << 40)
         do throws(NetError) { group = try EventLoopGroup(count: 1, settings: net) } catch { fail("\(error)") }
         let loop = group.next()
-        loop.schedule(afterMs: patienceMs, everyMs: nil) { fail("no answer from \(address) within \(patienceMs / 1000) seconds") }
         var head = "\(method) \(target) HTTP/1.1\r\nHost: \(address)\r\nConnection: close\r\nContent-Length: \(body.count)\r\n"
         if !body.isEmpty { head += "Content-Type: application/json\r\n" }
         if let credential {
@@ -40,6 +39,9 @@ enum AdminCall {
         }
         let request = Array((head + "\r\n").utf8) + body
         let answer = Answer()
+        loop.schedule(afterMs: patienceMs, everyMs: nil) {
+            if !answer.isGiven { fail("no answer from \(address) within \(patienceMs / 1000) seconds") }
+        }
         connect(to: address.host, port: address.port, on: loop, tls: tls) { connection in
             connection.send(request)
             return Exchange(address, answer)

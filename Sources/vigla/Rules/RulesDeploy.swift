@@ -1,6 +1,7 @@
 import ArgumentParser
 import HubServer
 import JSONTree
+import Scheduling
 import SecurityRules
 import ViglaClient
 
@@ -20,6 +21,9 @@ struct RulesDeploy: ParsableCommand {
             A file that grants nothing to anybody is deployed over rules that do only when it is confirmed: at the terminal, or by \
             --deny-all.
 
+            Counters, copies and nodes that end are found out beside the other work then; the command waits until they hold, and \
+            says how long that took. With --no-wait it does not.
+
             Exits with 1 if the rules are not in force.
             """)
 
@@ -30,6 +34,7 @@ struct RulesDeploy: ParsableCommand {
     ) var namespace: String?
     @Flag(help: "Only check, and say what would change.") var dryRun = false
     @Flag(help: "Deploy rules that grant nothing without a question.") var denyAll = false
+    @Flag(help: "Do not wait until the counters, copies and ends of the rules hold.") var noWait = false
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 
@@ -63,6 +68,28 @@ struct RulesDeploy: ParsableCommand {
         }
         let (status, body) = put(dryRun ? target + "&dryRun=true" : target)
         report.show(status, body)
+        if let answer = DeployReport.answer(body), !noWait { wait(for: answer, secret) }
+        end()
+    }
+
+    /// Waits until what the hub finds out for the rules holds.
+    private func wait(for answer: Node, _ secret: String?) {
+        var pending = DeployReport.pending(answer)
+        if pending.isEmpty { return }
+        let what = pending.joined(separator: ", ")
+        let target = "/.settings/derived.json?wait=500" + ((namespace ?? url.address.namespace).map { "&ns=\($0)" } ?? "")
+        let began = SystemTime.steadyNs
+        var (progress, ms) = (ProgressLine("waiting for \(what)"), 0)
+        while !pending.isEmpty {
+            progress.show(Int((SystemTime.steadyNs - began) / 1_000_000_000), unit: "s")
+            let (status, body) = AdminCall.ask(
+                "GET", target, at: url.address, tls: trust.client(for: url.address), credential: secret, body: [])
+            guard status == 200, let answer = DeployReport.answer(body) else { break }
+            pending = DeployReport.pending(answer)
+            if case .int(let taken) = answer.child("ms") { ms = Int(taken) }
+        }
+        progress.end()
+        if pending.isEmpty { StandardStream.output.line("\(what) hold after \(ms) ms") }
     }
 
     /// Asks whether rules that deny everything are meant; ends the program when they are not.
@@ -100,7 +127,20 @@ private struct DeployReport {
         }
     }
 
-    func show(_ status: Int, _ body: [UInt8]) -> Never {
+    /// What does not hold yet, in words.
+    static func pending(_ answer: Node) -> [String] {
+        answer.child("pending").children.compactMap { _, kind in
+            switch kind {
+            case "counters": "counters"
+            case "copies": "copies"
+            case "expiry": "ends"
+            default: nil
+            }
+        }
+    }
+
+    /// Shows accepted rules; ends the program when they are not.
+    func show(_ status: Int, _ body: [UInt8]) {
         let answer = Self.answer(body) ?? .null
         switch status {
         case 200: accepted(answer)
@@ -123,7 +163,7 @@ private struct DeployReport {
         end(1)
     }
 
-    private func accepted(_ answer: Node) -> Never {
+    private func accepted(_ answer: Node) {
         for warning in children(answer.child("warnings")) { show(warning, "warning: ") }
         let changes = answer.child("changes")
         let done = isDryRun ? "could be deployed to \(place)" : "deployed to \(place)"
@@ -142,7 +182,6 @@ private struct DeployReport {
             )
         default: break
         }
-        end()
     }
 
     func summary(_ changes: Node) -> String {

@@ -265,6 +265,31 @@ import TestSupport
         #expect(server.server.rules(of: "test")?.text == RuleSet.allowAll.text)
     }
 
+    /// Counters are counted beside the other work: the answer says so, and a request waits for them.
+    @Test func deployOfCounters_saysWhenTheyHold() throws {
+        let server = try TestServer()
+        let owner = try RESTPeer.owner(server)
+        try owner.put("/.json", #"{"e":{"x":{"t":1}},"v":{"x":{"a":1,"b":2}}}"#)
+        let rules = #"{"rules":{".read":true,"e":{"$e":{".counts":{"n":"count(v/$e)"}}}}}"#
+        #expect(try owner.put("/.settings/rules.json?details=true", rules).contains(#","pending":["counters"]}"#))
+        #expect(try owner.get("/.settings/derived.json?wait=20000").hasPrefix(#"200 {"pending":[],"ms":"#))
+        #expect(try owner.get("/e/x/n.json") == "200 2")
+        #expect(try owner.put("/.settings/rules.json?details=true&dryRun=true", rules).contains(#","pending":[]}"#))
+        #expect(try RESTPeer(server).get("/.settings/derived.json").hasPrefix("401"))
+        #expect(try owner.line("POST", "/.settings/derived.json", "{}").hasPrefix("405"))
+    }
+
+    /// The limit, from both sides: what does not hold meanwhile is told as it is then.
+    @Test func waitForCounters_isBound() throws {
+        let server = try TestServer { $0.limits.derivedWaitMs = 1 }
+        let owner = try RESTPeer.owner(server)
+        let nodes = (0..<20_000).map { "\"k\($0)\":{\"t\":1}" }.joined(separator: ",")
+        try owner.put("/e.json", "{\(nodes)}")
+        try owner.put("/.settings/rules.json", #"{"rules":{"e":{"$e":{".counts":{"n":"count(v/$e, each.val() == $e)"}}}}}"#)
+        #expect(try owner.get("/.settings/derived.json?wait=99999999").hasPrefix(#"200 {"pending":["counters"],"ms":"#))
+        #expect(ServerLimits().derivedWaitMs == 20_000)
+    }
+
     @Test func storedRulesThatCannotBeRead_denyEverything() throws {
         let settings = MemorySettings()
         var logger = Logger(label: "test")

@@ -1,0 +1,73 @@
+import HubEngine
+import JSONTree
+import SecurityRules
+import Synchronization
+import Testing
+import TestSupport
+
+/// A deploy says what it has the hub find out, and when that holds.
+@Suite(.timeLimit(.minutes(30))) struct DerivedDataTests {
+    private static let plain = #"{"rules":{".read":true,".write":true}}"#
+    private static let all = #"""
+        {"rules":{".read":true,".write":true,
+          "e":{"$e":{".counts":{"n":"count(v/$e)"}}},
+          "p":{"$p":{".copy":{"to":"line/$f/$p","each":"friends/$f"},".expire":"data.child('at').val()"}}}}
+        """#
+
+    private func deploy(_ hub: EngineHarness, _ rules: String) throws -> DerivedReport {
+        let told = Mutex<DerivedReport?>(nil)
+        hub.database.replace(try RuleSet(parsing: rules)) { [database = hub.database] in told.withLock { $0 = database.derived } }
+        hub.settle()
+        return try #require(told.withLock { $0 })
+    }
+
+    private final class Told: Sendable {
+        let reports = Mutex<[DerivedReport]>([])
+        var all: [DerivedReport] { reports.withLock { $0 } }
+        func wait(_ hub: EngineHarness, ms: Int64?) {
+            hub.database.whenDerived(waitMs: ms) { report in self.reports.withLock { $0.append(report) } }
+            hub.settle()
+        }
+    }
+
+    @Test func deploy_saysWhatDoesNotHoldYet_andTellsWhenItDoes() throws {
+        let hub = EngineHarness(rules: try RuleSet(parsing: Self.plain), root: ["e": ["x": ["t": 1]], "v": ["x": ["a": 1]]])
+        let told = Told()
+        told.wait(hub, ms: nil)
+        #expect(told.all == [DerivedReport(pending: [], ms: 0)], "rules without any of it hold at once")
+        hub.work.close()
+        #expect(try deploy(hub, Self.all).pending == [.counters, .copies, .expiry])
+        told.wait(hub, ms: 0)
+        #expect(told.all.last == DerivedReport(pending: [.counters, .copies, .expiry], ms: 0))
+        told.wait(hub, ms: 500)
+        told.wait(hub, ms: nil)
+        hub.time.advance(ms: 499)
+        #expect(told.all.count == 2)
+        hub.time.advance(ms: 1)
+        hub.settle()
+        #expect(told.all.count == 3 && told.all.last == DerivedReport(pending: [.counters, .copies, .expiry], ms: 500))
+        hub.time.advance(ms: 100)
+        hub.work.open()
+        for _ in 0..<4 { hub.settle() }
+        #expect(told.all.count == 4 && told.all.last == DerivedReport(pending: [], ms: 600))
+        #expect(hub.ask(.make(), .get("e/x/n")) == ["value 0 1"])
+        told.wait(hub, ms: nil)
+        #expect(told.all.last == DerivedReport(pending: [], ms: 600))
+    }
+
+    /// Other rules come before: what they do not have is not waited for.
+    @Test func deployMeanwhile_countsAnew() throws {
+        let hub = EngineHarness(rules: try RuleSet(parsing: Self.plain), root: ["e": ["x": ["t": 1]]])
+        let told = Told()
+        hub.work.close()
+        _ = try deploy(hub, Self.all)
+        told.wait(hub, ms: nil)
+        hub.time.advance(ms: 300)
+        #expect(try deploy(hub, #"{"rules":{"e":{"$e":{".counts":{"n":"count(v/$e)"}}}}}"#).pending == [.counters])
+        hub.time.advance(ms: 40)
+        hub.work.open()
+        for _ in 0..<4 { hub.settle() }
+        #expect(told.all == [DerivedReport(pending: [], ms: 40)])
+        #expect(try deploy(hub, Self.plain).pending == [])
+    }
+}
