@@ -1,0 +1,284 @@
+import JSONTree
+import SecurityRules
+
+/// What follows from writes, by recomputing all of it from whole trees: each copy, counter, removal, default, drop and time.
+struct FollowModel {
+    private(set) var rules: FollowRules
+    private(set) var root = Node.null
+    /// When nodes were written of kinds that ask.
+    private(set) var written: [Path: Int64] = [:]
+    /// The rows of the log, whatever their keys, and how often each is there.
+    private(set) var rows: [String: Int] = [:]
+    /// Nodes that have ended.
+    private(set) var ended = 0
+
+    typealias Write = (path: Path, value: Node)
+    typealias Keys = [String: Key]
+
+    /// Children of a set that are asked about when the node of a counter is made; one of a larger set is 0 until the next commit.
+    let countedAtOnce: Int
+
+    init(_ rules: FollowRules, countedAtOnce: Int) { (self.rules, self.countedAtOnce) = (rules, countedAtOnce) }
+
+    enum Author { case client, hub }
+
+    /// A commit, all or nothing.
+    /// - Returns: false where it is refused: a counter was written.
+    mutating func commit(_ writes: [Write], by author: Author, now: Int64) -> Bool {
+        let before = root
+        var (made, candidate) = (writes, root)
+        for write in writes { candidate.set(write.value, at: write.path) }
+        if author == .client { (made, candidate) = shaped(writes, now) }
+        if author == .client {
+            for (path, value) in counters(in: candidate, before) {
+                let (sent, isOld) = (candidate.node(at: path), before.node(at: path.parent).hasChildren)
+                if sent.exists, sent != value, !(isOld && sent == before.node(at: path)) { return false }
+            }
+        }
+        finish(candidate, made.map(\.path), before, now)
+        correct(now)
+        return true
+    }
+
+    /// What follows from a candidate, and the times of what was written. A key more is a step more here, beside a property of `Kind`.
+    private mutating func finish(_ candidate: Node, _ paths: [Path], _ before: Node, _ now: Int64) {
+        let after = copied(counting(removing(candidate, before), before), before)
+        for kind in rules.kinds where kind.asksWhenWritten {
+            for (path, _, node) in nodes(kind.pattern, in: after) {
+                let isTouched = paths.contains { $0.contains(path) || path.contains($0) }
+                if isTouched || node != candidate.node(at: path) { written[path] = now }
+            }
+        }
+        root = after
+        written = written.filter { root.node(at: $0.key).exists }
+    }
+
+    /// The hub puts counters right that are not.
+    private mutating func correct(_ now: Int64) { finish(root, [], root, now) }
+
+    // MARK: Drops and defaults
+
+    private func shaped(_ writes: [Write], _ now: Int64) -> ([Write], Node) {
+        func drops(_ tree: Node) -> [Path] {
+            var found: [Path] = []
+            for kind in rules.kinds {
+                for (path, keys, node) in nodes(kind.pattern, in: tree) {
+                    for (name, test) in kind.drops where node.child(Key(name)).exists && test.holds(node.child(Key(name)), keys) {
+                        found.append(path.appending(Key(name)))
+                    }
+                }
+            }
+            return found
+        }
+        var all = root
+        for write in writes { all.set(write.value, at: write.path) }
+        let dropped = drops(all)
+        // What stands at or below a dropped place is as if it had not been sent; elsewhere that place is left out.
+        let made = writes.filter { write in !write.value.exists || !dropped.contains { $0.contains(write.path) } }
+        var tree = root
+        for write in made { tree.set(write.value, at: write.path) }
+        for path in dropped where made.contains(where: { $0.path.depth < path.depth && $0.path.contains(path) }) {
+            tree.set(.null, at: path)
+        }
+        for kind in rules.kinds {
+            for (path, _, node) in nodes(kind.pattern, in: tree) where node.hasChildren {
+                let isNew = root.node(at: path).isNull
+                guard made.contains(where: { write in
+                    write.path.contains(path) || path.contains(write.path) && (write.path.depth == path.depth + 1 || isNew)
+                }) else { continue }
+                for (name, value) in kind.defaults where node.child(Key(name)).isNull {
+                    let place = path.appending(Key(name))
+                    switch value {
+                    case .value(let value): tree.set(value, at: place)
+                    case .now: tree.set(.int(now), at: place)
+                    case .firstTime: tree.set(root.node(at: place).exists ? root.node(at: place) : .int(now), at: place)
+                    }
+                }
+            }
+        }
+        return (made, tree)
+    }
+
+    // MARK: Consequences
+
+    /// Takes away what goes with nodes that have gone, until nothing more does.
+    private func removing(_ candidate: Node, _ before: Node) -> Node {
+        var tree = candidate
+        while true {
+            var next = tree
+            for kind in rules.kinds {
+                for (path, keys, node) in nodes(kind.pattern, in: before) where tree.node(at: path).isNull {
+                    for target in kind.removes {
+                        for place in places(target, keys, node, in: tree, mustExist: true) { next.set(.null, at: place) }
+                    }
+                }
+            }
+            if next == tree { return tree }
+            tree = next
+        }
+    }
+
+    /// The places of all counters in a tree, with their values in it, right after a commit on another one.
+    private func counters(in tree: Node, _ before: Node) -> [(Path, Node)] {
+        var found: [(Path, Node)] = []
+        for kind in rules.kinds {
+            for (path, keys, node) in nodes(kind.pattern, in: tree) where node.hasChildren {
+                for counter in kind.counters {
+                    var (sum, isAsked) = (Int64(0), counter.isSum)
+                    if case .always = counter.test {} else { isAsked = true }
+                    let set = places(counter.set, keys, node, in: tree, mustExist: true).first.map { tree.node(at: $0) } ?? .null
+                    let isLater = isAsked && !before.node(at: path).hasChildren && set.childCount > countedAtOnce
+                    for (_, member) in set.children where !isLater && counter.test.holds(member, keys) {
+                        if !counter.isSum { sum += 1 } else if case .int(let number) = member.leaf { sum += number }
+                    }
+                    found.append((path.appending(Key(counter.name)), .int(sum)))
+                }
+            }
+        }
+        return found
+    }
+
+    private func counting(_ tree: Node, _ before: Node) -> Node {
+        var tree = tree
+        for (path, value) in counters(in: tree, before) { tree.set(value, at: path) }
+        return tree
+    }
+
+    private func copied(_ tree: Node, _ before: Node) -> Node {
+        var result = tree
+        for kind in rules.kinds {
+            let paths = Set(nodes(kind.pattern, in: before).map(\.path) + nodes(kind.pattern, in: tree).map(\.path))
+            for path in paths {
+                let (was, isNow) = (before.node(at: path), tree.node(at: path))
+                if was == isNow { continue }
+                let keys = Self.keys(kind.pattern, path)
+                for copy in kind.copies {
+                    for place in targets(of: copy, keys, was, isNow, tree) { result.set(isNow, at: place) }
+                }
+            }
+        }
+        return result
+    }
+
+    private func targets(of copy: FollowRules.Copy, _ keys: Keys, _ was: Node, _ isNow: Node, _ tree: Node) -> Set<Path> {
+        guard was.isNull else {
+            let ofFormer = places(copy.to, keys, was, in: tree, mustExist: true)
+            return Set(isNow.exists ? ofFormer + places(copy.to, keys, isNow, in: tree, mustExist: true) : ofFormer)
+        }
+        guard let each = copy.each else { return Set(places(copy.to, keys, isNow, in: tree, mustExist: false)) }
+        var found: Set<Path> = []
+        for place in places(each, keys, isNow, in: tree, mustExist: true) {
+            var bound = keys
+            for (name, key) in zip(each.split(separator: "/"), place.keys) where name.hasPrefix("$") { bound[String(name)] = key }
+            if copy.test.holds(tree.node(at: place), bound) {
+                found.formUnion(places(copy.to, bound, isNow, in: tree, mustExist: false))
+            }
+        }
+        return found
+    }
+
+    /// The places that a template names.
+    private func places(_ template: String, _ keys: Keys, _ node: Node, in tree: Node, mustExist: Bool) -> [Path] {
+        var found: [Path] = [.root]
+        for part in template.split(separator: "/").map(String.init) {
+            if part.hasPrefix("{") {
+                guard case .string(let text) = node.child(Key(String(part.dropFirst().dropLast()))).leaf else { return [] }
+                found = found.map { $0.appending(Key(text.string)) }
+            } else if part == "*" || part.hasPrefix("$") && keys[part] == nil {
+                found = found.flatMap { path in tree.node(at: path).children.map { path.appending($0.key) } }
+            } else {
+                found = found.map { $0.appending(keys[part] ?? Key(part)) }
+            }
+        }
+        return mustExist ? found.filter { tree.node(at: $0).exists } : found
+    }
+
+    /// The nodes of a kind.
+    private func nodes(_ pattern: [String], in tree: Node) -> [(path: Path, keys: Keys, node: Node)] {
+        var found: [(path: Path, keys: Keys, node: Node)] = [(.root, [:], tree)]
+        for part in pattern {
+            found = found.flatMap { path, keys, node -> [(path: Path, keys: Keys, node: Node)] in
+                guard part.hasPrefix("$") else { return [(path.appending(Key(part)), keys, node.child(Key(part)))] }
+                return node.children.map { key, child in (path.appending(key), keys.merging([part: key]) { $1 }, child) }
+            }
+        }
+        return found.filter { $0.node.exists }
+    }
+
+    private static func keys(_ pattern: [String], _ path: Path) -> Keys {
+        Dictionary(uniqueKeysWithValues: zip(pattern, path.keys).filter { $0.0.hasPrefix("$") })
+    }
+
+    // MARK: Time
+
+    private func due(_ end: FollowRules.End, _ node: Node, _ path: Path) -> Int64? {
+        if let state = end.state, node.child("state").leaf != .string(Text(state)) { return nil }
+        if end.isWithoutTime, node.child("at").exists { return nil }
+        if let patch = end.patch, node.child("state") == .string(Text(patch)) { return nil }
+        if let ms = end.written { return written[path].map { $0 + ms } }
+        guard case .int(let time) = node.child("at").leaf else { return nil }
+        return time
+    }
+
+    /// The node that is due first.
+    var next: (due: Int64, path: Path, end: FollowRules.End)? {
+        var first: (due: Int64, path: Path, end: FollowRules.End)?
+        for kind in rules.kinds where !kind.ends.isEmpty {
+            for (path, _, node) in nodes(kind.pattern, in: root) {
+                for end in kind.ends {
+                    guard let due = due(end, node, path), first.map({ (due, path) < ($0.due, $0.path) }) ?? true else { continue }
+                    first = (due, path, end)
+                }
+            }
+        }
+        return first
+    }
+
+    /// Ends what is due, the earliest first.
+    mutating func pass(now: Int64) {
+        while let (due, path, end) = next, due <= now {
+            if let log = end.log {
+                var row: Node = ["name": .string(Text(log)), "at": .int(now)]
+                if end.written != nil { row.set(.int(written[path] ?? -1), at: "written") }
+                rows[row.json, default: 0] += 1
+            }
+            ended += 1
+            let write: Write = end.patch.map { (path.appending(Key("state")), .string(Text($0))) } ?? (path, .null)
+            _ = commit([write], by: .hub, now: now)
+        }
+    }
+
+    // MARK: Accounts and deploys
+
+    mutating func deleteAccount(_ uid: String, now: Int64) {
+        var writes: [Write] = []
+        for kind in rules.kinds {
+            for (path, keys, node) in nodes(kind.pattern, in: root) {
+                for account in kind.accounts {
+                    switch account {
+                    case .key(let names): if names.contains(where: { keys[$0] == Key(uid) }) { writes.append((path, .null)) }
+                    case .child(let name, let text):
+                        if node.child(Key(name)).leaf == .string(Text(uid)) {
+                            writes.append((path.appending(Key(name)), .string(Text(text))))
+                        }
+                    }
+                }
+            }
+        }
+        // None below a removal.
+        let removed = writes.filter { $0.value.isNull }.map(\.path)
+        writes = writes.filter { write in !removed.contains { $0 != write.path && $0.contains(write.path) } }
+        if !writes.isEmpty { _ = commit(writes, by: .hub, now: now) }
+    }
+
+    /// Other rules: counters are made right, nodes of kinds that ask from now on count as written now, and nothing is copied.
+    mutating func deploy(_ rules: FollowRules, now: Int64) {
+        self.rules = rules
+        correct(now)
+        var times: [Path: Int64] = [:]
+        for kind in rules.kinds where kind.asksWhenWritten {
+            for (path, _, _) in nodes(kind.pattern, in: root) { times[path] = written[path] ?? now }
+        }
+        written = times
+    }
+}

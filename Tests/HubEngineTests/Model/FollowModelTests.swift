@@ -1,0 +1,250 @@
+import Glibc
+import HubEngine
+import Journal
+import JSONTree
+import SecurityRules
+import Synchronization
+import Testing
+import TestSupport
+
+/// What follows from writes, by random rules files, is what a model recomputes from whole trees: with deploys, deleted accounts, clocks
+/// that are set, and processes that are killed between two commits. Nothing is done twice, and nothing left out.
+///
+/// `VIGLA_MODEL_OPERATIONS` says how many operations there are in all; `VIGLA_MODEL_SEED`, with which seeds.
+@Suite(.timeLimit(.minutes(240))) struct FollowModelTests {
+    private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
+    private static let seeds: [UInt64] = (0..<12).map { $0 + (number("VIGLA_MODEL_SEED") ?? 1) }
+    private static let operations = Int(number("VIGLA_MODEL_OPERATIONS") ?? 1_800) / seeds.count
+    /// Operations of one hub, until another begins with other limits.
+    private static let operationsOfHub = 150
+
+    @Test(arguments: seeds) func randomHistory_isAsRecomputed(seed: UInt64) throws {
+        var random = SeededRandom(seed)
+        var left = Self.operations
+        while left > 0 {
+            var world = try FollowWorld(&random)
+            for step in 0..<min(left, Self.operationsOfHub) { try world.step(step, "seed \(seed), \(Self.operations - left)", &random) }
+            left -= Self.operationsOfHub
+        }
+    }
+}
+
+/// A hub and its model, side by side.
+private struct FollowWorld {
+    private let hub: ExpiryHarness
+    private var model: FollowModel
+    private let limits: EngineLimits
+    private var rulesText: String
+    /// Whether nodes were written at times that are to come still: of two times of such a node the later one counts after a kill.
+    private var wasSetBack = false
+    /// The last operation, for failures.
+    private var last = ""
+
+    init(_ random: inout SeededRandom) throws {
+        let rules = FollowRules(&random)
+        var limits = EngineLimits()
+        // What is more is found, prepared or counted beside the queue; few end in a turn.
+        (limits.inlineChildren, limits.expiredAtOnce) = (random.pick([3, 1_000]), random.pick([2, 50]))
+        (limits.expiringNodes, limits.copyPlaces) = (random.pick([4, 1_000_000]), random.pick([3, 2_000_000]))
+        (limits.largeWritePlaces, limits.followedPlaces) = random.pick([(8, 4), (1_000, 1_000)])
+        limits.countedAtOnce = random.pick([1, 1_000])
+        self.limits = limits
+        rulesText = rules.text
+        hub = try ExpiryHarness(rulesText, limits: limits, now: 1_000_000_000)
+        model = FollowModel(rules, countedAtOnce: limits.countedAtOnce)
+    }
+
+    private var now: Int64 { hub.hub.time.ms }
+
+    mutating func step(_ step: Int, _ name: String, _ random: inout SeededRandom) throws {
+        settle()
+        let before = hub.batches
+        wasSetBack = model.written.values.contains { $0 > now }
+        switch random.below(20) {
+        case 0: try advance(ms: Int64(random.below(1_500)), &random)
+        case 1: try advance(ms: Int64(random.below(200)), &random)
+        case 2:
+            last = "restart"
+            hub.restart(afterMs: Int64(random.below(1_500)))
+            settle()
+            model.pass(now: now)
+        case 3:
+            let rules = FollowRules(&random)
+            rulesText = rules.text
+            last = "deploy \(rulesText)"
+            try hub.deploy(rulesText)
+            settle()
+            model.deploy(rules, now: now)
+            model.pass(now: now)
+            mayKill(after: before, &random)
+        case 4:
+            let uid = random.pick(Self.users)
+            last = "account \(uid)"
+            deleteAccount(uid)
+            settle()
+            model.deleteAccount(uid, now: now)
+            model.pass(now: now)
+        case 5 where random.chance(20):
+            last = "clock"
+            hub.hub.time.step(seconds: random.chance(50) ? 86_400 : -86_400)
+            // It is looked at with the next write; else within a second.
+            _ = model.commit([("marks/clock", .int(now))], by: .client, now: now)
+            _ = ask(.put("marks/clock", .int(now)))
+            model.pass(now: now)
+        default:
+            let writes = writes(step, &random)
+            last = "write " + writes.map { "\($0.path) \($0.value.json)" }.joined(separator: ", ")
+            var trial = model
+            let isAdmitted = trial.commit(writes, by: .client, now: now)
+            let told = ask(.write(writes.map { TreeWrite($0.path, WriteValue($0.value)) }))
+            try #require(told == (isAdmitted ? ["ok 0"] : ["error 0 permission_denied"]), "\(name) \(step): \(last)\n\(told)\n\(rulesText)")
+            if isAdmitted { model = trial }
+            settle()
+            model.pass(now: now)
+            if isAdmitted { mayKill(after: before, &random) }
+        }
+        settle()
+        try compare("\(name) step \(step), at \(now): \(last)")
+    }
+
+    // MARK: What happens
+
+    private func settle() {
+        var last: [Int] = []
+        while true {
+            hub.settle()
+            let counters = hub.hub.database.counters
+            let next = [counters.commits, hub.hub.work.count, counters.expiringNodes]
+            if next == last { return }
+            last = next
+        }
+    }
+
+    /// Time goes by, from one node that is due to the next.
+    private mutating func advance(ms: Int64, _ random: inout SeededRandom) throws {
+        last = "advance \(ms)"
+        let end = now + ms
+        while let next = model.next, next.due <= end {
+            let before = hub.batches
+            hub.advance(ms: max(0, next.due - now))
+            settle()
+            model.pass(now: now)
+            mayKill(after: before - 1, &random)
+        }
+        hub.advance(ms: end - now)
+    }
+
+    /// The process is killed between two of the commits that followed, and another goes on.
+    private func mayKill(after batches: Int, _ random: inout SeededRandom) {
+        guard random.chance(25), !wasSetBack else { return }
+        settle()
+        let all = hub.batches
+        guard all > batches else { return }
+        hub.restart(keeping: batches + 1 + random.below(all - batches))
+        settle()
+    }
+
+    private func ask(_ request: Request) -> [String] {
+        let client = Client.make()
+        let told = hub.hub.ask(client, request)
+        settle()
+        return told + hub.hub.take(client)
+    }
+
+    /// As the server does it.
+    private func deleteAccount(_ uid: String) {
+        let found = Mutex<([AccountWrite], AccountSearch?)>(([], nil))
+        repeat {
+            hub.hub.database.findAccountData(found.withLock { $0.1 }, of: uid, atMost: 1_000) { writes, search in
+                found.withLock { $0 = (writes, search) }
+            }
+            settle()
+            let writes = found.withLock { $0.0 }
+            if !writes.isEmpty {
+                let server = Client(lane: 0, dialect: .system, identity: .admin)
+                hub.hub.database.submit(.accountData(writes, of: uid), from: server, token: 0)
+                settle()
+                _ = hub.hub.take(server)
+            }
+        } while found.withLock { $0.1?.isDone == false }
+    }
+
+    // MARK: Writes
+
+    private static let users = ["u0", "u1", "u2"]
+    private static let posts = ["p0", "p1", "p2", "p3"]
+
+    private func writes(_ step: Int, _ random: inout SeededRandom) -> [FollowModel.Write] {
+        func path(_ parts: String...) -> Path { Path(parts.map { Key($0) }) }
+        let (user, other, post) = (random.pick(Self.users), random.pick(Self.users), random.pick(Self.posts))
+        let comment = random.pick(["c0", "c1", "c2"])
+        let number = Node.int(Int64(step))
+        func time() -> Node { .int(now + Int64(random.below(2_500)) - 100) }
+        func text(_ choices: [String]) -> Node { .string(Text(random.pick(choices))) }
+        func aPost() -> Node {
+            var node: Node = ["user": .string(Text(random.pick(Self.users))), "number": number]
+            if random.chance(40) { node.set(time(), at: "at") }
+            if random.chance(40) { node.set(text(["open", "late", "closed"]), at: "state") }
+            if random.chance(30) { node.set("m", at: "mail") }
+            if random.chance(30) { node.set(.int(Int64(random.below(10))), at: "rank") }
+            if random.chance(20) { node.set(time(), at: "since") }
+            return node
+        }
+        func aComment() -> Node { random.chance(20) ? number : ["by": .string(Text(random.pick(Self.users))), "number": number] }
+        func many(_ count: Int, _ name: String, _ body: () -> Node) -> Node {
+            .object((0..<count).map { (Key("\(name)\($0)"), body()) }.sorted { $0.0 < $1.0 })
+        }
+        switch random.below(24) {
+        case 0, 1, 2:
+            var node = aPost()
+            // Counters as they are stored, or otherwise.
+            if random.chance(15) { node.set(model.root.node(at: path("posts", post, "n")), at: "n") }
+            if random.chance(4) { node.set(.int(Int64(random.below(4))), at: "n") }
+            return [(path("posts", post), node)]
+        case 3: return [(path("posts", post), .null)]
+        case 4: return [(path("posts", post, "state"), text(["open", "late", "closed"])), (path("posts", post, "number"), number)]
+        case 5: return [(path("posts", post, "at"), random.chance(30) ? .null : time()), (path("posts", post, "number"), number)]
+        case 6: return [(path("posts", post, random.pick(["mail", "rank", "since", "number"])), random.chance(40) ? .null : number)]
+        case 7: return [(path("posts", post, random.pick(["deep", "made"]), "x"), number)]
+        case 8: return [(path("posts", post, "user"), .string(Text(user))), (path("posts", post, "number"), number)]
+        case 9: return [(path("posts"), random.chance(20) ? .null : many(1 + random.below(4), "p", aPost))]
+        case 10, 11: return [(path("comments", post, comment), random.chance(25) ? .null : aComment())]
+        case 12: return [(path("comments", post, comment, "number"), number)]
+        case 13: return [(path("comments", post), random.chance(30) ? .null : many(1 + random.below(5), "c", aComment))]
+        case 14, 15: return [(path("votes", post, user), random.chance(20) ? .null : .int(Int64(random.below(5)) - 1))]
+        case 16: return [(path("votes", post), many(2, "u") { .int(Int64(random.below(3))) })]
+        case 17: return [(path("friends", user, other), random.chance(30) ? .null : text(["added", "asked"]))]
+        case 18: return [(path("users", user), random.chance(40) ? .null : ["name": number])]
+        case 19: return [(path("threads", post), random.chance(30) ? .null : random.chance(50) ? ["at": time()] : ["name": number])]
+        case 20: return [(path("marks", user, post), number)]
+        // A client's copies: as they are, otherwise, or gone.
+        case 21: return [(path("line", user, post), random.chance(50) ? .null : model.root.node(at: path("posts", post)))]
+        case 22: return [(random.chance(50) ? path("by", user, post, "number") : path("all", post, "number"), number)]
+        default:
+            return [
+                (path("posts", post), aPost()), (path("comments", post, comment), aComment()),
+                (path("votes", random.pick(Self.posts), user), 1), (path("line", user, post), ["number": number]),
+            ]
+        }
+    }
+
+    // MARK: Comparison
+
+    private func compare(_ name: String) throws {
+        var (snapshot, rows) = (hub.snapshot, [String: Int]())
+        for (_, row) in snapshot.root.child("log").children { rows[row.json, default: 0] += 1 }
+        snapshot.root.set(.null, at: "log")
+        try #require(
+            snapshot.root == model.root, "\(name)\nis \(snapshot.root.json)\nnot \(model.root.json)\n\(rulesText)")
+        try #require(rows == model.rows, "\(name)\nlog \(rows)\nnot \(model.rows)\n\(rulesText)")
+        var written: [Path: Int64] = [:]
+        snapshot.written.forEach { written[$0] = $1 }
+        try #require(
+            written == model.written && snapshot.written.open.isEmpty, "\(name)\ntimes \(written)\nnot \(model.written)\n\(rulesText)")
+        let stored = hub.stored
+        try #require(stored.written == snapshot.written, "\(name): times in the journal")
+        var root = stored.root
+        root.set(.null, at: "log")
+        try #require(root == snapshot.root, "\(name): the journal")
+    }
+}
