@@ -67,7 +67,7 @@ public struct NodeEncoder: @unchecked Sendable {
                 continue
             }
             if levels[top].nextIndex >= 0 {
-                let index = Int(child.key.withBytes(Key.integer) ?? 0)
+                let index = Int(Key.integer(child.key) ?? 0)
                 while levels[top].nextIndex < index {
                     separate(&writer)
                     writer.raw("null")
@@ -77,7 +77,7 @@ public struct NodeEncoder: @unchecked Sendable {
                 separate(&writer)
             } else {
                 separate(&writer)
-                child.key.withBytes { name($0, &writer) }
+                name(child.key, &writer)
             }
             begin(child.node, &writer)
         }

@@ -55,7 +55,8 @@ extension ChildMap {
             }
             guard let leaf else { return nil }
             end -= 1
-            return leaf.child(end)
+            let entry = leaf.members.entry(end)
+            return (Key(entry.key), leaf.node(entry.value))
         }
     }
 }

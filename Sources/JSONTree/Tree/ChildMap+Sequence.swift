@@ -85,7 +85,8 @@ extension ChildMap: Sequence {
             while index >= count { if !climb() { return nil } }
             guard let leaf else { return nil }
             defer { index += 1 }
-            return leaf.child(index)
+            let entry = leaf.members.entry(index)
+            return (Key(entry.key), leaf.node(entry.value))
         }
     }
 }
@@ -180,7 +181,7 @@ extension PackedPage {
     fileprivate func slotFault() -> String? {
         var slots = Set<Int>()
         for i in 0..<count {
-            let value = value(i)
+            let value = members.entry(i).value
             guard PackedPage.isSlot(value.tag) else { continue }
             let slot = value.start.short(1)
             if slot >= slotCount || !slots.insert(slot).inserted { return "slot \(slot) of \(slotCount)" }

@@ -19,7 +19,7 @@ public struct ChildMap: Sendable {
 
     /// The pages of an object's children, in order; none is empty.
     init(pages: ContiguousArray<PackedPage>) {
-        if pages.count > 1 { root = ChildPage.build(pages) } else { packed = pages.first.map { PackedObject($0.keyed) } }
+        if pages.count > 1 { root = ChildPage.build(pages) } else { packed = pages.first.map { PackedObject($0) } }
     }
 
     public var count: Int { root?.count ?? packed?.count ?? 0 }
@@ -74,7 +74,7 @@ public struct ChildMap: Sendable {
             root = page
             return
         }
-        packed = page.leaves.first.map { PackedObject($0.keyed) }
+        packed = page.leaves.first.map { PackedObject($0) }
     }
 
     /// Adds the children of another map, all of which come behind those of this one; their pages are taken over as they are.
@@ -145,7 +145,7 @@ public struct ChildMap: Sendable {
             page = page.pages[i]
         }
         for leaf in page.leaves {
-            if left < leaf.count { return leaf.key(left) }
+            if left < leaf.count { return PackedObject(leaf).key(left) }
             left -= leaf.count
         }
         return nil
@@ -166,7 +166,7 @@ public struct ChildMap: Sendable {
         }
         let i = page.pageIndex(for: key)
         let (position, _) = PackedObject(page.leaves[i]).position(of: key)
-        if position > 0 { return page.leaves[i].key(position - 1) }
+        if position > 0 { return PackedObject(page.leaves[i]).key(position - 1) }
         if i > 0 { return page.leaves[i - 1].lastKey }
         return candidate?.lastKey
     }
@@ -175,9 +175,7 @@ public struct ChildMap: Sendable {
 extension PackedObject {
     /// The index of a key, or the one at which to insert it.
     @inline(__always)
-    func position(of key: Key) -> (index: Int, found: Bool) {
-        key.text.withBytes { value.tag == PackedTag.run ? page.position(Key.Probe($0)) : members.position(Key.Probe($0)) }
-    }
+    func position(of key: Key) -> (index: Int, found: Bool) { key.text.withBytes { members.position(Key.Probe($0)) } }
 
     /// The members as a page of their own, without the priority.
     var asPage: PackedPage {
@@ -218,6 +216,6 @@ extension PackedPage {
         return low
     }
 
-    var firstKey: Key { key(0) }
-    var lastKey: Key { key(count - 1) }
+    var firstKey: Key { Key(members.entry(0).key) }
+    var lastKey: Key { Key(members.entry(count - 1).key) }
 }

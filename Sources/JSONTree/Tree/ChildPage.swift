@@ -85,7 +85,7 @@ final class ChildPage: @unchecked Sendable {
     /// The node of a key at or below this page, or nil.
     func node(_ probe: Key.Probe) -> Node? {
         let leaf = leaf(probe)
-        guard let value = leaf._withUnsafeGuaranteedRef({ $0.value(probe) }) else { return nil }
+        guard let value = leaf._withUnsafeGuaranteedRef({ $0.members.value(probe) }) else { return nil }
         return PackedObject(leaf.takeUnretainedValue()).node(value)
     }
 

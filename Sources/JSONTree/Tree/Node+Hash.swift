@@ -80,9 +80,11 @@ extension PackedPage {
     fileprivate var contribution: String {
         if let hashText { return hashText }
         var text = [UInt8]()
-        let isPlain = all { key, child in
+        let own = Unmanaged.passUnretained(self)
+        let isPlain = members.all { entry in
+            let child = NodeCursor(entry.value, in: own)
             if child.isPrioritized { return false }
-            text.appendChild(key, child, .contract)
+            text.appendChild(TextCursor(entry.key), child, .contract)
             return true
         }
         let made = isPlain ? String(decoding: text, as: UTF8.self) : ""

@@ -137,9 +137,10 @@ extension PackedPage {
     fileprivate func isHashed(_ room: inout Int) -> Bool {
         // An empty text helps nothing: a child has a priority, so all children are hashed again, in another order.
         if let hashText { return !hashText.isEmpty }
-        return all { key, child in
-            room -= NodeCursor.work(key)
-            return child.isHashed(&room)
+        let own = Unmanaged.passUnretained(self)
+        return members.all { entry in
+            room -= NodeCursor.work(TextCursor(entry.key))
+            return NodeCursor(entry.value, in: own).isHashed(&room)
         }
     }
 }
