@@ -26,6 +26,8 @@ export const charts = [
   { id: 'sign-ins', title: 'Sign-ins', unit: '/s', series: [{ name: 'all', read: rate('vigla_sign_ins_total') }, { name: 'let in', read: rate('vigla_sign_ins_total', { outcome: 'ok' }) }], hint: 'Sign-ups, sign-ins and refreshes in a second' },
   { id: 'refusals', title: 'Refused by the rules', unit: '/s', series: [{ read: either(rate('vigla_rule_refusals_total'), rate('page_refusals')) }], hint: 'Requests that the rules refused, in a second' },
   { id: 'memory', title: 'Memory', unit: 'B', series: [{ name: 'process', read: gauge('vigla_resident_memory_bytes') }, { name: 'requests', read: gauge('vigla_memory_held_bytes') }], hint: 'Of the process, and what is held for requests and answers under way' },
+  { id: 'data', title: 'Data', unit: 'B', series: [{ read: gauge('vigla_data_bytes') }], hint: 'Of all databases as JSON, counted now and then' },
+  { id: 'keys', title: 'Keys', series: [{ read: gauge('vigla_data_keys') }], hint: 'Of all databases on all levels, counted now and then' },
   { id: 'cpu', title: 'Processor', unit: '%', series: [{ read: percent('vigla_cpu_seconds_total') }], hint: 'Of one core' },
 ];
 

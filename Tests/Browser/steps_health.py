@@ -20,6 +20,7 @@ def health_showsWhatHappens(page, hub, client):
         page.until("return vigla.health.readings >= 2", "two readings")
         assert page.find(".health-word").text == "Serving, and storing every write"
         assert page.run("return vigla.health.figures.operations") is not None
+        page.until("return vigla.health.figures.keys === 0 && vigla.health.figures.data === 0", "the keys and bytes of an empty database")
         before = page.run("return vigla.health.figures.connections")
         clients = [Client(watched) for _ in range(5)]
         with connect(f"ws://{watched.address}/.observe", compression=None) as observer:

@@ -60,7 +60,10 @@ class Metrics(unittest.TestCase):
             wire.http(cls.hub.port, method, f"/{path}", body, {"Content-Type": "application/json"})
         while b'"event":"value"' not in observer.frame()[1]:
             pass
-        cls.page = wire.http(cls.hub.port, "GET", "/.metrics")[1].decode()
+        # Keys and bytes are counted when they were asked for.
+        while "vigla_data_keys{" not in (page := wire.http(cls.hub.port, "GET", "/.metrics")[1].decode()):
+            pass
+        cls.page = page
         observer.close()
 
     def names(self):

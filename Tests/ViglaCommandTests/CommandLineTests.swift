@@ -118,19 +118,46 @@ import TestSupport
         #expect(again.code == 1 && again.error.contains("user1@example.com: ") && again.output.contains("2 refused"), "\(again.error)")
     }
 
+    /// The rest of each row of the table by the name of its option.
+    private func rows(_ table: String) -> [String: String] {
+        Dictionary(uniqueKeysWithValues: table.split(separator: "\n").map { line in
+            let words = line.split(separator: " ")
+            return (String(words[0]), words.dropFirst().joined(separator: " "))
+        })
+    }
+
     @Test func printConfig_namesEachOptionAndWhoSaysSo() throws {
         let folder = try TemporaryFolder()
         let config = try folder.file("hub.json", #"{"namespace":"file","log-level":"debug"}"#)
         let shown = try Command.run(
             "serve", "--print-config", "--port", "9100", "--memory", environment: ["VIGLA_CONFIG": config, "VIGLA_LOG_LEVEL": "error"])
-        let rows = Dictionary(uniqueKeysWithValues: shown.output.split(separator: "\n").map { line in
-            let words = line.split(separator: " ")
-            return (String(words[0]), words.dropFirst().joined(separator: " "))
-        })
+        let rows = rows(shown.output)
         #expect(shown.code == 0 && rows["port"] == "9100 --port" && rows["log-level"] == "error VIGLA_LOG_LEVEL", "\(shown.output)")
         #expect(rows["namespace"] == "file \(config): \"namespace\"" && rows["host"] == "127.0.0.1 default")
         let faulty = try Command.run("serve", "--print-config", "--port", "x", "--memory")
         #expect(faulty.code == 78 && faulty.output.contains("port") && faulty.error.contains("\"x\" is not a port"))
+    }
+
+    @Test func printConfig_tellsTheDefaultInForce_ofEveryOption_andTheRuleOfThoseThatAreFound() throws {
+        let folder = try TemporaryFolder()
+        let plain = rows(try Command.run("serve", "--print-config", in: folder.url).output)
+        for (option, row) in plain { #expect(!row.hasPrefix("-") && row.contains(" "), "\(option) \(row)") }
+        #expect(plain["presence-deadline"] == "60 default" && plain["rate"] == "none (no limit) default")
+        #expect(plain["rate-burst"] == "none (no --rate) default" && plain["data"] == "./data default")
+        #expect(plain["public-url"]?.hasPrefix("http://127.0.0.1:9000 (") == true && plain["tls-cert"] == "none (no TLS) default")
+        let budget = plain["memory-budget"]?.split(separator: " ").first.flatMap { Int($0) } ?? 0
+        #expect((256...1024).contains(budget) && plain["memory-budget"]?.contains("a quarter") == true)
+        // What another option changes.
+        let changed = rows(
+            try Command.run("serve", "--print-config", "--dev", "--memory", "--rate", "3", "--namespace", "app", in: folder.url).output)
+        #expect(changed["rate-burst"] == "15 (those of 5 s) default" && changed["data"] == "none (in memory) default")
+        #expect(changed["project"] == "app (the namespace) default" && changed["rules"] == "none (dev: everything open) default")
+        #expect(changed["allow-origin"] == "this machine's (dev) default")
+        // The hub uses what the table says.
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        #expect(becomes { hub.error.contains("memory for clients bytes=\(budget << 20)") }, "\(hub.error)")
+        let loops = try hub.page("/.metrics").components(separatedBy: "vigla_loop_inbox{loop=").count - 1
+        #expect(plain["loops"] == "\(loops) (one per core) default")
     }
 
     @Test func doctor_saysWhatIsWrong_andWhatToType() throws {

@@ -26,6 +26,7 @@ final class Engine: @unchecked Sendable {
     private let follower: Follower?
     let loop: RequestLoop
     let derived: DerivedData
+    let dataCount: DataCount
     private let later: LaterParts
     /// Nil in a database that applies what another writes.
     private let counters: CounterKeeper?
@@ -151,6 +152,7 @@ final class Engine: @unchecked Sendable {
         self.disconnects = disconnects
         self.loop = loop
         self.derived = derived
+        dataCount = DataCount(context, content)
         follower = follows.map { Follower(context, content, commits, durability, guardian, pending: $0) }
         follower?.follow(journal)
         self.counters = follows == nil ? counters : nil

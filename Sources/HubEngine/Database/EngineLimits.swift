@@ -201,6 +201,10 @@ public struct EngineLimits: Sendable {
     /// Bytes of requests that may wait for a database, for its queue or its journal, before those who ask are read no more.
     /// Default 256 MiB.
     public var waitingBytes = 256 << 20
+    /// ms between two counts of all keys and bytes for metrics, at least; and how many times as long as the last one took. Default 10,000
+    /// and 100.
+    public var dataCountRestMs: Int64 = 10_000
+    public var dataCountRestFactor: Int64 = 100
     /// ms between two tries while the log refuses commits. Default 1,000.
     public var retryMs = 1_000
 

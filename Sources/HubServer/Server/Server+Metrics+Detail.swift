@@ -1,6 +1,7 @@
 import Accounts
 import DispatchNet
 import HubEngine
+import JSONTree
 import Scheduling
 
 /// The parts of `/.metrics` about the process, latencies, refusals, sign-ins and traffic.
@@ -35,6 +36,13 @@ extension Server {
 
     func addDetails(to page: inout MetricsPage) {
         let databases = hub.all.sorted { $0.name < $1.name }
+        let extents = databases.compactMap { database in database.extent.map { (database.name, $0) } }
+        page.gauge(
+            "vigla_data_keys", "Keys of the data on all levels, as they were counted last.", label: "namespace",
+            extents.map { ($0.0, $0.1.keys) })
+        page.gauge(
+            "vigla_data_bytes", "Bytes of the data as JSON, as they were counted last.", label: "namespace",
+            extents.map { ($0.0, $0.1.bytes) })
         page.histogram(
             "vigla_request_seconds",
             "How long requests took at most, from their submission: reads until carried out, writes until durable.",

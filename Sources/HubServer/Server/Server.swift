@@ -116,7 +116,7 @@ public final class Server: Sendable {
             secrets.admit(credential) || isDev && credential == "owner"
         }
         bodyBytes = Self.bodyLimit(settings.limits.http, settings.accounts, isAdministrator: isAdministrator)
-        let origin = Self.origin(settings, port: listener.port)
+        let origin = settings.origin(port: listener.port)
         do {
             accounts = try settings.accounts.map { given in
                 var given = given
@@ -180,14 +180,6 @@ public final class Server: Sendable {
     public var port: UInt16 { listener.port }
     /// The port that speaks TLS beside the plain one.
     public var securePort: UInt16? { secureListener?.port }
-
-    /// The hub's origin for programs on this machine.
-    private static func origin(_ settings: ServerSettings, port: UInt16) -> String {
-        let host =
-            ["0.0.0.0", "::"].contains(settings.host) ? "localhost" : settings.host.contains(":") ? "[\(settings.host)]" : settings.host
-        let isSecure = settings.tls.map { $0.port == nil } ?? false
-        return "\(isSecure ? "https" : "http")://\(host):\(port)"
-    }
 
     /// Ends the server within a bounded time, then calls back. What was acknowledged is stored.
     ///

@@ -49,6 +49,13 @@ public struct ServerSettings: Sendable {
     public var recentLog: RecentLog?
 
     public init() {}
+
+    /// The hub's origin for programs on this machine, with the port that it listens on.
+    public func origin(port: UInt16) -> String {
+        let name = ["0.0.0.0", "::"].contains(host) ? "localhost" : host.contains(":") ? "[\(host)]" : host
+        let isSecure = tls.map { $0.port == nil } ?? false
+        return "\(isSecure ? "https" : "http")://\(name):\(port)"
+    }
 }
 
 /// Who may read `/.metrics`.

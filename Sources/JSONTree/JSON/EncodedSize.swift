@@ -7,8 +7,28 @@ extension Node {
     }
 }
 
+/// How much a tree holds.
+public struct TreeExtent: Sendable, Equatable {
+    /// Keys on all levels.
+    public let keys: Int
+    /// Bytes of its export form as JSON text; 0 for nothing.
+    public let bytes: Int
+}
+
+extension Node {
+    /// Its keys and bytes. O(nodes and bytes)
+    public var extent: TreeExtent {
+        guard exists else { return TreeExtent(keys: 0, bytes: 0) }
+        var measure = Measure(left: .max)
+        withUnsafePointer(to: self) { _ = measure.subtract(NodeCursor($0)) }
+        return TreeExtent(keys: measure.keys, bytes: .max - measure.left)
+    }
+}
+
 private struct Measure {
     var left: Int
+    /// Those that were measured.
+    private(set) var keys = 0
     /// Numbers are written here for their length; never more than one.
     private var scratch = JSONWriter(reservingCapacity: 32)
 
@@ -31,6 +51,7 @@ private struct Measure {
             left -= 1
             let isWhole = cursor.allChildren { key, child in
                 key.withBytes { string($0) }
+                keys += 1
                 left -= 2
                 return subtract(child)
             }

@@ -23,8 +23,11 @@ struct Export: ParsableCommand {
         let summary = TransferSummary()
         switch try options.place {
         case .folder(let folder):
-            guard DataFolder.holdsData(folder) else { fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite") }
+            guard DataFolder.holdsData(folder) else {
+                fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite. A hub's folder is what its --data, or VIGLA_DATA, names.")
+            }
             let data = DataFolder(folder, namespace: options.namespace, acceptsLoss: options.acceptLoss)
+            if data.namespaces.isEmpty { nothing(in: folder) }
             guard data.namespaces.contains(data.namespace) else {
                 fail("\(folder) holds no namespace \(data.namespace); it has: \(data.namespaces.joined(separator: ", "))")
             }
@@ -54,6 +57,14 @@ struct Export: ParsableCommand {
                 end()
             }
         }
+    }
+
+    /// Ends the program for a hub's folder into which nothing was written yet.
+    private func nothing(in folder: String) -> Never {
+        let files = ["vigla.sqlite", "accounts.sqlite", "admin-secret.txt"].filter { Checks.isFile("\(folder)/\($0)") }
+        fail("\(folder) holds no data yet: it is a hub's folder (\(files.joined(separator: ", "))), and nothing was ever written into it. If "
+            + "another was meant, name that one (--data of 'vigla serve'). To fill this one: vigla import \(folder) FILE, or vigla serve "
+            + "--data \(folder) and 'vigla set'.")
     }
 }
 

@@ -20,6 +20,15 @@ import Testing
         }
     }
 
+    @Test func extent_isTheTextsBytes_andTheKeysOfAllLevels() {
+        func keys(_ node: Node) -> Int { node.children.reduce(0) { $0 + 1 + keys($1.1) } }
+        for node in nodes {
+            #expect(node.extent.bytes == (node.exists ? node.json.utf8.count : 0), "\(node.json.prefix(60))")
+            #expect(node.extent.keys == keys(node), "\(node.json.prefix(60))")
+        }
+        #expect((["a": ["b": ["c": "d"]], "e": true] as Node).extent.keys == 4)
+    }
+
     @Test func leafWithAPriority_isAsLargeAsItsText() {
         let node = Node.string(String(repeating: "x", count: 1000)).with(priority: 1)
         #expect(node.isLarger(than: 1000) && !node.isLarger(than: 1100))

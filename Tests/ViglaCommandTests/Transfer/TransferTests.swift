@@ -102,8 +102,14 @@ import TestSupport
             #expect(!result.error.contains(":9000"), "it may listen elsewhere")
         }
         #expect(hub.stop() == 0)
+        // A hub has served it, and nothing was written.
+        let unwritten = try Command.run("export", "data", "out.json", in: folder.url)
+        #expect(unwritten.code == 1 && unwritten.error.contains("holds no data yet"), "\(unwritten.error)")
+        for text in ["(vigla.sqlite, accounts.sqlite, admin-secret.txt)", "vigla import data FILE", "vigla serve --data data"] {
+            #expect(unwritten.error.contains(text), "\(unwritten.error)")
+        }
         let empty = try Command.run("export", "nothing", "out.json", in: folder.url)
-        #expect(empty.code == 1 && empty.error.contains("holds no data"))
+        #expect(empty.code == 1 && empty.error.contains("holds no data: there is no nothing/vigla.sqlite"), "\(empty.error)")
         #expect(!FileManager.default.fileExists(atPath: folder.url.appendingPathComponent("nothing").path))
         #expect(try importing("1", into: folder, "--namespace", "one").code == 0)
         let other = try Command.run("export", "data", "out.json", "--namespace", "two", in: folder.url)
