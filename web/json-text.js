@@ -166,7 +166,7 @@ class Reader {
     if (/[0-9.]/.test(this.#text[this.#at] ?? '')) this.#fail('This is not a JSON number (no leading zeros, digits on both sides of the point).', start);
     const value = Number(match[0]);
     if (!Number.isFinite(value)) this.#fail('This number is too large.', start);
-    if (!match[2] && !match[3] && !Number.isSafeInteger(value)) this.warnings.push(`${match[0]} is beyond 2^53: a browser sends it as ${value}.`);
+    if (!match[2] && !match[3] && !Number.isSafeInteger(value)) this.warnings.push(`${match[0]} is beyond 2^53: a browser ${`${value}` === match[0] ? 'cannot tell it from its neighbours' : `sends it as ${value}`}.`);
     return value;
   }
 }

@@ -96,7 +96,7 @@ export class UserDetail {
     setText(p.title, titleOf(user));
     const facts = [
       ['id', element('code', {}, user.id)], ['address', user.email ? `${user.email}${user.isVerified ? ', verified' : ', not verified'}` : '–'],
-      ['alias', user.alias || '–'], ['signs in with', user.ways.map((way) => wayNames[way] ?? way).join(', ') || 'nothing: a guest'],
+      ['alias', user.alias || '–'], ['signs in with', user.ways.map((way) => wayNames[way] ?? way).join(', ') || (user.email || user.alias ? 'nothing yet' : 'nothing: a guest')],
       ['made', day(user.createdAt)], ['last sign-in', user.lastSignInAt ? `${day(user.lastSignInAt)} (${age(Date.now() - user.lastSignInAt)})` : 'never'],
       ['state', user.isDisabled ? element('strong', { class: 'bad' }, 'disabled') : 'enabled'],
     ];
