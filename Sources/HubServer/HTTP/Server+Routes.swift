@@ -200,6 +200,8 @@ extension Server {
                 + "img-src 'self' http: https:",
         ]
         if file.isCompressed { fields[.contentEncoding] = "gzip" }
+        // The client for pages of others, who import it from here.
+        if segments.elementsEqual(["vigla.js"]) { fields[.accessControlAllowOrigin] = "*" }
         return HTTPResponseEncoder.response(
             .ok, fields: fields, body: file.bytes, keepsAlive: request.keepsAlive, isHead: request.method == .head)
     }

@@ -1,0 +1,77 @@
+"""Steps: pages of others, from another origin: that of README, and one that imports the hub's client."""
+
+import sys
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from client import Client
+from page import ROOT, another_hub, quiet_until_here, serve
+
+sys.path.insert(0, str(ROOT / "Tests" / "Packaging"))
+from readme import blocks  # noqa: E402
+
+CURRENT = "/users-follow/andreas/danae/current"
+RULES = '{"rules":{"users-follow":{"$f":{".read":"auth.uid === $f",".write":true}}}}'
+IMPORTS = """<!doctype html><output id="where"></output><script type="module">
+import { Vigla } from 'http://127.0.0.1:9000/.console/vigla.js';
+new Vigla('http://127.0.0.1:9000').observe('/n', { events: ['value'] }, ({ event, value }) => { if (event === 'value') where.textContent = value; });
+</script>"""
+
+
+@contextmanager
+def served(page, hub, text):
+    """A page with this text, as `python3 -m http.server` serves it, for the hub's port in place of 9000."""
+    body = text.replace("127.0.0.1:9000", hub.address).encode()
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self):
+            found = self.path == "/page.html"
+            self.send_response(200 if found else 204)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body if found else b"")
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        address = f"127.0.0.1:{server.server_port}"
+        page.hosts |= {hub.address, address}
+        page.driver.get(f"http://{address}/page.html")
+        yield
+        page.driver.get("about:blank")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def readmesPage_showsWhatIsWritten_andWhyNot(page, hub, client):
+    [text] = [block.text for block in blocks((ROOT / "README.md").read_text()) if block.test == "browser"]
+    with another_hub(page, "--dev") as open_hub, Client(open_hub) as other, served(page, open_hub, text):
+        page.reads("#where", "(nobody has said yet)")
+        for step in (1, 2):
+            other.set(CURRENT, {"latitude": 37.955 + step, "longitude": 23.702})
+            page.reads("#where", f"{37.955 + step}, 23.702")
+        quiet_until_here(page)
+    closed = serve(rules=RULES)
+    try:
+        with served(page, closed, text):
+            page.reads("#where", "Permission denied")
+            closed.kill()
+            page.until("return document.getElementById('where').textContent === 'no hub answers'", "the loss to be told")
+        page.drain()  # the browser's own note
+    finally:
+        closed.stop()
+
+
+def client_isImported_fromAnotherOrigin(page, hub, client):
+    with another_hub(page, "--dev") as open_hub, Client(open_hub) as other, served(page, open_hub, IMPORTS):
+        other.set("/n", 5)
+        page.reads("#where", "5")
+        quiet_until_here(page)
+
+
+STEPS = [readmesPage_showsWhatIsWritten_andWhyNot, client_isImported_fromAnotherOrigin]
