@@ -1,7 +1,9 @@
-"""Steps: pages of others, from another origin: that of README, and one that imports the hub's client."""
+"""Steps: pages of others, from another origin: those of README and docs/accounts.md, and one that imports the hub's client."""
 
+import json
 import sys
 import threading
+import urllib.request
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -67,6 +69,36 @@ def readmesPage_showsWhatIsWritten_andWhyNot(page, hub, client):
         closed.stop()
 
 
+def accountsPage_signsIn_whereRulesAskWhoItIs(page, hub, client):
+    [text] = [block.text for block in blocks((ROOT / "docs/accounts.md").read_text()) if block.test == "browser"]
+    closed = serve(rules='{"rules":{"users":{"$uid":{".read":"auth.uid === $uid",".write":"auth.uid === $uid"}}}}')
+    try:
+        signed_up = urllib.request.Request(f"{closed.url}/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any", json.dumps(
+            {"email": "bo@example.org", "password": "correct horse", "returnSecureToken": True}).encode(), method="POST")
+        with urllib.request.urlopen(signed_up) as answer:
+            user = json.load(answer)
+
+        def write(name):
+            address = f"{closed.url}/users/{user['localId']}/name.json?auth={user['idToken']}"
+            urllib.request.urlopen(urllib.request.Request(address, json.dumps(name).encode(), method="PUT")).close()
+
+        with served(page, closed, text):
+            page.type("[name=email]", "bo@example.org")
+            page.type("[name=password]", "wrong horse")
+            page.find("button").click()
+            page.reads("#who", "INVALID_LOGIN_CREDENTIALS")
+            page.drain()  # the browser's own note of a 400
+            page.type("[name=password]", "correct horse")
+            page.find("button").click()
+            page.reads("#who", "somebody without a name")
+            for name in ("Bo", "Bodil"):
+                write(name)
+                page.reads("#who", name)
+            quiet_until_here(page)
+    finally:
+        closed.stop()
+
+
 def client_isImported_fromAnotherOrigin(page, hub, client):
     with another_hub(page, "--dev") as open_hub, Client(open_hub) as other, served(page, open_hub, IMPORTS):
         other.set("/n", 5)
@@ -74,4 +106,4 @@ def client_isImported_fromAnotherOrigin(page, hub, client):
         quiet_until_here(page)
 
 
-STEPS = [readmesPage_showsWhatIsWritten_andWhyNot, client_isImported_fromAnotherOrigin]
+STEPS = [readmesPage_showsWhatIsWritten_andWhyNot, accountsPage_signsIn_whereRulesAskWhoItIs, client_isImported_fromAnotherOrigin]
