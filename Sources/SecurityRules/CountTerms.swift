@@ -55,13 +55,13 @@ extension RuleSet {
 
     /// Whether the children of a place may be counted, or those that a query selects: by the `.count` of the place; without one by the
     /// `.read` rules, as `allowsRead`.
-    public func allowsCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> Bool {
+    public func allowsCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> Bool {
         if unmet(path, auth, query) != nil { return false }
         return Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query) { $0.grantsCount(path) }
     }
 
     /// Decides as `allowsCount` and records the dependencies.
-    public func decideCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> ReadDecision {
+    public func decideCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> ReadDecision {
         if unmet(path, auth, query) != nil { return .refused }
         let dependencies = DependencyRecorder()
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, dependencies: dependencies) {
@@ -71,7 +71,7 @@ extension RuleSet {
     }
 
     /// Decides as `allowsCount`, with a trace.
-    public func explainCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> RuleTrace {
+    public func explainCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> RuleTrace {
         if let unmet = unmet(path, auth, query) {
             return RuleTrace(
                 operation: .count(path), isAllowed: false, steps: [], unmet: unmet, unmetRule: "\(nearestPlace(to: path)).count")
@@ -83,9 +83,9 @@ extension RuleSet {
         return RuleTrace(operation: .count(path), isAllowed: isAllowed, steps: recorder.steps)
     }
 
-    private func unmet(_ path: Path, _ auth: Node, _ query: QueryVariables) -> String? {
+    private func unmet(_ path: Path, _ auth: Node, _ query: QueryVariables?) -> String? {
         guard CountTerms.concern(auth), let details = details(at: path), let terms = details.countTerms else { return nil }
         let position = details.geoIndex.map { [$0.latitude, $0.longitude] } ?? []
-        return terms.unmet(by: query, filters: details.countFilters, position: position)
+        return terms.unmet(by: query ?? .none, filters: details.countFilters, position: position)
     }
 }

@@ -46,6 +46,13 @@ public struct QueryVariables: Sendable {
 
     /// A plain read, and every write.
     public static let none = QueryVariables()
+    /// The same at a fixed address, for evaluations.
+    // unsafe: written here only, before anyone has it.
+    nonisolated(unsafe) static let plain: UnsafePointer<QueryVariables> = {
+        let plain = UnsafeMutablePointer<QueryVariables>.allocate(capacity: 1)
+        plain.initialize(to: .none)
+        return UnsafePointer(plain)
+    }()
 
     /// The field's value; null where the read does not set it.
     func value(_ field: QueryField) -> Node {

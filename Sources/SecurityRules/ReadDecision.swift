@@ -50,7 +50,7 @@ final class DependencyRecorder {
 
 extension RuleSet {
     /// Decides as `allowsRead` and records the dependencies; most rules have none.
-    public func decideRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> ReadDecision {
+    public func decideRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> ReadDecision {
         let dependencies = DependencyRecorder()
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, dependencies: dependencies) {
             $0.grantsRead(path)

@@ -13,7 +13,7 @@ extension RuleSet {
     ///   - locations: as for `allowsWrite`; iterated once, so that they may be made on demand.
     ///   - auth: `.null` when signed out, else an object of `uid`, `provider` and `token`.
     ///   - now: ms since the epoch.
-    public func mayAllowWrite(_ locations: some Sequence<Path>, auth: Node, now: Int64, query: QueryVariables = .none) -> Bool {
+    public func mayAllowWrite(_ locations: some Sequence<Path>, auth: Node, now: Int64, query: QueryVariables? = nil) -> Bool {
         Evaluator.run(program, old: .null, new: .null, auth: auth, now: now, query: query) { $0.mayAllowWrite(locations) }
     }
 }

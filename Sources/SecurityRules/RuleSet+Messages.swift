@@ -15,7 +15,7 @@ extension RuleSet {
         ofRefused locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64
     ) -> [String] {
         guard hasMessages else { return [] }
-        let places = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none) {
+        let places = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: nil) {
             $0.violated(locations, validating: added)
         }
         var messages: [String] = []

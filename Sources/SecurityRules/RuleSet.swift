@@ -58,7 +58,7 @@ public struct RuleSet: Sendable {
     ///   - root: the stored tree.
     ///   - auth: `.null` when signed out, else an object of `uid`, `provider` and `token`.
     ///   - now: ms since the epoch.
-    public func allowsRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> Bool {
+    public func allowsRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> Bool {
         Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query) { $0.grantsRead(path) }
     }
 
@@ -71,7 +71,7 @@ public struct RuleSet: Sendable {
     ///   - auth: `.null` when signed out, else an object of `uid`, `provider` and `token`.
     ///   - now: ms since the epoch, the value that server timestamps of the write have.
     public func allowsWrite(
-        _ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables = .none
+        _ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables? = nil
     ) -> Bool {
         Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: query) { $0.allowsWrite(locations) }
     }
@@ -83,7 +83,7 @@ public struct RuleSet: Sendable {
     public func allowsWrite(
         _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, textWork work: inout Int
     ) -> Bool {
-        Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none) { evaluator in
+        Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: nil) { evaluator in
             let most = min(work, program.textWork)
             evaluator.textWork = most
             let isAllowed = evaluator.allowsWrite(locations, validating: added)
@@ -96,7 +96,7 @@ public struct RuleSet: Sendable {
     public var textWork: Int { program.textWork }
 
     /// Decides as `allowsRead`, with a trace.
-    public func explainRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables = .none) -> RuleTrace {
+    public func explainRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> RuleTrace {
         let recorder = TraceRecorder(self)
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, recorder: recorder) {
             $0.grantsRead(path)
@@ -107,7 +107,7 @@ public struct RuleSet: Sendable {
     /// Decides as `allowsWrite`, with a trace; rules that several locations share appear once.
     /// - Parameter limits: of what follows from the write, to be found and decided about as well; nil for the write alone.
     public func explainWrite(
-        _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables = .none,
+        _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables? = nil,
         following limits: ConsequenceLimits? = nil
     ) -> RuleTrace {
         let recorder = TraceRecorder(self)
@@ -137,7 +137,7 @@ public struct RuleSet: Sendable {
     }
 
     private func isValidSystemWrite(_ locations: [Path], old: Node, new: Node, now: Int64, _ recorder: TraceRecorder?) -> Bool {
-        Evaluator.run(program, old: old, new: new, auth: Self.hubAuth, now: now, query: .none, recorder: recorder) {
+        Evaluator.run(program, old: old, new: new, auth: Self.hubAuth, now: now, query: nil, recorder: recorder) {
             $0.areValid(locations)
         }
     }
@@ -160,7 +160,7 @@ public struct RuleSet: Sendable {
             let found = try consequences(of: locations, old: old, new: new, by: author, now: now, limits: limits)
             let recorder = TraceRecorder(self)
             let areAdmitted = Evaluator.run(
-                program, old: old, new: found.tree, auth: Self.hubAuth, now: now, query: .none, recorder: recorder
+                program, old: old, new: found.tree, auth: Self.hubAuth, now: now, query: nil, recorder: recorder
             ) { $0.areValid(found.writes.map(\.path)) }
             trace.add(found, recorder.steps, areAdmitted: areAdmitted)
             if areAdmitted { trace.add(expiring(locations + found.writes.map(\.path), old: old, new: found.tree, now: now)) }

@@ -22,7 +22,7 @@ extension RuleSet {
         _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, keeping limit: Int
     ) -> WriteDecision {
         let recorder = DependencyRecorder(limit: limit)
-        let isAllowed = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: .none, dependencies: recorder) {
+        let isAllowed = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: nil, dependencies: recorder) {
             $0.allowsWrite(locations, validating: added)
         }
         return WriteDecision(

@@ -44,7 +44,7 @@ final class ReadPermissions {
     func mayRead(_ path: Path, _ query: ChildQuery?, _ client: Client, in root: Node) -> Bool {
         client.identity.isAdmin
             || content.rules.allowsRead(
-                path, root: root, auth: client.identity.auth, now: context.clock(), query: query.map(QueryVariables.init) ?? .none)
+                path, root: root, auth: client.identity.auth, now: context.clock(), query: query.map(QueryVariables.init))
     }
 
     /// Why an observer may not ask something else than before; nil when it may. What the rules refuse is reported.
@@ -60,7 +60,7 @@ final class ReadPermissions {
     func allowsCount(_ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
         let identity = client.identity
         if identity.isAdmin { return true }
-        let asked = query.map(QueryVariables.init) ?? .none
+        let asked = query.map(QueryVariables.init)
         if content.rules.allowsCount(path, root: content.root, auth: identity.auth, now: context.clock(), query: asked) { return true }
         refusals.report(.get, readOf: path, query, identity, isCount: true)
         return false

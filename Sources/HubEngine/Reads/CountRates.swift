@@ -80,7 +80,7 @@ extension RuleSet {
     /// would be counted for its client: who has no account any more must ask again.
     func decide(_ observation: Observation, root: Node, auth: Node, now: Int64) -> ReadDecision {
         let (path, query) = (observation.path, observation.query)
-        let asked = query.map(QueryVariables.init) ?? .none
+        let asked = query.map(QueryVariables.init)
         guard observation.style.isCount else { return decideRead(path, root: root, auth: auth, now: now, query: asked) }
         guard counted(query, at: path, by: auth) == query else { return .refused }
         return decideCount(path, root: root, auth: auth, now: now, query: asked)

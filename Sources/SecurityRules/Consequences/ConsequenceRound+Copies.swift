@@ -202,7 +202,7 @@ extension ConsequenceRound {
         guard condition >= 0 else { return true }
         let all = keys + bound
         var (left, isTooMuch) = (textWork, false)
-        let holds = Evaluator.run(program, old: base, new: result.tree, auth: RuleSet.hubAuth, now: now, query: .none) { evaluator in
+        let holds = Evaluator.run(program, old: base, new: result.tree, auth: RuleSet.hubAuth, now: now, query: nil) { evaluator in
             evaluator.textWork = left
             defer { left = evaluator.textWork }
             return all.withUnsafeBufferPointer { keys in

@@ -233,7 +233,7 @@ extension Program {
         }
         guard amount.exists else { return (nil, 0) }
         guard counter.asks else { return (counterPath(number, path, []).map { ($0, amount) }, 0) }
-        return Evaluator.run(self, old: .null, new: tree, auth: .null, now: 0, query: .none) { evaluator in
+        return Evaluator.run(self, old: .null, new: tree, auth: .null, now: 0, query: nil) { evaluator in
             evaluator.textWork = most
             let values = path.keys.withUnsafeBufferPointer { keys -> [Key]? in
                 evaluator.descend(keys)

@@ -210,7 +210,7 @@ extension RuleSet {
     ///   - work: text work that may be done; the work done is subtracted.
     public func admits(_ consequences: Consequences, old: Node, now: Int64, textWork work: inout Int) -> Bool {
         let most = min(work, program.textWork)
-        return Evaluator.run(program, old: old, new: consequences.tree, auth: Self.hubAuth, now: now, query: .none) { evaluator in
+        return Evaluator.run(program, old: old, new: consequences.tree, auth: Self.hubAuth, now: now, query: nil) { evaluator in
             evaluator.textWork = most
             let isValid = evaluator.areValid(consequences.writes.map(\.path))
             work -= most - evaluator.textWork

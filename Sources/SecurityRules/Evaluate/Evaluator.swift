@@ -56,25 +56,35 @@ struct Evaluator: ~Copyable {
     private static let capacity = Path.maxDepth + 1
 
     /// Runs `body` with an evaluator over the two trees.
+    /// - Parameter query: of the read that is decided; nil for a plain read and for every write.
     static func run<R>(
-        _ program: Program, old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables, recorder: TraceRecorder? = nil,
+        _ program: Program, old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables?, recorder: TraceRecorder? = nil,
         dependencies: DependencyRecorder? = nil, _ body: (inout Evaluator) -> R
     ) -> R {
-        withUnsafePointer(to: query) { query in
-            withUnsafePointer(to: old) { old in
-                withUnsafePointer(to: new) { new in
-                    withUnsafePointer(to: auth) { auth in
-                        withBuffers(program) { buffers in
-                            var evaluator = Evaluator(
-                                program: program, auth: NodeCursor(auth), now: Double(now), query: query, buffers: buffers,
-                                recorder: recorder,
-                                dependencies: dependencies)
-                            evaluator.oldNodes.initialize(to: old.pointee.isNull ? nil : NodeCursor(old))
-                            evaluator.newNodes.initialize(to: new.pointee.isNull ? nil : NodeCursor(new))
-                            let result = body(&evaluator)
-                            evaluator.dropScratch(to: 0)
-                            return result
-                        }
+        guard var query else {
+            return run(program, old, new, auth, now, QueryVariables.plain, recorder, dependencies, body)
+        }
+        return withUnsafePointer(to: &query) { run(program, old, new, auth, now, $0, recorder, dependencies, body) }
+    }
+
+    /// The inputs are variables so that each has an address of its own without a copy for every closure that passes it on.
+    private static func run<R>(
+        _ program: Program, _ old: Node, _ new: Node, _ auth: Node, _ now: Int64, _ query: UnsafePointer<QueryVariables>,
+        _ recorder: TraceRecorder?, _ dependencies: DependencyRecorder?, _ body: (inout Evaluator) -> R
+    ) -> R {
+        var (old, new, auth) = (old, new, auth)
+        return withUnsafePointer(to: &old) { old in
+            withUnsafePointer(to: &new) { new in
+                withUnsafePointer(to: &auth) { auth in
+                    withBuffers(program.tables) { buffers in
+                        var evaluator = Evaluator(
+                            program: program, auth: NodeCursor(auth), now: Double(now), query: query, buffers: buffers,
+                            recorder: recorder, dependencies: dependencies)
+                        evaluator.oldNodes.initialize(to: old.pointee.isNull ? nil : NodeCursor(old))
+                        evaluator.newNodes.initialize(to: new.pointee.isNull ? nil : NodeCursor(new))
+                        let result = body(&evaluator)
+                        evaluator.dropScratch(to: 0)
+                        return result
                     }
                 }
             }
@@ -82,27 +92,31 @@ struct Evaluator: ~Copyable {
     }
 
     private struct Buffers {
-        let nodes: UnsafeMutablePointer<NodeCursor?>
+        let oldNodes: UnsafeMutablePointer<NodeCursor?>
+        let newNodes: UnsafeMutablePointer<NodeCursor?>
         let keys: UnsafeMutablePointer<TextCursor>
         let places: UnsafeMutablePointer<Int32>
         let shared: UnsafeMutablePointer<SharedNode>
         let scratch: UnsafeMutablePointer<Node>
     }
 
-    /// The buffers of the stack, as far as the program's needs fit there.
-    private static func withBuffers<R>(_ program: Program, _ body: (Buffers) -> R) -> R {
-        let tables = program.tables
-        return withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity * 2) { nodes in
-            withUnsafeTemporaryAllocation(of: TextCursor.self, capacity: capacity) { keys in
-                withUnsafeTemporaryAllocation(of: Int32.self, capacity: capacity) { places in
-                    withUnsafeTemporaryAllocation(of: SharedNode.self, capacity: tables.sharedPaths.count + 1) { shared in
-                        withUnsafeTemporaryAllocation(of: Node.self, capacity: tables.scratchCapacity) { scratch in
-                            guard let nodes = nodes.baseAddress, let keys = keys.baseAddress, let places = places.baseAddress,
-                                let shared = shared.baseAddress, let scratch = scratch.baseAddress
-                            else { preconditionFailure("empty stack buffers") }
-                            places.initialize(repeating: 0, count: capacity)
-                            shared.initialize(repeating: SharedNode(), count: tables.sharedPaths.count)
-                            return body(Buffers(nodes: nodes, keys: keys, places: places, shared: shared, scratch: scratch))
+    /// The buffers of the stack, as far as the program's needs fit there: the library takes what is above 1 KiB from the heap, so the
+    /// nodes of both trees are two buffers.
+    private static func withBuffers<R>(_ tables: ProgramTables, _ body: (Buffers) -> R) -> R {
+        withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity) { old in
+            withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity) { new in
+                withUnsafeTemporaryAllocation(of: TextCursor.self, capacity: capacity) { keys in
+                    withUnsafeTemporaryAllocation(of: Int32.self, capacity: capacity) { places in
+                        withUnsafeTemporaryAllocation(of: SharedNode.self, capacity: tables.sharedPaths.count + 1) { shared in
+                            withUnsafeTemporaryAllocation(of: Node.self, capacity: tables.scratchCapacity) { scratch in
+                                guard let old = old.baseAddress, let new = new.baseAddress, let keys = keys.baseAddress,
+                                    let places = places.baseAddress, let shared = shared.baseAddress, let scratch = scratch.baseAddress
+                                else { preconditionFailure("empty stack buffers") }
+                                places.initialize(repeating: 0, count: capacity)
+                                shared.initialize(repeating: SharedNode(), count: tables.sharedPaths.count)
+                                return body(Buffers(
+                                    oldNodes: old, newNodes: new, keys: keys, places: places, shared: shared, scratch: scratch))
+                            }
                         }
                     }
                 }
@@ -121,8 +135,8 @@ struct Evaluator: ~Copyable {
         self.now = now
         self.query = query
         keys = buffers.keys
-        oldNodes = buffers.nodes
-        newNodes = buffers.nodes + Self.capacity
+        oldNodes = buffers.oldNodes
+        newNodes = buffers.newNodes
         places = buffers.places
         shared = buffers.shared
         scratch = buffers.scratch

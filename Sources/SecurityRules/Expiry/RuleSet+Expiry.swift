@@ -143,7 +143,7 @@ extension RuleSet {
     private func evaluate<R>(
         _ path: Path, _ root: Node, _ written: Int64?, _ now: Int64, _ body: (inout Evaluator) throws(Fault) -> R
     ) -> R? {
-        Evaluator.run(program, old: root, new: root, auth: .null, now: now, query: .none) { evaluator in
+        Evaluator.run(program, old: root, new: root, auth: .null, now: now, query: nil) { evaluator in
             evaluator.textWork = min(evaluator.textWork, RulesLimits.expiryTextWork)
             evaluator.written = written.map { Double($0) }
             return path.keys.withUnsafeBufferPointer { keys in

@@ -147,7 +147,7 @@ extension ConsequenceRound {
         _ place: Int32, _ body: (inout Evaluator) throws(Fault) -> R
     ) throws(ConsequenceFault) -> R? {
         var (left, isTooMuch) = (textWork, false)
-        let found: R? = Evaluator.run(program, old: base, new: result.tree, auth: RuleSet.hubAuth, now: now, query: .none) { evaluator in
+        let found: R? = Evaluator.run(program, old: base, new: result.tree, auth: RuleSet.hubAuth, now: now, query: nil) { evaluator in
             evaluator.textWork = left
             defer { left = evaluator.textWork }
             return keys.withUnsafeBufferPointer { keys in

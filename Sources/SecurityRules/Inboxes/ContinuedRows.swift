@@ -102,7 +102,7 @@ extension RuleSet {
     }
 
     private func holds(_ condition: Int32, _ rows: ContinuedRows, _ key: Key, _ tree: Node) -> Bool {
-        Evaluator.run(program, old: tree, new: tree, auth: Self.hubAuth, now: rows.now, query: .none) { evaluator in
+        Evaluator.run(program, old: tree, new: tree, auth: Self.hubAuth, now: rows.now, query: nil) { evaluator in
             evaluator.textWork = min(evaluator.textWork, RulesLimits.rowTextWork)
             return (rows.source.keys + [key]).withUnsafeBufferPointer { keys in
                 evaluator.descend(keys)

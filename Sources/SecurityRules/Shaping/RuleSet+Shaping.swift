@@ -244,7 +244,7 @@ struct WriteShaper {
         recorder?.writtenDepth = writtenDepth
         var (left, isTooMuch) = (textWork, false)
         let result: R? = Evaluator.run(
-            program, old: old, new: shaped.tree, auth: auth, now: now, query: .none, dependencies: recorder
+            program, old: old, new: shaped.tree, auth: auth, now: now, query: nil, dependencies: recorder
         ) { evaluator in
             evaluator.textWork = left
             defer { left = evaluator.textWork }
