@@ -161,8 +161,9 @@ extension RealtimeInbound {
         limits.write.allowance?.begin(payer)
         defer { _ = limits.write.allowance?.end() }
         let message = try message(limits: limits)
-        guard let (bytes, hold) = limits.write.allowance?.end() else { return message }
-        return message?.costing(bytes, hold)
+        // Most messages are longer than their values, and are passed on as they are.
+        guard let (values, hold) = limits.write.allowance?.end(), hold != nil || values > bytes else { return message }
+        return message?.costing(values, hold)
     }
 }
 

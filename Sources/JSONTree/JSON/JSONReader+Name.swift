@@ -25,6 +25,10 @@
         (self.low, self.high) = (low, high)
     }
 
+    /// A text of one byte.
+    @inline(__always)
+    init(letter: UInt8) { (low, high) = (UInt64(letter), 1 &<< 56) }
+
     @inlinable @inline(__always)
     public static func == (a: JSONName, b: JSONName) -> Bool { a.low == b.low && a.high == b.high }
 }
@@ -32,6 +36,7 @@
 extension JSONReader {
     /// The next member's name, as `nextName`.
     public mutating func nextShortName() throws(JSONError) -> JSONName? {
+        if let letter = nextLetterName() { return JSONName(letter: letter) }
         guard let name = try nextNameText() else { return nil }
         return try shortText(name)
     }

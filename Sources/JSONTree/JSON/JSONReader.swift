@@ -73,6 +73,21 @@ public struct JSONReader {
         return name
     }
 
+    /// The next member's name if it is one letter, written without space or escape, as programs write messages: `{"t":` or `,"d":`.
+    /// Nil for all others; nothing of them is read then.
+    @inline(__always)
+    mutating func nextLetterName() -> UInt8? {
+        let quote = isFirst ? offset : offset &+ 1
+        guard quote &+ 4 <= end, isFirst || bytes[offset] == UInt8(ascii: ",") else { return nil }
+        guard bytes[quote] == UInt8(ascii: "\""), bytes[quote &+ 2] == UInt8(ascii: "\""), bytes[quote &+ 3] == UInt8(ascii: ":") else { return nil }
+        let letter = bytes[quote &+ 1]
+        guard letter >= 0x20, letter < 0x80, letter != UInt8(ascii: "\""), letter != UInt8(ascii: "\\") else { return nil }
+        nameOffset = quote
+        offset = quote &+ 4
+        isFirst = false
+        return letter
+    }
+
     /// Whether another element follows in the array; at its end, leaves it.
     public mutating func nextElement() throws(JSONError) -> Bool { try advance(closing: UInt8(ascii: "]")) }
 

@@ -77,9 +77,13 @@ public enum RealtimeReply {
         FramedText { writer in
             writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
             writer.int(number)
-            writer.raw(",\"b\":{\"s\":\"")
-            if status == .ok { writer.raw("ok") } else { writer.raw(status.rawValue.utf8) }
-            writer.raw("\",\"d\":")
+            if status == .ok {
+                writer.raw(",\"b\":{\"s\":\"ok\",\"d\":")
+            } else {
+                writer.raw(",\"b\":{\"s\":\"")
+                writer.raw(status.rawValue.utf8)
+                writer.raw("\",\"d\":")
+            }
             data(&writer)
             writer.raw("}}}")
         }

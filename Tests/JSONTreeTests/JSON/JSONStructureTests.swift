@@ -58,6 +58,50 @@ import Testing
         })
     }
 
+    /// What a text is read as by names as strings, and by short names: the names with their places, then the error or where it ended.
+    @Test func shortNames_areReadAsNamesAre_inTextsOfEveryForm() throws {
+        func read(_ bytes: [UInt8], short: Bool) -> [String] {
+            bytes.withUnsafeBytes { buffer in
+                var reader = JSONReader(buffer)
+                var found: [String] = []
+                do throws(JSONError) {
+                    try reader.beginObject()
+                    while true {
+                        let name: JSONName?
+                        if short { name = try reader.nextShortName() } else {
+                            name = try reader.nextName().map { text in
+                                var text = text
+                                return text.withUTF8 { JSONName($0) }
+                            }
+                        }
+                        guard let name else { break }
+                        found.append("\(name) \(reader.nameOffset)")
+                        try reader.skipValue()
+                    }
+                    try reader.expectEnd()
+                } catch { found.append("\(error)") }
+                return found + ["\(reader.offset)"]
+            }
+        }
+        let texts = [
+            #"{"t":"d","d":{"r":1}}"#, #"{ "t":1,"d":2}"#, #"{"t" :1 ,"d":2}"#, #"{"t":1, "d":2}"#, #"{"\n":1,"\\":2}"#, #"{"":1,"a":2}"#,
+            "{\"\u{1}\":1}", "{\"é\":1,\"ab\":2,\"a\":3}", #"{"""":1}"#, #"{"a"::1}"#, #"{"a":1,,"b":2}"#, #"{"a":1"b":2}"#, #"{"a":1,}"#,
+            #"{,"a":1}"#, #"{"a":1,"b"}"#, #"{"a":1};"b":2"#, #"{"\":1,"b":2}"#, #"{"a":1,"a":2}"#,
+        ]
+        for text in texts {
+            let bytes = Array(text.utf8)
+            for end in 0...bytes.count {
+                let part = Array(bytes[..<end])
+                #expect(read(part, short: true) == read(part, short: false), "\(String(decoding: part, as: UTF8.self))")
+            }
+        }
+        let invalid: [[UInt8]] = [[0x80], [0xFF], [0x22], [0x5C], [0x1F], [0x7F], [0x20]]
+        for letter in invalid {
+            let bytes = Array(#"{""#.utf8) + letter + Array(#"":1}"#.utf8)
+            #expect(read(bytes, short: true) == read(bytes, short: false))
+        }
+    }
+
     @Test func skipping_everyMember_returnsTheRangesOfTheValues() throws {
         let bytes = Array(Self.message.utf8)
         var found: [String: String] = [:]
