@@ -184,6 +184,24 @@ public struct NodeCursor: Equatable {
     }
 }
 
+extension Node {
+    /// Whether the node at a place below this one has children. Nothing is copied. O(depth · log children)
+    public func hasChildren(at path: Path) -> Bool {
+        var root = self
+        return withUnsafePointer(to: &root) { root in
+            path.keys.withUnsafeBufferPointer { keys in
+                var cursor = NodeCursor(root)
+                guard let first = keys.baseAddress else { return cursor.hasChildren }
+                for i in keys.indices {
+                    guard let child = cursor.child(TextCursor(first + i)) else { return false }
+                    cursor = child
+                }
+                return cursor.hasChildren
+            }
+        }
+    }
+}
+
 extension NodeCursor {
     /// Whether the memory layout is as cursors assume: string nodes and keys begin with the 16 bytes of their `Text`. The language does not
     /// guarantee it, so callers check this before they make cursors.

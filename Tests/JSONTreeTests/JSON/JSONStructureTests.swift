@@ -1,4 +1,4 @@
-import JSONTree
+@testable import JSONTree
 import Testing
 
 /// Containers, skipping, nesting, and broken texts.

@@ -50,6 +50,19 @@ import Testing
         #expect(withCursor("leaf") { child($0, "a") } == nil)
     }
 
+    @Test func hasChildren_isTheNodes_atPlacesOfEveryForm() {
+        let long = Node.string(String(repeating: "x", count: 40))
+        let many = Node.object((0..<5_000).map { (Key("k\($0)"), ["a": .int(Int64($0))] as Node) })
+        let tree: Node = ["few": ["a": ["b": 1], "long": long, "first": Node("a").with(priority: 1)], "many": many, "leaf": 5]
+        let paths: [Path] = [
+            .root, "few", "few/a", "few/a/b", "few/a/b/c", "few/long", "few/first", "few/none", "many", "many/k17", "many/k4999/a", "many/none",
+            "leaf", "leaf/a", "none/a",
+        ]
+        for root in [tree, .null, "text", many] {
+            for path in paths { #expect(root.hasChildren(at: path) == root.node(at: path).hasChildren, "\(path)") }
+        }
+    }
+
     @Test func leafAndPriority_areTheNodes() {
         let object: Node = ["a": 1]
         let all: [Node] = [.null, true, 5, 1.5, "a", Node("a").with(priority: 1), object, object.with(priority: "p")]
