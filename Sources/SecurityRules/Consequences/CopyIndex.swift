@@ -20,6 +20,11 @@ public final class CopyIndex: @unchecked Sendable {
         fileprivate let group: Group
         /// The keys for the wildcards of `each`, and for values.
         fileprivate let rest: Key
+
+        fileprivate init(_ rule: Int, _ bound: Key?, _ rest: Key?) {
+            group = Group(rule: rule, bound: bound ?? Key(""))
+            self.rest = rest ?? Key("")
+        }
     }
 
     /// The copies of one node by one rule, or the sets with one member.
@@ -32,25 +37,19 @@ public final class CopyIndex: @unchecked Sendable {
     /// A set for one takes more memory than all else.
     private enum Rests {
         case one(Key)
-        case many(Members)
+        case many(Shards<Key, Void>)
 
-        var count: Int { if case .many(let all) = self { all.keys.count } else { 1 } }
-    }
-
-    /// A set that is changed where it lies, however many it has.
-    private final class Members {
-        var keys: Set<Key>
-        init(_ keys: Set<Key>) { self.keys = keys }
+        var count: Int { if case .many(let all) = self { all.count } else { 1 } }
     }
 
     private let rules: [IndexedPlaces]
-    private var groups: [Group: Rests] = [:]
+    private var groups = Shards<Group, Rests>()
     /// Places that it has: some 150 bytes each.
     public private(set) var count = 0
     /// Places below which it may not have all that there are.
     public private(set) var open: [Path] = []
 
-    /// Places that are looked at for one commit; what is more stays open. Default 1,000: about a millisecond.
+    /// Places, and keys beside them, that are looked at for one commit; what is more stays open. Default 1,000: about a millisecond.
     public static let notedAtOnce = 1_000
 
     /// Of nothing.
@@ -83,7 +82,8 @@ public final class CopyIndex: @unchecked Sendable {
         var left = most
         for (i, path) in paths.enumerated() {
             let isKnown = rules.indices.allSatisfy { rule in
-                visit(rule, 0, path, old, new, nil, nil, &left) { place, isThere in
+                if let isAt = noteOne(rule, path, new, &left) { return isAt }
+                return visit(rule, 0, path, old, new, nil, nil, &left) { place, isThere in
                     set(place, isThere: isThere)
                     return true
                 }
@@ -95,6 +95,25 @@ public final class CopyIndex: @unchecked Sendable {
             }
         }
         return nil
+    }
+
+    /// Follows what was written at or below one place of a rule; nil for a location above such places.
+    /// - Returns: false when there were more to be looked at.
+    private func noteOne(_ rule: Int, _ location: Path, _ new: Node, _ left: inout Int) -> Bool? {
+        let segments = rules[rule].segments
+        guard location.depth >= segments.count else { return nil }
+        var (bound, rest): (Key?, Key?) = (nil, nil)
+        for (segment, key) in zip(segments, location.keys) {
+            switch segment {
+            case .key(let known): if key != known { return true }
+            case .bound: bound = bound.with(key)
+            case .free: rest = rest.with(key)
+            }
+        }
+        left -= 1
+        guard left >= 0 else { return false }
+        set(Place(rule, bound, rest), isThere: new.node(at: location.keys.prefix(segments.count)).exists)
+        return true
     }
 
     /// Visits the places of a rule that differ between two trees, at, above and below a location.
@@ -109,11 +128,10 @@ public final class CopyIndex: @unchecked Sendable {
         _ found: (Place, Bool) -> Bool
     ) -> Bool {
         guard old.exists || new.exists else { return true }
-        left -= 1
-        guard left >= 0 else { return false }
         let segments = rules[rule].segments
         guard i < segments.count else {
-            return found(Place(group: Group(rule: rule, bound: bound ?? Key("")), rest: rest ?? Key("")), new.exists)
+            left -= 1
+            return left >= 0 && found(Place(rule, bound, rest), new.exists)
         }
         let segment = segments[i]
         func go(_ key: Key) -> Bool {
@@ -165,23 +183,41 @@ public final class CopyIndex: @unchecked Sendable {
     public func close(_ path: Path) { if let i = open.firstIndex(of: path) { open.remove(at: i) } }
 
     private func set(_ place: Place, isThere: Bool) {
-        let (group, rest) = (place.group, place.rest)
-        switch groups[group] {
-        case nil where isThere:
-            groups[group] = .one(rest)
-            count += 1
-        case .one(let known) where isThere && known != rest:
-            groups[group] = .many(Members([known, rest]))
-            count += 1
-        case .one(let known) where !isThere && known == rest:
-            groups[group] = nil
-            count -= 1
-        case .many(let all):
-            if isThere { count += all.keys.insert(rest).inserted ? 1 : 0 } else { count -= all.keys.remove(rest) == nil ? 0 : 1 }
-            if all.keys.isEmpty { groups[group] = nil }
-        default: break
+        var difference = 0
+        groups.change(place.group) { difference = Self.change(&$0, place.rest, isThere: isThere) }
+        count += difference
+    }
+
+    /// - Returns: how many there are more.
+    private static func change(_ rests: inout Rests?, _ rest: Key, isThere: Bool) -> Int {
+        if case .many(var all)? = rests {
+            // Not held twice while it is changed.
+            rests = nil
+            let before = all.count
+            all.change(rest) { $0 = isThere ? () : nil }
+            if all.count > 0 { rests = .many(all) }
+            return all.count - before
+        }
+        guard case .one(let known)? = rests else {
+            if isThere { rests = .one(rest) }
+            return isThere ? 1 : 0
+        }
+        switch (known == rest, isThere) {
+        case (true, true), (false, false): return 0
+        case (true, false):
+            rests = nil
+            return -1
+        case (false, true):
+            var all = Shards<Key, Void>()
+            all.change(known) { $0 = () }
+            all.change(rest) { $0 = () }
+            rests = .many(all)
+            return 1
         }
     }
+
+    /// How often something was moved within it since it began, for tests.
+    var moved: Int { groups.values.reduce(groups.moved) { if case .many(let all) = $1 { $0 + all.moved } else { $0 } } }
 
     // MARK: Looking up
 
@@ -201,7 +237,7 @@ public final class CopyIndex: @unchecked Sendable {
     private func rests(of group: Group) -> [Key] {
         switch groups[group] {
         case .one(let rest): [rest]
-        case .many(let all): Array(all.keys)
+        case .many(let all): all.keys
         case nil: []
         }
     }

@@ -208,6 +208,40 @@ import TestSupport
         #expect(try copied().0 == both)
     }
 
+    /// What an index has is moved now and then as it grows, and stays where it is otherwise, however many places one node has: by how often
+    /// anything was moved in it.
+    @Test func changesOfALargeIndex_moveFewOfItsPlaces() throws {
+        let rules = try RuleSet(parsing: Self.rules)
+        let index = CopyIndex(rules, root: .null)
+        let count = 20_000
+        func write(_ i: Int, _ value: Node) {
+            let path = Path(["timeline", Key("f\(i)"), "p"])
+            var tree = Node.null
+            tree.set(value, at: path)
+            index.note([path], old: .null, new: tree)
+        }
+        var most = 0
+        for i in 0..<count {
+            let before = i.isMultiple(of: 500) || i == 4_095 || i == 4_096 ? index.moved : nil
+            write(i, 1)
+            if let before { most = max(most, index.moved - before) }
+        }
+        #expect(index.count == count && index.moved < 4 * count && most <= 4_096)
+        let grown = index.moved
+        for i in 0..<1_000 { write(count + i, 1) }
+        for i in 0..<1_000 { write(i, .null) }
+        #expect(index.count == count && index.moved - grown < count)
+        // The same for many nodes with a place each.
+        let wide = CopyIndex(rules, root: .null)
+        for i in 0..<count {
+            let path = Path(["timeline", "me", Key("p\(i)")])
+            var tree = Node.null
+            tree.set(1, at: path)
+            wide.note([path], old: .null, new: tree)
+        }
+        #expect(wide.count == count && wide.moved < 4 * count)
+    }
+
     // MARK: Model
 
     @Test(arguments: Array(1...60) as [UInt64]) func randomWrites_keepCopies_likeTheModel(seed: UInt64) throws {
