@@ -24,8 +24,11 @@ final class BenchHub {
     private let writer = Client(lane: 0, dialect: .realtime)
 
     /// - Parameter declared: what the rules say at the place `m`, beside that everybody may read and write.
-    init(root: Node, declared: String = #"".indexOn":["at"]"#) throws {
-        let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"m":{"# + declared + "}}}")
+    convenience init(root: Node, declared: String = #"".indexOn":["at"]"#) throws {
+        try self.init(root: root, rules: RuleSet(parsing: #"{"rules":{".read":true,".write":true,"m":{"# + declared + "}}}"))
+    }
+
+    init(root: Node, rules: RuleSet) throws {
         database = Database(
             name: "bench", rules: rules, start: (root, 0), lanes: 1, format: format, outlet: { _, _ in },
             scheduler: Scheduler(StillTime()))
@@ -83,6 +86,9 @@ final class BenchHub {
         }
         return Double(nanos) / 1000 / Double(count)
     }
+
+    /// CPU time for one write of a client until it is answered, with what the engine does for it beside the queue.
+    func micros(_ write: TreeWrite, by client: Client) -> Double { Double(carryOut([(.write([write]), client)])) / 1000 }
 }
 
 /// Writes pushes of about the size they have on the wire, and counts them and the replies.

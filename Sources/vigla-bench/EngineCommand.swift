@@ -24,6 +24,18 @@ struct Engine: ParsableCommand {
             + "index)")
         for count in counts { try place(of: count) }
         try sharing()
+        try copying()
+    }
+
+    /// A post that is copied to each of many friends.
+    private func copying() throws {
+        for count in [100, 500] {
+            let friends = try PostToFriends(count)
+            for _ in 0..<20 { _ = try friends.post() }
+            let times = try (0..<200).map { _ in try friends.post() }.sorted()
+            print(
+                "a post with copies for \(count) friends: \((times[100] / 1000).fixed(2)) ms, p99 \((times[198] / 1000).fixed(2)) ms")
+        }
     }
 
     /// One place of `count` records of five fields, with its queries.

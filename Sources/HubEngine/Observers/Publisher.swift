@@ -186,24 +186,25 @@ final class Publisher {
         var touched: [ObservedPlace] = []
         var room = limits.largeWritePlaces
         for (index, path) in paths.enumerated() {
-            // Compared when the first place is found: most writes concern no observer.
+            // Most writes concern no observer: what they change is not compared with what was there.
             var written: (old: Node, new: Node)?
-            var isSame = false
-            places.visit(touchedBy: path, old: old, new: content.root) { place, isBelow in
-                if !areCompared, written == nil, !isSame {
+            let isObserved = places.hasAny(around: path)
+            if !areCompared {
+                if isObserved {
                     let (before, after) = (old.node(at: path), content.root.node(at: path))
-                    isSame = before == after
+                    if before == after { continue }
                     written = (before, after)
                 }
-                if isSame { return }
+                let hadChildren = written?.old.hasChildren ?? old.hasChildren(at: path)
+                if hadChildren, room >= 0, !(written?.old ?? old.node(at: path)).hasNodes(within: &room) { batch.retire(old) }
+            }
+            guard isObserved else { continue }
+            places.visit(touchedBy: path, old: old, new: content.root) { place, isBelow in
                 if place.touchedBy.isEmpty, !place.isOverwritten { touched.append(place) }
                 if isBelow { return place.isOverwritten = true }
                 place.touchedBy.append(index)
                 place.writtenChild = path.depth == place.path.depth + 1 ? written : nil
             }
-            if areCompared || isSame || room < 0 { continue }
-            let hadChildren = written?.old.hasChildren ?? old.hasChildren(at: path)
-            if hadChildren, !(written?.old ?? old.node(at: path)).hasNodes(within: &room) { batch.retire(old) }
         }
         return touched
     }

@@ -100,11 +100,10 @@ extension ConsequenceRound {
                 }
                 if isNow.exists, isElsewhere { try existing(copy, place, isNow, &targets) }
             }
-            for target in targets {
-                let isFitting = target.depth <= Path.maxDepth && node.fits(below: target.depth)
-                guard isFitting else { throw fault(.tooDeep, place, .copy) }
-                try write(isNow.exists ? node : .null, at: target, place, .copy)
-            }
+            if targets.isEmpty { continue }
+            let depth = copy.to.segments.count
+            guard depth <= Path.maxDepth, node.fits(below: depth) else { throw fault(.tooDeep, place, .copy) }
+            for target in targets { try write(isNow.exists ? node : .null, at: target, place, .copy) }
         }
         // A node that was made in this commit and of which more has followed is new, and has had its rows.
         guard isNow.exists, was.isNull || former.exists else { return }
@@ -119,9 +118,9 @@ extension ConsequenceRound {
         }
         var found: [[Key]] = []
         try bind(each, 0, place, node, result.tree, [], &found)
-        for bound in found where try holds(copy.condition, place, bound, .copy) {
-            if let target = try self.target(copy.to, place, node, bound) { targets.append(target) }
-        }
+        let reached = try holding(copy.condition, place, found, .copy)
+        guard !reached.isEmpty, let template = try self.template(copy.to, place, node, .copy) else { return }
+        targets = reached.map { template.path($0) }
     }
 
     /// The copies of a node that are there: known, or looked for.
@@ -169,7 +168,9 @@ extension ConsequenceRound {
             guard tree.hasChildren else { return }
             try look(at: tree.childCount, place, .copy)
             for (key, child) in tree.children {
-                try bind(template, i + 1, place, node, child, name == nil ? bound : bound + [key], &found)
+                var next = bound
+                if name != nil { next.append(key) }
+                try bind(template, i + 1, place, node, child, next, &found)
             }
         case .key(let key): try bind(template, i + 1, place, node, tree.child(key), bound, &found)
         case .capture(let depth): try bind(template, i + 1, place, node, tree.child(keys[depth - 1]), bound, &found)
@@ -183,38 +184,73 @@ extension ConsequenceRound {
     func target(
         _ template: PathTemplate, _ place: Int32, _ node: Node, _ bound: [Key], _ kind: ConsequenceKind = .copy
     ) throws(ConsequenceFault) -> Path? {
-        var target = ContiguousArray<Key>()
+        try self.template(template, place, node, kind)?.path(bound)
+    }
+
+    /// The places of a node's copies but for what `each` has reached; nil where a value that they need is missing.
+    private func template(
+        _ template: PathTemplate, _ place: Int32, _ node: Node, _ kind: ConsequenceKind
+    ) throws(ConsequenceFault) -> NodeTemplate? {
+        var found = NodeTemplate()
         for segment in template.segments {
             switch segment {
-            case .key(let key): target.append(key)
-            case .capture(let depth): target.append(depth <= keys.count ? keys[depth - 1] : bound[depth - keys.count - 1])
+            case .key(let key): found.parts.append(.key(key))
+            case .capture(let depth): found.parts.append(depth <= keys.count ? .key(keys[depth - 1]) : .bound(depth - keys.count - 1))
             case .value(let field):
                 guard let key = try key(node.node(at: field), place, kind) else { return nil }
-                target.append(key)
+                found.parts.append(.key(key))
             case .every: return nil
             }
         }
-        return Path(target)
+        return found
     }
 
-    /// Whether an `if` says yes to one whom `each` has reached.
-    mutating func holds(_ condition: Int32, _ place: Int32, _ bound: [Key], _ kind: ConsequenceKind) throws(ConsequenceFault) -> Bool {
-        guard condition >= 0 else { return true }
-        let all = keys + bound
+    /// Those of many whom `each` has reached to whom an `if` says yes. What they have in common is looked up once.
+    mutating func holding(
+        _ condition: Int32, _ place: Int32, _ all: [[Key]], _ kind: ConsequenceKind
+    ) throws(ConsequenceFault) -> [[Key]] {
+        guard condition >= 0, !all.isEmpty else { return all }
         var (left, isTooMuch) = (textWork, false)
-        let holds = Evaluator.run(program, old: base, new: result.tree, auth: RuleSet.hubAuth, now: now, query: nil) { evaluator in
+        let holding = Evaluator.run(program, old: base, new: result.tree, auth: RuleSet.hubAuth, now: now, query: nil) { evaluator in
             evaluator.textWork = left
             defer { left = evaluator.textWork }
-            return all.withUnsafeBufferPointer { keys in
+            return keys.withUnsafeBufferPointer { keys in
                 evaluator.descend(keys)
-                do throws(Fault) { return try evaluator.boolean(condition) } catch {
-                    isTooMuch = error.reason == .tooMuchWork
-                    return false
+                return all.filter { bound in
+                    if isTooMuch { return false }
+                    evaluator.pop(to: keys.count)
+                    // The keys of all stay where they are.
+                    bound.withUnsafeBufferPointer { evaluator.descend($0) }
+                    do throws(Fault) { return try evaluator.boolean(condition) } catch {
+                        evaluator.dropScratch(to: 0)
+                        isTooMuch = error.reason == .tooMuchWork
+                        return false
+                    }
                 }
             }
         }
         textWork = left
         if isTooMuch { throw fault(.tooMuchWork, place, kind) }
-        return holds
+        return holding
+    }
+}
+
+/// A template with the values of one node in it.
+private struct NodeTemplate {
+    enum Part {
+        case key(Key)
+        /// The one of this number of those that `each` has reached.
+        case bound(Int)
+    }
+
+    var parts: [Part] = []
+
+    func path(_ bound: [Key]) -> Path {
+        Path(parts.lazy.map { part in
+            switch part {
+            case .key(let key): key
+            case .bound(let i): bound[i]
+            }
+        })
     }
 }

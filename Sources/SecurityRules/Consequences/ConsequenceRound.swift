@@ -30,6 +30,8 @@ struct ConsequenceRound {
 
     /// Nodes of which the copies were looked at.
     var seenSources: Set<Path> = []
+    /// What the last value that was written counts as: the copies of a node are the same.
+    private var priced: (value: Node, bytes: Int)?
 
     /// Whether a commit's own writes are looked at.
     var isFirst: Bool { firstAuthor != nil }
@@ -126,13 +128,22 @@ struct ConsequenceRound {
     }
 
     mutating func pay(for value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
-        var left = limits.bytes - result.bytes - path.memoryBytes
-        let most = left / Self.bytesOfNode
-        var nodes = most
-        let isWithin = value.isWithin(&left) && value.hasNodes(within: &nodes)
-        left -= (most - nodes) * Self.bytesOfNode
-        guard isWithin, left >= 0 else { throw fault(.tooManyBytes(limits.bytes), place, kind) }
-        result.bytes = limits.bytes - left
+        let room = limits.bytes - result.bytes - path.memoryBytes
+        let known = priced.flatMap { $0.value.isSameObject(as: value) ? $0.bytes : nil }
+        guard let bytes = known ?? Self.bytes(of: value, atMost: room), bytes <= room else {
+            throw fault(.tooManyBytes(limits.bytes), place, kind)
+        }
+        if known == nil { priced = (value, bytes) }
+        result.bytes = limits.bytes - room + bytes
+    }
+
+    /// What a value counts as; nil for more than so much.
+    private static func bytes(of value: Node, atMost most: Int) -> Int? {
+        var left = most
+        let mostNodes = most / bytesOfNode
+        var nodes = mostNodes
+        guard value.isWithin(&left), value.hasNodes(within: &nodes) else { return nil }
+        return most - left + (mostNodes - nodes) * bytesOfNode
     }
 
     /// What a node counts as beside its bytes.

@@ -39,9 +39,9 @@ extension ConsequenceRound {
         let room = min(limits.writes - result.writes.count, limits.keys - result.keysLookedAt)
         guard most <= room, !limits.continuesAll, limits.owing[source] == nil else { return try owe(rows, most, place) }
         try look(at: most, place, .inbox)
-        for key in candidates().sorted() where rows.reaches(key, in: result.tree) {
-            guard try holds(inbox.condition, place, [key], .inbox) else { continue }
-            try write(value, at: rows.place(of: key), place, .inbox)
+        let reached = candidates().sorted().filter { rows.reaches($0, in: result.tree) }
+        for bound in try holding(inbox.condition, place, reached.map { [$0] }, .inbox) {
+            try write(value, at: rows.place(of: bound[0]), place, .inbox)
         }
     }
 

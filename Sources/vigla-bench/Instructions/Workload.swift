@@ -6,7 +6,7 @@ struct Workload: Sendable {
     /// Prepares the work: what it returns does the work so many times.
     let prepare: @Sendable () throws -> (_ times: Int) throws -> Void
 
-    static let all: [Workload] = trees + [rules] + hub + [journal]
+    static let all: [Workload] = trees + [rules, copies] + hub + [journal]
 }
 
 /// Keeps results from being optimised away.

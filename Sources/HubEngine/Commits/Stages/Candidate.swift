@@ -13,8 +13,8 @@ struct Candidate: Sendable {
     private(set) var operations: [JournalOperation] = []
     /// Where the writes are, then where a default was put beside them.
     private(set) var paths: [Path]
-    /// Where writes follow from it.
-    private var followed: [Path] = []
+    /// Where it writes, with what follows from it; then no place contains another. Nil where nothing does.
+    private var outermost: [Path]?
     /// Those of them of which nothing is stored, by a `.drop`.
     private(set) var dropped: Set<Path> = []
     /// How many of the paths were asked for.
@@ -62,11 +62,11 @@ struct Candidate: Sendable {
     mutating func add(_ consequences: Consequences) {
         tree = consequences.tree
         operations += consequences.operations
-        followed = consequences.paths
+        if !consequences.writes.isEmpty { outermost = (paths + consequences.paths).outermost }
     }
 
-    /// Where it writes, with what follows from it; then no place contains another.
-    var touched: [Path] { followed.isEmpty ? paths : (paths + followed).outermost }
+    /// Where it writes, with what follows from it.
+    var touched: [Path] { outermost ?? paths }
 
     /// The same without those of which nothing is stored: there nothing counts as written.
     var stored: [Path] { dropped.isEmpty ? touched : touched.filter { !dropped.contains($0) } }
