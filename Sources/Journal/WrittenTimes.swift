@@ -10,27 +10,38 @@ public import JSONTree
 /// 8, 9, …:   written /w/a 12:00 …                             a node of which this is not stored yet: 12:00 as well
 /// the last:  written /w/z 12:00 …     open 7: nothing
 /// ```
+/// Whether a stored time is of before such a write or has come behind it is known from what was stored when it was made, and not from the
+/// times: the clock may have been set back.
+///
 /// A value whose copies share what they have in common, as trees do: the one of a moment ago is kept for a rollback at no cost.
 public struct WrittenTimes: Sendable, Equatable {
     /// The times as a tree of their own. Each stands below its node's place, at a key that no data can have.
     private var tree = Node.null
     /// How many are stored of single nodes.
     public private(set) var count = 0
-    /// Large writes whose nodes do not have their times yet, by the number of their commit.
-    public private(set) var open: [UInt64: OpenWrite] = [:]
+    /// Large writes whose nodes do not have their times yet, oldest first.
+    private var opened: [Opened] = []
+
+    private struct Opened: Equatable {
+        /// Of the write's commit.
+        let number: UInt64
+        let write: OpenWrite
+        /// The times that were stored before it.
+        let before: Node
+    }
 
     private static let mark = Key(".at")
 
     public init() {}
 
-    public var isEmpty: Bool { count == 0 && open.isEmpty }
+    public var isEmpty: Bool { count == 0 && opened.isEmpty }
+
+    /// The large writes whose nodes do not have their times yet, by the number of their commit.
+    public var open: [UInt64: OpenWrite] { Dictionary(uniqueKeysWithValues: opened.map { ($0.number, $0.write) }) }
 
     /// The stored time of a node, ms since the epoch; nil removes it. O(depth)
     public subscript(path: Path) -> Int64? {
-        get {
-            guard case .int(let ms) = tree.node(at: path.appending(Self.mark)) else { return nil }
-            return ms
-        }
+        get { Self.time(of: path, in: tree) }
         set {
             let known = self[path] != nil
             if !known, newValue == nil { return }
@@ -39,19 +50,25 @@ public struct WrittenTimes: Sendable, Equatable {
         }
     }
 
-    /// When a node was last written: its stored time, or that of an open write that touches it, whichever is later. Which came first is not
-    /// known: where the clock was set back between the two, that is later than it was.
+    private static func time(of path: Path, in tree: Node) -> Int64? {
+        guard case .int(let ms) = tree.node(at: path.appending(mark)) else { return nil }
+        return ms
+    }
+
+    /// When a node was last written: that of the last open write that touches it, unless it was written since; else its stored time.
     /// O(depth · open writes)
     public func time(of path: Path) -> Int64? {
-        var time = self[path]
-        for write in open.values where write.places.touch(path) { time = max(time ?? write.ms, write.ms) }
-        return time
+        let known = self[path]
+        guard let last = opened.last(where: { $0.write.places.touch(path) }) else { return known }
+        return Self.time(of: path, in: last.before) == known ? last.write.ms : known
     }
 
     public mutating func apply(_ operation: JournalOperation) {
         switch operation {
         case .written(let path, let ms): self[path] = ms
-        case .open(let number, let write): open[number] = write
+        case .open(let number, let write):
+            opened.removeAll { $0.number == number }
+            if let write { opened.append(Opened(number: number, write: write, before: tree)) }
         case .set, .priority, .add, .pending, .owed: break
         }
     }
@@ -69,12 +86,30 @@ public struct WrittenTimes: Sendable, Equatable {
         }
     }
 
-    /// What makes an empty value this one.
+    /// What makes an empty value this one: each open write behind what was stored before it.
     public var operations: [JournalOperation] {
-        var all = open.sorted { $0.key < $1.key }.map { JournalOperation.open($0.key, $0.value) }
-        all.reserveCapacity(all.count + count)
-        forEach { all.append(.written($0, $1)) }
+        var (all, known) = ([JournalOperation](), Node.null)
+        for open in opened {
+            Self.changes(from: known, to: open.before, .root) { all.append(.written($0, $1)) }
+            all.append(.open(open.number, open.write))
+            known = open.before
+        }
+        Self.changes(from: known, to: tree, .root) { all.append(.written($0, $1)) }
         return all
+    }
+
+    private static func changes(from old: Node, to new: Node, _ path: Path, _ body: (Path, Int64?) -> Void) {
+        if old.isIdentical(to: new) { return }
+        for (key, child) in new.children {
+            if key != mark {
+                changes(from: old.child(key), to: child, path.appending(key), body)
+            } else if case .int(let ms) = child, child != old.child(mark) {
+                body(path, ms)
+            }
+        }
+        for (key, child) in old.children where new.child(key).isNull {
+            if key == mark { body(path, nil) } else { changes(from: child, to: .null, path.appending(key), body) }
+        }
     }
 }
 

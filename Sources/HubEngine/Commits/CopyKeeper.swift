@@ -34,9 +34,7 @@ final class CopyKeeper: @unchecked Sendable {
 
     /// Builds the index, if the rules have copies that need one.
     func begin() {
-        if let index { context.release([index]) }
-        (index, begun, since) = (nil, nil, [])
-        building += 1
+        drop()
         guard content.rules.hasIndexedCopies else { return derived.hold(.copies) }
         derived.begin(.copies)
         let (rules, root, number, most) = (content.rules, content.root, building, context.limits.copyPlaces)
@@ -45,6 +43,13 @@ final class CopyKeeper: @unchecked Sendable {
             let built = CopyIndex(rules, root: root, most: most)
             context.queue.async { [self] in finish(built, number) }
         }
+    }
+
+    /// What is there, or being built, is of no use.
+    private func drop() {
+        context.release([index, begun, since])
+        (index, begun, since) = (nil, nil, [])
+        building += 1
     }
 
     private func finish(_ built: CopyIndex?, _ number: Int) {
@@ -56,7 +61,8 @@ final class CopyKeeper: @unchecked Sendable {
             (index, begun) = (built, nil)
             derived.hold(.copies)
             follow(paths, built, old: from)
-            return
+            // Others have written meanwhile.
+            return context.release([from])
         }
         // Each turn takes a part of the time that the one before took.
         begun = root
@@ -77,9 +83,7 @@ final class CopyKeeper: @unchecked Sendable {
 
     /// There are too many places: copies are looked for in the tree, until there may be fewer.
     private func giveUp() {
-        if let index { context.release([index]) }
-        (index, begun, since) = (nil, nil, [])
-        building += 1
+        drop()
         derived.hold(.copies)
         let number = building
         context.later(ms: Self.retryMs) { [weak self] in

@@ -49,7 +49,7 @@ final class CounterKeeper: @unchecked Sendable {
         guard content.rules.hasCounters else { return derived.hold(.counters) }
         derived.begin(.counters)
         guard !isCounting else { return mustCountAgain = true }
-        (isCounting, isStale, mustCountAgain, counted) = (true, false, false, [])
+        (isCounting, isStale, mustCountAgain) = (true, false, false)
         beganAt = context.scheduler.steadyMs
         context.meter.counters.countings += 1
         let (rules, root, number) = (content.rules, content.root, content.rulesNumber)
@@ -72,8 +72,13 @@ final class CounterKeeper: @unchecked Sendable {
 
     /// - Parameter most: counters of this turn.
     private func correct(_ found: ArraySlice<CounterCorrection>, _ number: Int, atOnce most: Int) {
-        guard number == content.rulesNumber, !isStale else { return end(mayWait: false) }
+        guard number == content.rulesNumber, !isStale else {
+            context.release([found])
+            return end(mayWait: false)
+        }
         if found.isEmpty {
+            // The list of all of them: as long as there are nodes with counters.
+            context.release([found])
             // Those of large new nodes meanwhile have a count of their own.
             derived.hold(.counters)
             return end(mayWait: true)
@@ -106,6 +111,8 @@ final class CounterKeeper: @unchecked Sendable {
 
     private func end(mayWait: Bool) {
         isCounting = false
+        context.release([counted])
+        counted = []
         context.meter.publish()
         guard isStale || mustCountAgain else { return }
         // Clients may ask for it with each new node: what counts all takes a fifth of the time at most.

@@ -57,6 +57,7 @@ final class ExpiryKeeper: @unchecked Sendable {
         search = ExpirySearch(context, content, durability, log, derived)
         index = ExpiryIndex(most: context.limits.expiringNodes)
         search.onFound = { [weak self] path, due in self?.index.set(path, due) }
+        search.onAllFound = { [weak self] found in self?.index.adopt(&found.index) }
         search.onTurn = { [weak self] in self?.found() }
     }
 
@@ -78,7 +79,7 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     /// Looks for all nodes with an `.expire`, and for times that are not asked for any more.
     func lookForAll() {
-        index.forgetHorizon()
+        index.beginSearch()
         search.begin()
     }
 
@@ -98,7 +99,6 @@ final class ExpiryKeeper: @unchecked Sendable {
         /// Where more of them are.
         fileprivate var open = WrittenPlaces()
         fileprivate let old: Node
-        fileprivate let before: WrittenTimes
         fileprivate let now: Int64
     }
 
@@ -108,7 +108,7 @@ final class ExpiryKeeper: @unchecked Sendable {
     func note(_ paths: [Path], many more: WrittenPlaces? = nil, new: Node) throws(Failure) -> Note? {
         let rules = content.rules
         guard rules.hasExpiry else { return nil }
-        var note = Note(old: content.root, before: content.written, now: context.clock())
+        var note = Note(old: content.root, now: context.clock())
         var left = context.limits.inlineChildren
         if let more { note.open = more }
         for (i, path) in paths.enumerated() {
@@ -118,7 +118,7 @@ final class ExpiryKeeper: @unchecked Sendable {
                 break
             }
         }
-        let asking = note.paths.filter { rules.asksWhenWritten(at: $0) }
+        let asking = rules.asksWhenWritten ? note.paths.filter { rules.asksWhenWritten(at: $0) } : []
         note.times = asking.filter { !new.node(at: $0).exists && content.written[$0] != nil }.map { .written($0, nil) }
         var room = context.limits.expiryEntries - content.written.count + note.times.count
         for path in asking where new.node(at: path).exists {
@@ -140,19 +140,21 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     /// The commit is made.
     func take(_ note: Note) {
-        for path in note.paths {
-            let exists = content.root.node(at: path).exists
-            let due = exists ? self.due(path) : nil
+        let paths = Array(note.paths)
+        let dues = content.rules.dues(at: paths, in: content.root) { content.written.time(of: $0) }
+        for (path, due) in zip(paths, dues) {
             if ending == nil, !refused.isEmpty { refused[path] = nil }
             if let ending, let due, due <= ending.at, goesRound(path, isNew: !note.old.node(at: path).exists, ending.at) {
                 rest(path, after: ending.path, from: ending.at)
                 commits()?.report(content.rules.endlessExpiry(of: path), at: path)
             } else {
-                if !exists { (dueAgain[path], refused[path]) = (nil, nil) }
+                if due == nil, !(dueAgain.isEmpty && refused.isEmpty), content.root.node(at: path).isNull {
+                    (dueAgain[path], refused[path]) = (nil, nil)
+                }
                 index.set(path, due)
             }
         }
-        if !note.open.isEmpty { search.follow(note.open, ms: note.now, old: note.old, before: note.before) }
+        if !note.open.isEmpty { search.follow(note.open, old: note.old) }
         schedule()
     }
 

@@ -5,13 +5,15 @@ import SecurityRules
 /// Finds nodes with an `.expire` beside the database queue, and takes them there: when they were written, and when to look at them.
 ///
 /// ```
-/// all: start, deploy, rollback ─┐   a part, beside the queue      so many in a turn
-///                               ├─► ExpiryWalk ─────────────────► times ─► journal, due ─► index ─┐
-/// a large write ────────────────┘        ▲                                                        │
-///                                        └───────────── the next part ────────────────────────────┘
+/// all: start, deploy, rollback ─┐   a part, beside the queue         so many in a turn
+///                               ├─► ExpiryWalk ─► time is missing ─► times ─► journal, due ─► index ─┐
+/// a large write ────────────────┘        ▲   └── all, and nothing to be stored: due ─► FoundNodes    │
+///                                        └───────────── the next part ───────────────────────────────┘
 /// ```
-/// No more is held than a part. Others write meanwhile: each node counts as it is when it is taken. The nodes of a large write have its
-/// time all along (`OpenWrite`), so that nothing waits for the search; with the last of them that entry goes.
+/// Of all nodes those that nothing is to be stored of are not taken one by one: they are put in order beside the queue, and the index has
+/// them at once in the end. Others write meanwhile: what a commit changes the index knows from that, and those that are taken count as they
+/// are then. The nodes of a large write have its time all along (`OpenWrite`), so that nothing waits for the search; with the last of them
+/// that entry goes.
 ///
 /// Confined to the database queue.
 final class ExpirySearch: @unchecked Sendable {
@@ -31,11 +33,13 @@ final class ExpirySearch: @unchecked Sendable {
     var mustWait: () -> Bool = { false }
     /// A node is due at a time, or never.
     var onFound: (Path, Int64?) -> Void = { _, _ in }
+    /// All are known that nothing was to be stored of.
+    var onAllFound: (FoundNodes) -> Void = { _ in }
     /// A turn has taken some, or could not: the disk refuses.
     var onTurn: () -> Void = {}
 
-    /// Nodes of a part that are taken in one turn.
-    private static let takenAtOnce = 500
+    /// Nodes of a part that are taken in one turn: some 2 ms.
+    private static let takenAtOnce = 200
     /// Commits that may wait for the journal before more nodes are taken or end, and ms until that is looked at again.
     static let waitingCommits = 1_000
     static let waitMs: Int64 = 2
@@ -55,19 +59,17 @@ final class ExpirySearch: @unchecked Sendable {
         isOfAll = rules.hasExpiry || !content.written.isEmpty
         guard isOfAll else { return derived.hold(.expiry) }
         derived.begin(.expiry)
-        goOn(Job(number, rules, .all, ExpiryWalk(rules, WrittenPlaces(.root), old: .null, new: root)))
+        let found = FoundNodes(most: context.limits.expiringNodes, entries: context.limits.expiryEntries)
+        goOn(Job(number, rules, .all(found), ExpiryWalk(rules, WrittenPlaces(.root), old: .null, new: root)))
         for (commit, write) in content.written.open {
-            goOn(Job(number, rules, .write(commit, ms: write.ms, before: nil), ExpiryWalk(rules, write.places, old: .null, new: root)))
+            goOn(Job(number, rules, .write(commit), ExpiryWalk(rules, write.places, old: .null, new: root)))
         }
     }
 
     /// Looks for what the last commit has changed at places that were written there.
-    /// - Parameters:
-    ///   - old: the tree before it.
-    ///   - before: what was known of times before it.
-    func follow(_ places: WrittenPlaces, ms: Int64, old: Node, before: WrittenTimes) {
-        let walk = ExpiryWalk(content.rules, places, old: old, new: content.root)
-        goOn(Job(number, content.rules, .write(content.sequence, ms: ms, before: before), walk))
+    /// - Parameter old: the tree before it.
+    func follow(_ places: WrittenPlaces, old: Node) {
+        goOn(Job(number, content.rules, .write(content.sequence), ExpiryWalk(content.rules, places, old: old, new: content.root)))
     }
 
     private func goOn(_ job: Job) {
@@ -81,10 +83,11 @@ final class ExpirySearch: @unchecked Sendable {
 
     /// Takes what is left of a part.
     private func take(_ found: ArraySlice<Path>, _ job: Job) {
-        guard job.number == number else { return context.release([found]) }
+        guard job.number == number else { return context.release([found, job]) }
         // A disk that refuses has no times recorded: it all begins again when it takes commits.
         if log.isDiskRefusing {
-            context.later(ms: Int64(context.limits.retryMs)) { [weak self] in if let self, job.number == number { begin() } }
+            context.release([found, job])
+            context.later(ms: Int64(context.limits.retryMs)) { [weak self, of = job.number] in if let self, of == number { begin() } }
             return onTurn()
         }
         if mustWait() || log.isRefusing || durability.waitingCommits > Self.waitingCommits {
@@ -95,12 +98,10 @@ final class ExpirySearch: @unchecked Sendable {
         let (part, rest) = (found.prefix(Self.takenAtOnce), found.dropFirst(Self.takenAtOnce))
         let isOver = rest.isEmpty && job.isOver
         var times = self.times(of: part, job)
-        if isOver, case .write(let commit, _, _) = job.subject, content.written.open[commit] != nil { times.append(.open(commit, nil)) }
+        if isOver, case .write(let commit) = job.subject, content.written.open[commit] != nil { times.append(.open(commit, nil)) }
         if !times.isEmpty { commits()?.record(times) }
-        for path in part {
-            let due = content.rules.due(at: path, in: content.root, written: content.written.time(of: path))
-            onFound(path, due)
-        }
+        let dues = content.rules.dues(at: Array(part), in: content.root) { content.written.time(of: $0) }
+        for (path, due) in zip(part, dues) { onFound(path, due) }
         context.meter.spend(part.count / 2)
         durability.finishBatch()
         if !rest.isEmpty { context.queue.async { [self] in take(rest, job) } } else { end(job) }
@@ -111,11 +112,16 @@ final class ExpirySearch: @unchecked Sendable {
     private func end(_ job: Job) {
         guard job.isOver else { return goOn(job) }
         switch job.subject {
-        case .all: goOn(Job(job.number, job.rules, .idleTimes, job.walk))
+        case .all(let found):
+            onAllFound(found)
+            context.release([found])
+            goOn(Job(job.number, job.rules, .idleTimes, job.walk))
         case .idleTimes:
             isOfAll = false
             derived.hold(.expiry)
-        case .write: break
+            context.release([job])
+        // It holds a tree of before.
+        case .write: context.release([job])
         }
     }
 
@@ -132,8 +138,7 @@ final class ExpirySearch: @unchecked Sendable {
                 // One that was there before such rules counts as written now; those of open writes get the time of these.
                 case .all: time = known ?? (content.written.time(of: path) == nil ? now : nil)
                 case .idleTimes: time = known
-                case .write(_, let ms, let before?): time = known == before[path] ? ms : known ?? ms
-                case .write(_, let ms, nil): time = max(known ?? ms, ms)
+                case .write: time = content.written.time(of: path)
                 }
             }
             if time == known { continue }
@@ -145,13 +150,25 @@ final class ExpirySearch: @unchecked Sendable {
     }
 }
 
+/// Nodes that were found beside the queue, for the index.
+final class FoundNodes: @unchecked Sendable {
+    // Sendable: one part of a search after the other has it, then the queue.
+    var index: ExpiryIndex
+    /// Times that may be stored of nodes that ask when they were written.
+    fileprivate let entries: Int
+
+    fileprivate init(most: Int, entries: Int) { (index, self.entries) = (ExpiryIndex(most: most), entries) }
+}
+
 /// What is being looked for, and how far that has come.
 private struct Job: Sendable {
     enum Subject {
-        /// All nodes; and times that are stored and not asked for any more.
-        case all, idleTimes
-        /// The nodes of a large write, by the number of its commit, and the times of before it, unless that was in an earlier process.
-        case write(UInt64, ms: Int64, before: WrittenTimes?)
+        /// All nodes.
+        case all(FoundNodes)
+        /// Times that are stored and not asked for any more.
+        case idleTimes
+        /// The nodes of a large write, by the number of its commit.
+        case write(UInt64)
     }
 
     /// The search of all nodes since which it goes on.
@@ -176,14 +193,19 @@ private struct Job: Sendable {
         case .write:
             found = walk.nodes(lookingAt: Self.lookedAtOnce)
             isOver = walk.next == nil
-        case .all:
+        case .all(let all):
             walk.new = root
-            // Where nothing ends, nothing is told to the queue.
+            let room = all.entries - written.count
+            // Only what is to be stored takes the queue's time.
             while found.isEmpty, walk.next != nil {
-                found = walk.nodes(lookingAt: Self.lookedAtOnce).filter { path in
-                    let time = written.time(of: path)
-                    if time == nil, rules.asksWhenWritten(at: path) { return true }
-                    return rules.due(at: path, in: root, written: time) != nil
+                let nodes = walk.nodes(lookingAt: Self.lookedAtOnce)
+                let dues = rules.dues(at: nodes, in: root) { written.time(of: $0) }
+                for (path, due) in zip(nodes, dues) {
+                    if found.count < room, rules.asksWhenWritten(at: path), written.time(of: path) == nil {
+                        found.append(path)
+                    } else if let due {
+                        all.index.set(path, due)
+                    }
                 }
             }
             isOver = walk.next == nil

@@ -30,6 +30,19 @@ extension RuleSet {
     /// - Parameter written: ms of the last commit at or below it; nil where that is not known.
     public func due(at path: Path, in root: Node, written: Int64?) -> Int64? { earliest(path, root, written)?.due }
 
+    /// The same for many nodes, with what they have in common done once.
+    public func dues(at paths: [Path], in root: Node, written: (Path) -> Int64?) -> [Int64?] {
+        Evaluator.run(program, old: root, new: root, auth: .null, now: 0, query: nil) { evaluator in
+            paths.map { path in
+                evaluator.pop(to: 0)
+                return path.keys.withUnsafeBufferPointer { keys in
+                    evaluator.descend(keys)
+                    return earliest(path, root, written(path), &evaluator)?.due
+                }
+            }
+        }
+    }
+
     /// What has to be done with a node by now: the writes of one commit, none where nothing is due. `.validate` is not asked yet.
     /// - Throws: when what its rules say cannot be done.
     public func expiry(of path: Path, in root: Node, written: Int64?, now: Int64) throws(ConsequenceFault) -> [SystemWrite] {
@@ -54,7 +67,8 @@ extension RuleSet {
                 after.set(value, at: path.appending(below))
             }
             // Else it would be done again and again.
-            if let next = due(rule, path, after, written.map { _ in now }), next <= now { throw fault(.stillDue) }
+            let then = written.map { _ in now }
+            if let next = run(path, after, 0, { due(rule, path, after, then, &$0) }), next <= now { throw fault(.stillDue) }
         }
         if let log = rule.log {
             guard let place = try target(log.to, path, root.node(at: path), fault) else { throw fault(.failed) }
@@ -114,26 +128,32 @@ extension RuleSet {
 
     /// The rule of a node that is due first.
     private func earliest(_ path: Path, _ root: Node, _ written: Int64?) -> (due: Int64, number: Int, place: Int32)? {
-        guard let place = rulesPlace(of: path), root.node(at: path).exists else { return nil }
+        run(path, root, 0) { earliest(path, root, written, &$0) }
+    }
+
+    /// The same, where the evaluator stands at the node.
+    private func earliest(
+        _ path: Path, _ root: Node, _ written: Int64?, _ evaluator: inout Evaluator
+    ) -> (due: Int64, number: Int, place: Int32)? {
+        guard let place = rulesPlace(of: path), evaluator.node(.new, at: path.depth) != nil else { return nil }
         var found: (due: Int64, number: Int, place: Int32)?
         for (i, rule) in program.details[Int(place)].expires.enumerated() {
-            guard let due = due(rule, path, root, written), found.map({ due < $0.due }) ?? true else { continue }
+            guard let due = due(rule, path, root, written, &evaluator), found.map({ due < $0.due }) ?? true else { continue }
             found = (due, i, place)
         }
         return found
     }
 
-    private func due(_ rule: ExpiryRule, _ path: Path, _ root: Node, _ written: Int64?) -> Int64? {
-        let node = root.node(at: path)
-        let due: Int64?? = evaluate(path, root, written, 0) { evaluator throws(Fault) in
+    private func due(_ rule: ExpiryRule, _ path: Path, _ root: Node, _ written: Int64?, _ evaluator: inout Evaluator) -> Int64? {
+        evaluate(written, &evaluator) { evaluator throws(Fault) -> Int64? in
             if rule.condition >= 0, try !evaluator.boolean(rule.condition) { return nil }
             guard case .number(let ms) = try evaluator.value(rule.at), ms.isFinite, ms < Self.never else { return nil }
             let time = Int64(max(ms, -Self.never).rounded(.up))
             if rule.patch.isEmpty { return time }
+            let node = root.node(at: path)
             for (below, value) in rule.patch where try evaluator.node(value) != node.node(at: below) { return time }
             return nil
-        }
-        return due ?? nil
+        } ?? nil
     }
 
     /// Times from here on, in ms, are never; doubles are exact up to it.
@@ -143,12 +163,23 @@ extension RuleSet {
     private func evaluate<R>(
         _ path: Path, _ root: Node, _ written: Int64?, _ now: Int64, _ body: (inout Evaluator) throws(Fault) -> R
     ) -> R? {
+        run(path, root, now) { evaluate(written, &$0, body) }
+    }
+
+    private func evaluate<R>(_ written: Int64?, _ evaluator: inout Evaluator, _ body: (inout Evaluator) throws(Fault) -> R) -> R? {
+        evaluator.textWork = min(program.textWork, RulesLimits.expiryTextWork)
+        evaluator.written = written.map { Double($0) }
+        do throws(Fault) { return try body(&evaluator) } catch {
+            evaluator.dropScratch(to: 0)
+            return nil
+        }
+    }
+
+    private func run<R>(_ path: Path, _ root: Node, _ now: Int64, _ body: (inout Evaluator) -> R) -> R {
         Evaluator.run(program, old: root, new: root, auth: .null, now: now, query: nil) { evaluator in
-            evaluator.textWork = min(evaluator.textWork, RulesLimits.expiryTextWork)
-            evaluator.written = written.map { Double($0) }
-            return path.keys.withUnsafeBufferPointer { keys in
+            path.keys.withUnsafeBufferPointer { keys in
                 evaluator.descend(keys)
-                do throws(Fault) { return try body(&evaluator) } catch { return nil }
+                return body(&evaluator)
             }
         }
     }
