@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test func node_isRemovedAtItsTime_andEveryObserverIsTold() throws {
-        let it = try ExpiryHarness(Self.rules)
+        let it = try RestartHarness(Self.rules)
         let watcher = Client.make()
         #expect(it.put("a/x", ["at": 3_000]) == "ok 0")
         #expect(it.hub.ask(watcher, .listen("a")) == [#"d a {"x":{"at":3000}}"#, "ok 0"])
@@ -37,7 +37,7 @@ import Testing
 
     /// What is written again has its new time, and one that has gone has none.
     @Test func time_isThatOfTheLastWrite() throws {
-        let it = try ExpiryHarness(Self.rules)
+        let it = try RestartHarness(Self.rules)
         for at in [5_000, 9_000, 2_000, 4_000] { #expect(it.put("a/x/at", .int(Int64(at))) == "ok 0") }
         #expect(it.put("a/y", ["at": 1_500]) == "ok 0" && it.put("a/y", .null) == "ok 0")
         #expect(it.put("a/z", ["at": 1_500]) == "ok 0" && it.put("a/z", ["n": 1]) == "ok 0")
@@ -49,7 +49,7 @@ import Testing
 
     /// The same value counts, and so does a write below the node.
     @Test func written_isTheLastCommitAtOrBelowTheNode_alsoAfterARestart() throws {
-        let it = try ExpiryHarness(Self.rules)
+        let it = try RestartHarness(Self.rules)
         #expect(it.put("w/x", 1) == "ok 0" && it.put("w/y/deep/n", 1) == "ok 0")
         it.advance(ms: 400)
         #expect(it.put("w/x", 1) == "ok 0")
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test func clock_thatIsSet_isNoticedWithinASecond() throws {
-        let it = try ExpiryHarness(Self.rules, now: 1_000_000_000)
+        let it = try RestartHarness(Self.rules, now: 1_000_000_000)
         #expect(it.put("a/x", ["at": 1_003_600_000]) == "ok 0")
         it.hub.time.step(seconds: -86_400)
         #expect(it.put("a/y", ["at": .int(it.hub.time.ms + 10_000)]) == "ok 0" && it.put("w/z", 1) == "ok 0")
@@ -125,7 +125,7 @@ import Testing
     @Test func manyAtOnce_endInTurns() throws {
         var limits = EngineLimits()
         limits.expiredAtOnce = 7
-        let it = try ExpiryHarness(Self.rules, limits: limits)
+        let it = try RestartHarness(Self.rules, limits: limits)
         #expect(it.put("a", Self.many(300, at: 2_000)) == "ok 0")
         it.advance(ms: 2_000)
         for _ in 0..<60 { it.settle() }
@@ -133,7 +133,7 @@ import Testing
     }
 
     @Test func deploy_findsWhatIsThere_andForgetsWhatIsNotAskedAnyMore() throws {
-        let it = try ExpiryHarness(#"{"rules":{".read":true,".write":true}}"#)
+        let it = try RestartHarness(#"{"rules":{".read":true,".write":true}}"#)
         #expect(it.put("w", ["x": 1, "y": ["n": 1]]) == "ok 0" && it.put("a/x", ["at": 1_200]) == "ok 0")
         it.advance(ms: 100)
         try it.deploy(Self.rules)
@@ -150,13 +150,13 @@ import Testing
     @Test func nodesWithTimes_areLimited() throws {
         var limits = EngineLimits()
         limits.expiryEntries = 3
-        let it = try ExpiryHarness(Self.rules, limits: limits)
+        let it = try RestartHarness(Self.rules, limits: limits)
         #expect(it.put("w", ["x": 1, "y": 1, "z": 1]) == "ok 0" && it.put("w/x", 2) == "ok 0")
         #expect(it.put("w/v", 1) == "error 0 too_big" && it.root.node(at: "w/v").isNull && it.put("a/v", ["at": 9_000]) == "ok 0")
         #expect(it.put("w/x", .null) == "ok 0" && it.put("w/v", 1) == "ok 0")
         #expect(it.hub.ask(.make(), .merge(["w/u": 1, "w/v": .null])) == ["ok 0"])
         // Nodes beyond it that were there before the rule.
-        let other = try ExpiryHarness(Self.rules, root: ["w": ["a": 1, "b": 1, "c": 1, "d": 1]], limits: limits)
+        let other = try RestartHarness(Self.rules, root: ["w": ["a": 1, "b": 1, "c": 1, "d": 1]], limits: limits)
         #expect(other.snapshot.written.count == 3 && other.put("w/d", 2) == "ok 0" && other.put("w/a", 2) == "ok 0")
         #expect(other.put("w/e", 1) == "error 0 too_big")
     }
@@ -165,7 +165,7 @@ import Testing
     @Test func nodesBeyondTheIndex_endAsWell() throws {
         var limits = EngineLimits()
         limits.expiringNodes = 5
-        let it = try ExpiryHarness(Self.rules, limits: limits)
+        let it = try RestartHarness(Self.rules, limits: limits)
         for i in 0..<60 { #expect(it.put(Path([Key("a"), Key("k\(i)")]), ["at": .int(2_000 + Int64(i) * 37 % 1_000)]) == "ok 0") }
         #expect(it.counters.expiringNodes <= 5)
         it.advance(ms: 1_499)
@@ -181,7 +181,7 @@ import Testing
     @Test func largeWrites_areFollowed() throws {
         var limits = EngineLimits()
         (limits.inlineChildren, limits.largeWritePlaces, limits.followedPlaces) = (10, 20, 5)
-        let it = try ExpiryHarness(Self.rules, limits: limits)
+        let it = try RestartHarness(Self.rules, limits: limits)
         #expect(it.put("w/old", 1) == "ok 0")
         it.advance(ms: 100)
         var all = ContiguousArray<TreeWrite>()
@@ -214,7 +214,7 @@ import Testing
               ".expire":{"at":"data.child('at').val()","patch":{"s":"'late'"}}}}}}
             """#
         let refusals = Refusals()
-        let it = try ExpiryHarness(rules, root: ["a": ["x": ["at": 1_500]]], refusals: refusals)
+        let it = try RestartHarness(rules, root: ["a": ["x": ["at": 1_500]]], refusals: refusals)
         it.advance(ms: 1_000)
         #expect(it.root == ["a": ["x": ["at": 1_500]]] && it.counters.expired == 0)
         let traces = refusals.traces.withLock { $0 }
@@ -232,7 +232,7 @@ import Testing
             {"rules":{".read":true,"open":{".write":true},"a":{"$x":{"s":{".validate":"root.child('open').val() == true"},
               ".expire":{"at":"data.child('at').val()","patch":{"s":"'late'"}}}}}}
             """#
-        let it = try ExpiryHarness(rules, root: ["a": ["x": ["at": 500]]], now: 1_000)
+        let it = try RestartHarness(rules, root: ["a": ["x": ["at": 500]]], now: 1_000)
         it.hub.time.step(seconds: 31_536_000)
         it.advance(ms: 60_000)
         it.advance(ms: 60_000)
@@ -251,8 +251,9 @@ import Testing
               "e":{"$x":{".expire":{"at":"data.child('at').val()","patch":{"n":"data.child('n').val(0) + 1"}}}}}}
             """#
         let refusals = Refusals()
-        let it = try ExpiryHarness(
-            rules, root: ["a": ["x": ["at": 500, "to": "c/d"], "y": ["at": 500, "to": "z"]], "b": ["z": 1, "q": 1], "e": ["x": ["at": 500]]],
+        let it = try RestartHarness(
+            rules,
+            root: ["a": ["x": ["at": 500, "to": "c/d"], "y": ["at": 500, "to": "z"]], "b": ["z": 1, "q": 1], "e": ["x": ["at": 500]]],
             refusals: refusals)
         #expect(it.root == ["a": ["x": ["at": 500, "to": "c/d"]], "b": ["q": 1], "e": ["x": ["at": 500]]])
         let reasons = refusals.traces.withLock { $0 }.compactMap { $0.fault?.description }.sorted()
@@ -276,7 +277,7 @@ import Testing
     ] as [(String, String, Int)])
     func endsThatMakeOthersDueForEver_areTriedNowAndThen(_ expire: String, _ more: String, _ most: Int) throws {
         let refusals = Refusals()
-        let it = try ExpiryHarness(
+        let it = try RestartHarness(
             #"{"rules":{".read":true,"a":{"$x":{".expire":\#(expire)\#(more)}}}}"#,
             root: ["a": ["x": ["s": "a", "in": ["y": ["s": "a"]]]]], refusals: refusals)
         #expect(it.hub.ask(.make(), .get("z")) == ["value 0 null"], "requests wait for what was due before alone")

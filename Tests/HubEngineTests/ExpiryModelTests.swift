@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    private func compare(_ it: ExpiryHarness, _ model: Model, _ step: Int) throws {
+    private func compare(_ it: RestartHarness, _ model: Model, _ step: Int) throws {
         var (snapshot, rows) = (it.snapshot, [String: Int]())
         for (x, log) in snapshot.root.node(at: "log/b").children {
             for (_, row) in log.children {
@@ -100,7 +100,7 @@ import Testing
         var limits = EngineLimits()
         // What is more is found beside the queue; few end in a turn.
         (limits.inlineChildren, limits.expiredAtOnce, limits.expiringNodes) = (random.pick([3, 1_000]), 2, random.pick([4, 1_000]))
-        let it = try ExpiryHarness(Self.rules, limits: limits, now: 1_000_000_000)
+        let it = try RestartHarness(Self.rules, limits: limits, now: 1_000_000_000)
         var model = Model()
         for step in 0..<150 {
             let (x, y, now) = (Key(random.pick(["p", "q", "r"])), Key(random.pick(["s", "t", "u"])), it.hub.time.ms)

@@ -16,7 +16,7 @@ import Testing
 
     private static func many(_ prefix: String, _ numbers: Range<Int>) -> Node { .object(numbers.map { (Key("\(prefix)\($0)"), 1) }) }
 
-    private func settled(_ it: ExpiryHarness) -> Node {
+    private func settled(_ it: RestartHarness) -> Node {
         var root = it.root
         while true {
             for _ in 0..<20 { it.settle() }
@@ -30,7 +30,7 @@ import Testing
     @Test func killAtAnyBoundaryOfALargeWrite_endsEachNodeAtItsTime() throws {
         var limits = EngineLimits()
         limits.inlineChildren = 10
-        let it = try ExpiryHarness(Self.rules, root: ["w": Self.many("k", 0..<1_300)], limits: limits)
+        let it = try RestartHarness(Self.rules, root: ["w": Self.many("k", 0..<1_300)], limits: limits)
         _ = settled(it)
         #expect(it.snapshot.written.count == 1_300)
         it.advance(ms: 400)
@@ -45,7 +45,7 @@ import Testing
         #expect(killed.last?.written.open.isEmpty == true && killed.last?.written.count == 1_201)
         for (i, state) in killed.enumerated() {
             let isLater = state.root.node(at: "w/k7") == 2
-            let other = try ExpiryHarness(Self.rules, root: state.root, written: state.written, limits: limits, now: 1_899)
+            let other = try RestartHarness(Self.rules, root: state.root, written: state.written, limits: limits, now: 1_899)
             #expect(settled(other) == state.root, "boundary \(i): nothing ends before its time")
             other.advance(ms: 1)
             let root = settled(other)
@@ -61,7 +61,7 @@ import Testing
     @Test func killAfterAWriteOfManyPlaces_leavesTheOthersTheirTime() throws {
         var limits = EngineLimits()
         (limits.inlineChildren, limits.largeWritePlaces, limits.followedPlaces) = (10, 20, 5)
-        let it = try ExpiryHarness(Self.rules, root: ["w": ["old": 1]], limits: limits)
+        let it = try RestartHarness(Self.rules, root: ["w": ["old": 1]], limits: limits)
         it.advance(ms: 100)
         var all: [TreeWrite] = []
         for i in 0..<50 { all.append(TreeWrite(Path([Key("w"), Key("k\(i)"), Key("deep")]), WriteValue(1))) }
@@ -76,7 +76,7 @@ import Testing
         let open = it.stored
         #expect(open.written.open.count == 1 && open.written.count == 1 && open.root.node(at: "w").childCount == 51)
         it.hub.work.open()
-        let other = try ExpiryHarness(Self.rules, root: open.root, written: open.written, limits: limits, now: 1_500)
+        let other = try RestartHarness(Self.rules, root: open.root, written: open.written, limits: limits, now: 1_500)
         #expect(settled(other).node(at: "w").childCount == 50)
         #expect(other.root.node(at: "log").children.map { $0.node.child("x") } == ["old"])
         other.advance(ms: 99)
@@ -89,7 +89,7 @@ import Testing
     @Test func nodesEnd_whileALargeWriteIsFollowed() throws {
         var limits = EngineLimits()
         limits.inlineChildren = 10
-        let it = try ExpiryHarness(Self.rules, root: ["w": Self.many("k", 0..<15)], limits: limits)
+        let it = try RestartHarness(Self.rules, root: ["w": Self.many("k", 0..<15)], limits: limits)
         #expect(it.put("a/x", ["at": 1_450]) == "ok 0" && it.put("a/y", ["at": 1_950]) == "ok 0")
         it.advance(ms: 300)
         it.hub.work.close()
@@ -102,6 +102,36 @@ import Testing
         #expect(settled(it).node(at: "w").childCount == 16 && it.snapshot.written.open.isEmpty)
         it.advance(ms: 1)
         #expect(settled(it).node(at: "w").isNull && it.root.node(at: "log").childCount == 16)
+    }
+
+    /// What is written while all nodes are looked for counts, and not what was found of it: due earlier, later, never, or new.
+    @Test(arguments: [1_000_000, 5]) func nodesWrittenDuringTheSearch_endAtTheirTime(most: Int) throws {
+        var limits = EngineLimits()
+        limits.expiringNodes = most
+        let nodes: Node = .object((0..<700).map { (Key("k\($0)"), ["at": 2_000]) })
+        let it = try RestartHarness(#"{"rules":{".read":true,".write":true}}"#, root: ["a": nodes], limits: limits)
+        for again in [false, true] {
+            it.hub.work.close()
+            try it.deploy(Self.rules, settles: false)
+            let base = it.hub.time.ms
+            let written: KeyValuePairs<String, Node> = ["k1": ["at": 1_500], "k2": ["at": 3_000], "k3": .null, "new": ["at": 1_200]]
+            for (key, node) in written {
+                var later = node
+                if again, case .int(let at) = node.child("at") { later = ["at": .int(at + 2_000)] }
+                #expect(it.put(Path([Key("a"), Key(key)]), later) == "ok 0")
+            }
+            it.hub.work.open()
+            it.settle()
+            if most > 1_000 { #expect(it.counters.expiringNodes == (again ? 3 : 700), "each once") }
+            func left(_ ms: Int64) -> Int {
+                it.advance(ms: ms - it.hub.time.ms + (again ? 2_000 : 0))
+                return settled(it).node(at: "a").childCount
+            }
+            #expect(base <= (again ? 3_000 : 1_000))
+            #expect(left(1_199) == (again ? 3 : 700) && left(1_200) == (again ? 2 : 699) && left(1_500) == (again ? 1 : 698))
+            if !again { #expect(left(1_999) == 698 && left(2_000) == 1) }
+            if !again { #expect(it.put("a/k2", ["at": 5_000]) == "ok 0") } else { #expect(left(3_000) == 0) }
+        }
     }
 
     /// The disk refuses while a large write is followed: what was stored of its times is taken back with it, or begun again.
@@ -149,7 +179,7 @@ import Testing
         var limits = EngineLimits()
         (limits.expiryRetryMs, limits.expiryRetryMostMs) = (1_000, 4_000)
         let refusals = Refusals()
-        let it = try ExpiryHarness(rules, root: ["a": ["x": ["at": 500]]], limits: limits, refusals: refusals)
+        let it = try RestartHarness(rules, root: ["a": ["x": ["at": 500]]], limits: limits, refusals: refusals)
         var tries: [Int] = []
         for second in 0...20 {
             if refusals.count.withLock({ $0 }) > tries.count { tries.append(second) }

@@ -32,44 +32,44 @@ import Testing
     }
 
     @Test func few_areInTheCommit_andManyComeBehind() throws {
-        var it = try InboxHarness(Self.rules, root: Self.subs(20), limits: Self.limits())
+        var it = try RestartHarness(Self.rules, root: Self.subs(20), limits: Self.limits())
         let watcher = Client.make()
         _ = it.hub.ask(watcher, .listen("inbox/u10"))
         #expect(it.put("news/n", Self.news()) == "ok 0")
         #expect(it.commits.count == 1 && rows(it.root) == ["\"t\"": 20] && it.counters.systemWrites[.inbox] == 20)
         #expect(it.counters.systemCommits[.inbox] == nil && it.hub.take(watcher) == [#"d inbox/u10/n "t""#])
 
-        it = try InboxHarness(Self.rules, root: Self.subs(21), limits: Self.limits())
+        it = try RestartHarness(Self.rules, root: Self.subs(21), limits: Self.limits())
         #expect(it.put("news/n", Self.news()) == "ok 0")
         #expect(rows(it.root) == ["\"t\"": 21] && it.counters.systemWrites[.inbox] == 21 && it.counters.systemCommits[.inbox] == 3)
         // The causing commit, the list, and the rows.
         #expect(it.commits.map { $0.operations.count { $0.path != nil } } == [1, 0, 10, 10, 1])
-        #expect(it.stored().owed.isEmpty && it.counters.owedRows == 0)
+        #expect(it.stored.owed.isEmpty && it.counters.owedRows == 0)
     }
 
     /// Killed behind any commit, also twice, with what it has from the log or from a snapshot: each row once, and none left out.
     @Test(arguments: [false, true]) func killedHub_goesOn(fromSnapshot: Bool) throws {
-        let first = try InboxHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
+        let first = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         _ = first.put("news/n", Self.news())
         let whole = first.commits.count
         #expect(whole == 7)
         for count in 1...whole {
             for again in [1, 3] {
-                let it = try InboxHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
+                let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
                 _ = it.put("news/n", Self.news())
-                func through(_ stored: InboxHarness.Stored) -> InboxHarness.Stored {
+                func through(_ stored: RestartHarness.Stored) -> RestartHarness.Stored {
                     guard fromSnapshot, stored.owed.items.allSatisfy(\.isListed) else { return stored }
-                    var read = InboxHarness.Stored(root: stored.root, sequence: stored.sequence)
+                    var read = RestartHarness.Stored(root: stored.root, sequence: stored.sequence)
                     stored.owed.forEach { read.owed.apply($0, in: stored.root) }
                     return read
                 }
                 try it.restart(after: count, through: through)
                 let written = it.commits.flatMap(\.operations).compactMap(\.path)
-                let before = rows(it.stored(0).root)["\"t\""] ?? 0
+                let before = rows(it.stored(after: 0).root)["\"t\""] ?? 0
                 #expect(Set(written).count == written.count && written.count + before == 45, "commit \(count)")
-                #expect(rows(it.root) == ["\"t\"": 45] && it.stored().owed.isEmpty)
+                #expect(rows(it.root) == ["\"t\"": 45] && it.stored.owed.isEmpty)
                 try it.restart(after: again, through: through)
-                #expect(rows(it.root) == ["\"t\"": 45] && it.stored().owed.isEmpty, "commit \(count) and \(again)")
+                #expect(rows(it.root) == ["\"t\"": 45] && it.stored.owed.isEmpty, "commit \(count) and \(again)")
             }
         }
     }
@@ -80,7 +80,7 @@ import Testing
             {"rules":{".read":true,".write":true,"news":{"$k":{".inbox":{"to":"other/$u/$k","each":"subs/$u","value":"'other'"}}}}}
             """#
         for rules in [Self.rules, others, #"{"rules":{".read":true,".write":true}}"#] {
-            let it = try InboxHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
+            let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
             _ = it.put("news/n", Self.news())
             // Behind the list and a part of the rows.
             try it.restart(after: 3, rules: rules, through: { stored in
@@ -92,10 +92,10 @@ import Testing
             #expect(rows(it.root) == ["\"t\"": 45] && it.root.node(at: "inbox/late").isNull && it.root.child("other").isNull)
         }
         // In the moment in which it is found out, the rules of then are asked: in the same process always, else where they have the inbox.
-        let it = try InboxHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
+        let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         _ = it.put("news/n", Self.news())
         try it.restart(after: 1, rules: others)
-        #expect(rows(it.root) == [:] && it.stored().owed.isEmpty)
+        #expect(rows(it.root) == [:] && it.stored.owed.isEmpty)
     }
 
     @Test func rulesDeployedInBetween_leaveRowsAsTheyAre() throws {
@@ -118,9 +118,9 @@ import Testing
     @Test func removedNode_endsWhatItOwes() throws {
         let limits = Self.limits()
         for count in 1...6 {
-            let it = try InboxHarness(Self.rules, root: Self.subs(145), limits: limits)
+            let it = try RestartHarness(Self.rules, root: Self.subs(145), limits: limits)
             _ = it.put("news/n", Self.news())
-            let rest = it.stored(count)
+            let rest = it.stored(after: count)
             let log = FlakyLog(root: rest.root)
             let hub = EngineHarness(rules: it.rules, root: rest.root, owed: rest.owed, log: log, limits: limits, now: 5)
             hub.settle()
@@ -184,14 +184,14 @@ import Testing
         let listener = Listener()
         var root = Self.subs(45)
         root.set(["x": true], at: "subs/u3")
-        let it = try InboxHarness(Self.rules, root: root, limits: Self.limits(), refusals: listener)
+        let it = try RestartHarness(Self.rules, root: root, limits: Self.limits(), refusals: listener)
         #expect(it.put("news/n", Self.news()) == "ok 0")
-        #expect(rows(it.root) == ["\"t\"": 45] && it.root.node(at: "inbox/u3").isNull && it.stored().owed.isEmpty)
+        #expect(rows(it.root) == ["\"t\"": 45] && it.root.node(at: "inbox/u3").isNull && it.stored.owed.isEmpty)
         #expect(listener.heard.withLock { $0.last } == "1 /inbox/$u/$k.validate")
         #expect(it.put("news/b", Self.news("bad")) == "ok 0")
-        #expect(rows(it.root, "b") == [:] && it.stored().owed.isEmpty && it.counters.owedRows == 0)
+        #expect(rows(it.root, "b") == [:] && it.stored.owed.isEmpty && it.counters.owedRows == 0)
         // In the commit of its node it refuses that.
-        let few = try InboxHarness(Self.rules, root: ["subs": ["u3": ["x": 1], "u4": ["x": 1]]], limits: Self.limits())
+        let few = try RestartHarness(Self.rules, root: ["subs": ["u3": ["x": 1], "u4": ["x": 1]]], limits: Self.limits())
         #expect(few.put("news/n", Self.news()) == "error 0 permission_denied" && few.root.child("news").isNull)
     }
 
@@ -199,7 +199,7 @@ import Testing
     @Test func whatFollowsFromRows_isInTheirCommits() throws {
         var root = Self.subs(45)
         root.set(.object((0..<45).map { (Key("u\($0 + 10)"), ["n": 0]) }), at: "counts")
-        let it = try InboxHarness(Self.rules, root: root, limits: Self.limits(100))
+        let it = try RestartHarness(Self.rules, root: root, limits: Self.limits(100))
         #expect(it.put("news/n", Self.news()) == "ok 0")
         #expect(rows(it.root) == ["\"t\"": 45] && it.root.child("counts").children.allSatisfy { $1.child("n") == 1 })
         #expect(it.counters.systemWrites[.counts] == 45)
@@ -238,15 +238,15 @@ import Testing
     @Test func largeWrite_owesAsOthersDo() throws {
         var limits = Self.limits()
         limits.largeWritePlaces = 2
-        let it = try InboxHarness(Self.rules, root: Self.subs(45), limits: limits)
+        let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: limits)
         let client = Client.make()
         _ = it.hub.ask(client, .merge(["news/n": Self.news(), "x": 1, "y": 2, "z": 3]))
         it.settle()
-        #expect(it.counters.prepared == 1 && rows(it.root) == ["\"t\"": 45] && it.stored().owed.isEmpty)
+        #expect(it.counters.prepared == 1 && rows(it.root) == ["\"t\"": 45] && it.stored.owed.isEmpty)
     }
 
     @Test func imports_owNothing() throws {
-        let it = try InboxHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
+        let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         var exchange = Exchange("news/n", .write([TreeWrite("news/n", WriteValue(Self.news()))]))
         exchange.isImport = true
         let client = Client.make()
@@ -268,9 +268,9 @@ import Testing
     @Test func bounds_refuseTheNode() throws {
         var limits = Self.limits()
         limits.owedRows = 45
-        #expect(try InboxHarness(Self.rules, root: Self.subs(45), limits: limits).put("news/n", Self.news()) == "ok 0")
+        #expect(try RestartHarness(Self.rules, root: Self.subs(45), limits: limits).put("news/n", Self.news()) == "ok 0")
         limits.owedRows = 44
-        let it = try InboxHarness(Self.rules, root: Self.subs(45), limits: limits)
+        let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: limits)
         #expect(it.put("news/n", Self.news()) == "error 0 too_big" && it.root.child("news").isNull)
         limits.owedRows = 1_000
         limits.owingNodes = 1
@@ -312,7 +312,7 @@ import Testing
         var random = SeededRandom(seed)
         var limits = EngineLimits()
         (limits.systemWrites, limits.continuedAtOnce) = (random.pick([1, 4, 1_000]), random.pick([1, 3]))
-        let it = try InboxHarness(rules, limits: limits, gate: GatedWork())
+        let it = try RestartHarness(rules, limits: limits, gate: GatedWork())
         var model = Node.null
         var rowsMade = 0
         for step in 0..<80 {
@@ -357,7 +357,7 @@ import Testing
             if random.chance(15) || step == 79 {
                 it.settle()
                 try #require(it.root == model, "step \(step): \(it.root.json) is to be \(model.json)")
-                try #require(it.stored().owed.isEmpty)
+                try #require(it.stored.owed.isEmpty)
             }
         }
         #expect(rowsMade > 0)

@@ -18,7 +18,9 @@ struct FollowModel {
     /// Children of a set that are asked about when the node of a counter is made; one of a larger set is 0 until the next commit.
     let countedAtOnce: Int
 
-    init(_ rules: FollowRules, countedAtOnce: Int) { (self.rules, self.countedAtOnce) = (rules, countedAtOnce) }
+    init(_ rules: FollowRules, root: Node, countedAtOnce: Int) {
+        (self.rules, self.root, self.countedAtOnce) = (rules, root, countedAtOnce)
+    }
 
     enum Author { case client, hub }
 
@@ -42,7 +44,9 @@ struct FollowModel {
 
     /// What follows from a candidate, and the times of what was written. A key more is a step more here, beside a property of `Kind`.
     private mutating func finish(_ candidate: Node, _ paths: [Path], _ before: Node, _ now: Int64) {
-        let after = copied(counting(removing(candidate, before), before), before)
+        let withCopies = copied(counting(removing(candidate, before), before), before)
+        // Rows are counted as well.
+        let after = counting(sent(withCopies, before, now), before)
         for kind in rules.kinds where kind.asksWhenWritten {
             for (path, _, node) in nodes(kind.pattern, in: after) {
                 let isTouched = paths.contains { $0.contains(path) || path.contains($0) }
@@ -175,6 +179,28 @@ struct FollowModel {
             }
         }
         return found
+    }
+
+    /// With the rows of inboxes: those of nodes that are new or have changed.
+    private func sent(_ tree: Node, _ before: Node, _ now: Int64) -> Node {
+        var result = tree
+        for kind in rules.kinds where !kind.inboxes.isEmpty {
+            for (path, keys, node) in nodes(kind.pattern, in: tree) {
+                let was = before.node(at: path)
+                for inbox in kind.inboxes {
+                    if was.exists {
+                        guard let name = inbox.changes, was.child(Key(name)).leaf != node.child(Key(name)).leaf else { continue }
+                    }
+                    var row: Node = ["at": .int(now + FollowRules.Inbox.lasts)]
+                    row.set(node.child("number"), at: "number")
+                    for (key, set) in tree.child("subs").children where inbox.reaches(key, set, of: node, keys) {
+                        let bound = keys.merging(["$s": key]) { $1 }
+                        for place in places(inbox.to, bound, node, in: tree, mustExist: false) { result.set(row, at: place) }
+                    }
+                }
+            }
+        }
+        return result
     }
 
     /// The places that a template names.

@@ -41,6 +41,62 @@ struct FollowRules {
         var test = Test.always
     }
 
+    /// Rows for those whose sets concern a node: `$s` of the sets at `subs/$s`.
+    struct Inbox {
+        enum Names {
+            /// The value of a child, the keys of one, or a text.
+            case value(String), keys(String), text(String)
+
+            var json: String {
+                switch self {
+                case .value(let name): quoted("newData.child('\(name)').val()")
+                case .keys(let name): quoted("newData.child('\(name)')")
+                case .text(let text): quoted("'\(text)'")
+                }
+            }
+
+            func keys(of node: Node) -> [Key] {
+                switch self {
+                case .value(let name): if case .string(let text) = node.child(Key(name)).leaf { [Key(text.string)] } else { [] }
+                case .keys(let name): node.child(Key(name)).children.map(\.key)
+                case .text(let text): [Key(text)]
+                }
+            }
+        }
+
+        let to: String
+        /// What a set has to have one of; nil for any set.
+        var wanted: [Names]?
+        /// A child that says who is left out.
+        var not: Names?
+        var test = Test.always
+        /// A child whose changes send rows again.
+        var changes: String?
+        static let each = "subs/$s"
+        /// ms after the commit, for the end of the row.
+        static let lasts: Int64 = 600
+
+        var json: String {
+            var members = ["\"to\":\(quoted(to)),\"each\":\(quoted(Self.each))"]
+            if let wanted { members.append("\"any\":[\(wanted.map(\.json).joined(separator: ","))]") }
+            if let not { members.append("\"not\":\(not.json)") }
+            if let test = test.text("each") { members.append("\"if\":\(quoted(test))") }
+            if let changes {
+                members.append("\"changes\":" + quoted("newData.child('\(changes)').val() != data.child('\(changes)').val()"))
+            }
+            let value = "{\"number\":\"newData.child('number').val()\",\"at\":\"now + \(Self.lasts)\"}"
+            members.append("\"value\":\(value)")
+            return "{\(members.joined(separator: ","))}"
+        }
+
+        /// Whether one with such a set gets a row.
+        func reaches(_ key: Key, _ set: Node, of node: Node, _ keys: [String: Key]) -> Bool {
+            if not?.keys(of: node).contains(key) == true { return false }
+            guard let wanted else { return set.exists && test.holds(set, keys) }
+            return wanted.contains { $0.keys(of: node).contains { set.child($0).exists } } && test.holds(set, keys)
+        }
+    }
+
     struct Counter {
         let name: String
         let set: String
@@ -107,6 +163,7 @@ struct FollowRules {
         var defaults: [(name: String, value: Default)] = []
         var drops: [(name: String, test: Test)] = []
         var ends: [End] = []
+        var inboxes: [Inbox] = []
         var accounts: [Account] = []
 
         var asksWhenWritten: Bool { ends.contains { $0.written != nil } }
@@ -132,6 +189,7 @@ struct FollowRules {
             }
             if !counted.isEmpty { members.append("\".counts\":{\(counted.joined(separator: ","))}") }
             add(".expire", ends.map(\.json))
+            add(".inbox", inboxes.map(\.json))
             var children: [String: [String]] = [:]
             for (name, value) in defaults { children[name, default: []].append("\".default\":\(value.json)") }
             for (name, test) in drops { children[name, default: []].append("\".drop\":" + (test.text("newData").map(quoted) ?? "true")) }
@@ -162,6 +220,7 @@ struct FollowRules {
         func picked<T>(_ percent: Int, _ choices: [T]) -> [T] { choices.filter { _ in random.chance(percent) } }
         var (posts, comments, votes) = (Kind("posts/$p"), Kind("comments/$p/$c"), Kind("votes/$p/$u"))
         var (users, threads, friends) = (Kind("users/$u"), Kind("threads/$t"), Kind("friends/$u/$f"))
+        var rows = Kind("inbox/$s/$p")
 
         posts.removes = picked(60, ["comments/$p", "votes/$p", random.chance(50) ? "marks/*/$p" : "marks/{user}/$p"])
         posts.copies = picked(60, [
@@ -184,8 +243,9 @@ struct FollowRules {
 
         users.counters = picked(60, [
             Counter(name: "posts", set: "posts", test: .child("user", "$u")), Counter(name: "friends", set: "friends/$u"),
+            Counter(name: "rows", set: "inbox/$u"),
         ])
-        users.removes = picked(60, ["friends/$u", "marks/$u"])
+        users.removes = picked(60, ["friends/$u", "marks/$u", "inbox/$u", "subs/$u"])
         if random.chance(60) { users.accounts = [.key(["$u"])] }
         friends.removes = picked(60, ["friends/$f/$u"])
         if random.chance(50) { friends.accounts = [.key(["$u", "$f"])] }
@@ -202,7 +262,23 @@ struct FollowRules {
         if random.chance(50) {
             comments.ends = [End(written: Int64(900 + random.below(500)), log: staysWithPosts ? nil : "comment")]
         }
-        kinds = [posts, comments, votes, users, threads, friends]
+
+        func inbox(_ to: String) -> Inbox {
+            Inbox(
+                to: to, wanted: random.pick([nil, [.value("tag")], [.keys("tags")], [.keys("tags"), .text("all")]] as [[Inbox.Names]?]),
+                not: random.chance(50) ? .value("user") : nil, test: random.chance(40) ? .child("mode", "on") : .always,
+                changes: random.pick([nil, "number", "state"]))
+        }
+        if random.chance(60) {
+            posts.inboxes = [inbox("inbox/$s/$p")]
+            if random.chance(30) { posts.inboxes.append(inbox("notes/{user}/$s/$p")) }
+            // Rows that are still owed go with their node: what ends in the moment in which others follow has some of them or not.
+            posts.ends.removeAll { $0.patch == nil }
+            if !posts.ends.isEmpty { threads.removes = [] }
+            if random.chance(40) { rows.ends = random.chance(50) ? [End()] : [End(written: Int64(500 + random.below(400)))] }
+            if random.chance(40) { rows.accounts = [.key(["$s"])] }
+        }
+        kinds = [posts, comments, votes, users, threads, friends, rows]
     }
 }
 
