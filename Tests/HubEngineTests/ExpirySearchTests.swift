@@ -122,7 +122,8 @@ import Testing
             }
             it.hub.work.open()
             it.settle()
-            if most > 1_000 { #expect(it.counters.expiringNodes == (again ? 3 : 700), "each once") }
+            // Each once; one that has gone since is looked at in vain when its time comes.
+            if most > 1_000 { #expect(it.counters.expiringNodes == (again ? 3 : 701)) }
             func left(_ ms: Int64) -> Int {
                 it.advance(ms: ms - it.hub.time.ms + (again ? 2_000 : 0))
                 return settled(it).node(at: "a").childCount

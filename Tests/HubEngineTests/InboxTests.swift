@@ -98,6 +98,16 @@ import Testing
         #expect(rows(it.root) == [:] && it.stored.owed.isEmpty)
     }
 
+    /// Where nodes are to end before the first request, rows go on when they have, and not a moment later.
+    @Test func startWithEnds_goesOnAtOnce() throws {
+        let rules = Self.rules.dropLast(2) + #","drafts":{"$d":{".expire":"data.child('at').val()"}}}}"#
+        let root: Node = ["subs": Self.subs(45).child("subs"), "drafts": .object((0..<300).map { (Key("d\($0)"), ["at": 9_000]) })]
+        let it = try RestartHarness(String(rules), root: root, limits: Self.limits())
+        #expect(it.put("news/n", Self.news()) == "ok 0")
+        try it.restart(after: 3)
+        #expect(rows(it.root) == ["\"t\"": 45] && it.stored.owed.isEmpty && it.hub.time.ms == 1_000)
+    }
+
     @Test func rulesDeployedInBetween_leaveRowsAsTheyAre() throws {
         let gate = try GatedHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         gate.finish()

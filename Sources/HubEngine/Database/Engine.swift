@@ -112,7 +112,10 @@ final class Engine: @unchecked Sendable {
         owed?.mustWait = { [weak later] in later?.disconnects.comesFirst == true || later?.commits.expiry?.comesFirst == true }
         expiry?.commits = { [weak later] in later?.commits }
         expiry?.mustWait = { [weak later] in later?.disconnects.comesFirst == true }
-        expiry?.onFirstDone = { [weak later] in later?.loop.scheduleTurn() }
+        expiry?.onFirstDone = { [weak later] in
+            later?.loop.scheduleTurn()
+            later?.commits.owedKeeper?.begin()
+        }
         commits.onCounted = { [weak later] in later?.counters.note($0) }
         commits.onUncounted = { [weak later] in later?.counters.begin() }
         durability.onLost = { [weak later] in later?.guardian.refused($0) }
