@@ -67,7 +67,7 @@ public struct NodeEncoder: @unchecked Sendable {
                 continue
             }
             if levels[top].nextIndex >= 0 {
-                let index = Int(Key.integer(child.key) ?? 0)
+                let index = Int(child.key.integer ?? 0)
                 while levels[top].nextIndex < index {
                     separate(&writer)
                     writer.raw("null")
@@ -77,7 +77,7 @@ public struct NodeEncoder: @unchecked Sendable {
                 separate(&writer)
             } else {
                 separate(&writer)
-                name(child.key, &writer)
+                child.key.withBytes { name($0, &writer) }
             }
             begin(child.node, &writer)
         }
@@ -157,12 +157,11 @@ extension JSONWriter {
 
 extension ChildMap {
     /// Whether REST shows the children as an array: all keys are plain indexes, and more than half of them up to the last exist
-    /// (contract §4.4). O(log n), or O(n) when the last key is a number.
+    /// (contract §4.4). O(log n): a net loop asks in the middle of an answer.
     public var isArray: Bool {
-        let last = root?.lastKey ?? packed?.key((packed?.count ?? 1) - 1)
         // Integer keys come first, so the last key decides whether all are integers.
-        guard let last, let highest = last.integer, Int(highest) < 2 * count else { return false }
-        return allSatisfy { key, _ in key.text.withBytes(Key.isIndex) }
+        guard let highest = lastKey?.integer, Int(highest) < 2 * count else { return false }
+        return root.map { $0.named == 0 } ?? packed?.members.all { Key.isIndex($0.key) } ?? false
     }
 }
 
@@ -175,6 +174,8 @@ extension NodeCursor {
 }
 
 extension Key {
+    var isIndex: Bool { text.withBytes(Key.isIndex) }
+
     /// `0|[1-9][0-9]*`
     static func isIndex(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         guard integer(bytes) != nil else { return false }

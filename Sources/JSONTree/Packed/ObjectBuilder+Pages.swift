@@ -5,7 +5,7 @@ extension ObjectBuilder {
         if level.isAscending {
             // The last one waits for the next page if it is too much for this one.
             let isTooMuch = levelBytes > PackedLimits.pageBytes && entries.count - level.firstEntry > 1
-            if let page = takePage(.null, besidesLast: isTooMuch) { level.pages.append(page) }
+            if let page = takePage(.null, besidesLast: isTooMuch, isFull: true) { level.pages.append(page) }
             return
         }
         if level.pages.isEmpty {
@@ -55,14 +55,19 @@ extension ObjectBuilder {
         level.map = map
     }
 
-    /// The entries of the innermost object, which are in order, as a page; nil without any.
-    mutating func takePage(_ priority: Node, besidesLast: Bool = false) -> PackedPage? {
+    /// The entries of the innermost object, which are in order, as a page; nil without any. A full page may be a run.
+    mutating func takePage(_ priority: Node, besidesLast: Bool = false, isFull: Bool = false) -> PackedPage? {
         let last = entries.count - (besidesLast ? 1 : 0)
         let count = last - level.firstEntry
         guard count > 0 else { return nil }
         let end = besidesLast ? Int(entries[last]) : bytes.count
         let ownSlots = slots.count - level.firstSlot
         let kept = besidesLast && slotCount(from: last) > 0 ? 1 : 0
+        if isFull, ownSlots == 0, let run = takeRun(upTo: last, end: end) {
+            charge(run.memoryBytes)
+            remove(upTo: last, end: end)
+            return run
+        }
         let size = PackedPage.size(entries: count, bytes: end - level.firstByte, priority: priority.packedSize ?? 0)
         let isPacked = ownSlots == 0 && size <= PackedLimits.objectBytes && (priority.isNull || priority.packedSize != nil)
         charge(NodeCost.page(bytes: size, slots: ownSlots))
@@ -81,16 +86,19 @@ extension ObjectBuilder {
             }
         }
         slots.removeSubrange(level.firstSlot..<slot)
+        remove(upTo: last, end: end)
+        return writer.page
+    }
+
+    /// Removes the first entries of the innermost object, which are in a page now; those behind `end` move to the front.
+    private mutating func remove(upTo last: Int, end: Int) {
         entries.removeSubrange(level.firstEntry..<last)
-        if besidesLast {
-            let rest = bytes.count - end
+        let rest = bytes.count - end
+        if rest > 0 {
             (bytes.base + level.firstByte).copyMemory(from: bytes.base + end, byteCount: rest)
             entries[level.firstEntry] = UInt32(truncatingIfNeeded: level.firstByte)
-            bytes.count = level.firstByte + rest
-        } else {
-            bytes.count = level.firstByte
         }
-        return writer.page
+        bytes.count = level.firstByte + rest
     }
 
     private func slotCount(from first: Int) -> Int {

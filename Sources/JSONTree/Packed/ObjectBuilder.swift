@@ -42,15 +42,17 @@ struct ObjectBuilder: ~Copyable {
     /// Begins the next member; its value follows, then `endMember`.
     mutating func beginMember(_ key: UnsafeBufferPointer<UInt8>) {
         bytes.reserve(key.count + 16)
-        if level.isAscending, let last = lastKey, Key.order(last, key) >= 0 { level.isAscending = false }
+        if level.isAscending, !isBehindLast(key) { level.isAscending = false }
         entries.append(UInt32(truncatingIfNeeded: bytes.count))
         bytes.count += PackedEntry.write(key, to: bytes.base + bytes.count)
     }
 
-    private var lastKey: UnsafeBufferPointer<UInt8>? {
-        if entries.count > level.firstEntry { return PackedEntry(UnsafeRawPointer(bytes.base) + Int(entries[entries.count - 1])).key }
-        guard let page = level.pages.last else { return nil }
-        return page.members.entry(page.count - 1).key
+    private func isBehindLast(_ key: UnsafeBufferPointer<UInt8>) -> Bool {
+        if entries.count > level.firstEntry {
+            return Key.order(PackedEntry(UnsafeRawPointer(bytes.base) + Int(entries[entries.count - 1])).key, key) < 0
+        }
+        guard let page = level.pages.last else { return true }
+        return page.keyCursor(page.count - 1).withBytes { Key.order($0, key) } < 0
     }
 
     /// Ends a member of which a value has been added, or none: null.

@@ -7,6 +7,7 @@
 ///             0A size (2) priority value, members          object with a priority
 ///             0B priority value, leaf value                leaf with a priority
 ///             0C–0E slot (2)                               what does not fit: object, long text, leaf with a long text
+///             10 size (2) index (4) members                page of a long array, entries without keys (`PackedPage+Run`)
 ///     members count (2) │ offset (2) of each entry │ entries ascending by key
 ///     entry   length of the key (1 below 128, else 2), key, value
 ///
@@ -30,6 +31,7 @@ enum PackedTag {
     static let leafSlot: UInt8 = 0x0E
     /// A member that a later null of the same name removed; only while an object is built.
     static let removed: UInt8 = 0x0F
+    static let run: UInt8 = 0x10
     static let shortText: UInt8 = 0x40
     static let smallInteger: UInt8 = 0x80
 
@@ -37,6 +39,8 @@ enum PackedTag {
     static let slotBytes = 3
     /// Tag and size of an object.
     static let objectHead = 3
+    /// Tag, size and first index of a run.
+    static let runHead = 7
 }
 
 /// Sizes of packed buffers in bytes; `docs/tour.md` says why these.

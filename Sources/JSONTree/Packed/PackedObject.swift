@@ -40,6 +40,14 @@ public struct PackedObject: @unchecked Sendable {
     @inline(__always)
     func child(_ probe: Key.Probe) -> Node? { members.value(probe).map { node($0) } }
 
+    /// Key and node of the child at an index, also in a run.
+    @inline(__always)
+    func child(_ i: Int) -> (key: Key, node: Node) {
+        if value.tag == PackedTag.run { return (page.key(i), node(page.value(i))) }
+        let entry = members.entry(i)
+        return (Key(entry.key), node(entry.value))
+    }
+
     /// Whether both lie in the same place.
     func isSame(as other: PackedObject) -> Bool { page === other.page && offset == other.offset }
 

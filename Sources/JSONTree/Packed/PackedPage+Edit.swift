@@ -125,6 +125,7 @@ extension PackedPage {
     /// object without a priority or is a part of one, is replaced, or changed in place where only this owner holds it.
     /// - Returns: the change of the count.
     static func mutate(_ page: inout PackedPage, _ key: Key, _ body: (inout Node) -> Void) -> Int {
+        if page.isRun { page = page.keyed }
         let (i, found) = key.text.withBytes { page.members.position(Key.Probe($0)) }
         var node = Node.null
         if found {

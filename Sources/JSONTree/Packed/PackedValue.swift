@@ -15,6 +15,7 @@ struct PackedValue {
     @inline(__always)
     var members: PackedMembers {
         if tag == PackedTag.object { return PackedMembers(start + PackedTag.objectHead) }
+        if tag == PackedTag.run { return PackedMembers(start + PackedTag.runHead) }
         return PackedMembers(start + PackedTag.objectHead + PackedValue(start + PackedTag.objectHead).size)
     }
 
@@ -31,7 +32,7 @@ struct PackedValue {
         case PackedTag.integer8, PackedTag.double: return 9
         case PackedTag.text1: return 2 &+ Int(start.byte(1))
         case PackedTag.text2: return 3 &+ start.short(1)
-        case PackedTag.object, PackedTag.prioritizedObject: return start.short(1)
+        case PackedTag.object, PackedTag.prioritizedObject, PackedTag.run: return start.short(1)
         case PackedTag.prioritizedLeaf:
             let priority = PackedValue(start + 1).size
             return 1 &+ priority &+ PackedValue(start + 1 + priority).size
@@ -105,7 +106,7 @@ struct PackedValue {
     }
 }
 
-/// The members of an object in packed bytes, ascending by key.
+/// The members of an object in packed bytes, ascending by key. Those of a run have no entries: `PackedPage+Run` reads them.
 struct PackedMembers {
     let start: UnsafeRawPointer
 

@@ -49,6 +49,15 @@ struct PageWriter {
         add(entry.start, end - members.offset(i), object)
     }
 
+    /// Adds an entry of a key and a packed value without a slot.
+    mutating func add(_ key: UnsafeBufferPointer<UInt8>, _ value: UnsafeRawBufferPointer) {
+        members.setShort(next, at: 2 &+ 2 &* index)
+        next &+= PackedEntry.write(key, to: members + next)
+        index &+= 1
+        if let start = value.baseAddress { (members + next).copyMemory(from: start, byteCount: value.count) }
+        next &+= value.count
+    }
+
     mutating func add(_ key: UnsafeBufferPointer<UInt8>, _ node: Node) {
         members.setShort(next, at: 2 &+ 2 &* index)
         next &+= PackedEntry.write(key, to: members + next)
@@ -79,9 +88,11 @@ extension PackedPage {
     /// A page of a part of the entries.
     func part(_ range: Range<Int>) -> PackedPage { PackedPage.joining([(self, range)]) }
 
-    /// Whether two neighbours are small enough to be one page that has room.
+    /// Whether two neighbours are small enough to be one page that has room. Runs stay by themselves: they are full pages.
     func fits(beside other: PackedPage) -> Bool {
-        byteCount + other.byteCount <= PackedLimits.pageBytes * 3 / 4 && slotCount + other.slotCount <= PackedLimits.pageSlots * 3 / 4
+        if isRun || other.isRun { return false }
+        return byteCount + other.byteCount <= PackedLimits.pageBytes * 3 / 4
+            && slotCount + other.slotCount <= PackedLimits.pageSlots * 3 / 4
     }
 
     /// A page of the entries of two pages, all of one before all of the other.

@@ -3,6 +3,7 @@
 struct ChildCursor {
     /// The packed page of the outermost members; nil within packed bytes, which have no slots.
     private var page: Unmanaged<PackedPage>?
+    private var isRun = false
     private var members: PackedMembers?
     private var index = 0
     private var count = 0
@@ -31,12 +32,18 @@ struct ChildCursor {
 
     /// The next child, in place; nil at the end.
     @inline(__always)
-    mutating func next() -> (key: UnsafeBufferPointer<UInt8>, node: NodeCursor)? {
+    mutating func next() -> (key: TextCursor, node: NodeCursor)? {
         if index == count, !nextPage() { return nil }
-        guard let entry = members?.entry(index) else { return nil }
+        guard let members else { return nil }
+        let i = index
         index &+= 1
-        if let page { return (entry.key, NodeCursor(entry.value, in: page)) }
-        return (entry.key, NodeCursor(entry.value))
+        guard let page else {
+            let entry = members.entry(i)
+            return (TextCursor(entry.key), NodeCursor(entry.value))
+        }
+        if isRun { return page._withUnsafeGuaranteedRef { ($0.keyCursor(i), NodeCursor($0.value(i))) } }
+        let entry = members.entry(i)
+        return (TextCursor(entry.key), NodeCursor(entry.value, in: page))
     }
 
     private mutating func nextPage() -> Bool {
@@ -61,6 +68,7 @@ struct ChildCursor {
     private mutating func enter(_ leaf: Unmanaged<PackedPage>) {
         page = leaf
         let members = leaf._withUnsafeGuaranteedRef { $0.members }
+        isRun = leaf._withUnsafeGuaranteedRef { $0.isRun }
         self.members = members
         (index, count) = (0, members.count)
     }

@@ -55,8 +55,7 @@ extension ChildMap {
             }
             guard let leaf else { return nil }
             end -= 1
-            let entry = leaf.members.entry(end)
-            return (Key(entry.key), leaf.node(entry.value))
+            return leaf.child(end)
         }
     }
 }

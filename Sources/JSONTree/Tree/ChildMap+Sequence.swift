@@ -85,8 +85,7 @@ extension ChildMap: Sequence {
             while index >= count { if !climb() { return nil } }
             guard let leaf else { return nil }
             defer { index += 1 }
-            let entry = leaf.members.entry(index)
-            return (Key(entry.key), leaf.node(entry.value))
+            return leaf.child(index)
         }
     }
 }
@@ -158,6 +157,7 @@ extension ChildMap {
             if page.separators.count != width || width == 0 { return "separators" }
             if page.isLowest {
                 if page.leaves.reduce(0, { $0 + $1.count }) != page.count { return "lowest count" }
+                if page.leaves.reduce(0, { $0 + $1.namesOneByOne }) != page.named { return "lowest count of names" }
                 for (i, leaf) in page.leaves.enumerated() {
                     if i > 0, leaf.firstKey < page.separators[i] { return "separator above its leaf" }
                     if let fault = check(leaf) { return fault }
@@ -165,6 +165,7 @@ extension ChildMap {
                 return nil
             }
             if page.pages.reduce(0, { $0 + $1.count }) != page.count { return "inner count" }
+            if page.pages.reduce(0, { $0 + $1.named }) != page.named { return "inner count of names" }
             for (i, child) in page.pages.enumerated() {
                 if i > 0, child.firstKey < page.separators[i] { return "separator above its page" }
                 if let fault = check(child) { return fault }
@@ -177,11 +178,14 @@ extension ChildMap {
 }
 
 extension PackedPage {
+    /// Keys that are no indexes; for tests.
+    fileprivate var namesOneByOne: Int { (0..<count).count { !key($0).isIndex } }
+
     /// Whether each used slot belongs to one entry; for tests.
     fileprivate func slotFault() -> String? {
         var slots = Set<Int>()
         for i in 0..<count {
-            let value = members.entry(i).value
+            let value = value(i)
             guard PackedPage.isSlot(value.tag) else { continue }
             let slot = value.start.short(1)
             if slot >= slotCount || !slots.insert(slot).inserted { return "slot \(slot) of \(slotCount)" }

@@ -19,7 +19,7 @@ public struct ChildMap: Sendable {
 
     /// The pages of an object's children, in order; none is empty.
     init(pages: ContiguousArray<PackedPage>) {
-        if pages.count > 1 { root = ChildPage.build(pages) } else { packed = pages.first.map { PackedObject($0) } }
+        if pages.count > 1 { root = ChildPage.build(pages) } else { packed = pages.first.map { PackedObject($0.keyed) } }
     }
 
     public var count: Int { root?.count ?? packed?.count ?? 0 }
@@ -55,14 +55,12 @@ public struct ChildMap: Sendable {
 
     /// Moves the single page out; one that is a part of another, or has a priority, is copied.
     private mutating func takePage() -> PackedPage? {
-        guard let object = packed else { return nil }
-        packed = nil
+        guard let object = packed.take() else { return nil }
         return object.asPage
     }
 
     private mutating func mutatePages(_ key: Key, _ body: (inout Node) -> Void) {
-        guard var page = root else { return }
-        root = nil
+        guard var page = root.take() else { return }
         if !isKnownUniquelyReferenced(&page) { page = page.copy() }
         page.mutate(key, isAtEnd: true, body)
         if page.isOverfull {
@@ -74,7 +72,7 @@ public struct ChildMap: Sendable {
             root = page
             return
         }
-        packed = page.leaves.first.map { PackedObject($0) }
+        packed = page.leaves.first.map { PackedObject($0.keyed) }
     }
 
     /// Adds the children of another map, all of which come behind those of this one; their pages are taken over as they are.
@@ -145,7 +143,7 @@ public struct ChildMap: Sendable {
             page = page.pages[i]
         }
         for leaf in page.leaves {
-            if left < leaf.count { return PackedObject(leaf).key(left) }
+            if left < leaf.count { return leaf.key(left) }
             left -= leaf.count
         }
         return nil
@@ -166,7 +164,7 @@ public struct ChildMap: Sendable {
         }
         let i = page.pageIndex(for: key)
         let (position, _) = PackedObject(page.leaves[i]).position(of: key)
-        if position > 0 { return PackedObject(page.leaves[i]).key(position - 1) }
+        if position > 0 { return page.leaves[i].key(position - 1) }
         if i > 0 { return page.leaves[i - 1].lastKey }
         return candidate?.lastKey
     }
@@ -175,7 +173,9 @@ public struct ChildMap: Sendable {
 extension PackedObject {
     /// The index of a key, or the one at which to insert it.
     @inline(__always)
-    func position(of key: Key) -> (index: Int, found: Bool) { key.text.withBytes { members.position(Key.Probe($0)) } }
+    func position(of key: Key) -> (index: Int, found: Bool) {
+        key.text.withBytes { value.tag == PackedTag.run ? page.position(Key.Probe($0)) : members.position(Key.Probe($0)) }
+    }
 
     /// The members as a page of their own, without the priority.
     var asPage: PackedPage {
@@ -216,6 +216,6 @@ extension PackedPage {
         return low
     }
 
-    var firstKey: Key { Key(members.entry(0).key) }
-    var lastKey: Key { Key(members.entry(count - 1).key) }
+    var firstKey: Key { key(0) }
+    var lastKey: Key { key(count - 1) }
 }

@@ -5,6 +5,8 @@ final class ChildPage: @unchecked Sendable {
 
     /// Children below this page.
     @exclusivity(unchecked) var count: Int
+    /// Those of them whose key is no index of an array.
+    @exclusivity(unchecked) var named: Int
     /// `separators[i]` ≤ every key in the page `i` < `separators[i + 1]`; the first one is unused.
     @exclusivity(unchecked) var separators: ContiguousArray<Key>
     /// The pages below, when they are inner pages.
@@ -14,12 +16,14 @@ final class ChildPage: @unchecked Sendable {
 
     init(separators: ContiguousArray<Key>, pages: ContiguousArray<ChildPage>) {
         count = pages.reduce(0) { $0 + $1.count }
+        named = pages.reduce(0) { $0 + $1.named }
         self.separators = separators
         self.pages = pages
     }
 
     init(separators: ContiguousArray<Key>, leaves: ContiguousArray<PackedPage>) {
         count = leaves.reduce(0) { $0 + $1.count }
+        named = leaves.reduce(0) { $0 + $1.named }
         self.separators = separators
         self.leaves = leaves
     }
@@ -29,7 +33,7 @@ final class ChildPage: @unchecked Sendable {
     }
 
     private init(copying page: ChildPage) {
-        count = page.count
+        (count, named) = (page.count, page.named)
         separators = page.separators
         pages = page.pages
         leaves = page.leaves
@@ -85,7 +89,7 @@ final class ChildPage: @unchecked Sendable {
     /// The node of a key at or below this page, or nil.
     func node(_ probe: Key.Probe) -> Node? {
         let leaf = leaf(probe)
-        guard let value = leaf._withUnsafeGuaranteedRef({ $0.members.value(probe) }) else { return nil }
+        guard let value = leaf._withUnsafeGuaranteedRef({ $0.value(probe) }) else { return nil }
         return PackedObject(leaf.takeUnretainedValue()).node(value)
     }
 
@@ -94,16 +98,21 @@ final class ChildPage: @unchecked Sendable {
     func mutate(_ key: Key, isAtEnd: Bool, _ body: (inout Node) -> Void) {
         let i = pageIndex(for: key)
         if isLowest {
-            count += PackedPage.mutate(&leaves[i], key, body)
+            let more = PackedPage.mutate(&leaves[i], key, body)
+            count += more
+            if more != 0, !key.isIndex { named += more }
             repairLeaf(i, isAtEnd: isAtEnd && i == leaves.count - 1)
             return
         }
         if !isKnownUniquelyReferenced(&pages[i]) { pages[i] = pages[i].copy() }
-        let before = pages[i].count
+        // Held once: each look into the array retains what it finds.
+        let page = pages[i]
+        let before = (count: page.count, named: page.named)
         let isLast = isAtEnd && i == pages.count - 1
-        pages[i].mutate(key, isAtEnd: isLast, body)
-        count += pages[i].count - before
-        repairPage(i, isAtEnd: isLast)
+        page.mutate(key, isAtEnd: isLast, body)
+        count += page.count - before.count
+        named += page.named - before.named
+        repair(page, at: i, isAtEnd: isLast)
     }
 
     private func repairLeaf(_ i: Int, isAtEnd: Bool) {
@@ -125,8 +134,7 @@ final class ChildPage: @unchecked Sendable {
         }
     }
 
-    private func repairPage(_ i: Int, isAtEnd: Bool) {
-        let page = pages[i]
+    private func repair(_ page: ChildPage, at i: Int, isAtEnd: Bool) {
         if page.isOverfull {
             let (separator, right) = page.split(appending: isAtEnd)
             separators.insert(separator, at: i + 1)
@@ -144,6 +152,7 @@ final class ChildPage: @unchecked Sendable {
             merged.pages.append(contentsOf: right.pages)
             merged.leaves.append(contentsOf: right.leaves)
             merged.count += right.count
+            merged.named += right.named
             pages[left] = merged
             separators.remove(at: left + 1)
             pages.remove(at: left + 1)
@@ -154,6 +163,7 @@ final class ChildPage: @unchecked Sendable {
     /// overfull by one page.
     func append(_ leaf: PackedPage) {
         count += leaf.count
+        named += leaf.named
         if isLowest {
             let last = leaves.count - 1
             if leaves[last].fits(beside: leaf) {
@@ -194,6 +204,7 @@ final class ChildPage: @unchecked Sendable {
         }
         separators.removeSubrange(at...)
         count -= right.count
+        named -= right.named
         return (separator, right)
     }
 

@@ -80,11 +80,9 @@ extension PackedPage {
     fileprivate var contribution: String {
         if let hashText { return hashText }
         var text = [UInt8]()
-        let own = Unmanaged.passUnretained(self)
-        let isPlain = members.all { entry in
-            let child = NodeCursor(entry.value, in: own)
+        let isPlain = all { key, child in
             if child.isPrioritized { return false }
-            text.appendChild(TextCursor(entry.key), child, .contract)
+            text.appendChild(key, child, .contract)
             return true
         }
         let made = isPlain ? String(decoding: text, as: UTF8.self) : ""

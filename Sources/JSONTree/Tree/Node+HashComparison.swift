@@ -137,10 +137,9 @@ extension PackedPage {
     fileprivate func isHashed(_ room: inout Int) -> Bool {
         // An empty text helps nothing: a child has a priority, so all children are hashed again, in another order.
         if let hashText { return !hashText.isEmpty }
-        let own = Unmanaged.passUnretained(self)
-        return members.all { entry in
-            room -= NodeCursor.work(TextCursor(entry.key))
-            return NodeCursor(entry.value, in: own).isHashed(&room)
+        return all { key, child in
+            room -= NodeCursor.work(key)
+            return child.isHashed(&room)
         }
     }
 }

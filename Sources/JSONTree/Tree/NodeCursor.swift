@@ -241,29 +241,24 @@ extension ObjectNode {
             guard let packed = children.packed else { return nil }
             leaf = Unmanaged.passUnretained(packed.page)
         }
-        return leaf._withUnsafeGuaranteedRef { $0.members.value(probe) }.map { NodeCursor($0, in: leaf) }
+        return leaf._withUnsafeGuaranteedRef { $0.value(probe) }.map { NodeCursor($0, in: leaf) }
     }
 
     fileprivate func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
-        guard let root = children.root else { return children.packed?.page.allChildren(body) ?? true }
+        guard let root = children.root else { return children.packed?.page.all(body) ?? true }
         return root.allChildren(body)
     }
 }
 
 extension ChildPage {
     fileprivate func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
-        for leaf in leaves where !leaf.allChildren(body) { return false }
+        for leaf in leaves where !leaf.all(body) { return false }
         for page in pages where !page.allChildren(body) { return false }
         return true
     }
 }
 
 extension PackedPage {
-    fileprivate func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
-        let own = Unmanaged.passUnretained(self)
-        return members.all { body(TextCursor($0.key), NodeCursor($0.value, in: own)) }
-    }
-
     /// A page of its own for an object without slots.
     static func copy(of value: PackedValue) -> PackedPage {
         let size = value.size

@@ -65,7 +65,7 @@ struct PageWalk {
         switch opened {
         case .leaf(let packed):
             page = nil
-            enter(PackedObject(packed))
+            enter(PackedObject(packed.keyed))
             return packed
         case .inner(let inner):
             above.append((inner, 1, height))

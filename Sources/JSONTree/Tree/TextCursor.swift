@@ -1,12 +1,13 @@
 /// A text of a tree, of a path or of a program, in place: valid as long as its owner holds it. Holds no references.
 ///
-///     base ──► Text              count < 0
+///     base ──► Text              count -1
 ///     base ──► UTF-8 bytes       count of them
+///     base = number              count -2: the key of an array's element, whose digits are made when they are asked for
 ///
 /// Equal are cursors of the same address and form; `isEqual(to:)` compares what they point at.
 public struct TextCursor: Equatable {
     @usableFromInline let base: UnsafeRawPointer
-    /// Number of bytes at `base`; negative where a `Text` lies there.
+    /// Number of bytes at `base`; -1 where a `Text` lies there, -2 where it is a number.
     @usableFromInline let count: Int
 
     @inlinable public init(_ text: UnsafePointer<Text>) {
@@ -27,21 +28,37 @@ public struct TextCursor: Equatable {
         count = bytes.count
     }
 
-    /// The `Text` in place, where there is one.
-    @usableFromInline var stored: UnsafePointer<Text>? {
-        @inline(__always) get { count < 0 ? base.assumingMemoryBound(to: Text.self) : nil }
+    /// The key of an array's element.
+    init(index: Int) {
+        // No address is 0.
+        base = UnsafeRawPointer(bitPattern: index + 1).unsafelyUnwrapped
+        count = -2
     }
 
-    /// The UTF-8 bytes, in place.
+    /// The `Text` in place, where there is one.
+    @usableFromInline var stored: UnsafePointer<Text>? {
+        @inline(__always) get { count == -1 ? base.assumingMemoryBound(to: Text.self) : nil }
+    }
+
+    @usableFromInline @inline(never)
+    func withDigits<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) -> R { Key.withBytes(ofIndex: Int(bitPattern: base) - 1, body) }
+
+    /// The UTF-8 bytes: in place, or valid during the call.
     @inlinable @inline(__always)
     public func withBytes<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
-        if count < 0 { return base.assumingMemoryBound(to: Text.self).pointee.withBytes(body) }
+        if count < 0 {
+            if count == -2 { return withDigits(body) }
+            return base.assumingMemoryBound(to: Text.self).pointee.withBytes(body)
+        }
         return body(UnsafeBufferPointer(start: base.assumingMemoryBound(to: UInt8.self), count: count))
     }
 
+    /// The number that the text reads as, as a key does.
+    var integer: Int32? { count == -2 ? Int32(exactly: Int(bitPattern: base) - 1) : withBytes(Key.integer) }
+
     /// Length in bytes of UTF-8.
     @inlinable public var utf8Count: Int {
-        @inline(__always) get { count < 0 ? base.assumingMemoryBound(to: Text.self).pointee.string.utf8.count : count }
+        @inline(__always) get { count >= 0 ? count : withBytes(\.count) }
     }
 
     /// Length in UTF-16 code units. O(bytes), less for a `Text`
@@ -81,8 +98,8 @@ extension TextCursor {
     @inlinable @inline(__always)
     public func isEqual(to other: TextCursor) -> Bool {
         if self == other { return true }
-        // Both negative: two `Text`s, whose 16 bytes decide when they are the same.
-        if count & other.count < 0, base.load(as: UInt64.self) == other.base.load(as: UInt64.self),
+        // Two `Text`s, whose 16 bytes decide when they are the same.
+        if count & other.count == -1, base.load(as: UInt64.self) == other.base.load(as: UInt64.self),
             base.load(fromByteOffset: 8, as: UInt64.self) == other.base.load(fromByteOffset: 8, as: UInt64.self)
         {
             return true

@@ -174,7 +174,7 @@ import WireProtocols
     // MARK: Values
 
     @Test func values_overTheBudget_areTooBig_andTheConnectionGoesOn() throws {
-        let server = try TestServer { $0.limits.memoryBytes = 4 << 20 }
+        let server = try TestServer { $0.limits.memoryBytes = 2 << 20 }
         let ones = "[" + Array(repeating: "1", count: 500_000).joined(separator: ",") + "]"
         let watcher = try observe(server)
         try watcher.sendText(#"{"id":1,"op":"set","path":"/a","value":\#(ones)}"#)
@@ -203,7 +203,7 @@ import WireProtocols
         let gate = DispatchSemaphore(value: 0)
         database.queue.async { gate.wait() }
         let socket = try observe(server)
-        try socket.sendText(#"{"id":1,"op":"set","path":"/a","value":[\#(Array(repeating: "1", count: 120_000).joined(separator: ","))]}"#)
+        try socket.sendText(#"{"id":1,"op":"set","path":"/a","value":[\#(Array(repeating: "1", count: 400_000).joined(separator: ","))]}"#)
         #expect(try server.metric(Self.parsing, becomes: { $0 > 800_000 && $0 < 2_000_000 }))
         gate.signal()
         #expect(try socket.text() == #"{"id":1,"ok":{"seq":1}}"#)
@@ -323,7 +323,7 @@ import WireProtocols
         // The budget is too small for the values: a denied client gets the denial nevertheless.
         let server = try TestServer {
             $0.rules = rules
-            $0.limits.memoryBytes = 4 << 20
+            $0.limits.memoryBytes = 2 << 20
         }
         let ones = "[" + Array(repeating: "1", count: 600_000).joined(separator: ",") + "]"
         // What a message took is freed in the background, after its answer; the next one would be refused beside it.

@@ -223,4 +223,50 @@ import TestSupport
         b.set("k7x", 1)
         #expect(a.count == b.count && a != b)
     }
+
+    // MARK: Arrays
+
+    @Test(arguments: 1...6) func numberedChildren_areAnArray_asTheirKeysSay(seed: UInt64) {
+        var random = SeededRandom(seed)
+        let count = random.pick([30, 400, 3_000])
+        var map = ChildMap(Node.object((0..<count).map { (Key(index: $0), .int(1)) }))
+        var model = Model()
+        for i in 0..<count { model.set(Key(index: i), .int(1)) }
+        var seen = (arrays: 0, others: 0)
+        for step in 0..<600 {
+            let number = random.below(count + 20)
+            // Mostly what has been added that an array has not goes again.
+            if let strange = model.entries.first(where: { Self.index($0.key) == nil })?.key, random.chance(50) {
+                map.set(strange, .null)
+                model.set(strange, .null)
+            } else {
+                let key = Key((random.chance(85) ? "" : random.pick(["0", "00", "-", "k"])) + String(number))
+                let node: Node = random.chance(step % 200 < 100 ? 30 : 70) ? .null : .int(Int64(step))
+                map.set(key, node)
+                model.set(key, node)
+            }
+            let indexes = model.entries.map { Self.index($0.key) }
+            let isArray = indexes.allSatisfy { $0 != nil } && (indexes.compactMap(\.self).max() ?? .max) < 2 * model.entries.count
+            #expect(map.isArray == isArray)
+            if isArray { seen.arrays += 1 } else { seen.others += 1 }
+            if step % 100 == 99 { #expect(map.invariantFault() == nil && Self.agree(map, model)) }
+        }
+        #expect(seen.arrays > 20 && seen.others > 20)
+    }
+
+    private static func index(_ key: Key) -> Int? { Int(key.string).flatMap { $0 >= 0 && String($0) == key.string ? $0 : nil } }
+
+    /// Answers ask in the middle of their bodies, on a net loop.
+    @Test func arrayOfAnyLength_isKnownAsOneByItsTopmostPage() throws {
+        let map = ChildMap(Node.object((0..<100_000).map { (Key(index: $0), .int(1)) }))
+        #expect(map.isArray)
+        // Nothing below is asked: a page that says otherwise is believed.
+        let root = try #require(map.root)
+        root.named = 1
+        #expect(!map.isArray)
+    }
+}
+
+extension ChildMap {
+    fileprivate init(_ node: Node) { self = node.children }
 }
