@@ -80,7 +80,7 @@ let package = Package(
             "CZlib", "Journal", "JSONTree", "Scheduling",
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
-        ], swiftSettings: shared),
+        ], swiftSettings: shared + hotPath),
         .testTarget(name: "JournalTests", dependencies: [
             "Journal", "JSONTree", "Scheduling", "SQLiteJournal", "TestSupport", .product(name: "GRDB", package: "GRDB.swift"),
         ], swiftSettings: shared),

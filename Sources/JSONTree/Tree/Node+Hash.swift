@@ -36,8 +36,10 @@ extension NodeCursor {
         if form == .object {
             return Unmanaged<ObjectNode>.fromOpaque(address)._withUnsafeGuaranteedRef { object in
                 guard manner == .contract else { return sha1Base64(object.hashedText(manner)) }
-                if let known = object.cachedHash.load() { return known.text }
-                return object.cachedHash.storeIfNil(HashText(sha1Base64(object.hashedText(manner)))).text
+                if let known = object.hashText { return known }
+                let made = sha1Base64(object.hashedText(manner))
+                object.keep(hashText: made)
+                return made
             }
         }
         var text = [UInt8]()

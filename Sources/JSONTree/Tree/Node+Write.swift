@@ -6,13 +6,13 @@ extension Node {
     public mutating func set(_ value: Node, at path: Path) {
         // Copies nothing when there is nothing to remove, so that an unchanged tree stays identical.
         if value.isNull, node(at: path).isNull { return }
-        mutate(at: path.keys[...]) { $0 = value }
+        path.keys.withUnsafeBufferPointer { keys in mutate(at: keys) { $0 = value } }
     }
 
     /// Changes only the priority at a place; no effect where there is no value.
     public mutating func setPriority(_ priority: Node, at path: Path) {
         if node(at: path).isNull { return }
-        mutate(at: path.keys[...]) { $0 = $0.with(priority: priority) }
+        path.keys.withUnsafeBufferPointer { keys in mutate(at: keys) { $0 = $0.with(priority: priority) } }
     }
 
     /// Sets every child of an object below a place in one walk; the place's other children and its priority stay.
@@ -20,7 +20,7 @@ extension Node {
     /// place whole pages are taken over.
     public mutating func merge(_ children: Node, at path: Path) {
         guard children.hasChildren else { return }
-        mutate(at: path.keys[...]) { $0.adopt(children.children) }
+        path.keys.withUnsafeBufferPointer { keys in mutate(at: keys) { $0.adopt(children.children) } }
     }
 
     private mutating func adopt(_ added: ChildMap) {
@@ -37,23 +37,25 @@ extension Node {
     }
 
     /// Lets `body` change the node at a place, copying only shared objects on the way. The result exists, or the place did.
-    private mutating func mutate(at keys: ArraySlice<Key>, _ body: (inout Node) -> Void) {
+    /// - Parameter keys: in place, as a slice of an array would be retained at each level.
+    private mutating func mutate(at keys: UnsafeBufferPointer<Key>, _ body: (inout Node) -> Void) {
         guard let key = keys.first else {
             body(&self)
             return
         }
+        let rest = UnsafeBufferPointer(rebasing: keys.dropFirst())
         if case .packed(let object) = self {
-            self = object.mutated(key) { $0.mutate(at: keys.dropFirst(), body) }
+            self = object.mutated(key) { $0.mutate(at: rest, body) }
             return
         }
         guard var object = extractObject() else {
             var child = Node.null
-            child.mutate(at: keys.dropFirst(), body)
+            child.mutate(at: rest, body)
             self = .object(CollectionOfOne((key, child)), priority: priority)
             return
         }
         if !isKnownUniquelyReferenced(&object) || object.isHashed { object = object.copy(priority: object.priority) }
-        object.children.mutate(key) { $0.mutate(at: keys.dropFirst(), body) }
+        object.children.mutate(key) { $0.mutate(at: rest, body) }
         self = object.node
     }
 

@@ -7,7 +7,7 @@ import JSONTree
 ///
 /// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and
 /// `o`, or `w` and `t`, or `q`, `l`, `d` and `x`.
-enum EntryKind: String {
+enum EntryKind: String, CaseIterable {
     /// `path, node`: sets the node.
     case set = "s"
     /// `path, priority`: sets only the priority.
@@ -33,6 +33,13 @@ enum EntryKind: String {
     case open = "t"
     /// Stands alone: what follows is of the next commit.
     case next = "n"
+
+    private static let byLetter = (0..<256).map { letter in allCases.first { $0.rawValue.utf8.elementsEqual([UInt8(letter)]) } }
+
+    init?(_ name: UnsafeBufferPointer<UInt8>) {
+        guard name.count == 1, let kind = Self.byLetter[Int(name[0])] else { return nil }
+        self = kind
+    }
 }
 
 extension JSONWriter {
@@ -114,7 +121,7 @@ extension JSONReader {
     fileprivate mutating func entry() throws(JSONError) -> JournalOperation? {
         let start = offset
         try beginArray()
-        guard try nextElement(), let kind = EntryKind(rawValue: try string()), try nextElement() != (kind == .next) else {
+        guard try nextElement(), let kind = try withString({ EntryKind($0) }), try nextElement() != (kind == .next) else {
             throw .malformed(offset: start)
         }
         let operation: JournalOperation
@@ -181,6 +188,8 @@ struct DurableState {
         case .set, .priority, .add: root.apply(operation)
         }
     }
+
+    mutating func apply(_ operations: [JournalOperation]) { for operation in operations { apply(operation) } }
 }
 
 extension Node {

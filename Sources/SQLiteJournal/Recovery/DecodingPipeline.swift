@@ -1,27 +1,33 @@
-import DequeModule
 import Dispatch
 import Glibc
 import Journal
 import JSONTree
+import Synchronization
 
-/// Decodes stored entries on the other cores while the caller reads on and applies what is ready, in order.
+/// Decodes stored entries on the other cores and applies them in order on a thread of its own, while the caller reads on.
 ///
-///     caller        read 5 ─ read 6 ─ apply 1 ─ read 7 ─ apply 2 ─ …
+///     caller        read 5 ─ read 6 ─ read 7 ─ …
 ///     the others    decode 2, 3, 4 …
+///     one of them   apply 1 ─ apply 2 ─ …
 ///
 /// Not for a queue that something waits for: `add` and `finish` block.
-final class DecodingPipeline {
-    private let apply: ([JournalOperation], _ changes: ChunkLayout?) -> Void
+final class DecodingPipeline: @unchecked Sendable {
+    // Sendable: what the caller touches and what `applying` touches is apart, and handed over by its jobs and by `finish`.
     /// The chunks of the snapshot, for noting what batches change: where a place lies among them is found beside the decoding.
     var layout = ChunkLayout()
     private var open = Job()
-    private var jobs: Deque<Job> = []
     private let workers = DispatchQueue(label: "vigla.journal.decoding", attributes: .concurrent)
+    private let applying = DispatchQueue(label: "vigla.journal.applying")
+    /// Room for jobs that are decoded or wait to be applied.
+    private let room = DispatchSemaphore(value: 2 * max(2, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+    /// What was read so far, and what batches have changed of the snapshot's chunks. On `applying`.
+    private var content = DurableState()
+    private var changes: ChunkLayout?
+    /// The first place that does not fit.
+    private let fault = Mutex<String?>(nil)
 
     /// A job is begun when it has so many bytes.
     private static let jobBytes = 128 << 10
-    /// Jobs that are decoded or wait to be applied.
-    private let depth = 2 * max(2, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
 
     /// The checksum and identity that a row must have, and its name in an error.
     struct Check: Sendable {
@@ -33,7 +39,7 @@ final class DecodingPipeline {
     }
 
     private final class Job: @unchecked Sendable {
-        // Sendable: filled by one thread, decoded by another, read again by the first when that has ended.
+        // Sendable: filled by one thread, decoded by another, applied by a third when that has ended.
         var bytes: [UInt8] = []
         var rows: [(range: Range<Int>, check: Check)] = []
         var isBatch = false
@@ -42,9 +48,11 @@ final class DecodingPipeline {
         var changes: ChunkLayout?
         /// The place that does not fit.
         var fault: String?
-        var work: DispatchWorkItem?
+        let isDecoded = DispatchSemaphore(value: 0)
 
         func decode() {
+            // The C library makes the heap of a thread longer by a page and a system call at a time: here by about what the rows become.
+            free(malloc(min(2 * bytes.count, 768 << 10)))
             bytes.withUnsafeBytes { all in
                 for (range, check) in rows {
                     let row = UnsafeRawBufferPointer(rebasing: all[range])
@@ -63,9 +71,6 @@ final class DecodingPipeline {
         }
     }
 
-    /// - Parameter apply: called on the caller's thread with what rows say, in their order, and with what batches change.
-    init(apply: @escaping ([JournalOperation], _ changes: ChunkLayout?) -> Void) { self.apply = apply }
-
     /// Takes a row. Blocks while enough is under way.
     /// - Throws: the place of an earlier row that does not fit.
     func add(_ row: UnsafeRawBufferPointer, isBatch: Bool, _ check: Check) throws(PlaceFault) {
@@ -77,10 +82,17 @@ final class DecodingPipeline {
         open.rows.append((start..<open.bytes.count, check))
     }
 
-    /// Applies everything that was added.
-    func finish() throws(PlaceFault) {
+    /// What all that was added makes, and what batches have changed of the snapshot's chunks.
+    /// - Throws: the place of a row that does not fit.
+    func finish() throws(PlaceFault) -> (content: DurableState, changes: ChunkLayout?) {
         try begin()
-        while !jobs.isEmpty { try applyFirst() }
+        let result = applying.sync { (content, changes) }
+        try check()
+        return result
+    }
+
+    private func check() throws(PlaceFault) {
+        if let place = fault.withLock(\.self) { throw PlaceFault(place: place) }
     }
 
     private func begin() throws(PlaceFault) {
@@ -88,18 +100,26 @@ final class DecodingPipeline {
         let job = open
         open = Job()
         if job.isBatch { job.changes = layout }
-        let work = DispatchWorkItem { job.decode() }
-        job.work = work
-        jobs.append(job)
-        workers.async(execute: work)
-        if jobs.count >= depth { try applyFirst() }
+        try check()
+        room.wait()
+        workers.async {
+            job.decode()
+            job.isDecoded.signal()
+        }
+        applying.async { [self] in
+            job.isDecoded.wait()
+            apply(job)
+            room.signal()
+            // Freed where memory is taken.
+            workers.async { job.operations = [] }
+        }
     }
 
-    private func applyFirst() throws(PlaceFault) {
-        guard let job = jobs.first else { return }
-        job.work?.wait()
-        if let place = job.fault { throw PlaceFault(place: place) }
-        jobs.removeFirst()
-        apply(job.operations, job.changes)
+    private func apply(_ job: Job) {
+        if fault.withLock({ $0 }) != nil { return }
+        if let place = job.fault { return fault.withLock { $0 = place } }
+        content.apply(job.operations)
+        guard let more = job.changes else { return }
+        if changes == nil { changes = more } else { changes?.join(more) }
     }
 }

@@ -40,11 +40,7 @@ extension JournalStore {
 
     private func read(_ namespace: String, _ known: Registered, _ db: Database) throws -> Recovered {
         let state = SnapshotState()
-        var content = DurableState()
-        let pipeline = DecodingPipeline { operations, changes in
-            for operation in operations { content.apply(operation) }
-            if let changes { state.layout.join(changes) }
-        }
+        let pipeline = DecodingPipeline()
         do {
             let snapshot = try Self.storedManifest(of: known.id, db)
             guard (snapshot?.sequence ?? 0) >= known.snapshotSequence else { throw PlaceFault(place: "list of the snapshot's parts") }
@@ -62,7 +58,8 @@ extension JournalStore {
                 state.journalBytes += part.operations.count
                 if part.isLast { state.journalBatches += 1 }
             }
-            try pipeline.finish()
+            let (content, changes) = try pipeline.finish()
+            if let changes { state.layout = changes }
             guard last >= known.last else { throw PlaceFault(place: "batch of commit \(known.last)") }
             let recovered = Recovered(
                 root: content.root, sequence: last, replayed: state.journalBatches, pending: content.pending.sessions,
