@@ -20,11 +20,12 @@ struct JournalBench: ParsableCommand {
     @Option(help: "Seconds for each measurement of commits.") var seconds = 3.0
     @Option(help: "Waiting connections that share commits.") var connections = 1000
     @Option(help: "Journalled operations to recover.") var operations = 400_000
-    @Option(help: "Only commits, replay or snapshots.") var only = ""
+    @Option(help: "Only commits, replay, recovery or snapshots.") var only = ""
     @Option(help: "How far a commit has gone when it is acknowledged: full or normal.") var durability = "full"
+    @Option(help: "Commits a second beside snapshots, whether those before are durable or not.") var pace = 500
 
     func validate() throws {
-        guard megabytes > 0, seconds > 0, connections > 0, operations > 0, Durability(rawValue: durability) != nil else {
+        guard megabytes > 0, seconds > 0, connections > 0, operations > 0, pace > 0, Durability(rawValue: durability) != nil else {
             throw ValidationError("see --help")
         }
         guard access(folder, F_OK) != 0 else { throw ValidationError("\(folder) exists; choose another --folder") }
@@ -34,6 +35,7 @@ struct JournalBench: ParsableCommand {
         defer { Self.remove(folder) }
         if only.isEmpty || only == "commits" { try commits() }
         if only.isEmpty || only == "replay" { try recoveryOfOperations() }
+        if only == "recovery" { try recoveryOfSnapshot() }
         if only.isEmpty || only == "snapshots" { try snapshots() }
     }
 
@@ -101,25 +103,29 @@ struct JournalBench: ParsableCommand {
 
     // MARK: Snapshots
 
-    private func snapshots() throws {
+    private func tree() -> (root: Node, count: Int) {
         var root = Node.null
         let count = megabytes * 1_000_000 / Self.record(0).json.utf8.count
         for start in stride(from: 0, to: count, by: 10_000) {
             let some = Node.object((start..<min(count, start + 10_000)).map { (Self.key($0), Self.record($0)) })
             root.merge(some, at: "people")
         }
+        return (root, count)
+    }
+
+    private func recoveryOfSnapshot() throws {
+        let (root, count) = tree()
         let store = try open("tree")
-        let journal = store.journal(for: "main")
         var sequence: UInt64 = 0
-        try commit([.set(.root, root)], to: journal, &sequence)
-        // Until what that left behind is copied.
-        try latencies(journal, &root, &sequence, forMs: 3000) { false }
-        let quiet = try latencies(journal, &root, &sequence, forMs: Int(seconds * 1000)) { false }
-        print("commits, no snapshot: \(Self.line(quiet))")
-        try duringSnapshot("first snapshot", journal, &root, &sequence)
-        for i in 0..<100 { try commit([Self.change(i * 7919 % count, &root)], to: journal, &sequence) }
-        try duringSnapshot("snapshot after 100 scattered writes more", journal, &root, &sequence)
+        try commit([.set(.root, root)], to: store.journal(for: "main"), &sequence)
+        let done = DispatchSemaphore(value: 0)
+        store.journal(for: "main").store(JournalSnapshot(root: root, sequence: sequence)) { _ in done.signal() }
+        done.wait()
         try store.close()
+        try recover(root, count)
+    }
+
+    private func recover(_ root: Node, _ count: Int) throws {
         let again = try open("tree")
         let (start, cpuBefore) = (now(), processCPU())
         let recovered = try again.recover("main")
@@ -130,38 +136,68 @@ struct JournalBench: ParsableCommand {
         try again.close()
     }
 
+    private func snapshots() throws {
+        let (made, count) = tree()
+        var root = made
+        let store = try open("tree")
+        let journal = store.journal(for: "main")
+        var sequence: UInt64 = 0
+        try commit([.set(.root, root)], to: journal, &sequence)
+        // Until what that left behind is copied.
+        try latencies(journal, &root, &sequence, forMs: 3000) { false }
+        try duringSnapshot("the first snapshot", journal, &root, &sequence)
+        for i in 0..<100 { try commit([Self.change(i * 7919 % count, &root)], to: journal, &sequence) }
+        try duringSnapshot("one after 100 scattered writes", journal, &root, &sequence)
+        // One in nearly every chunk.
+        let all = megabytes * 8
+        for i in 0..<all { try commit([Self.change(count / all * i, &root)], to: journal, &sequence) }
+        try duringSnapshot("one of all again", journal, &root, &sequence)
+        try store.close()
+        try recover(root, count)
+    }
+
+    /// Latencies of a while without a snapshot, and of as long as one takes.
     private func duringSnapshot(_ title: String, _ journal: SQLiteJournal, _ root: inout Node, _ sequence: inout UInt64) throws {
-        let isDone = Flag()
+        let quiet = try latencies(journal, &root, &sequence, forMs: Int(seconds * 1000)) { false }
+        let isDone = Moment()
         let start = now()
         let before = processCPU()
         journal.store(JournalSnapshot(root: root, sequence: sequence)) { isDone.raise($0, at: now()) }
         let busy = try latencies(journal, &root, &sequence, forMs: 600_000) { isDone.time != nil }
         let cpu = Double(processCPU() - before) / 1e9
         guard let time = isDone.time else { throw BenchError.incomplete("the snapshot failed") }
-        print("commits during the \(title): \(Self.line(busy)); \((Double(time - start) / 1e9).fixed(2)) s, cpu \(cpu.fixed(2)) s")
+        let more = (Double(busy.valueAtPercentile(99)) - Double(quiet.valueAtPercentile(99))) / 1e6
+        print("commits before \(title): \(Self.line(quiet))")
+        print("commits during \(title): \(Self.line(busy)); \((Double(time - start) / 1e9).fixed(2)) s, cpu \(cpu.fixed(2)) s; "
+            + "p99 + \(more.fixed(1)) ms")
     }
 
-    /// One commit at a time until the time is over, or something has ended.
+    /// Commits at a fixed pace until the time is over, or something has ended: each from when it was due until it is durable. None waits
+    /// for the one before, so that a stall counts for all that came meanwhile.
     @discardableResult
     private func latencies(
         _ journal: SQLiteJournal, _ root: inout Node, _ sequence: inout UInt64, forMs: Int, until isDone: () -> Bool
     ) throws -> Histogram<UInt64> {
-        var histogram = Histogram<UInt64>()
-        let end = now() + UInt64(forMs) * 1_000_000
+        let seen = CommitLatencies()
+        let every = 1_000_000_000 / UInt64(pace)
+        var due = now()
+        let end = due + UInt64(forMs) * 1_000_000
         var i = 0
-        while !isDone(), now() < end {
-            let change = Self.change(i, &root)
-            let start = now()
-            try commit([change], to: journal, &sequence)
-            histogram.record(now() - start)
+        while !isDone(), due < end {
+            if case let time = now(), time < due { usleep(UInt32(truncatingIfNeeded: (due - time) / 1000)) }
+            let batch = JournalBatch(sequence: sequence + 1, after: sequence, operations: [Self.change(i, &root)])
+            sequence += 1
+            seen.begin()
+            journal.append(batch) { [due] in seen.end($0, ns: now() - due) }
+            due += every
             i += 1
         }
-        return histogram
+        return try seen.whenAllEnded()
     }
 
     private func commit(_ operations: [JournalOperation], to journal: SQLiteJournal, _ sequence: inout UInt64) throws {
         let done = DispatchSemaphore(value: 0)
-        let fault = Flag()
+        let fault = Moment()
         journal.append(JournalBatch(sequence: sequence + 1, after: sequence, operations: operations)) { result in
             fault.raise(result, at: 1)
             done.signal()
@@ -249,70 +285,6 @@ final class DiskProbe {
             throw BenchError.system("fdatasync", errno: errno)
         }
         return now() - start
-    }
-}
-
-/// Writers that each wait for their own write, before a queue that makes one batch of all that has come.
-private final class SharedLoad: @unchecked Sendable {
-    // Sendable: confined to `queue`, but for the result, which is read when everything has ended.
-    private let queue = DispatchQueue(label: "vigla.bench.database")
-    private let journal: SQLiteJournal
-    private var sequence: UInt64
-    private var inbox: Int
-    private var isScheduled = false
-    private var isOver = false
-    private var underWay = 0
-    private var result = (writes: 0, batches: 0)
-    private let ended = DispatchSemaphore(value: 0)
-
-    init(_ journal: SQLiteJournal, connections: Int, from sequence: UInt64) {
-        self.journal = journal
-        self.sequence = sequence
-        inbox = connections
-    }
-
-    func run(seconds: Double) -> (writes: Int, batches: Int) {
-        queue.async { self.drain() }
-        queue.asyncAfter(deadline: .now() + seconds) { self.isOver = true }
-        ended.wait()
-        return result
-    }
-
-    private func drain() {
-        isScheduled = false
-        if isOver {
-            if underWay == 0 { ended.signal() }
-            return
-        }
-        let count = inbox
-        inbox = 0
-        if count == 0 { return }
-        let operations = (0..<count).map { JournalBench.position(sequence &+ UInt64($0)) }
-        let batch = JournalBatch(sequence: sequence + UInt64(count), after: sequence, operations: operations)
-        sequence += UInt64(count)
-        underWay += 1
-        journal.append(batch) { _ in
-            self.queue.async {
-                self.underWay -= 1
-                self.result.writes += count
-                self.result.batches += 1
-                self.inbox += count
-                if !self.isScheduled {
-                    self.isScheduled = true
-                    self.queue.async { self.drain() }
-                }
-            }
-        }
-    }
-}
-
-/// Something has happened, and when.
-private final class Flag: Sendable {
-    private let state = Mutex<UInt64?>(nil)
-    var time: UInt64? { state.withLock { $0 } }
-
-    func raise(_ result: Result<Void, JournalError>, at time: UInt64) {
-        if case .success = result { state.withLock { $0 = time } } else { print("failed: \(result)") }
     }
 }
 
