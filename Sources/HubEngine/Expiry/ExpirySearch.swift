@@ -104,7 +104,13 @@ final class ExpirySearch: @unchecked Sendable {
         for (path, due) in zip(part, dues) { onFound(path, due) }
         context.meter.spend(part.count / 2)
         durability.finishBatch()
-        if !rest.isEmpty { context.queue.async { [self] in take(rest, job) } } else { end(job) }
+        if !rest.isEmpty {
+            context.queue.async { [self] in take(rest, job) }
+        } else {
+            // They were made beside the queue, and are let go of there.
+            context.release([found])
+            end(job)
+        }
         onTurn()
     }
 
