@@ -71,13 +71,13 @@ let package = Package(
         // live queries: filters, nearness, and who is concerned by a change of one child
         .target(name: "LiveQueries", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
         .testTarget(name: "LiveQueriesTests", dependencies: ["JSONTree", "LiveQueries", "TestSupport"], swiftSettings: shared),
-        // what a journal of commits is: batches, what becomes of them, followers, storage of namespaces; one in memory
+        // what a journal of commits is: batches, their stored form, what becomes of them, followers, storage of namespaces; one in memory
         .target(name: "Journal", dependencies: [
-            "JSONTree", .product(name: "DequeModule", package: "swift-collections"),
+            "CZlib", "JSONTree", .product(name: "DequeModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
         // the journal on disk: durable log, snapshots, recovery, backup
         .target(name: "SQLiteJournal", dependencies: [
-            "CZlib", "Journal", "JSONTree", "Scheduling",
+            "Journal", "JSONTree", "Scheduling",
             .product(name: "DequeModule", package: "swift-collections"),
             .product(name: "GRDB", package: "GRDB.swift"), .product(name: "GRDBSQLite", package: "GRDB.swift"),
         ], swiftSettings: shared + hotPath),

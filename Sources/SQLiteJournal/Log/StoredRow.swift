@@ -1,4 +1,4 @@
-import CZlib
+import Journal
 
 /// The identity of a stored row. Its checksum includes it, so that one row cannot be taken for another.
 enum StoredRow: Sendable {
@@ -57,20 +57,4 @@ struct BatchMark: Sendable, Equatable {
 /// Stored data that differs from what was written.
 struct PlaceFault: Error {
     let place: String
-}
-
-/// CRC-32 (IEEE 802.3, reflected), as zlib computes it. Finds flipped bits, not intent.
-struct CRC32 {
-    private(set) var value: UInt32 = 0
-
-    mutating func add(_ bytes: UnsafeRawBufferPointer) {
-        // An empty buffer may have no address, and zlib resets the checksum for a null pointer.
-        guard let base = bytes.baseAddress, !bytes.isEmpty else { return }
-        value = UInt32(truncatingIfNeeded: crc32_z(uLong(value), base.assumingMemoryBound(to: Bytef.self), bytes.count))
-    }
-
-    /// Adds eight bytes, the lowest first.
-    mutating func add(_ number: UInt64) {
-        withUnsafeBytes(of: number.littleEndian) { add($0) }
-    }
 }

@@ -1,3 +1,4 @@
+import Journal
 import JSONTree
 
 /// How a tree is cut into chunks; estimates in bytes of JSON.

@@ -1,3 +1,4 @@
+import Journal
 import JSONTree
 
 /// The list of a snapshot's chunks: one row, so that a new snapshot takes the place of the old one in an instant.

@@ -1,4 +1,5 @@
 import Glibc
+import Journal
 import Synchronization
 
 /// How far SQLite's log is acknowledged, in a small file beside it (`vigla.mark`). With it a start can distinguish an end that a

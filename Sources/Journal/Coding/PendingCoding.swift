@@ -1,11 +1,11 @@
-import JSONTree
+package import JSONTree
 
 /// The stored form of pending writes. Server values stand beside the node, as they are computed when the write is made:
 ///
 ///     ["o","session","n","users/ana",{"seen":0,"visits":0},[["seen","v","timestamp"],["visits","v",1]]]
 ///     ["c","session","users/ana"]    ["i","session",{"uid":"ana"},false]    ["f","session"]
 extension JSONWriter {
-    mutating func entry(_ change: PendingChange) {
+    package mutating func entry(_ change: PendingChange) {
         switch change {
         case .keep(let session, let write):
             begin(.keep)
@@ -44,7 +44,7 @@ extension JSONWriter {
         raw("]")
     }
 
-    mutating func entries(_ sessions: [PendingSession]) {
+    package mutating func entries(_ sessions: [PendingSession]) {
         for session in sessions {
             entry(.identify(session: session.id, auth: session.auth, isAdmin: session.isAdmin))
             for write in session.writes.writes { entry(.keep(session: session.id, write)) }

@@ -1,5 +1,4 @@
-import Journal
-import JSONTree
+package import JSONTree
 
 /// The stored form of changes: a JSON array of entries, each an array that begins with its kind.
 ///
@@ -7,7 +6,7 @@ import JSONTree
 ///
 /// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and
 /// `o`, or `w` and `t`, or `q`, `l`, `d` and `x`.
-enum EntryKind: String, CaseIterable {
+package enum EntryKind: String, CaseIterable {
     /// `path, node`: sets the node.
     case set = "s"
     /// `path, priority`: sets only the priority.
@@ -43,7 +42,7 @@ enum EntryKind: String, CaseIterable {
 }
 
 extension JSONWriter {
-    mutating func entry(_ operation: JournalOperation) {
+    package mutating func entry(_ operation: JournalOperation) {
         switch operation {
         case .set(let path, let node): entry(.set, at: path, node)
         case .priority(let path, let priority): entry(.priority, at: path, priority)
@@ -67,23 +66,23 @@ extension JSONWriter {
         raw("]")
     }
 
-    mutating func entry(_ kind: EntryKind, at path: Path, _ node: Node) {
+    package mutating func entry(_ kind: EntryKind, at path: Path, _ node: Node) {
         beginEntry(kind, at: path)
         self.node(node)
         raw("]")
     }
 
     /// Everything of an entry but its node and the closing bracket.
-    mutating func beginEntry(_ kind: EntryKind, at path: Path) {
+    package mutating func beginEntry(_ kind: EntryKind, at path: Path) {
         begin(kind)
         self.path(path.keys)
         raw(",")
     }
 
-    mutating func nextCommit() { raw(bytes.isEmpty ? "[[\"n\"]" : ",[\"n\"]") }
+    package mutating func nextCommit() { raw(bytes.isEmpty ? "[[\"n\"]" : ",[\"n\"]") }
 
     /// Kind and comma of an entry.
-    mutating func begin(_ kind: EntryKind) {
+    package mutating func begin(_ kind: EntryKind) {
         raw(bytes.isEmpty ? "[[\"" : ",[\"")
         raw(kind.rawValue.utf8)
         raw("\",")
@@ -93,18 +92,18 @@ extension JSONWriter {
 extension [JournalOperation] {
     /// Reads stored entries.
     /// - Throws: when the bytes are not entries; bytes whose checksum matches by chance do not pass either.
-    init(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
+    package init(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
         self = []
         try append(entries: bytes)
     }
 
-    mutating func append(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
+    package mutating func append(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
         var starts: [Int] = []
         try append(entries: bytes, starts: &starts)
     }
 
     /// - Parameter starts: gets where commits begin that are not the first of their batch.
-    mutating func append(entries bytes: UnsafeRawBufferPointer, starts: inout [Int]) throws(EntryFault) {
+    package mutating func append(entries bytes: UnsafeRawBufferPointer, starts: inout [Int]) throws(EntryFault) {
         var reader = JSONReader(bytes)
         do throws(JSONError) {
             try reader.beginArray()
@@ -160,7 +159,7 @@ extension JSONReader {
         return .open(number, OpenWrite(ms: ms, places: WrittenPlaces(tree: try storedNode(below: .root))))
     }
 
-    mutating func storedPath() throws(JSONError) -> Path {
+    package mutating func storedPath() throws(JSONError) -> Path {
         try path()
     }
 
@@ -171,25 +170,6 @@ extension JSONReader {
         guard value.deferred.isEmpty else { throw .malformed(offset: start) }
         return value.node
     }
-}
-
-/// All that a journal keeps of one namespace.
-struct DurableState {
-    var root = Node.null
-    var pending = PendingSessions()
-    var written = WrittenTimes()
-    var owed = OwedRows()
-
-    mutating func apply(_ operation: JournalOperation) {
-        switch operation {
-        case .pending(let change): pending.apply(change)
-        case .written, .open: written.apply(operation)
-        case .owed(let change): owed.apply(change, in: root)
-        case .set, .priority, .add: root.apply(operation)
-        }
-    }
-
-    mutating func apply(_ operations: [JournalOperation]) { for operation in operations { apply(operation) } }
 }
 
 extension Node {
@@ -204,7 +184,9 @@ extension Node {
 }
 
 /// Stored entries that do not read.
-struct EntryFault: Error {
+package struct EntryFault: Error {
     /// In bytes from their start.
-    let offset: Int
+    package let offset: Int
+
+    package init(offset: Int) { self.offset = offset }
 }

@@ -1,12 +1,11 @@
-import Journal
-import JSONTree
+package import JSONTree
 
 /// The stored form of what commits owe:
 ///
 ///     ["q",7,"news/n1",2,{"to":"inbox/$/n1","value":{"title":"Hi"}}]    ["l",7,["ana","ben"],true]
 ///     ["d",7,2]    ["x",7,"ana"]    ["e",7]
 extension JSONWriter {
-    mutating func entry(_ change: OwedChange) {
+    package mutating func entry(_ change: OwedChange) {
         switch change {
         case .begin(let id, let source, let most, let terms):
             begin(.owe, of: id)

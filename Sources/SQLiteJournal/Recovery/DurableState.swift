@@ -1,0 +1,21 @@
+import Journal
+import JSONTree
+
+/// All that a journal keeps of one namespace.
+struct DurableState {
+    var root = Node.null
+    var pending = PendingSessions()
+    var written = WrittenTimes()
+    var owed = OwedRows()
+
+    mutating func apply(_ operation: JournalOperation) {
+        switch operation {
+        case .pending(let change): pending.apply(change)
+        case .written, .open: written.apply(operation)
+        case .owed(let change): owed.apply(change, in: root)
+        case .set, .priority, .add: root.apply(operation)
+        }
+    }
+
+    mutating func apply(_ operations: [JournalOperation]) { for operation in operations { apply(operation) } }
+}
