@@ -22,6 +22,9 @@ public struct JournalBatch: Sendable, Equatable {
     public private(set) var starts: [Int]
     /// The ranges of operations that are staged; ascending, without overlap.
     public var staged: [StagedRange]
+    /// A setting of the namespace that is stored in the same step, where settings are kept (`SettingStore`): all of both or nothing. It is no
+    /// part of the log, so that followers do not receive it.
+    public var setting: JournalSetting?
 
     /// Consecutive operations that a stage of the same journal contains.
     public struct StagedRange: Sendable {
@@ -43,7 +46,7 @@ public struct JournalBatch: Sendable, Equatable {
         (self.starts, self.staged, self.id, self.epoch) = (starts, staged, id, epoch)
     }
 
-    /// Compares the operations, and not where they are stored.
+    /// Compares the operations, and not where they are stored, nor what is stored with them.
     public static func == (a: JournalBatch, b: JournalBatch) -> Bool {
         a.sequence == b.sequence && a.expectedLast == b.expectedLast && a.id == b.id && a.epoch == b.epoch && a.starts == b.starts
             && a.operations == b.operations

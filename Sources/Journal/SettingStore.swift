@@ -18,6 +18,14 @@ public protocol SettingStore: Sendable {
     )
 }
 
+/// A setting of a namespace that is stored together with a batch (`JournalBatch.setting`).
+public struct JournalSetting: Sendable {
+    public let name: String
+    public let value: [UInt8]
+
+    public init(_ name: String, _ value: [UInt8]) { (self.name, self.value) = (name, value) }
+}
+
 /// Keeps settings as long as the process lives: for `--memory` and for tests.
 public final class MemorySettings: SettingStore {
     private let values = Mutex<[String: [String: [UInt8]]]>([:])

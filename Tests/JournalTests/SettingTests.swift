@@ -76,6 +76,30 @@ extension SettingStore {
         try store.close()
     }
 
+    /// Small ones, and one that is stored in slices.
+    @Test func setting_ofABatch_isStoredWithItOrNotAtAll() async throws {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path, settings: .smallSlices)
+        let journal = store.journal(for: "main")
+        var batch = JournalBatch.small(1)
+        batch.setting = JournalSetting("place", [1])
+        try await journal.store(batch)
+        #expect(try store.settings(of: "main") == ["place": [1]])
+        // It does not follow.
+        batch.setting = JournalSetting("place", [2])
+        await #expect(throws: JournalError.self) { try await journal.store(batch) }
+        #expect(try store.settings(of: "main") == ["place": [1]])
+        var large = JournalBatch(sequence: 2, after: 1, operations: [.set("large", .wide(100))])
+        large.setting = JournalSetting("place", [3])
+        try await journal.store(large)
+        #expect(try store.count("part") > 1)
+        try store.close()
+        let again = try JournalStore.open(folder: folder.path)
+        #expect(try again.settings(of: "main") == ["place": [3]] && again.settings(of: nil).isEmpty)
+        #expect(again.marks().mapValues { [$0.last, $0.epoch] } == ["main": [2, 0]])
+        try again.close()
+    }
+
     @Test(arguments: [
         "UPDATE setting SET value = x'02' WHERE name = 'rules'", "UPDATE setting SET checksum = checksum + 1",
         "UPDATE setting SET value = 'text'",

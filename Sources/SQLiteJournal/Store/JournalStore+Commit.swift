@@ -196,6 +196,7 @@ extension JournalStore {
                 try db.execute(sql: "UPDATE namespace SET epoch = ? WHERE id = ?", arguments: [Int64(clamping: batch.epoch), known.id])
             }
             let written = batch.staged.isEmpty ? try storeRows(of: batch, known.id, db) : try storeSealed(batch, known.id, db)
+            if let setting = batch.setting { try store(setting.value, setting: setting.name, of: item.namespace, db) }
             known.last = batch.sequence
             registry[item.namespace] = known
             return (.success(()), written, true)

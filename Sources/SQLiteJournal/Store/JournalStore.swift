@@ -216,6 +216,9 @@ public final class JournalStore: @unchecked Sendable {
     /// The names of all namespaces that hold or held something, in no order. Blocks.
     public func namespaces() -> [String] { queue.sync { Array(registry.keys) } }
 
+    /// The last durable commit of each namespace and the newest epoch of its writers. Blocks.
+    public func marks() -> [String: (last: UInt64, epoch: UInt64)] { queue.sync { registry.mapValues { ($0.last, $0.epoch) } } }
+
     /// The journal of one namespace, which need not exist yet. Ask for it once; it continues after the last stored batch.
     public func journal(for namespace: String) -> SQLiteJournal { SQLiteJournal(store: self, namespace: namespace) }
 
