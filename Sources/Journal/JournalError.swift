@@ -22,8 +22,14 @@ public enum JournalError: Error, Equatable, Sendable {
     case conflict(expected: UInt64, last: UInt64)
     /// A writer of a newer epoch has written since.
     case superseded(epoch: UInt64, newest: UInt64)
+    /// The servers that keep the log could not be asked in time. The batch was not stored.
+    case unavailable(reason: String)
+    /// The replicated log `log` is behind what was followed of it, or is another one.
+    case regressed(log: String, reason: String)
     /// The batches up to this number are no longer kept.
     case truncated(upTo: UInt64)
+    /// The data folder has content of a namespace that has not come by the cluster's log.
+    case foreign(namespace: String)
     /// There is data already where a copy was to go.
     case exists(path: String)
     /// The journal or its store was closed.
@@ -62,7 +68,18 @@ extension JournalError: CustomStringConvertible {
             """
         case .conflict(let expected, let last): "The batch follows commit \(expected), but commit \(last) is the last one stored."
         case .superseded(let epoch, let newest): "The batch is of epoch \(epoch), but a writer of epoch \(newest) has written since."
+        case .unavailable(let reason): "The cluster's log is not available (\(reason)). The write was not stored; try again."
+        case .regressed(let log, let reason):
+            """
+            The cluster's log \(log) is not the one that this hub has followed: \(reason). Writes are refused and nothing was set back \
+            here: what this hub has applied is in its data folder. See docs/cluster.md before anything is restarted or removed.
+            """
         case .truncated(let last): "The batches up to commit \(last) are no longer kept; a snapshot holds them."
+        case .foreign(let namespace):
+            """
+            The data folder holds the namespace \(namespace), which has not come by the cluster's log: other hubs would not have it. Start \
+            with an empty folder (--data), and import the content.
+            """
         case .exists(let path): "\(path) holds data already and was not touched. Choose another folder, or replace it with --replace."
         case .closed: "The journal is closed."
         }

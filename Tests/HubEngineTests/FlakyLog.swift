@@ -101,6 +101,8 @@ extension JournalError {
         case .diskFull: self = .diskFull(reason: "test")
         case .outcomeUnknown: self = .unknown(reason: "test")
         case .conflict: self = .conflict(expected: batch.expectedLast, last: last + 1)
+        case .logUnavailable: self = .unavailable(reason: "test")
+        case .logRegressed: self = .regressed(log: "test", reason: "test")
         case .stopping: self = .closed
         case .diskFailed, .following, .cutOff: self = .disk(reason: "test")
         }

@@ -12,6 +12,10 @@ public enum CommitRefusal: String, Error, Sendable {
     case following
     /// The same, and it no longer receives the commits of the other writer.
     case cutOff = "cut_off"
+    /// The servers that keep the cluster's log cannot be asked.
+    case logUnavailable = "log_unavailable"
+    /// The cluster's log is not the one that was followed.
+    case logRegressed = "log_regressed"
     /// The journal is closed.
     case stopping
 
@@ -22,6 +26,8 @@ public enum CommitRefusal: String, Error, Sendable {
         case .closed: self = .stopping
         case .unknown: self = .outcomeUnknown
         case .conflict, .superseded: self = .conflict
+        case .unavailable: self = .logUnavailable
+        case .regressed: self = .logRegressed
         default: self = .diskFailed
         }
     }
@@ -32,12 +38,16 @@ public enum CommitRefusal: String, Error, Sendable {
         case .diskFailed: "The server's disk refused. Nothing of this write was stored; it is taken again as soon as the disk takes it."
         case .outcomeUnknown:
             """
-            The server's disk failed while it stored this write. It is not visible now, but it is not known whether it will be found \
-            stored after a restart: read the place before you write it again.
+            The server's disk, or the cluster's log, failed while it stored this write. It is not visible now, but it is not known whether \
+            it will be found stored after a restart: read the place before you write it again.
             """
         case .conflict: "Another server writes this database by now, so this one takes no writes. Nothing of this write was stored."
         case .following: "This server follows another one, which takes the writes. Nothing of this write was stored."
         case .cutOff: "This server follows another one and has lost it: what it shows may be old. Nothing of this write was stored."
+        case .logUnavailable:
+            "The servers that keep the cluster's log cannot be reached. Nothing of this write was stored; it is taken again when they are."
+        case .logRegressed:
+            "The cluster's log is not the one that this server has followed, so it takes no writes. Nothing of this write was stored."
         case .stopping: "The server is stopping. Nothing of this write was stored."
         }
     }
@@ -48,7 +58,7 @@ public enum CommitRefusal: String, Error, Sendable {
     /// Whether the journal may take commits again, so that it is tried from time to time.
     var mayPass: Bool {
         switch self {
-        case .diskFull, .diskFailed, .outcomeUnknown, .stopping: true
+        case .diskFull, .diskFailed, .outcomeUnknown, .logUnavailable, .logRegressed, .stopping: true
         case .conflict, .following, .cutOff: false
         }
     }

@@ -25,6 +25,8 @@ extension CommitRefusal {
         case .diskFull: "The disk is full: writes are refused until there is space, reads go on."
         case .diskFailed, .outcomeUnknown: "The disk refuses: writes are refused until it takes them, reads go on. The log has the reason."
         case .conflict: "Another hub has written to this one's journal: writes are refused until it is started again."
+        case .logUnavailable: "The servers that keep the cluster's log cannot be reached: writes are refused until they are, reads go on."
+        case .logRegressed: "The cluster's log is not the one that this hub has followed: writes are refused, reads go on."
         case .following, .cutOff: "This hub follows another one and has lost it: what it shows may be old."
         case .stopping: "The hub is stopping."
         }
