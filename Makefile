@@ -4,7 +4,11 @@
 # Headers the package compiles against, and the C++ compiler and git that Swift builds and resolves with.
 # NAME=COMMAND means: having COMMAND on the PATH is as good as the Debian package.
 BUILD_PACKAGES := libssl-dev zlib1g-dev libsqlite3-dev libcurl4-openssl-dev g++=g++ git=git ca-certificates
-TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv curl=curl jq=jq openssl=openssl
+TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv curl=curl jq=jq openssl=openssl \
+                 nats-server=nats-server libnats-dev
+
+# Nothing reads it: the package manager looks at Package.swift anew when the environment has changed, and so finds libnats.
+export LIBNATS := $(wildcard /usr/include/nats/nats.h)
 
 BIN   := .build/release
 ARGS  ?=

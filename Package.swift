@@ -1,4 +1,5 @@
 // swift-tools-version: 6.2
+import Foundation
 import PackageDescription
 
 /// Settings shared by every Swift target: Swift 6 mode, explicit `any`, and imports that say what they use.
@@ -18,6 +19,12 @@ let hotPath: [SwiftSetting] = [
 
 /// `VIGLA_LOCALE_TABLE=icudt76_dat` (set by Scripts/build-static): the program gets an empty table of that name in place of ICU's data.
 let localeTable = Context.environment["VIGLA_LOCALE_TABLE"]
+
+/// Whether libnats is installed. Without it everything is built but what a cluster of hubs needs. The package manager remembers what a
+/// manifest said until the manifest or the environment changes: after installing it, set a variable to anything, as the Makefile does.
+let hasNats = ["/usr/include", "/usr/local/include"].contains { FileManager.default.fileExists(atPath: $0 + "/nats/nats.h") }
+/// For targets with code that is there only with it.
+let cluster: [SwiftSetting] = hasNats ? [.define("VIGLA_CLUSTER")] : []
 
 let package = Package(
     name: "vigla",
@@ -83,7 +90,7 @@ let package = Package(
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "JournalTests", dependencies: [
             "Journal", "JSONTree", "Scheduling", "SQLiteJournal", "TestSupport", .product(name: "GRDB", package: "GRDB.swift"),
-        ], swiftSettings: shared),
+        ], swiftSettings: shared + cluster),
         // databases: write pipeline, observers
         .target(name: "HubEngine", dependencies: [
             "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules",
@@ -208,6 +215,31 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+if hasNats {
+    package.targets += [
+        // the system's libnats
+        .systemLibrary(name: "CNats", providers: [.apt(["libnats-dev"])]),
+        // journals over NATS JetStream: the logs of a cluster of hubs, and what each hub has of them
+        .target(name: "ClusterJournal", dependencies: [
+            "CNats", "Cryptography", "Journal", "JSONTree", "Scheduling", "SQLiteJournal",
+            .product(name: "DequeModule", package: "swift-collections"), .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+        // three NATS servers on this machine, for tests
+        .target(name: "TestCluster", dependencies: [
+            "ClusterJournal", "Journal", "Scheduling", "SQLiteJournal", "TestSupport", .product(name: "Logging", package: "swift-log"),
+        ], path: "Tests/TestCluster", swiftSettings: shared),
+        // a hub's journal in a process of its own, which tests stop and kill
+        .executableTarget(name: "cluster-writer", dependencies: [
+            "ClusterJournal", "Journal", "JSONTree", "Scheduling", "SQLiteJournal", .product(name: "Logging", package: "swift-log"),
+        ], path: "Tests/ClusterWriter", swiftSettings: shared),
+        .testTarget(name: "ClusterJournalTests", dependencies: [
+            "cluster-writer", "ClusterJournal", "CNats", "Journal", "JSONTree", "Scheduling", "SQLiteJournal", "TestCluster", "TestSupport",
+            .product(name: "Logging", package: "swift-log"),
+        ], swiftSettings: shared),
+    ]
+    package.targets.first { $0.name == "JournalTests" }?.dependencies += ["ClusterJournal", "TestCluster"]
+}
 
 if let localeTable {
     package.targets.append(.target(name: "CLocaleData", cSettings: [.define("TABLE", to: localeTable)]))

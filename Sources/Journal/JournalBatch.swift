@@ -22,8 +22,8 @@ public struct JournalBatch: Sendable, Equatable {
     public private(set) var starts: [Int]
     /// The ranges of operations that are staged; ascending, without overlap.
     public var staged: [StagedRange]
-    /// A setting of the namespace that is stored in the same step, where settings are kept (`SettingStore`): all of both or nothing. It is no
-    /// part of the log, so that followers do not receive it.
+    /// A setting of the namespace that is stored in the same step, where settings are kept (`SettingStore`): all of both or nothing. It is
+    /// no part of the log, so that followers do not receive it.
     public var setting: JournalSetting?
 
     /// Consecutive operations that a stage of the same journal contains.

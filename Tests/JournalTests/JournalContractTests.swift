@@ -7,15 +7,37 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
+#if VIGLA_CLUSTER
+import ClusterJournal
+import TestCluster
+#endif
+
 /// What every journal must do. A further implementation is one more case of `Kind`.
 @Suite(.timeLimit(.minutes(30))) struct JournalContractTests {
-    enum Kind: CaseIterable { case memory, sqlite }
+    enum Kind: CaseIterable {
+        case memory, sqlite
+        #if VIGLA_CLUSTER
+        case cluster
+        #endif
+
+        static var allCases: [Kind] {
+            #if VIGLA_CLUSTER
+            // Without servers nothing can be said of it; ClusterJournalTests says what is missing.
+            if TestCluster.program != nil { return [.memory, .sqlite, .cluster] }
+            #endif
+            return [.memory, .sqlite]
+        }
+    }
 
     /// A journal with all that it needs to be opened again.
     private final class Bench {
         let kind: Kind
         let folder: TemporaryFolder
         private var store: JournalStore?
+        #if VIGLA_CLUSTER
+        private var hub: ClusterHub?
+        private let name = "contract\(UInt64.random(in: 1 ... .max))"
+        #endif
         private(set) var journal: any Journal
 
         init(_ kind: Kind) throws {
@@ -27,6 +49,12 @@ import TestSupport
                 let store = try JournalStore.open(folder: folder.path)
                 self.store = store
                 journal = store.journal(for: "main")
+            #if VIGLA_CLUSTER
+            case .cluster:
+                let hub = try ClusterHub(TestCluster.shared.get(), name, folder: folder)
+                self.hub = hub
+                journal = try hub.storage.open("main").journal
+            #endif
             }
         }
 
@@ -37,6 +65,15 @@ import TestSupport
 
         /// Whether it has another life.
         func restart() throws -> Bool {
+            #if VIGLA_CLUSTER
+            if let old = hub {
+                old.closeNow()
+                let hub = try ClusterHub(TestCluster.shared.get(), name, folder: folder)
+                self.hub = hub
+                journal = try hub.storage.open("main").journal
+                return true
+            }
+            #endif
             guard let old = store else { return false }
             try old.close()
             let store = try JournalStore.open(folder: folder.path)
@@ -45,7 +82,12 @@ import TestSupport
             return true
         }
 
-        func end() throws { try store?.close() }
+        func end() throws {
+            #if VIGLA_CLUSTER
+            hub?.closeNow()
+            #endif
+            try store?.close()
+        }
     }
 
     /// A follower that remembers what it hears.
@@ -384,6 +426,9 @@ import TestSupport
             switch kind {
             case .memory: MemoryStorage()
             case .sqlite: try JournalStore.open(folder: folder.path)
+            #if VIGLA_CLUSTER
+            case .cluster: try ClusterHub(TestCluster.shared.get(), "contract_storage", folder: folder).storage
+            #endif
             }
         }
         let first = try storage()

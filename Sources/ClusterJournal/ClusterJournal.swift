@@ -1,0 +1,53 @@
+import Dispatch
+public import Journal
+import Synchronization
+
+/// The journal of one namespace of a cluster. A batch is durable when the cluster's log has acknowledged it and the local journal has it;
+/// what other hubs append comes by the log, goes to the local journal and from there to the tails.
+public final class ClusterJournal: Journal {
+    public let namespace: String
+    private let shard: Shard
+    private let local: any Journal
+    private let stages = Atomic<Int64>(0)
+
+    init(_ namespace: String, _ shard: Shard, _ local: any Journal) { (self.namespace, self.shard, self.local) = (namespace, shard, local) }
+
+    public var isImmediate: Bool { false }
+
+    /// Fails with `.unavailable` when no server of the cluster takes the batch in time, and with `.regressed` while the log is not the one
+    /// that this hub has followed.
+    public func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        shard.append(batch, namespace, completion)
+    }
+
+    /// Staging gains nothing: a batch goes to the log as a whole.
+    public var stagedBytes: Int { .max }
+
+    public func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {
+        let number = stages.add(1, ordering: .relaxed).newValue
+        shard.queue.async { [shard] in
+            completion(shard.standing == .closed ? .failure(.closed) : .success(JournalStage(number: number, parts: 1, bytes: 0) { _ in }))
+        }
+    }
+
+    @discardableResult
+    public func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
+        local.tail(from: position, receive)
+    }
+
+    public func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        shard.locally(namespace, completion) { $0.store(snapshot, completion: $1) }
+    }
+
+    public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) { local.whenSnapshotDue(ask) }
+
+    /// In the local journal; the cluster's log keeps what it has.
+    public func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        shard.locally(namespace, completion) { $0.truncate(upTo: sequence, completion: $1) }
+    }
+
+    /// The shard goes on for its other namespaces.
+    public func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        shard.locally(namespace, completion) { $0.close(completion: $1) }
+    }
+}

@@ -1,0 +1,37 @@
+/// How a hub takes part in a cluster.
+public struct ClusterSettings: Sendable {
+    /// Tells the logs of this cluster from those of others on the same servers: letters, digits, `-` and `_`.
+    public var name: String
+    /// Into how many logs the namespaces are divided. The same on all hubs, and for as long as the cluster exists.
+    public var shards = 16
+    /// On how many servers a log is kept.
+    public var replicas = 3
+    /// Most bytes of one message of a log; a larger commit is divided. At most what the servers take (`max_payload`, 1 MiB by default).
+    public var messageBytes = 1 << 20
+    /// After which a write that no server takes is refused. Longer than the servers need to elect a leader (5–10 s).
+    public var appendMs: Int64 = 15_000
+    /// For one attempt within that.
+    public var attemptMs: Int64 = 2_000
+    /// Between two looks at whether the log is still the one that was followed.
+    public var lookMs: Int64 = 2_000
+    /// A record that has so many bytes takes no further batch along.
+    var recordBytes = 256 << 10
+    /// Records that local journals have not stored yet, above which nothing more is appended or received.
+    var recordsApplied = 64
+    /// Between two looks at what waits for too long.
+    var sweepMs: Int64 = 250
+    /// Between two attempts to open a log.
+    var retryMs: Int64 = 200
+    /// Between two attempts to store locally what the local disk has refused.
+    var localRetryMs: Int64 = 1_000
+
+    public init(name: String) { self.name = name }
+
+    var log: ShardLog.Settings {
+        var log = ShardLog.Settings()
+        (log.replicas, log.messageBytes, log.appendMs, log.attemptMs) = (replicas, messageBytes, appendMs, attemptMs)
+        return log
+    }
+
+    func logName(_ shard: Int) -> String { "VIGLA_\(name)_\(shard)" }
+}

@@ -1,0 +1,76 @@
+import Cryptography
+import Dispatch
+public import Journal
+public import Logging
+public import Scheduling
+public import SQLiteJournal
+
+/// The journals of a hub that is one of a cluster: logs on NATS JetStream that all hubs follow, and this hub's data folder, which holds
+/// what came by them.
+///
+///     namespace ─► shard ─► log VIGLA_<cluster>_<shard>  ─► every hub's data folder ─► its databases
+///
+/// Rules, secrets and other settings are this hub's own.
+public final class ClusterStorage: JournalStorage {
+    private let connection: NatsConnection
+    private let local: LocalJournals
+    private let shards: [Shard]
+    private let settings: ClusterSettings
+
+    /// Begins to follow the logs; servers that are not there yet are awaited. Blocks while the data folder is read.
+    /// - Throws: `.foreign` for a data folder whose content has not come by a cluster's log; `.corrupt`, `.disk`.
+    public init(
+        _ settings: ClusterSettings, over connection: NatsConnection, in store: JournalStore, scheduler: Scheduler, logger: Logger
+    ) throws(JournalError) {
+        (self.settings, self.connection) = (settings, connection)
+        let local = try LocalJournals(store, shards: settings.shards)
+        self.local = local
+        var random = SecureRandom()
+        let hub = random.next()
+        shards = (0..<settings.shards).map { number in
+            let log = ShardLog(connection, name: settings.logName(number), settings: settings.log)
+            return Shard(log, local, number: number, hub: hub, settings, scheduler, logger)
+        }
+        for shard in shards { shard.open() }
+    }
+
+    public var isDurable: Bool { true }
+    public var finding: String? { local.store.finding }
+    public var settingStore: any SettingStore { local.store }
+
+    /// What the data folder has of a namespace; its journal's tail brings the rest.
+    public func open(_ namespace: String) throws(JournalError) -> OpenedJournal {
+        OpenedJournal(try local.store.recover(namespace), journal(of: namespace))
+    }
+
+    /// The same for a hub that is to write: with all that the log holds. Blocks until that has come.
+    /// - Throws: `.unavailable` when it has not come in time.
+    public func openToWrite(_ namespace: String, patienceMs: Int) throws(JournalError) -> OpenedJournal {
+        let reached = DispatchSemaphore(value: 0)
+        shard(of: namespace).whenCaughtUp { reached.signal() }
+        guard reached.wait(timeout: .now() + .milliseconds(patienceMs)) == .success else {
+            throw .unavailable(reason: "the log of \(namespace) was not received within \(patienceMs) ms")
+        }
+        return try open(namespace)
+    }
+
+    func journal(of namespace: String) -> ClusterJournal {
+        ClusterJournal(namespace, shard(of: namespace), local.journal(of: namespace))
+    }
+
+    func shard(of namespace: String) -> Shard { shards[LocalJournals.shard(of: namespace, among: settings.shards)] }
+
+    public func prepareToClose() { local.store.prepareToClose() }
+
+    public func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) {
+        let ended = DispatchGroup()
+        for shard in shards {
+            ended.enter()
+            shard.close(isLate: isLate) { ended.leave() }
+        }
+        ended.notify(queue: .global()) { [self] in
+            connection.close()
+            local.store.close(isLate: isLate, done)
+        }
+    }
+}

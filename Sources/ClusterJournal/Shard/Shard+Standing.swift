@@ -1,0 +1,162 @@
+import DequeModule
+import Dispatch
+import Journal
+import Logging
+import Scheduling
+
+/// Whether the log can be followed and appended to.
+///
+/// ```
+/// opening ── the log holds what was received ──► following ── the connection was lost ──► opening
+///    └─ it does not (three looks) ─► refusing ── it does again ──► following
+/// ```
+extension Shard {
+    func open() {
+        queue.async { [self] in
+            log.connection.whenChanged { [weak self] change in self?.hop { $0.connection(change) } }
+            looks = [
+                scheduler.every(ms: settings.lookMs, on: queue) { [weak self] in self?.look() },
+                scheduler.every(ms: settings.sweepMs, on: queue) { [weak self] in self?.sweep() },
+            ]
+            look()
+        }
+    }
+
+    private func connection(_ change: NatsConnection.Change) {
+        switch change {
+        case .connected: look()
+        case .disconnected, .closed:
+            guard standing == .following else { return }
+            logger.warning("the connection to the cluster is lost: writes wait, reads go on")
+            standing = .opening
+            stopTail()
+        }
+    }
+
+    /// Compares the log with what was received of it; soon again while that is open.
+    func look() {
+        guard standing != .closed, !isLooking else { return }
+        isLooking = true
+        // Only a hub that has followed no log may make one.
+        let newest = self.newest
+        log.look(mayCreate: created == 0, at: newest.sequence) { [weak self] found in
+            self?.hop { $0.looked(found, at: newest) }
+        }
+    }
+
+    private func looked(_ found: Result<ShardLog.State, ShardLog.StateFault>, at newest: LogPlace) {
+        isLooking = false
+        guard standing != .closed else { return }
+        switch inspection.receive(found, created: created, newest: newest) {
+        case .isOpen:
+            guard standing != .following else { return }
+            scheduler.after(ms: settings.retryMs, on: queue) { [weak self] in self?.look() }
+        case .isAnother(let reason): refuse(reason)
+        case .isSound:
+            guard case .success(let state) = found else { return }
+            if created == 0 { created = state.created }
+            for i in behind.indices where behind[i].target == nil { behind[i].target = state.last }
+            tellCaughtUp()
+            if standing == .following {
+                // Nothing has come since the last look though there is something: the consumer is stuck.
+                if state.last > newest.sequence, newest == lookedAt, newest == self.newest { tail?.restart() }
+                lookedAt = newest
+                return
+            }
+            follow()
+        }
+    }
+
+    private func follow() {
+        if case .refusing = standing { logger.notice("the cluster's log holds what this hub has applied, so it is followed again") }
+        standing = .following
+        logger.info("following the cluster's log", metadata: ["from": "\(newest.sequence)"])
+        stopTail()
+        tail = log.tail(from: newest.sequence + 1) { [weak self] tail, sequence, bytes in
+            let message = LogMessage(decoding: bytes)
+            self?.hop { $0.delivered(message, at: sequence, by: tail) }
+        } missing: { [weak self] first in
+            self?.hop { $0.refuse("it begins with message \(first), and what came before is gone") }
+        }
+        proceed()
+    }
+
+    private func delivered(_ message: LogMessage?, at sequence: UInt64, by tail: LogTail) {
+        // Of an earlier tail: the one of now brings it as well.
+        guard tail === self.tail else { return tail.done() }
+        receive(message, at: sequence)
+        owedPlaces += 1
+        release()
+        proceed()
+    }
+
+    private func stopTail() {
+        tail?.stop()
+        (tail, owedPlaces) = (nil, 0)
+    }
+
+    /// The log is not the one that was followed, or is behind it: nothing is appended, and nothing is set back here.
+    func refuse(_ reason: String) {
+        let error = JournalError.regressed(log: log.name, reason: reason)
+        if standing == .refusing(error) { return }
+        standing = .refusing(error)
+        stopTail()
+        logger.critical("\(error)")
+        fail(.unknown(reason: reason))
+        failWaiting(error)
+    }
+
+    /// Fails the batches that wait; what is for the local journals goes on.
+    private func failWaiting(_ error: JournalError, olderThan limit: Int64 = .max) {
+        let items = waiting
+        waiting = []
+        for item in items {
+            if case .append = item.work, item.sinceMs < limit {
+                decide(item.namespace, item.number, .failure(error))
+            } else {
+                waiting.append(item)
+            }
+        }
+        proceed()
+    }
+
+    /// What waits for longer than an append may take is given up.
+    private func sweep() {
+        guard flight == nil, !waiting.isEmpty else { return }
+        let limit = scheduler.steadyMs - log.settings.appendMs
+        guard waiting.contains(where: { $0.sinceMs < limit }) else { return }
+        failWaiting(.unavailable(reason: log.connection.isConnected ? "the log has no leader" : "no server is reached"), olderThan: limit)
+    }
+
+    // MARK: End
+
+    /// Ends it, after everything appended before, or at once.
+    func close(isLate: Bool, _ done: @escaping @Sendable () -> Void) {
+        queue.async { [self] in
+            if isLate { return end(done) }
+            endWhenIdle(done)
+        }
+    }
+
+    private func endWhenIdle(_ done: @escaping @Sendable () -> Void) {
+        if standing == .closed { return done() }
+        // A local journal that takes nothing more, since it was closed or its disk is full, is not waited for: the log has what is missing.
+        if flight == nil, waiting.isEmpty, applying.count == 0 || applying.isStalled { return end(done) }
+        scheduler.after(ms: 1, on: queue) { [self] in endWhenIdle(done) }
+    }
+
+    private func end(_ done: @escaping @Sendable () -> Void) {
+        guard standing != .closed else { return done() }
+        standing = .closed
+        for look in looks { look.cancel() }
+        stopTail()
+        if let flight {
+            self.flight = nil
+            decide(flight.items, .closed)
+        }
+        let items = Array(waiting)
+        waiting = []
+        decide(items, .closed)
+        storePosition(done)
+    }
+}

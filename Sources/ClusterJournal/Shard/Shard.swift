@@ -1,0 +1,302 @@
+import DequeModule
+import Dispatch
+import Journal
+import Logging
+import Scheduling
+import SQLiteJournal
+
+/// One shard of a cluster on this hub: what its namespaces append goes to the shard's log, and what comes by the log goes to the local
+/// journals, in the log's order. Each hub has one for each shard.
+///
+/// ```
+/// append ─► waiting ─► record ─► the log: behind the newest message ─► stored ─┐
+///                        ▲          └─ another came first: follow it ──┘       ▼
+///           the log ─► message ─► behind the newest? ─► record ─► ledger: who counts? ─► local journal ─► durable ─► completions
+/// ```
+/// One record is under way at a time, and takes along all that waits when it leaves. Confined to `queue`.
+final class Shard: @unchecked Sendable {
+    // Sendable: confined to `queue`; callbacks only hop to it.
+
+    enum Standing: Equatable {
+        /// It is not known yet whether the log holds what was applied.
+        case opening
+        case following
+        /// The log is not the one that was followed.
+        case refusing(JournalError)
+        case closed
+    }
+
+    let queue: DispatchQueue
+    let settings: ClusterSettings
+    let log: ShardLog
+    let local: LocalJournals
+    let logger: Logger
+    let scheduler: Scheduler
+
+    var standing = Standing.opening
+    /// When the log was made; 0 while it is not known.
+    var created: Int64 = 0
+    /// The newest message that was received in order.
+    var newest = LogPlace()
+    var ledger: Ledger
+    var assembler = RecordAssembler()
+    var tail: LogTail?
+    /// What is being stored locally, oldest first.
+    var applying: LocalLine
+    /// What waits to be part of a record.
+    var waiting: Deque<Item> = []
+    /// The record that is under way to the log.
+    var flight: Flight?
+    /// The message that has to be received before the next record leaves: another hub's.
+    var awaited: UInt64 = 0
+    var lines: [String: CompletionLine] = [:]
+    /// Id of this hub's next message.
+    var nextID = UInt64.random(in: 1..<1 << 63)
+    let hub: UInt64
+    var inspection = Inspection()
+    var looks: [ScheduledWork] = []
+    var isLooking = false
+    /// The newest message at the last look.
+    var lookedAt = LogPlace()
+    /// Places in the tail's window that are free when the local journals have caught up.
+    var owedPlaces = 0
+    /// Who waits until the local journals have what the log held at a moment; nil until that is known.
+    var behind: [(target: UInt64?, done: @Sendable () -> Void)] = []
+    /// Records of this hub that another one's forestalled, and which were appended again.
+    private(set) var conflicts = 0
+
+    struct Item: Sendable {
+        enum Work: Sendable {
+            case append(JournalBatch)
+            /// Something for the local journal, behind all that was appended before.
+            case local(@Sendable (@escaping @Sendable (Result<Void, JournalError>) -> Void) -> Void)
+        }
+
+        let namespace: String
+        let work: Work
+        /// In the namespace's line of completions.
+        let number: Int
+        let sinceMs: Int64
+    }
+
+    struct Flight {
+        let items: [Item]
+        let entries: [LogRecord.Entry]
+        let body: [UInt8]
+        let first: UInt64
+        let parts: Int
+
+        func contains(_ id: UInt64) -> Bool { id &- first < UInt64(parts) }
+        func isLast(_ id: UInt64) -> Bool { id &- first == UInt64(parts - 1) }
+    }
+
+    init(
+        _ log: ShardLog, _ local: LocalJournals, number: Int, hub: UInt64, _ settings: ClusterSettings, _ scheduler: Scheduler,
+        _ logger: Logger
+    ) {
+        (self.log, self.local, self.settings, self.scheduler, self.hub) = (log, local, settings, scheduler, hub)
+        var logger = logger
+        logger[metadataKey: "log"] = "\(log.name)"
+        self.logger = logger
+        queue = DispatchQueue(label: "vigla.cluster.shard.\(log.name)")
+        let start = local.start(ofShard: number)
+        (created, newest, ledger) = (start.created, start.complete, start.ledger)
+        applying = LocalLine(complete: start.complete)
+    }
+
+    /// What libnats, the log and the local journals call back goes on here.
+    func hop(_ body: @escaping @Sendable (Shard) -> Void) { queue.async { [self] in body(self) } }
+
+    // MARK: Calls of the journals
+
+    /// Adds a batch to the next record.
+    func append(_ batch: JournalBatch, _ namespace: String, _ completion: @escaping CompletionLine.Completion) {
+        add(namespace, .append(batch), completion)
+    }
+
+    /// Does something with the local journal when everything appended before is on its way to it.
+    func locally(
+        _ namespace: String, _ completion: @escaping CompletionLine.Completion,
+        _ work: @escaping @Sendable (any Journal, @escaping @Sendable (Result<Void, JournalError>) -> Void) -> Void
+    ) {
+        let journal = local.journal(of: namespace)
+        add(namespace, .local { work(journal, $0) }, completion)
+    }
+
+    private func add(_ namespace: String, _ work: Item.Work, _ completion: @escaping CompletionLine.Completion) {
+        queue.async { [self] in
+            let number = lines[namespace, default: CompletionLine()].add(completion)
+            if standing == .closed { return decide(namespace, number, .failure(.closed)) }
+            if case .refusing(let error) = standing, case .append = work { return decide(namespace, number, .failure(error)) }
+            waiting.append(Item(namespace: namespace, work: work, number: number, sinceMs: scheduler.steadyMs))
+            proceed()
+        }
+    }
+
+    func decide(_ namespace: String, _ number: Int, _ result: Result<Void, JournalError>) {
+        for call in lines[namespace]?.decide(number, result) ?? [] { call() }
+    }
+
+    func decide(_ items: [Item], _ error: JournalError) {
+        for item in items { decide(item.namespace, item.number, .failure(error)) }
+    }
+
+    // MARK: Records
+
+    /// Sends the next record, with what waits, if the log can be appended to.
+    func proceed() {
+        dispatchPrecondition(condition: .onQueue(queue))
+        guard flight == nil else { return }
+        var (projected, body) = (ledger, [UInt8]())
+        var (items, entries): ([Item], [LogRecord.Entry]) = ([], [])
+        taking: while let item = waiting.first {
+            switch item.work {
+            case .local(let work):
+                // In the order of the appends around it.
+                guard items.isEmpty else { break taking }
+                waiting.removeFirst()
+                work { [weak self] result in self?.hop { $0.decide(item.namespace, item.number, result) } }
+            case .append(let batch):
+                guard canSend, items.isEmpty || body.count < settings.recordBytes else { break taking }
+                let mark = projected[item.namespace]
+                if batch.id != 0, batch.sequence <= ledger[item.namespace].last {
+                    // The local journal knows whether it is the one that is stored.
+                    waiting.removeFirst()
+                    local.journal(of: item.namespace).append(batch) { [weak self] result in
+                        self?.hop { $0.decide(item.namespace, item.number, result) }
+                    }
+                } else if let refusal = projected.refusal(of: batch, item.namespace) {
+                    waiting.removeFirst()
+                    decide(item.namespace, item.number, .failure(refusal))
+                } else {
+                    // The batches of a namespace in one record are of one epoch.
+                    if mark != ledger[item.namespace], mark.epoch != batch.epoch { break taking }
+                    waiting.removeFirst()
+                    let entry = LogRecord.Entry(namespace: item.namespace, batch: batch)
+                    LogRecord.encode(entry, into: &body)
+                    projected.take(batch, item.namespace, at: newest.sequence + 1)
+                    items.append(item)
+                    entries.append(entry)
+                }
+            }
+        }
+        guard !items.isEmpty else { return }
+        let most = log.settings.messageBytes - Self.marginBytes
+        let parts = max(1, (body.count + most - 1) / most)
+        flight = Flight(items: items, entries: entries, body: body, first: nextID, parts: parts)
+        nextID &+= UInt64(parts)
+        send(part: 0)
+    }
+
+    /// Of a message, for the headers of NATS and of our own.
+    private static let marginBytes = 1024
+
+    private var canSend: Bool {
+        standing == .following && awaited <= newest.sequence && applying.count < settings.recordsApplied
+    }
+
+    private func send(part: Int) {
+        guard let flight else { return }
+        let most = log.settings.messageBytes - Self.marginBytes
+        let (from, to) = (part * most, min(flight.body.count, (part + 1) * most))
+        let message = LogMessage(
+            id: flight.first &+ UInt64(part), previous: newest.id, hub: hub, part: part, parts: flight.parts, body: flight.body[from..<to])
+        log.append(message.encoded, id: message.id, after: newest.sequence) { [weak self] outcome in
+            self?.hop { $0.sent(message, part, outcome) }
+        }
+    }
+
+    private func sent(_ message: LogMessage, _ part: Int, _ outcome: AppendOutcome) {
+        // Given up meanwhile, or complete by the tail.
+        guard standing != .closed else { return }
+        switch outcome {
+        case .stored(let sequence), .duplicate(let sequence):
+            receive(message, at: sequence)
+            // It is settled by what was received, whoever was faster in saying so.
+            guard let flight, flight.contains(message.id) else { return proceed() }
+            if flight.isLast(message.id) { return fail(.unknown(reason: "the log acknowledged a record and shows another in its place")) }
+            // Another hub's message behind the part: the others that follow would not count.
+            newest.id == message.id ? send(part: part + 1) : again()
+        case _ where flight?.contains(message.id) != true: proceed()
+        case .conflict(let last):
+            awaited = max(awaited, last)
+            if last <= newest.sequence { look() }
+            again()
+        case .unknown(let reason) where flight?.isLast(message.id) == true:
+            fail(.unknown(reason: "the cluster's log did not answer: \(reason)"))
+        // Without its last part it is not in the log.
+        case .unknown(let reason): fail(.unavailable(reason: reason))
+        case .unavailable(let reason): fail(.unavailable(reason: reason))
+        }
+    }
+
+    /// Puts what is under way back in front of what waits: another hub was faster.
+    private func again() {
+        guard let flight else { return }
+        self.flight = nil
+        conflicts += 1
+        for item in flight.items.reversed() { waiting.prepend(item) }
+        proceed()
+    }
+
+    /// Gives up the record that is under way.
+    func fail(_ error: JournalError) {
+        guard let flight else { return }
+        self.flight = nil
+        logger.warning("a record was not taken by the cluster's log", metadata: ["reason": "\(error)"])
+        decide(flight.items, error)
+        proceed()
+    }
+
+    // MARK: Messages
+
+    /// A message of the log, from the tail or as the acknowledgement of an own one; nil for one that no hub has made.
+    func receive(_ message: LogMessage?, at sequence: UInt64) {
+        dispatchPrecondition(condition: .onQueue(queue))
+        guard sequence == newest.sequence + 1, standing != .closed else { return }
+        if case .refusing = standing { return }
+        guard let message else {
+            logger.error("a message of the cluster's log is damaged and is ignored by all hubs", metadata: ["message": "\(sequence)"])
+            newest = LogPlace(sequence: sequence, id: 0)
+            assembler.interrupt()
+            return applying.skip(to: newest)
+        }
+        guard message.previous == newest.id else {
+            return refuse("message \(sequence) does not follow the one that this hub has received before it")
+        }
+        newest = LogPlace(sequence: sequence, id: message.id)
+        if let flight, flight.contains(message.id) {
+            assembler.interrupt()
+            guard flight.isLast(message.id) else { return applying.skip(to: nil) }
+            self.flight = nil
+            return apply(flight.entries, numbers: flight.items.map(\.number))
+        }
+        guard let body = assembler.receive(message) else { return applying.skip(to: nil) }
+        guard let record = LogRecord(decoding: body) else {
+            logger.error("a record of the cluster's log is damaged and is ignored by all hubs", metadata: ["message": "\(sequence)"])
+            return applying.skip(to: newest)
+        }
+        apply(record.entries, numbers: nil)
+    }
+
+    /// - Parameter numbers: of the completions, for a record of this hub.
+    private func apply(_ entries: [LogRecord.Entry], numbers: [Int]?) {
+        var taken: [LocalLine.Entry] = []
+        for (i, entry) in entries.enumerated() {
+            let verdict = ledger.verdict(on: entry.batch, entry.namespace, at: newest.sequence)
+            switch verdict {
+            case .applies:
+                ledger.take(entry.batch, entry.namespace, at: newest.sequence)
+                taken.append(LocalLine.Entry(namespace: entry.namespace, batch: entry.batch, number: numbers?[i]))
+            case .isKnown: break
+            case .isRefused(let error):
+                logger.warning("a record of the cluster's log does not count", metadata: [
+                    "message": "\(newest.sequence)", "namespace": "\(entry.namespace)", "reason": "\(error)",
+                ])
+                if let numbers { decide(entry.namespace, numbers[i], .failure(error)) }
+            }
+        }
+        applying.add(taken, at: newest)
+        storeLocally()
+    }
+}

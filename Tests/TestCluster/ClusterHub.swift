@@ -1,0 +1,39 @@
+package import ClusterJournal
+import Dispatch
+import Journal
+package import Logging
+import Scheduling
+package import SQLiteJournal
+package import TestSupport
+
+/// One hub's part of a cluster: its data folder, and the journals over the servers.
+package final class ClusterHub: Sendable {
+    package let folder: TemporaryFolder
+    package let storage: ClusterStorage
+    package let store: JournalStore
+
+    /// - Parameter name: the cluster; one of its own for each test.
+    package init(
+        _ cluster: TestCluster, _ name: String, folder: TemporaryFolder? = nil, servers: [Int]? = nil, logger: Logger = .silent,
+        _ change: (inout ClusterSettings) -> Void = { _ in }
+    ) throws {
+        self.folder = try folder ?? TemporaryFolder()
+        let scheduler = Scheduler.system()
+        store = try JournalStore.open(folder: self.folder.path, scheduler: scheduler)
+        var settings = ClusterSettings(name: name)
+        settings.shards = 1
+        change(&settings)
+        storage = try ClusterStorage(settings, over: cluster.connect(servers), in: store, scheduler: scheduler, logger: logger)
+    }
+
+    /// For tests that can wait. Not on a queue of the hub.
+    package func closeNow() {
+        let closed = DispatchSemaphore(value: 0)
+        storage.close(isLate: false) { _ in closed.signal() }
+        closed.wait()
+    }
+
+    package func close(isLate: Bool = false) async {
+        await withCheckedContinuation { continuation in storage.close(isLate: isLate) { _ in continuation.resume() } }
+    }
+}
