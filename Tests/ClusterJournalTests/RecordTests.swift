@@ -54,6 +54,10 @@ import TestSupport
         let other = LogRecord.Entry(namespace: "other", batch: Self.batch(9, after: 7))
         #expect(LogRecord(decoding: Self.encoded([first, other]))?.entries.count == 2)
         #expect(LogRecord(decoding: []) == nil)
+        for (length, isRead) in [(LogRecord.nameBytes, true), (LogRecord.nameBytes + 1, false)] {
+            let long = LogRecord.Entry(namespace: String(repeating: "n", count: length), batch: Self.batch(1, after: 0))
+            #expect((LogRecord(decoding: Self.encoded([long])) != nil) == isRead)
+        }
     }
 
     /// Flipped, cut and invented bytes: read or refused, and nothing that was changed passes the checksum.

@@ -220,7 +220,9 @@ final class Shard: @unchecked Sendable {
         case _ where flight?.contains(message.id) != true: proceed()
         case .conflict(let last):
             awaited = max(awaited, last)
-            if last <= newest.sequence { look() }
+            // The log ends before what was received: nothing more is sent until it is known why.
+            if last < newest.sequence, standing == .following { standing = .opening }
+            if standing == .opening { look() }
             again()
         case .unknown(let reason) where flight?.isLast(message.id) == true:
             fail(.unknown(reason: "the cluster's log did not answer: \(reason)"))
