@@ -31,10 +31,13 @@ public struct OpenedJournal: Sendable {
     /// The epoch that its writer writes with (`JournalBatch.epoch`): above that of all who have written before. From its first batch on
     /// theirs are refused.
     public let epoch: UInt64
+    /// The hub that writes, where this one only follows it; nil where this one writes.
+    public let writer: String?
 
-    public init(_ recovered: Recovered, _ journal: any Journal) {
+    public init(_ recovered: Recovered, _ journal: any Journal, writer: String? = nil) {
         self.recovered = recovered
         self.journal = journal
+        self.writer = writer
         epoch = recovered.epoch + 1
     }
 }

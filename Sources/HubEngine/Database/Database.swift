@@ -56,6 +56,7 @@ public final class Database: Sendable {
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
     ///   - epoch: of this writer; see `JournalBatch`.
     ///   - follows: whether the database applies what another writes to the journal, and refuses every write itself.
+    ///   - writer: how the one who writes is named, in the texts of these refusals.
     ///   - lanes: number of net loops.
     ///   - background: runs work whose cost depends on the size of the data.
     ///   - budget: memory that such work may hold; one for the whole process.
@@ -65,7 +66,7 @@ public final class Database: Sendable {
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), written: WrittenTimes = WrittenTimes(),
         owed: OwedRows = OwedRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
-        follows: Bool = false, lanes: Int, limits: EngineLimits = EngineLimits(),
+        follows: Bool = false, writer: String? = nil, lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
         onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }, scheduler: Scheduler
@@ -80,7 +81,7 @@ public final class Database: Sendable {
             onJournal: onJournal)
         engine = Engine(
             context, rules: rules, start: Content.State(root: start.root, sequence: start.sequence, written: written, owed: owed),
-            journal: journal, epoch: epoch, follows: follows ? pending : nil, refusals: refusals, outlet: outlet)
+            journal: journal, epoch: epoch, follows: follows ? pending : nil, writer: writer, refusals: refusals, outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
         if rules.hasExpiry || !written.isEmpty, !follows { queue.async { [engine] in engine.expireFirst() } }
         if !owed.isEmpty, !follows { queue.async { [engine] in engine.goOn() } }

@@ -36,10 +36,12 @@ final class Engine: @unchecked Sendable {
     /// Nil in a database that applies what another writes.
     private let owed: OwedKeeper?
 
-    /// - Parameter follows: the pending onDisconnect writes, for a database that applies the commits of another writer; else nil.
+    /// - Parameters:
+    ///   - follows: the pending onDisconnect writes, for a database that applies the commits of another writer; else nil.
+    ///   - writer: how that one is named.
     init(
         _ context: EngineContext, rules: RuleSet, start: Content.State, journal: any Journal,
-        epoch: UInt64, follows: [PendingSession]?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
+        epoch: UInt64, follows: [PendingSession]?, writer: String?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
         let content = Content(start, rules: rules)
         let places = PlaceTrie()
@@ -49,7 +51,7 @@ final class Engine: @unchecked Sendable {
         let encodings = EncodingLine(context.background, context.budget, heavier: EncodingLine(context.background, context.budget))
         let refusals = RefusalReports(context, content, listener)
         let durability = DurabilityLine(context, content, batch, outbox, journal: journal, epoch: epoch, outlet: outlet)
-        let guardian = LogGuard(context, content, durability, journal: journal, follows: follows != nil)
+        let guardian = LogGuard(context, content, durability, journal: journal, follows: follows != nil, writer: writer)
         let pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: guardian)
 
         let indexes = IndexKeeper(context, content, places, durability)

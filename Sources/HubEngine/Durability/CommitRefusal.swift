@@ -32,7 +32,10 @@ public enum CommitRefusal: String, Error, Sendable {
         }
     }
 
-    public var text: String {
+    public var text: String { text(naming: nil) }
+
+    /// - Parameter writer: the hub that takes the writes, where this one follows it.
+    func text(naming writer: String?) -> String {
         switch self {
         case .diskFull: "The server's disk is full. Nothing of this write was stored; it is taken again as soon as there is space."
         case .diskFailed: "The server's disk refused. Nothing of this write was stored; it is taken again as soon as the disk takes it."
@@ -42,8 +45,9 @@ public enum CommitRefusal: String, Error, Sendable {
             it will be found stored after a restart: read the place before you write it again.
             """
         case .conflict: "Another server writes this database by now, so this one takes no writes. Nothing of this write was stored."
-        case .following: "This server follows another one, which takes the writes. Nothing of this write was stored."
-        case .cutOff: "This server follows another one and has lost it: what it shows may be old. Nothing of this write was stored."
+        case .following: "This server follows \(writer ?? "another one"), which takes the writes. Nothing of this write was stored."
+        case .cutOff:
+            "This server follows \(writer ?? "another one") and has lost it: what it shows may be old. Nothing of this write was stored."
         case .logUnavailable:
             "The servers that keep the cluster's log cannot be reached. Nothing of this write was stored; it is taken again when they are."
         case .logRegressed:

@@ -20,13 +20,20 @@ final class LogGuard: @unchecked Sendable {
     private var unsettled: [JournalBatch] = []
     /// The last try, while it is not known whether it is stored: appended again, it tells.
     private var unknownTry: JournalBatch?
+    /// How the hub that writes is named; nil where this one does, or where it is not known.
+    private let writer: String?
     /// The journal takes commits again.
     var onTaken: () -> Void = {}
     /// A batch that was given up is stored.
     var onFound: (JournalBatch) -> Void = { _ in }
 
     /// - Parameter follows: whether the database takes no writes, as it applies those of another.
-    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, journal: any Journal, follows: Bool = false) {
+    /// - Parameter writer: who does, for the texts of refusals.
+    init(
+        _ context: EngineContext, _ content: Content, _ durability: DurabilityLine, journal: any Journal, follows: Bool = false,
+        writer: String? = nil
+    ) {
+        self.writer = writer
         self.context = context
         self.content = content
         self.durability = durability
@@ -46,7 +53,7 @@ final class LogGuard: @unchecked Sendable {
     func mustTakeWrites() throws(Failure) {
         guard isRefusing else { return }
         context.meter.counters.refusedWrites += 1
-        throw Failure(.unavailable, breaker.reason?.text ?? Self.closedText)
+        throw Failure(.unavailable, breaker.reason?.text(naming: writer) ?? Self.closedText)
     }
 
     private static let closedText = "The disk takes writes again, and what was left for disconnects comes first. Try again."
