@@ -22,7 +22,9 @@ let localeTable = Context.environment["VIGLA_LOCALE_TABLE"]
 
 /// Whether libnats is installed. Without it everything is built but what a cluster of hubs needs. The package manager remembers what a
 /// manifest said until the manifest or the environment changes: after installing it, set a variable to anything, as the Makefile does.
-let hasNats = ["/usr/include", "/usr/local/include"].contains { FileManager.default.fileExists(atPath: $0 + "/nats/nats.h") }
+/// `VIGLA_WITHOUT_LIBNATS` (set by Scripts/build-static) leaves it out where it is installed: programs for others need not have it.
+let hasNats = Context.environment["VIGLA_WITHOUT_LIBNATS"] == nil
+    && ["/usr/include", "/usr/local/include"].contains { FileManager.default.fileExists(atPath: $0 + "/nats/nats.h") }
 /// For targets with code that is there only with it.
 let cluster: [SwiftSetting] = hasNats ? [.define("VIGLA_CLUSTER")] : []
 
@@ -189,11 +191,11 @@ let package = Package(
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
-        ], swiftSettings: shared),
+        ], swiftSettings: shared + cluster),
         .testTarget(name: "ViglaCommandTests", dependencies: [
             "JSONTree", "LiveQueries", "TestCertificates", "TestSupport", "vigla", "ViglaClient", "watchme-simulation", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        ], swiftSettings: shared),
+        ], swiftSettings: shared + cluster),
         // the walkers and followers of Examples/watchme
         .executableTarget(name: "watchme-simulation", dependencies: [
             "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
@@ -238,7 +240,10 @@ if hasNats {
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
     ]
-    package.targets.first { $0.name == "JournalTests" }?.dependencies += ["ClusterJournal", "TestCluster"]
+    let users = ["JournalTests": ["ClusterJournal", "TestCluster"], "vigla": ["ClusterJournal"], "ViglaCommandTests": ["TestCluster"]]
+    for target in package.targets {
+        for name in users[target.name] ?? [] { target.dependencies.append(.init(stringLiteral: name)) }
+    }
 }
 
 if let localeTable {

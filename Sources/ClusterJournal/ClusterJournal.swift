@@ -8,9 +8,13 @@ public final class ClusterJournal: Journal {
     public let namespace: String
     private let shard: Shard
     private let local: any Journal
+    /// Whether this hub appends nothing itself.
+    private let follows: Bool
     private let stages = Atomic<Int64>(0)
 
-    init(_ namespace: String, _ shard: Shard, _ local: any Journal) { (self.namespace, self.shard, self.local) = (namespace, shard, local) }
+    init(_ namespace: String, _ shard: Shard, _ local: any Journal, follows: Bool) {
+        (self.namespace, self.shard, self.local, self.follows) = (namespace, shard, local, follows)
+    }
 
     public var isImmediate: Bool { false }
 
@@ -36,10 +40,16 @@ public final class ClusterJournal: Journal {
     }
 
     public func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        shard.locally(namespace, completion) { $0.store(snapshot, completion: $1) }
+        shard.locally(namespace, completion) { [shard] in
+            $0.store(snapshot, completion: $1)
+            shard.goOn()
+        }
     }
 
-    public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) { local.whenSnapshotDue(ask) }
+    /// A follower is asked while nothing new is stored locally: its tree is then that of the last batch, as a snapshot has to be.
+    public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {
+        local.whenSnapshotDue { [shard, follows] in follows ? shard.whenStill(ask) : ask() }
+    }
 
     /// In the local journal; the cluster's log keeps what it has.
     public func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {

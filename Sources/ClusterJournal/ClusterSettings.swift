@@ -2,6 +2,8 @@
 public struct ClusterSettings: Sendable {
     /// Tells the logs of this cluster from those of others on the same servers: letters, digits, `-` and `_`.
     public var name: String
+    /// The address of the hub that writes, which this one follows; nil: this one writes.
+    public var writer: String?
     /// Into how many logs the namespaces are divided. The same on all hubs, and for as long as the cluster exists.
     public var shards = 16
     /// On how many servers a log is kept.
@@ -12,6 +14,8 @@ public struct ClusterSettings: Sendable {
     public var appendMs: Int64 = 15_000
     /// For one attempt within that.
     public var attemptMs: Int64 = 2_000
+    /// At the start of a hub that writes, for what the log holds.
+    public var openMs = 60_000
     /// Between two looks at whether the log is still the one that was followed.
     public var lookMs: Int64 = 2_000
     /// A record that has so many bytes takes no further batch along.
@@ -24,6 +28,9 @@ public struct ClusterSettings: Sendable {
     var retryMs: Int64 = 200
     /// Between two attempts to store locally what the local disk has refused.
     var localRetryMs: Int64 = 1_000
+
+    /// For a follower's snapshot, at most: so long nothing new is stored locally.
+    var stillMs: Int64 = 5_000
 
     public init(name: String) { self.name = name }
 

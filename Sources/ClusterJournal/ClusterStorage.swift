@@ -38,24 +38,25 @@ public final class ClusterStorage: JournalStorage {
     public var finding: String? { local.store.finding }
     public var settingStore: any SettingStore { local.store }
 
-    /// What the data folder has of a namespace; its journal's tail brings the rest.
+    /// For a hub that follows, what the data folder has of a namespace: its journal's tail brings the rest. For one that writes, all that
+    /// the log holds; blocks until that has come.
+    /// - Throws: `.unavailable` when it has not come in time.
     public func open(_ namespace: String) throws(JournalError) -> OpenedJournal {
-        OpenedJournal(try local.store.recover(namespace), journal(of: namespace))
+        if settings.writer == nil { return try openToWrite(namespace, patienceMs: settings.openMs) }
+        return OpenedJournal(try local.store.recover(namespace), journal(of: namespace), writer: settings.writer)
     }
 
-    /// The same for a hub that is to write: with all that the log holds. Blocks until that has come.
-    /// - Throws: `.unavailable` when it has not come in time.
-    public func openToWrite(_ namespace: String, patienceMs: Int) throws(JournalError) -> OpenedJournal {
+    func openToWrite(_ namespace: String, patienceMs: Int) throws(JournalError) -> OpenedJournal {
         let reached = DispatchSemaphore(value: 0)
         shard(of: namespace).whenCaughtUp { reached.signal() }
         guard reached.wait(timeout: .now() + .milliseconds(patienceMs)) == .success else {
             throw .unavailable(reason: "the log of \(namespace) was not received within \(patienceMs) ms")
         }
-        return try open(namespace)
+        return OpenedJournal(try local.store.recover(namespace), journal(of: namespace))
     }
 
     func journal(of namespace: String) -> ClusterJournal {
-        ClusterJournal(namespace, shard(of: namespace), local.journal(of: namespace))
+        ClusterJournal(namespace, shard(of: namespace), local.journal(of: namespace), follows: settings.writer != nil)
     }
 
     func shard(of namespace: String) -> Shard { shards[LocalJournals.shard(of: namespace, among: settings.shards)] }

@@ -154,11 +154,48 @@ import TestSupport
         #expect(throws: JournalError.foreign(namespace: "main")) { try ClusterHub(cluster, "foreign", folder: folder) }
     }
 
+    /// Under a load that never pauses, a follower's tree is that of the last batch for a moment.
+    @Test func follower_makesSnapshots_whileBatchesCome() async throws {
+        let (one, two) = (try ClusterHub(cluster, "snapshots"), try ClusterHub(cluster, "snapshots", snapshotAfterBatches: 20) {
+            $0.writer = "one"
+        })
+        let (writer, follower) = (try one.storage.open("main"), try two.storage.open("main"))
+        #expect(writer.writer == nil && follower.writer == "one")
+        let state = Mutex((root: follower.recovered.root, sequence: follower.recovered.sequence, stored: 0))
+        follower.journal.tail(from: follower.recovered.sequence) { event in
+            guard case .batch(let batch) = event else { return }
+            state.withLock { state in
+                for operation in batch.operations { state.root.apply(operation) }
+                state.sequence = batch.sequence
+            }
+        }
+        let journal = follower.journal
+        journal.whenSnapshotDue {
+            let (root, sequence, _) = state.withLock { $0 }
+            journal.store(JournalSnapshot(root: root, sequence: sequence)) { result in
+                guard case .success = result else {
+                    Issue.record("no snapshot: \(result)")
+                    return
+                }
+                state.withLock { $0.stored += 1 }
+            }
+        }
+        var last: UInt64 = 0
+        while state.withLock({ $0.stored }) < 3, last < 2000 {
+            last += 1
+            try await writer.journal.store(batch(last))
+        }
+        #expect(state.withLock { $0.stored } >= 3)
+        #expect(await becomes { state.withLock { $0.sequence } == last })
+        for hub in [one, two] { await hub.close() }
+    }
+
     @Test func append_withoutServers_isRefusedInTime_andTakenWhenTheyAreThere() async throws {
         let own = try TestCluster()
         for i in 0..<3 { try own.kill(i) }
-        let hub = try ClusterHub(own, "absent") { $0.appendMs = 500 }
-        let journal = try hub.storage.open("main").journal
+        let hub = try ClusterHub(own, "absent") { ($0.appendMs, $0.openMs) = (500, 50) }
+        #expect { try hub.storage.open("main") } throws: { if case JournalError.unavailable = $0 { true } else { false } }
+        let journal = hub.storage.journal(of: "main")
         await #expect { try await journal.store(batch(1)) } throws: { if case JournalError.unavailable = $0 { true } else { false } }
         for i in 0..<3 { try own.start(i) }
         #expect(await eventually { (try? await journal.store(batch(1))) != nil })

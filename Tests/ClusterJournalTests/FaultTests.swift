@@ -204,10 +204,9 @@ import TestSupport
         await hub.close(isLate: true)
         // Also after a restart, and what it had is there.
         let again = try ClusterHub(cluster, "deleted", folder: hub.folder) { $0.appendMs = 1_000 }
-        let opened = try again.storage.open("main")
-        #expect(opened.recovered.sequence == 5)
+        #expect(try again.store.recover("main").sequence == 5)
         #expect(await eventually {
-            do { try await opened.journal.store(batch(6)) } catch { return isRegressed(error) }
+            do { try await again.storage.journal(of: "main").store(batch(6)) } catch { return isRegressed(error) }
             return false
         })
         await again.close(isLate: true)

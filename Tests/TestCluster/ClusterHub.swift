@@ -14,12 +14,14 @@ package final class ClusterHub: Sendable {
 
     /// - Parameter name: the cluster; one of its own for each test.
     package init(
-        _ cluster: TestCluster, _ name: String, folder: TemporaryFolder? = nil, servers: [Int]? = nil, logger: Logger = .silent,
+        _ cluster: TestCluster, _ name: String, folder: TemporaryFolder? = nil, servers: [Int]? = nil, snapshotAfterBatches: Int = 200_000,
+        logger: Logger = .silent,
         _ change: (inout ClusterSettings) -> Void = { _ in }
     ) throws {
         self.folder = try folder ?? TemporaryFolder()
         let scheduler = Scheduler.system()
-        store = try JournalStore.open(folder: self.folder.path, scheduler: scheduler)
+        let stored = JournalStore.Settings(snapshotAfterBatches: snapshotAfterBatches)
+        store = try JournalStore.open(folder: self.folder.path, settings: stored, scheduler: scheduler)
         var settings = ClusterSettings(name: name)
         settings.shards = 1
         change(&settings)

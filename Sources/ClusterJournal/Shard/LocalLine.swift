@@ -43,6 +43,8 @@ struct LocalLine {
     private(set) var underWay = 0
     /// A local journal has refused: nothing more is given to any, until `resume`.
     private(set) var isStalled = false
+    /// Nothing more is given to any for a moment.
+    var isHeld = false
 
     init(complete: LogPlace) { self.complete = complete }
 
@@ -59,7 +61,7 @@ struct LocalLine {
 
     /// The next entry for its local journal, and the message that it came with.
     mutating func next() -> (key: Key, entry: Entry, place: LogPlace)? {
-        if isStalled { return nil }
+        if isStalled || isHeld { return nil }
         if cursor.record < first { cursor = Key(record: first, entry: 0) }
         while cursor.record - first < records.count {
             let i = cursor.record - first

@@ -43,6 +43,7 @@ extension Shard {
     private func stored(_ entry: LocalLine.Entry, _ key: LocalLine.Key) {
         if let number = applying.stored(key) { decide(entry.namespace, number, .success(())) }
         release()
+        tellStill()
         if !waiting.isEmpty { proceed() }
     }
 
@@ -53,6 +54,31 @@ extension Shard {
         else { return done() }
         let position = StoredPosition(created: created, sequence: mark.position, complete: applying.complete)
         local.store.put(position.setting.value, setting: StoredPosition.name, of: namespace) { _ in done() }
+    }
+
+    /// Calls back when the local journals have all that they were given, and gives them no more until a snapshot is on its way, or for a
+    /// while.
+    func whenStill(_ done: @escaping @Sendable () -> Void) {
+        queue.async { [self] in
+            applying.isHeld = true
+            still.append(done)
+            tellStill()
+            scheduler.after(ms: settings.stillMs, on: queue) { [weak self] in self?.goOn() }
+        }
+    }
+
+    private func tellStill() {
+        guard applying.isHeld, applying.underWay == 0 else { return }
+        let ready = still
+        still = []
+        for done in ready { done() }
+    }
+
+    /// The local journals are given what came meanwhile. On the queue.
+    func goOn() {
+        guard applying.isHeld else { return }
+        applying.isHeld = false
+        storeLocally()
     }
 
     private func storeAgain() { if applying.resume() { storeLocally() } }

@@ -60,6 +60,8 @@ final class Shard: @unchecked Sendable {
     var lookedAt = LogPlace()
     /// Places in the tail's window that are free when the local journals have caught up.
     var owedPlaces = 0
+    /// Who waits until the local journals have what they were given.
+    var still: [@Sendable () -> Void] = []
     /// Who waits until the local journals have what the log held at a moment; nil until that is known.
     var behind: [(target: UInt64?, done: @Sendable () -> Void)] = []
     /// Records of this hub that another one's forestalled, and which were appended again.

@@ -50,6 +50,9 @@ extension ServeOption {
         case .presenceDeadline: return "\(plain.limits.presenceSeconds)"
         case .rate: return "none (no limit)"
         case .rateBurst: return made.limits.writeRate.map { "\($0.burst) (those of 5 s)" } ?? "none (no --rate)"
+        case .cluster: return "none (this hub alone)"
+        case .clusterName: return ClusterOptions.defaultName
+        case .clusterWriter: return "none (with --cluster this hub writes)"
         case .accounts: return "as docs/accounts.md describes them"
         case .project: return made.accounts.map { "\($0.project) (the namespace)" } ?? "none (no accounts)"
         case .publicURL: return made.port == 0 ? "the address it listens on" : "\(made.origin(port: made.port)) (the address it listens on)"

@@ -14,6 +14,8 @@ struct ServeConfiguration {
     private var durability = Durability.full
     /// Whether to start with the sound part of the log when acknowledged commits in it cannot be read.
     private var acceptsLoss = false
+    /// The cluster of which this hub is one.
+    private var cluster: ClusterOptions?
     /// Variables of the environment that look like options and are none.
     private var unknownVariables: [String] = []
     /// How the rules are named on the ready line.
@@ -47,7 +49,9 @@ struct ServeConfiguration {
         guard let folder = settings.dataFolder else { return MemoryStorage() }
         if durability == .normal { logger.notice("durability normal: a power cut may take the last moments of acknowledged writes") }
         let settings = JournalStore.Settings(durability: durability, acceptsLoss: acceptsLoss)
-        return try JournalStore.open(folder: folder, settings: settings, scheduler: scheduler)
+        let store = try JournalStore.open(folder: folder, settings: settings, scheduler: scheduler)
+        guard let cluster else { return store }
+        return try cluster.join(with: store, scheduler, logger)
     }
 
     /// `vigla ready on http://127.0.0.1:9000 (namespace default, data ./data, rules FILE)`: scripts wait for this line.
@@ -147,6 +151,7 @@ struct ServeConfiguration {
             resolveHost(mayLeaveMachine: mayLeaveMachine)
             resolveTLS()
             resolveData()
+            resolveCluster()
             resolveRules()
             resolveWeb()
             resolveAccounts()
@@ -237,6 +242,23 @@ struct ServeConfiguration {
                 faults.append("\(data?.source ?? "--data"): \(fault)")
                 faulty.insert(.data)
             }
+        }
+
+        private mutating func resolveCluster() {
+            let name = value(.clusterName, "1–32 letters, digits, - and _", { ClusterOptions.isName($0) ? $0 : nil })
+            let writer = layers.find(.clusterWriter)?.text
+            let servers = value(.cluster, "addresses nats://host:port, separated by commas", ClusterOptions.servers)
+            guard let found = layers.find(.cluster) else {
+                for option in [ServeOption.clusterName, .clusterWriter] {
+                    if let found = layers.find(option) { faults.append("\(found.source): there is no --cluster") }
+                }
+                return
+            }
+            if !ClusterOptions.isThere { faults.append("\(found.source): \(ClusterOptions.absent)") }
+            if made.settings.dataFolder == nil {
+                faults.append("\(found.source): a hub of a cluster keeps its data in a folder, not in memory")
+            }
+            if let servers { made.cluster = ClusterOptions(servers: servers, name: name ?? ClusterOptions.defaultName, writer: writer) }
         }
 
         private mutating func resolveRules() {

@@ -18,6 +18,9 @@ enum ServeOption: String, CaseIterable {
     case presenceDeadline = "presence-deadline"
     case rate
     case rateBurst = "rate-burst"
+    case cluster
+    case clusterName = "cluster-name"
+    case clusterWriter = "cluster-writer"
     case accounts, project
     case publicURL = "public-url"
     case onAccountDeletion = "on-account-deletion"

@@ -65,6 +65,16 @@ struct ServeOptions: ParsableArguments {
     var rate: String?
     @Option(help: ArgumentHelp("Writes that --rate lets through at once after a quiet time. Default: those of 5 s.", valueName: "number"))
     var rateBurst: String?
+    @Option(help: ArgumentHelp(
+        "NATS servers with JetStream that keep the log of several hubs, separated by commas (docs/cluster.md).",
+        valueName: "nats://host:port,…"))
+    var cluster: String?
+    @Option(help: ArgumentHelp("Which of the servers' clusters of hubs this one belongs to. Default: vigla.", valueName: "name"))
+    var clusterName: String?
+    @Option(help: ArgumentHelp(
+        "The hub of the cluster that takes the writes: this one follows it, and refuses them. Default: this one takes them.",
+        valueName: "address"))
+    var clusterWriter: String?
     @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
@@ -75,6 +85,7 @@ struct ServeOptions: ParsableArguments {
             .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
             .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
             .memoryBudget: memoryBudget, .presenceDeadline: presenceDeadline, .rate: rate, .rateBurst: rateBurst,
+            .cluster: cluster, .clusterName: clusterName, .clusterWriter: clusterWriter,
         ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if logRequests { given[.logRequests] = "true" }

@@ -1,0 +1,60 @@
+import Journal
+import Logging
+import Scheduling
+import SQLiteJournal
+
+#if VIGLA_CLUSTER
+import ClusterJournal
+#endif
+
+/// How `vigla serve` takes part in a cluster of hubs.
+struct ClusterOptions {
+    let servers: [String]
+    let name: String
+    /// The hub that takes the writes; nil for this one.
+    let writer: String?
+
+    static let defaultName = "vigla"
+
+    /// What a hub says that was built without libnats.
+    static let absent = """
+        this program was built without libnats, so it can be no hub of a cluster: install it and build again \
+        (apt-get install libnats-dev, then make release; docs/cluster.md)
+        """
+
+    static func isName(_ text: String) -> Bool {
+        (1...32).contains(text.utf8.count) && text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+                UInt8(ascii: "-"), UInt8(ascii: "_"): true
+            default: false
+            }
+        }
+    }
+
+    static func servers(_ text: String) -> [String]? {
+        let servers = text.split(separator: ",").map { $0.trimmingPrefix(" ") }.map(String.init)
+        let scheme = "nats://"
+        return !servers.isEmpty && servers.allSatisfy { $0.hasPrefix(scheme) && $0.count > scheme.count } ? servers : nil
+    }
+
+    #if VIGLA_CLUSTER
+    static let isThere = true
+
+    /// Begins to follow the logs of the cluster.
+    func join(with store: JournalStore, _ scheduler: Scheduler, _ logger: Logger) throws(JournalError) -> any JournalStorage {
+        var settings = ClusterSettings(name: name)
+        settings.writer = writer
+        let connection: NatsConnection
+        do throws(NatsConnection.Fault) {
+            connection = try NatsConnection(NatsConnection.Settings(servers: servers, name: "vigla \(name)"), logger: logger)
+        } catch { throw .unavailable(reason: "\(error)") }
+        logger.info("one of a cluster", metadata: ["cluster": "\(name)", "writer": "\(writer ?? "this hub")"])
+        return try ClusterStorage(settings, over: connection, in: store, scheduler: scheduler, logger: logger)
+    }
+    #else
+    static let isThere = false
+
+    func join(with store: JournalStore, _ scheduler: Scheduler, _ logger: Logger) throws(JournalError) -> any JournalStorage { store }
+    #endif
+}
