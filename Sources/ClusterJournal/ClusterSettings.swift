@@ -18,6 +18,8 @@ public struct ClusterSettings: Sendable {
     public var openMs = 60_000
     /// Between two looks at whether the log is still the one that was followed.
     public var lookMs: Int64 = 2_000
+    /// For which the servers may say that they hold less of a log than was received, before that is believed.
+    public var doubtMs: Int64 = 10_000
     /// A record that has so many bytes takes no further batch along.
     var recordBytes = 256 << 10
     /// Records that local journals have not stored yet, above which nothing more is appended or received.

@@ -60,27 +60,35 @@ import TestSupport
     }
 
     @Test func log_thatHoldsWhatWasFollowed_isSound() {
-        var inspection = Inspection()
+        var inspection = Inspection(patienceMs: 0)
+        func look(_ found: Result<ShardLog.State, ShardLog.StateFault>, created: Int64, _ newest: LogPlace) -> Inspection.Finding {
+            inspection.receive(found, created: created, newest: newest, nowMs: 0)
+        }
         let newest = LogPlace(sequence: 5, id: 50)
-        #expect(inspection.receive(state(1, last: 5, id: 50), created: 1, newest: newest) == .isSound)
-        #expect(inspection.receive(state(1, first: 6, last: 9), created: 1, newest: newest) == .isSound)
-        #expect(inspection.receive(state(1, last: 0), created: 0, newest: LogPlace()) == .isSound)
-        #expect(inspection.receive(.failure(.unreachable("x")), created: 1, newest: newest) == .isOpen)
+        #expect(look(state(1, last: 5, id: 50), created: 1, newest) == .isSound)
+        #expect(look(state(1, first: 6, last: 9), created: 1, newest) == .isSound)
+        #expect(look(state(1, last: 0), created: 0, LogPlace()) == .isSound)
+        #expect(look(.failure(.unreachable("x")), created: 1, newest) == .isOpen)
     }
 
-    /// Only after three looks in a row, since a server that comes back may know less for a moment.
-    @Test func log_thatIsAnother_isSaidToBe_afterThreeLooks() {
+    /// Only after three looks in a row, and that it holds less only after some time.
+    @Test func log_thatIsAnother_isSaidToBe_afterThreeLooksOrSomeTime() {
         let newest = LogPlace(sequence: 5, id: 50)
         let faults = [
-            (state(2, last: 5, id: 50), "anew"), (state(1, last: 4), "ends with message 4"), (state(1, last: 9, id: 51), "another"),
-            (state(1, first: 7, last: 9), "begins with message 7"), (.failure(.missing), "no such log"),
+            (state(2, last: 5, id: 50), "anew", false), (state(1, last: 4), "ends with message 4", true),
+            (state(1, last: 9, id: 51), "another", false), (state(1, first: 7, last: 9), "begins with message 7", false),
+            (.failure(.missing), "no such log", true),
         ]
-        for (fault, text) in faults {
-            var inspection = Inspection()
-            for _ in 0..<2 { #expect(inspection.receive(fault, created: 1, newest: newest) == .isOpen) }
-            #expect(inspection.receive(state(1, last: 5, id: 50), created: 1, newest: newest) == .isSound)
-            for _ in 0..<2 { #expect(inspection.receive(fault, created: 1, newest: newest) == .isOpen) }
-            guard case .isAnother(let reason) = inspection.receive(fault, created: 1, newest: newest) else {
+        for (fault, text, mayPass) in faults {
+            var inspection = Inspection(patienceMs: 1000)
+            func look(_ found: Result<ShardLog.State, ShardLog.StateFault>, at nowMs: Int64) -> Inspection.Finding {
+                inspection.receive(found, created: 1, newest: newest, nowMs: nowMs)
+            }
+            for i in 0..<2 { #expect(look(fault, at: Int64(i)) == .isOpen) }
+            #expect(look(state(1, last: 5, id: 50), at: 10) == .isSound)
+            for i in 0..<2 { #expect(look(fault, at: 2000 + Int64(i)) == .isOpen) }
+            if mayPass { #expect(look(fault, at: 2999) == .isOpen) }
+            guard case .isAnother(let reason) = look(fault, at: mayPass ? 3000 : 2002) else {
                 Issue.record("not noticed: \(text)")
                 continue
             }

@@ -182,7 +182,9 @@ import TestSupport
     @Test func log_deletedAndMadeAnew_stopsWritesAndSetsNothingBack() async throws {
         let cluster = try TestCluster()
         let lines = LineLog()
-        let hub = try ClusterHub(cluster, "deleted", logger: lines.logger) { ($0.lookMs, $0.appendMs) = (200, 1_000) }
+        let hub = try ClusterHub(cluster, "deleted", logger: lines.logger) {
+            ($0.lookMs, $0.appendMs, $0.doubtMs) = (200, 1_000, 500)
+        }
         let journal = try hub.storage.openToWrite("main", patienceMs: 30_000).journal
         for i in UInt64(1)...5 { try await journal.store(batch(i)) }
         let (log, connection) = (hub.storage.shard(of: "main").log, try cluster.connect())

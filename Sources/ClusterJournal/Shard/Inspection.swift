@@ -1,7 +1,7 @@
 import Journal
 
-/// Whether the log is still the one that was followed. A server that has just come back may say less than it knows, so only what is said
-/// several times counts. A pure value.
+/// Whether the log is still the one that was followed. Only what the servers say several times counts; and that they hold less than was
+/// received only when they say so for a while: a new leader has what was acknowledged, and may take its time to know. A pure value.
 struct Inspection {
     enum Finding: Equatable {
         case isSound
@@ -12,21 +12,30 @@ struct Inspection {
     }
 
     static let looks = 3
+    /// How long the servers may say that they hold less.
+    let patienceMs: Int64
     private var doubts = 0
+    /// When the first of these came.
+    private var sinceMs: Int64 = 0
+
+    init(patienceMs: Int64) { self.patienceMs = patienceMs }
 
     /// - Parameters:
     ///   - found: the log, with the id of the message `newest`.
     ///   - created: when the log was made that was followed; 0 if none was.
-    mutating func receive(_ found: Result<ShardLog.State, ShardLog.StateFault>, created: Int64, newest: LogPlace) -> Finding {
+    mutating func receive(
+        _ found: Result<ShardLog.State, ShardLog.StateFault>, created: Int64, newest: LogPlace, nowMs: Int64
+    ) -> Finding {
         let doubt: String
+        var mayPass = false
         switch found {
         case .failure(.unreachable): return .isOpen
-        case .failure(.missing): doubt = "the servers know no such log any more"
+        case .failure(.missing): (doubt, mayPass) = ("the servers know no such log any more", true)
         case .success(let state):
             if created != 0, state.created != created {
                 doubt = "it was made anew"
             } else if state.last < newest.sequence {
-                doubt = "it ends with message \(state.last); this hub has applied \(newest.sequence)"
+                (doubt, mayPass) = ("it ends with message \(state.last); this hub has applied \(newest.sequence)", true)
             } else if let id = state.id, newest.sequence > 0, id != newest.id {
                 doubt = "message \(newest.sequence) is another than the one that this hub has applied"
             } else if state.first > newest.sequence + 1 {
@@ -36,7 +45,8 @@ struct Inspection {
                 return .isSound
             }
         }
+        if doubts == 0 { sinceMs = nowMs }
         doubts += 1
-        return doubts < Self.looks ? .isOpen : .isAnother(doubt)
+        return doubts < Self.looks || mayPass && nowMs - sinceMs < patienceMs ? .isOpen : .isAnother(doubt)
     }
 }

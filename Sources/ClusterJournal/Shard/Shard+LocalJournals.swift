@@ -68,7 +68,10 @@ extension Shard {
     }
 
     private func tellStill() {
-        guard applying.isHeld, applying.underWay == 0 else { return }
+        if applying.isHeld, applying.underWay == 0 { askWhoWaits() }
+    }
+
+    private func askWhoWaits() {
         let ready = still
         still = []
         for done in ready { done() }
@@ -79,6 +82,8 @@ extension Shard {
         guard applying.isHeld else { return }
         applying.isHeld = false
         storeLocally()
+        // They took too long: asked nevertheless, since nobody asks again before.
+        askWhoWaits()
     }
 
     private func storeAgain() { if applying.resume() { storeLocally() } }

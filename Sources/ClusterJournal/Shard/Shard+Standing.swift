@@ -47,7 +47,7 @@ extension Shard {
     private func looked(_ found: Result<ShardLog.State, ShardLog.StateFault>, at newest: LogPlace) {
         isLooking = false
         guard standing != .closed else { return }
-        switch inspection.receive(found, created: created, newest: newest) {
+        switch inspection.receive(found, created: created, newest: newest, nowMs: scheduler.steadyMs) {
         case .isOpen:
             guard standing != .following else { return }
             scheduler.after(ms: settings.retryMs, on: queue) { [weak self] in self?.look() }

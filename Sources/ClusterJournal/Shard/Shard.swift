@@ -53,7 +53,7 @@ final class Shard: @unchecked Sendable {
     /// Id of this hub's next message.
     var nextID = UInt64.random(in: 1..<1 << 63)
     let hub: UInt64
-    var inspection = Inspection()
+    var inspection: Inspection
     var looks: [ScheduledWork] = []
     var isLooking = false
     /// The newest message at the last look.
@@ -104,6 +104,7 @@ final class Shard: @unchecked Sendable {
         let start = local.start(ofShard: number)
         (created, newest, ledger) = (start.created, start.complete, start.ledger)
         applying = LocalLine(complete: start.complete)
+        inspection = Inspection(patienceMs: settings.doubtMs)
     }
 
     /// What libnats, the log and the local journals call back goes on here.
