@@ -86,4 +86,12 @@ import TestCluster
         #expect(memory.error.contains("libnats-dev"))
         #endif
     }
+
+    @Test func secretsOfTheServers_areNotShown() throws {
+        let folder = try TemporaryFolder()
+        for text in ["nats://hub:se:cret@one,nats://token-secret@two:4222", "http://hub:secret@one"] {
+            let shown = try Command.run("serve", "--cluster", text, "--print-config", in: folder.url)
+            #expect((shown.output + shown.error).contains("://…@one") && !(shown.output + shown.error).contains("cret"), "\(shown)")
+        }
+    }
 }

@@ -38,6 +38,9 @@ struct ClusterOptions {
         return !servers.isEmpty && servers.allSatisfy { $0.hasPrefix(scheme) && $0.count > scheme.count } ? servers : nil
     }
 
+    /// The addresses as they may be shown, without users, passwords and tokens: `nats://…@host`.
+    static func withoutSecrets(_ text: String) -> String { text.replacing(/:\/\/[^@,]*@/) { _ in "://…@" } }
+
     #if VIGLA_CLUSTER
     static let isThere = true
 

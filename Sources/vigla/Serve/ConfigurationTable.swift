@@ -12,7 +12,7 @@ enum ConfigurationTable {
         var rows = [["OPTION", "VALUE", "FROM"]]
         for option in ServeOption.allCases {
             if let found = layers.find(option) {
-                rows.append([option.rawValue, found.text, found.source])
+                rows.append([option.rawValue, option == .cluster ? ClusterOptions.withoutSecrets(found.text) : found.text, found.source])
             } else {
                 rows.append([option.rawValue, option.defaultText(settings), "default"])
             }

@@ -160,7 +160,8 @@ struct ServeConfiguration {
         mutating func value<Value>(_ option: ServeOption, _ expected: String, _ parse: (String) -> Value?) -> Value? {
             guard let found = layers.find(option) else { return nil }
             if let value = parse(found.text) { return value }
-            faults.append("\(found.source): \"\(found.text)\" is not \(expected)")
+            let shown = option == .cluster ? ClusterOptions.withoutSecrets(found.text) : found.text
+            faults.append("\(found.source): \"\(shown)\" is not \(expected)")
             faulty.insert(option)
             return nil
         }
