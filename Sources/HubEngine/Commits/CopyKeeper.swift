@@ -47,7 +47,8 @@ final class CopyKeeper: @unchecked Sendable {
 
     /// What is there, or being built, is of no use.
     private func drop() {
-        context.release([index, begun, since])
+        // Most hubs have none, and each refusal of the log comes by here.
+        if index != nil || begun != nil || !since.isEmpty { context.release([index, begun, since]) }
         (index, begun, since) = (nil, nil, [])
         building += 1
     }

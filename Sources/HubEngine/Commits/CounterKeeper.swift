@@ -111,7 +111,7 @@ final class CounterKeeper: @unchecked Sendable {
 
     private func end(mayWait: Bool) {
         isCounting = false
-        context.release([counted])
+        if !counted.isEmpty { context.release([counted]) }
         counted = []
         context.meter.publish()
         guard isStale || mustCountAgain else { return }
