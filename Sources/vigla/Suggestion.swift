@@ -50,6 +50,11 @@ enum Suggestion {
         let word = word.lowercased()
         if let meant = synonyms[word], names.contains(meant) { return meant }
         if word.count >= 2, let longer = names.first(where: { $0.hasPrefix(word) }) { return longer }
+        return slip(word, of: names)
+    }
+
+    /// The name that is at most a third of a word's letters, and two, away.
+    static func slip(_ word: String, of names: [String]) -> String? {
         let most = min(2, max(1, word.count / 3))
         return names.map { ($0, distance(Array(word), Array($0))) }.filter { $0.1 <= most }.min { $0.1 < $1.1 }?.0
     }

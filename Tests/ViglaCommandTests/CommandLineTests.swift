@@ -178,6 +178,44 @@ import TestSupport
         #expect(hub.stop() == 0)
     }
 
+    /// The package's hub has its options in a file that no shell has read.
+    @Test func doctor_looksAtTheService_whereNothingElseIsSaid() throws {
+        let folder = try TemporaryFolder()
+        let (data, rules) = (folder.url.appendingPathComponent("kept").path, try folder.file("rules.json", #"{"rules":{}}"#))
+        let file = try folder.file(
+            "vigla.env",
+            """
+            # Settings
+
+            VIGLA_DATA=\(data)
+             VIGLA_RULES="\(rules)"\u{20}
+            #VIGLA_HOST=0.0.0.0
+            VIGLA_PORT=0
+            VIGLA_TLS_CRT=c
+            VIGLA_X=1
+            TZ=UTC
+            """)
+        func doctor(_ options: String..., settings: String? = nil, environment: [String: String] = [:]) throws -> Command.Result {
+            try Command.run(["doctor", "--service-settings", settings ?? file] + options, environment: environment, in: folder.url)
+        }
+        let service = try doctor(environment: ["VIGLA_AUTH_FILE": "x"])
+        for text in [
+            "ok     options  those of the service, in \(file)\n", "Did you mean VIGLA_TLS_CERT?", "there is no option for VIGLA_X",
+            "ok     port     127.0.0.1, a port", "ok     rules    \(rules): 0 rules\n", "\(data) will be made",
+        ] {
+            #expect(service.output.contains(text), "\(text): \(service.output) \(service.error)")
+        }
+        #expect(service.code == 1 && service.output.contains("1 wrong"))
+        for other in [
+            try doctor("--data", "data"), try doctor(environment: ["VIGLA_DATA": "./data"]), try doctor(settings: file + ".none"),
+        ] {
+            #expect(other.output.contains("data will be made") && !other.output.contains("service"), "\(other.output)")
+        }
+        let unreadable = try doctor(settings: folder.url.path)
+        #expect(unreadable.code == 1 && unreadable.output.contains("WRONG  options  \(folder.url.path), the service's settings: "))
+        #expect(unreadable.output.contains("→ sudo vigla doctor\n") && !unreadable.output.contains("data  "), "\(unreadable.output)")
+    }
+
     @Test func completions_areMadeForEveryShell() throws {
         for shell in ["bash", "zsh", "fish"] {
             let script = try Command.run("--generate-completion-script", shell)

@@ -75,6 +75,21 @@ import TestSupport
         #expect(try Command.run("get", third.url + "/b").code == 0)
     }
 
+    @Test func longListOfChanges_isShownOnDemand() throws {
+        let folder = try TemporaryFolder()
+        let hub = try hub(folder)
+        func rules(_ count: Int) throws -> String {
+            let places = (0..<count).map { "\"p\($0)\":{\".read\":true}" }.joined(separator: ",")
+            return try folder.file("next.json", "{\"rules\":{\(places)}}")
+        }
+        func lines(_ count: Int, _ options: String...) throws -> [Substring] {
+            let result = try Command.run(["rules", "deploy", hub.url, try rules(count), "--dry-run", "--auth", "owner"] + options)
+            return result.output.split(separator: "\n").filter { $0.hasPrefix("  +") }
+        }
+        #expect(try lines(10).count == 10 && lines(11).count == 11, "ten, and a line about the others")
+        #expect(try lines(11).last == "  + … 1 more (--verbose)" && lines(11, "--verbose").last?.hasPrefix("  + /p") == true)
+    }
+
     /// What the rules have the hub find out is waited for.
     @Test func deployOfCounters_waitsUntilTheyHold() throws {
         let folder = try TemporaryFolder()

@@ -55,11 +55,27 @@ import TestSupport
         #expect(try error("my-ap").contains("vigla: namespace my-ap is new and empty; the folder also holds: my-app"))
     }
 
+    /// Somebody's own variable is no reason not to start; neither is a slip without a value.
     @Test func variableThatNoOptionReads_isWarnedOf() throws {
-        let hub = try RunningHub(
-            ["--port", "0", "--memory"],
-            environment: ["VIGLA_PROT": "9001", "VIGLA_AUTH_FILE": "x", "VIGLA_LOOPS": "1", "VIGLA_TLS_CA": "y", "VIGLA_DATAS": "z"])
-        #expect(hub.error.contains("vigla: there is no option for VIGLA_DATAS, VIGLA_PROT in the environment"))
+        let others = ["VIGLA_BIN": "vigla", "VIGLA_RULES_FILE": "y", "VIGLA_NAME": "z", "VIGLA_TLS_CRT": ""]
+        let known = ["VIGLA_AUTH_FILE": "x", "VIGLA_LOOPS": "1", "VIGLA_TLS_CA": "y"]
+        let hub = try RunningHub(["--port", "0", "--memory"], environment: others.merging(known) { $1 })
+        #expect(hub.error.contains("vigla: there is no option for VIGLA_BIN, VIGLA_NAME, VIGLA_RULES_FILE in the environment"))
+        let doctor = try Command.run("doctor", "--port", "0", "--memory", environment: others)
+        #expect(doctor.code == 0 && doctor.output.contains("warn   options  there is no option for VIGLA_BIN in the environment"))
+        #expect(!doctor.output.contains("VIGLA_TLS_CRT"), "\(doctor.output)")
+    }
+
+    @Test func variableThatIsASlip_isAFault() throws {
+        let slips = ["VIGLA_TLS_CRT": "cert.pem", "VIGLA_PROT": "9001", "VIGLA_DATAS": "z", "VIGLA_BIN": "vigla"]
+        let result = try Command.run("serve", "--port", "0", "--memory", environment: slips)
+        #expect(result.code == 78 && result.error.contains("the configuration has 3 faults"), "\(result.error)")
+        let doctor = try Command.run("doctor", "--port", "0", "--memory", environment: slips)
+        #expect(doctor.code == 1 && doctor.output.contains("doctor: 3 wrong, "), "\(doctor.output)")
+        for (slip, meant) in [("VIGLA_TLS_CRT", "VIGLA_TLS_CERT"), ("VIGLA_PROT", "VIGLA_PORT"), ("VIGLA_DATAS", "VIGLA_DATA")] {
+            let text = "\(slip): there is no such option. Did you mean \(meant)?"
+            #expect(result.error.contains(text) && doctor.output.contains("WRONG  options  \(text)"), "\(result.error) \(doctor.output)")
+        }
     }
 
     @Test(arguments: [

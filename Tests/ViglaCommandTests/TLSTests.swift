@@ -107,6 +107,11 @@ import TestSupport
         let missing = try faults("--tls-cert", "none.pem", "--tls-key", "none.key")
         #expect(missing.contains("--tls-cert: cannot read none.pem: no such file or directory"))
         #expect(missing.contains("--tls-key: cannot read none.key: no such file or directory"))
+        if getuid() != 0 {
+            let shut = try folder.file("shut.key", "")
+            chmod(shut, 0)
+            #expect(try faults("--tls-cert", certificate, "--tls-key", shut).contains("permission denied. The hub runs as "))
+        }
         #expect(try faults(environment: ["VIGLA_TLS_CERT": certificate, "VIGLA_TLS_KEY": files.key("renewed")])
             .contains("VIGLA_TLS_KEY: the private key in \(files.key("renewed")) does not belong to the certificate in \(certificate)"))
         #expect(try faults(

@@ -52,7 +52,11 @@ final class TLSContext: @unchecked Sendable {
     }
 
     private func use(key file: String, of certificate: String) throws(TLSError) {
-        var pem = try PEMFile.read(file)
+        var pem: [UInt8]
+        do throws(TLSError) { pem = try PEMFile.read(file) } catch {
+            guard case .unreadable(_, EACCES) = error else { throw error }
+            throw .keyForbidden(file: file, user: Self.user)
+        }
         defer { pem.withUnsafeMutableBytes { if let key = $0.baseAddress { explicit_bzero(key, $0.count) } } }
         switch Int(vigla_tls_use_key(raw, pem, pem.count)) {
         case VIGLA_TLS_FINE: break
@@ -68,6 +72,9 @@ final class TLSContext: @unchecked Sendable {
         let end = vigla_tls_certificate_end(raw)
         return end > 0 ? end : nil
     }
+
+    /// The name of the user whom the process runs as.
+    private static var user: String { getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(geteuid())" }
 
     private static var reason: String { vigla_tls_error_text().map { String(cString: $0) } ?? "it cannot be used" }
 }

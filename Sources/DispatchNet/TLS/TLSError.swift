@@ -4,6 +4,8 @@ internal import Glibc
 public enum TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The file cannot be read.
     case unreadable(file: String, errno: Int32)
+    /// The private key is not this user's to read.
+    case keyForbidden(file: String, user: String)
     /// The file holds no certificate in PEM form.
     case noCertificate(file: String)
     /// The file holds no private key in PEM form.
@@ -20,7 +22,7 @@ public enum TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The faulty file.
     public var file: String? {
         switch self {
-        case .unreadable(let file, _), .noCertificate(let file), .noKey(let file), .keyEncrypted(let file),
+        case .unreadable(let file, _), .keyForbidden(let file, _), .noCertificate(let file), .noKey(let file), .keyEncrypted(let file),
             .keyMismatch(let file, _), .refused(let file, _):
             file
         case .noMemory: nil
@@ -30,6 +32,8 @@ public enum TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     public var description: String {
         switch self {
         case .unreadable(let file, let errno): "cannot read \(file): \(String(cString: strerror(errno)).lowercased())"
+        case .keyForbidden(let file, let user):
+            "cannot read \(file): permission denied. The hub runs as \(user): chown \(user) \(file), mode 0400"
         case .noCertificate(let file): "\(file) holds no certificate (PEM, -----BEGIN CERTIFICATE-----)"
         case .noKey(let file): "\(file) holds no private key (PEM, -----BEGIN PRIVATE KEY-----)"
         case .keyEncrypted(let file):

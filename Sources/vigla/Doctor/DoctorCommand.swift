@@ -7,27 +7,41 @@ struct Doctor: ParsableCommand {
         abstract: "Look at this machine and the options of a hub: what is wrong, and what to type.",
         discussion: """
             Takes the options of 'vigla serve', and reads the same environment and --config file: put them behind 'doctor' as they would \
-            stand behind 'serve'. Starts no hub and changes nothing; it may run beside the hub. An option that is wrong is named, and the \
-            rest is looked at nevertheless.
+            stand behind 'serve'. Where nothing says an option, and the package is installed, it looks at what the service uses: \
+            \(ServiceSettings.file). Starts no hub and changes nothing; it may run beside the hub. An option that is wrong is named, and \
+            the rest is looked at nevertheless.
 
-              vigla doctor --data /var/lib/vigla/data --rules /etc/vigla/rules.json
+              vigla doctor --data ./data --rules rules.json
 
             Exits with 1 when something is wrong, with 0 when there are warnings only.
             """)
 
     @OptionGroup var options: ServeOptions
+    @Option(help: .hidden) var serviceSettings = ServiceSettings.file
 
     func run() throws {
-        let examined = ServeConfiguration.examine(options.given, environment: ServeOptions.environment)
+        switch ServiceSettings.find(options.given, ServeOptions.environment, file: serviceSettings) {
+        case .none: try tell(findings(ServeOptions.environment))
+        case .environment(let found): try tell([.good("options", "those of the service, in \(serviceSettings)")] + findings(found))
+        case .closed(let finding): try tell([finding])
+        }
+    }
+
+    private func findings(_ environment: [String: String]) -> [Finding] {
+        let examined = ServeConfiguration.examine(options.given, environment: environment)
         let (settings, faulty) = (examined.configuration.settings, examined.faulty)
         var findings: [Finding] = examined.faults.map { .wrong("options", $0) }
+        findings += examined.configuration.unknownVariables.map { .warning("options", "there is no option for \($0) in the environment") }
         if faulty.isDisjoint(with: [.port, .tlsPort]) {
             findings += PortCheck(settings, isTLSKnown: !faulty.contains(.tlsCert)).findings
         }
         findings += TLSCheck.findings(settings)
         findings += RulesCheck.findings(settings, isFileFaulty: faulty.contains(.rules))
         if let folder = settings.dataFolder, !faulty.contains(.data) { findings += FolderCheck.findings(folder) }
-        findings += MachineCheck.findings()
+        return findings + MachineCheck.findings()
+    }
+
+    private func tell(_ findings: [Finding]) throws {
         for finding in findings { for line in finding.lines { StandardStream.output.line(line) } }
         let wrong = findings.count { $0.mark == .wrong }
         let warnings = findings.count { $0.mark == .warning }

@@ -33,6 +33,7 @@ struct RulesDeploy: ParsableCommand {
         help: ArgumentHelp("Namespace to deploy to. Default: that of the URL (?ns=NAME), else the hub's default.", valueName: "name")
     ) var namespace: String?
     @Flag(help: "Only check, and say what would change.") var dryRun = false
+    @Flag(help: "List all rules that change, not only the first ten of those added, changed and removed.") var verbose = false
     @Flag(help: "Deploy rules that grant nothing without a question.") var denyAll = false
     @Flag(help: "Do not wait until the counters, copies and ends of the rules hold.") var noWait = false
     @OptionGroup var credential: AdminCredential
@@ -54,7 +55,7 @@ struct RulesDeploy: ParsableCommand {
         if let namespace = namespace ?? url.address.namespace { target += "&ns=\(namespace)" }
         let report = DeployReport(
             file: file, lines: String(decoding: source, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false),
-            isDryRun: dryRun,
+            isDryRun: dryRun, listedMost: verbose ? .max : 10,
             place: "\(url.address)" + ((namespace ?? url.address.namespace).map { ", namespace \($0)" } ?? ""), credential: credential)
         let secret = credential.read()
         let put = { (target: String) in
@@ -117,6 +118,8 @@ private struct DeployReport {
     let file: String
     let lines: [Substring]
     let isDryRun: Bool
+    /// How many rules of each kind of change are named.
+    let listedMost: Int
     let place: String
     let credential: AdminCredential
 
@@ -169,10 +172,10 @@ private struct DeployReport {
         let done = isDryRun ? "could be deployed to \(place)" : "deployed to \(place)"
         StandardStream.output.line("\(file): \(done): \(summary(changes))")
         for (list, mark) in [("added", "+"), ("changed", "~"), ("removed", "-")] {
-            let names = children(changes.child(Key(list)))
+            let names = children(changes.child(Key(list))).prefix(listedMost)
             for name in names { StandardStream.output.line("  \(mark) \(text(name) ?? "")") }
             let more = count(changes, list) - names.count
-            if more > 0 { StandardStream.output.line("  \(mark) … \(more) more") }
+            if more > 0 { StandardStream.output.line("  \(mark) … \(more) more\(listedMost == .max ? "" : " (--verbose)")") }
         }
         switch text(answer.child("kept")) {
         case "untilStop": StandardStream.output.line("They hold until the hub stops: it keeps nothing on disk.")

@@ -16,8 +16,8 @@ struct ServeConfiguration {
     private var acceptsLoss = false
     /// The cluster of which this hub is one.
     private var cluster: ClusterOptions?
-    /// Variables of the environment that look like options and are none.
-    private var unknownVariables: [String] = []
+    /// Variables of the environment that look like options and are none, nor slips of one.
+    private(set) var unknownVariables: [String] = []
     /// How the rules are named on the ready line.
     private var rulesText = "none (everything denied)"
 
@@ -38,7 +38,14 @@ struct ServeConfiguration {
     static func examine(_ arguments: [ServeOption: String], environment: [String: String]) -> Examined {
         var resolver = Resolver(layers: OptionLayers(arguments, environment: environment))
         resolver.resolve(mayLeaveMachine: environment["VIGLA_DEV_ANY_HOST"] == "1")
-        resolver.made.unknownVariables = ServeOption.unknown(environment.keys)
+        // A slip would leave the hub without what was asked for, such as TLS. An empty variable is as good as none.
+        for variable in ServeOption.unknown(environment.filter { !$0.value.isEmpty }.keys) {
+            if let meant = ServeOption.meant(by: variable) {
+                resolver.faults.append("\(variable): there is no such option. Did you mean \(meant)?")
+            } else {
+                resolver.made.unknownVariables.append(variable)
+            }
+        }
         return Examined(
             configuration: resolver.made, faults: resolver.layers.faults + resolver.faults,
             faulty: resolver.faulty.union(resolver.layers.faulty))

@@ -49,6 +49,12 @@ enum ServeOption: String, CaseIterable {
         "VIGLA_AUTH", "VIGLA_AUTH_FILE", "VIGLA_TLS_CA", "VIGLA_TLS_NAME", "VIGLA_DEV_ANY_HOST",
     ]
 
+    /// The variable that was probably meant by one that no option reads. A name of the user's own is no slip of an option's.
+    static func meant(by variable: String) -> String? {
+        let names = allCases.map { String($0.variable.dropFirst("VIGLA_".count)) }
+        return Suggestion.slip(String(variable.dropFirst("VIGLA_".count)), of: names).map { "VIGLA_" + $0 }
+    }
+
     /// Those of the variables that no option reads, by name.
     static func unknown(_ variables: some Sequence<String>) -> [String] {
         let known = othersVariables.union(allCases.map(\.variable))
