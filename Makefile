@@ -4,12 +4,7 @@
 # Headers the package compiles against, and the C++ compiler and git that Swift builds and resolves with.
 # NAME=COMMAND means: having COMMAND on the PATH is as good as the Debian package.
 BUILD_PACKAGES := libssl-dev zlib1g-dev libsqlite3-dev libcurl4-openssl-dev g++=g++ git=git ca-certificates
-TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv curl=curl jq=jq openssl=openssl \
-                 nats-server=nats-server libnats-dev
-
-# Nothing reads it: the package manager looks at Package.swift anew when the environment has changed, and so finds libnats.
-# Asked for each command: one before may have installed it.
-export LIBNATS = $(shell ls /usr/include/nats/nats.h 2>/dev/null)
+TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv curl=curl jq=jq openssl=openssl
 
 BIN   := .build/release
 ARGS  ?=
@@ -18,7 +13,7 @@ CASES ?=
 FUZZ_SECONDS ?= 600
 ATTACKS ?=
 
-.PHONY: help run test watchme bench bench-check autobahn fuzz hostile dist clean build-needs release
+.PHONY: help run test cluster-test watchme bench bench-check autobahn fuzz hostile dist clean build-needs release
 
 help: ## list these targets
 	@echo "Vigla: a self-hosted realtime hub"
@@ -54,6 +49,10 @@ autobahn: build-needs ## the Autobahn WebSocket test suite (needs Python 2.7, or
 fuzz: build-needs ## fuzz every parser, FUZZ_SECONDS=600 each, one after the other; FILTER=WebSocketFuzzTests/frames chooses
 	@VIGLA_FUZZ_SECONDS=$(FUZZ_SECONDS) nice swift test -c release -Xswiftc -enable-testing --scratch-path .build/fuzzing \
 		--no-parallel --filter '$(or $(FILTER),FuzzTests)'
+
+cluster-test: build-needs ## test hubs over NATS JetStream, on three servers of this machine
+	@Scripts/ensure-packages nats-server=nats-server libnats-dev
+	@VIGLA_WITH_CLUSTER=1 swift test --filter 'ClusterJournalTests|ClusterTests|ClusterOptionTests|JournalContractTests'
 
 hostile: release ## attack the hub under a memory limit (20 minutes); ATTACKS="big-get" chooses, ARGS=--quick is a smoke test
 	@VIGLA_BIN=$(BIN)/vigla Tests/Hostile/run $(ATTACKS) $(ARGS)
