@@ -50,8 +50,8 @@ extension Shard {
     /// Stores how far the local journals are, at the end, so that the next start receives nothing again. With a batch it is stored how far
     /// they were when that was given to them.
     func storePosition(_ done: @escaping @Sendable () -> Void) {
-        guard applying.count == 0, let (namespace, mark) = ledger.marks.max(by: { $0.value.position < $1.value.position }), mark.position > 0
-        else { return done() }
+        let furthest = ledger.marks.max { $0.value.position < $1.value.position }
+        guard applying.count == 0, let (namespace, mark) = furthest, mark.position > 0 else { return done() }
         let position = StoredPosition(created: created, sequence: mark.position, complete: applying.complete)
         local.store.put(position.setting.value, setting: StoredPosition.name, of: namespace) { _ in done() }
     }

@@ -170,8 +170,8 @@ public final class Database: Sendable {
     public var eventBytes: EventBytes { engine.context.meter.eventBytes }
     public var refusals: RefusalCounts { engine.context.meter.refusals }
 
-    /// Keys and bytes of the data as they were counted last; nil before the first time. Who asks has them counted again, beside the other work,
-    /// when something was written since and the last time is long enough ago (``EngineLimits/dataCountRestMs``). From any thread.
+    /// Keys and bytes of the data as they were counted last; nil before the first time. Who asks has them counted again, beside the other
+    /// work, when something was written since and the last time is long enough ago (``EngineLimits/dataCountRestMs``). From any thread.
     public var extent: TreeExtent? { engine.dataCount.reading }
 
     /// Counts a write that was refused because `mayAllowWrite` is false, so that it never came here. From any thread.

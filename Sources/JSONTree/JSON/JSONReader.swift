@@ -79,7 +79,8 @@ public struct JSONReader {
     mutating func nextLetterName() -> UInt8? {
         let quote = isFirst ? offset : offset &+ 1
         guard quote &+ 4 <= end, isFirst || bytes[offset] == UInt8(ascii: ",") else { return nil }
-        guard bytes[quote] == UInt8(ascii: "\""), bytes[quote &+ 2] == UInt8(ascii: "\""), bytes[quote &+ 3] == UInt8(ascii: ":") else { return nil }
+        guard bytes[quote] == UInt8(ascii: "\""), bytes[quote &+ 2] == UInt8(ascii: "\""), bytes[quote &+ 3] == UInt8(ascii: ":")
+        else { return nil }
         let letter = bytes[quote &+ 1]
         guard letter >= 0x20, letter < 0x80, letter != UInt8(ascii: "\""), letter != UInt8(ascii: "\\") else { return nil }
         nameOffset = quote
