@@ -59,7 +59,7 @@ final class RestartHarness {
     func settle() {
         settleNow()
         for _ in 0..<10_000 where hub.database.counters.owedRows > 0 {
-            hub.time.advance(ms: 2)
+            hub.time.advance(ms: 2, settled: settleNow)
             settleNow()
         }
     }
@@ -87,7 +87,7 @@ final class RestartHarness {
 
     func advance(ms: Int64) {
         settle()
-        hub.time.advance(ms: ms)
+        hub.time.advance(ms: ms, settled: settleNow)
         settle()
     }
 

@@ -33,17 +33,18 @@ package final class FakeClock: Sendable {
 
     /// Time goes by, on both. Whatever becomes due runs at its time, one after the other, each on its queue behind what that queue has to
     /// do; so does what that schedules. One thread at a time may do this, and none of those queues.
-    package func advance(ms: Int64) { advance(ns: ms * 1_000_000) }
-    package func advance(seconds: Int64) { advance(ms: seconds * 1000) }
-
-    private func advance(ns: Int64) {
-        let end = hands.steadyNs + ns
+    /// - Parameter settled: waits for what has become due to be done with, where that hands work on: else it would see two times, if it
+    ///   looked at the clock before and after it moves.
+    package func advance(ms: Int64, settled: () -> Void = {}) {
+        let end = hands.steadyNs + ms * 1_000_000
         while let due = scheduler.nextDue(byNs: end) {
             hands.advance(toNs: due.dueNs)
             due.queue.sync { due.run() }
+            settled()
         }
         hands.advance(toNs: end)
     }
+    package func advance(seconds: Int64) { advance(ms: seconds * 1000) }
 
     /// The wall clock alone is set, forwards or back.
     package func step(seconds: Int64) { hands.stepWall(by: seconds * 1000) }
