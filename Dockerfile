@@ -4,6 +4,8 @@
 #   docker run -p 127.0.0.1:9000:9000 -v vigla:/data -v ./rules.json:/etc/vigla/rules.json:ro \
 #              -e VIGLA_RULES=/etc/vigla/rules.json vigla
 #
+# For a hub of a cluster (docs/cluster.md):   docker build --build-arg CLUSTER=1 -t vigla-cluster .
+#
 # Without VIGLA_RULES every read and write is denied. The first start leaves an administrator's secret in /data/admin-secret.txt
 # (docker cp CONTAINER:/data/admin-secret.txt .). Any other command runs the same way: docker run vigla rules check …
 #
@@ -13,7 +15,9 @@
 # ---- build ----------------------------------------------------------------------------------------------------------
 # Swift 6.3 on Debian 12, the same Debian as below: the binary finds the C libraries it was linked with.
 FROM swift:6.3-bookworm AS build
-RUN apt-get update && apt-get install -y --no-install-recommends libssl-dev zlib1g-dev libsqlite3-dev libcurl4-openssl-dev
+ARG CLUSTER=
+RUN apt-get update && apt-get install -y --no-install-recommends libssl-dev zlib1g-dev libsqlite3-dev libcurl4-openssl-dev \
+    ${CLUSTER:+libnats-dev}
 WORKDIR /src
 
 # Dependencies first: they are fetched again only when the manifest changes.
@@ -26,14 +30,15 @@ COPY Examples Examples
 COPY Tests Tests
 COPY Scripts Scripts
 # The program of `make dist`: with the Swift runtime, SQLite and zlib in it, without symbols; those are beside it, in vigla.debug.
-RUN Scripts/build-static out
+RUN VIGLA_WITH_CLUSTER=${CLUSTER:-0} Scripts/build-static out
 
 # ---- system ---------------------------------------------------------------------------------------------------------
 # What the program asks of Debian beyond itself: its libraries, the certificate authorities that `vigla get https://…` believes, and the
 # time zones of rules. Only that goes on, without a shell and a package manager: nothing is there that the hub does not use.
 FROM debian:bookworm-slim AS system
+ARG CLUSTER=
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends libssl3 libcurl4 libgcc-s1 ca-certificates tzdata
+    && apt-get install -y --no-install-recommends libssl3 libcurl4 libgcc-s1 ca-certificates tzdata ${CLUSTER:+libnats3.4}
 COPY --from=build /src/out/vigla /usr/bin/vigla
 COPY Scripts/image-root /usr/local/bin/image-root
 # 10001 is a fixed number, so that the owner of a mounted /data is the same on every host and in every version of the image.

@@ -25,7 +25,7 @@ class Step:
     text: str                                      # the rest of the line, continuations joined
     flags: dict = field(default_factory=dict)      # --name=value, where the keyword allows them
     words: list = field(default_factory=list)      # arguments; for RUN, CMD and ENTRYPOINT the argument vector
-    pairs: dict = field(default_factory=dict)      # ENV and LABEL
+    pairs: dict = field(default_factory=dict)      # ENV, LABEL and ARG
 
 
 @dataclass
@@ -159,7 +159,7 @@ def read_healthcheck(step):
 
 READERS = {
     "RUN": read_command, "CMD": read_command, "ENTRYPOINT": read_command,
-    "COPY": read_copy, "ENV": read_pairs, "LABEL": read_pairs,
+    "COPY": read_copy, "ENV": read_pairs, "LABEL": read_pairs, "ARG": read_pairs,
     "USER": read_one_word, "WORKDIR": read_one_word, "VOLUME": read_one_word, "EXPOSE": read_one_word,
     "STOPSIGNAL": read_one_word, "HEALTHCHECK": read_healthcheck,
 }

@@ -68,7 +68,7 @@ esac
                 say(f"COPY {step.text}")
                 for _, path, target in (copy for copy in copies if copy[0] is step):
                     place(path, target)
-            elif step.keyword == "ENV":
+            elif step.keyword in ("ENV", "ARG"):
                 self.environment.update(step.pairs)
             elif step.keyword == "RUN":
                 say(f"RUN {step.text}")
@@ -121,11 +121,12 @@ class Image:
 
     def build(self, stage, context, built, say):
         """`built`: stage name → BuildStage, ReadyBinary or Image."""
+        arguments = {}                             # of the build: with their defaults here, and not kept in the image
         for step in stage.steps:
             say(f"{step.keyword} {step.text}")
             match step.keyword:
                 case "RUN":
-                    done = self.tree.run(step.words, self.user, self.environment, self.workdir,
+                    done = self.tree.run(step.words, self.user, arguments | self.environment, self.workdir,
                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                     if done.returncode:
                         raise DockerfileError(step.line, f"the step ended with {done.returncode}\n{done.stdout}")
@@ -133,6 +134,8 @@ class Image:
                     self.copy(step, context, built)
                 case "ENV":
                     self.environment.update(step.pairs)
+                case "ARG":
+                    arguments.update(step.pairs)
                 case "USER":
                     self.user = step.words[0]
                 case "WORKDIR":

@@ -28,12 +28,15 @@ class DockerfileReading(unittest.TestCase):
     def test_env_severalPairsAndQuotes_areKept(self):
         self.assertEqual(parse('FROM a\nENV A=1 \\\n B="x y"\n')[0].steps[0].pairs, {"A": "1", "B": "x y"})
 
+    def test_arg_withAndWithoutValue_areKept(self):
+        self.assertEqual([step.pairs for step in parse("FROM a\nARG A=1\nARG B=\n")[0].steps], [{"A": "1"}, {"B": ""}])
+
     def test_copy_fromAndOwner_areFlags(self):
         step = parse("FROM a\nCOPY --from=build --chown=1:2 /x /y\n")[0].steps[0]
         self.assertEqual((step.flags, step.words), ({"from": "build", "chown": "1:2"}, ["/x", "/y"]))
 
     def test_unknownThings_areErrorsWithTheirLine(self):
-        for bad in ("ADD x /y", "ARG A=1", "SHELL [\"x\"]", "ONBUILD RUN x", "RUN --mount=type=cache,target=/x y",
+        for bad in ("ADD x /y", "ARG A", "SHELL [\"x\"]", "ONBUILD RUN x", "RUN --mount=type=cache,target=/x y",
                     "RUN <<END", "RUN", "RUN [not json]", "COPY --link x y", "COPY *.txt /x", "COPY $A /x", "COPY one",
                     "ENV A 1", "ENV A=$B", "HEALTHCHECK NONE", "HEALTHCHECK --start-interval=1s CMD x", "USER a b",
                     'VOLUME ["/a", "/b"]', "EXPOSE 1 2", "WORKDIR $HOME"):
