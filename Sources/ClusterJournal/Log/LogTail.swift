@@ -2,13 +2,15 @@ import CNats
 import Dispatch
 import Synchronization
 
-/// Follows a shard's log by an ordered consumer, which the servers keep in memory and which is made anew at will. A message that is missing
-/// between two is noticed, and the log is followed from there again.
+/// Follows a shard's log by a consumer of its own, which the servers keep in memory and which is made anew at will: when a message is
+/// missing between two, and when nothing was heard, not even that there is nothing.
 ///
 /// ```
 /// libnats' thread: take a place in the window, copy ─► deliveries: the next one? ─► receive … done: the place is free again
 ///                                                                 └─ a hole ─► calls: subscribe anew from there
 /// ```
+/// The consumer is made beside a plain subscription, not by `js_Subscribe`: libnats 3.4 replaces an ordered consumer on a thread of its
+/// own, and puts a subscription that was ended meanwhile back among the connection's, where it stays after it has been freed.
 final class LogTail: @unchecked Sendable {
     // Sendable: `next` and `hasHole` are confined to `deliveries`, `subscription` to `calls`; the rest is immutable or guards itself.
     private let log: ShardLog
@@ -28,6 +30,8 @@ final class LogTail: @unchecked Sendable {
     private let generation = Atomic<Int>(0)
     private let isStopped = Atomic(false)
     private let refetchCount = Atomic<Int>(0)
+    /// When the servers were heard last, steady ms.
+    private let heardAt = Atomic<Int64>(0)
 
     init(
         _ log: ShardLog, _ calls: DispatchQueue, from sequence: UInt64, _ receive: @escaping @Sendable (LogTail, UInt64, [UInt8]) -> Void,
@@ -39,10 +43,19 @@ final class LogTail: @unchecked Sendable {
         window = DispatchSemaphore(value: 0)
         for _ in 0..<log.settings.window { window.signal() }
         deliveries = DispatchQueue(label: "vigla.cluster.tail.\(log.name)")
+        heard()
     }
 
     /// How often it began anew behind a hole, or because nothing came.
     var refetches: Int { refetchCount.load(ordering: .relaxed) }
+
+    /// How often the servers say that there is nothing, ms.
+    private static let heartbeatMs: Int64 = 1_000
+    /// Whether they have missed that more than once, though all that they have sent was taken.
+    var isSilent: Bool { Self.nowMs - heardAt.load(ordering: .relaxed) > 3 * Self.heartbeatMs }
+
+    private func heard() { heardAt.store(Self.nowMs, ordering: .relaxed) }
+    private static var nowMs: Int64 { Int64(DispatchTime.now().uptimeNanoseconds / 1_000_000) }
 
     func start() { deliveries.async { [self] in subscribe() } }
 
@@ -93,40 +106,63 @@ final class LogTail: @unchecked Sendable {
     private func unsubscribe() {
         guard let subscription else { return }
         self.subscription = nil
-        natsSubscription_Unsubscribe(subscription)
-        natsSubscription_Destroy(subscription)
+        log.connection.end(subscription)
     }
 
     private func subscribe(from start: UInt64, _ number: Int) {
         unsubscribe()
         guard number == generation.load(ordering: .relaxed), !isStopped.load(ordering: .relaxed) else { return }
+        heard()
+        if makeSubscription(number).map({ makeConsumer(from: start, to: $0) }) != true {
+            unsubscribe()
+            calls.asyncAfter(deadline: .now() + .milliseconds(200)) { [self] in subscribe(from: start, number) }
+        }
+    }
+
+    /// - Returns: the subject to which the servers are to send.
+    private func makeSubscription(_ number: Int) -> String? {
+        var inbox: UnsafeMutablePointer<CChar>?
+        guard natsInbox_Create(&inbox) == NATS_OK, let inbox else { return nil }
+        defer { natsInbox_Destroy(inbox) }
         var made: OpaquePointer?
         let delivery = Unmanaged.passRetained(Delivery(tail: self, number: number))
-        let status = log.name.withCString { name in
-            var options = jsSubOptions()
-            jsSubOptions_Init(&options)
-            options.Stream = name
-            options.Ordered = true
-            options.Config.DeliverPolicy = js_DeliverByStartSequence
-            options.Config.OptStartSeq = start
-            options.Config.Heartbeat = 1_000_000_000
-            var code = jsErrCode(0)
-            return js_Subscribe(&made, log.connection.stream, log.subject, { _, _, message, closure in
-                guard let message else { return }
-                defer { natsMsg_Destroy(message) }
-                guard let closure else { return }
-                Unmanaged<Delivery>.fromOpaque(closure).takeUnretainedValue().deliver(message)
-            }, delivery.toOpaque(), nil, &options, &code)
-        }
+        let status = natsConnection_Subscribe(&made, log.connection.handle, inbox, { _, _, message, closure in
+            guard let message else { return }
+            defer { natsMsg_Destroy(message) }
+            guard let closure else { return }
+            Unmanaged<Delivery>.fromOpaque(closure).takeUnretainedValue().receive(message)
+        }, delivery.toOpaque())
         guard status == NATS_OK, let made else {
             delivery.release()
-            return calls.asyncAfter(deadline: .now() + .milliseconds(200)) { [self] in subscribe(from: start, number) }
+            return nil
         }
         subscription = made
+        // Nothing is sent to it yet. When it cannot be set, the connection has been closed, and nothing ever is.
         let kept = natsSubscription_SetOnCompleteCB(
             made, { closure in if let closure { Unmanaged<Delivery>.fromOpaque(closure).release() } }, delivery.toOpaque())
-        // Closed already: nothing is delivered any more, and what is left of the delivery stays.
-        if kept != NATS_OK { restart() }
+        if kept != NATS_OK { delivery.release() }
+        return String(cString: inbox)
+    }
+
+    private func makeConsumer(from start: UInt64, to inbox: String) -> Bool {
+        inbox.withCString { inbox in
+            var config = jsConsumerConfig()
+            jsConsumerConfig_Init(&config)
+            config.DeliverSubject = inbox
+            config.DeliverPolicy = js_DeliverByStartSequence
+            config.OptStartSeq = start
+            config.AckPolicy = js_AckNone
+            config.MaxDeliver = 1
+            config.FlowControl = true
+            config.Heartbeat = Self.heartbeatMs * 1_000_000
+            config.MemoryStorage = true
+            config.Replicas = 1
+            var made: UnsafeMutablePointer<jsConsumerInfo>?
+            var code = jsErrCode(0)
+            defer { jsConsumerInfo_Destroy(made) }
+            // Without a name it goes by itself when nobody hears its subject any more.
+            return js_AddConsumer(&made, log.connection.stream, log.name, &config, nil, &code) == NATS_OK
+        }
     }
 
     /// One subscription's messages, on the thread that libnats has for it.
@@ -136,7 +172,9 @@ final class LogTail: @unchecked Sendable {
 
         init(tail: LogTail, number: Int) { (self.tail, self.number) = (tail, number) }
 
-        func deliver(_ message: OpaquePointer) {
+        func receive(_ message: OpaquePointer) {
+            tail.heard()
+            if natsMsg_GetDataLength(message) == 0, header("Status", of: message) == "100" { return answer(message) }
             var found: UnsafeMutablePointer<jsMsgMetaData>?
             guard natsMsg_GetMetaData(&found, message) == NATS_OK, let found else { return }
             let sequence = found.pointee.Sequence.Stream
@@ -144,8 +182,21 @@ final class LogTail: @unchecked Sendable {
             let bytes = ShardLog.bytes(of: message)
             while tail.window.wait(timeout: .now() + .milliseconds(100)) == .timedOut {
                 if number != tail.generation.load(ordering: .relaxed) { return }
+                tail.heard()
             }
             tail.deliveries.async { [tail, number] in tail.received(sequence, bytes, number) }
+        }
+
+        /// What the servers say beside the messages: that they wait until this is answered, or that there is nothing.
+        private func answer(_ message: OpaquePointer) {
+            let reply = natsMsg_GetReply(message).map { String(cString: $0) } ?? header("Nats-Consumer-Stalled", of: message)
+            if let reply { natsConnection_Publish(tail.log.connection.handle, reply, nil, 0) }
+        }
+
+        private func header(_ name: String, of message: OpaquePointer) -> String? {
+            var value: UnsafePointer<CChar>?
+            guard natsMsgHeader_Get(message, name, &value) == NATS_OK, let value else { return nil }
+            return String(cString: value)
         }
     }
 }

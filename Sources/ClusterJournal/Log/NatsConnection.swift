@@ -36,6 +36,13 @@ public final class NatsConnection: @unchecked Sendable {
     public let settings: Settings
     private let logger: Logger
     private let listeners = Mutex<[@Sendable (Change) -> Void]>([])
+    private let ended = Mutex<[Ended]>([])
+
+    /// A subscription that hears nothing any more, and is not released yet.
+    private struct Ended: @unchecked Sendable {
+        // Sendable: libnats guards it.
+        let handle: OpaquePointer
+    }
 
     /// Begins to connect. Servers that are not there yet are awaited in the background.
     /// - Throws: `Fault` for addresses that cannot be any.
@@ -81,7 +88,9 @@ public final class NatsConnection: @unchecked Sendable {
 
     /// No call is under way any more: each holds the connection.
     deinit {
+        // The thread that reads ends in here.
         natsConnection_Close(handle)
+        for one in ended.withLock({ $0 }) { natsSubscription_Destroy(one.handle) }
         jsCtx_Destroy(stream)
         natsConnection_Destroy(handle)
     }
@@ -90,6 +99,26 @@ public final class NatsConnection: @unchecked Sendable {
 
     /// Ends it: calls under way fail, and later ones.
     public func close() { natsConnection_Close(handle) }
+
+    // MARK: Subscriptions
+
+    /// Ends a subscription. The thread that reads looks a subscription up and locks it without holding it (libnats 3.4), so it is released
+    /// behind an answer of the servers that was read after it had gone from the connection's. Waits for that answer; without one it is
+    /// released later.
+    func end(_ subscription: OpaquePointer) {
+        natsSubscription_Unsubscribe(subscription)
+        let before = ended.withLock { ended in
+            ended.append(Ended(handle: subscription))
+            return ended
+        }
+        guard isConnected, natsConnection_FlushTimeout(handle, settings.requestMs) == NATS_OK else { return }
+        let passed = ended.withLock { ended in
+            let left = Set(ended.map(\.handle))
+            ended.removeAll { one in before.contains { $0.handle == one.handle } }
+            return before.filter { left.contains($0.handle) }
+        }
+        for one in passed { natsSubscription_Destroy(one.handle) }
+    }
 
     /// Calls back at each change, on a thread of libnats.
     func whenChanged(_ listener: @escaping @Sendable (Change) -> Void) { listeners.withLock { $0.append(listener) } }
