@@ -8,12 +8,12 @@ public final class ClusterJournal: Journal {
     public let namespace: String
     private let shard: Shard
     private let local: any Journal
-    /// Whether this hub appends nothing itself.
-    private let follows: Bool
+    /// Whether this hub writes it, where a database is asked about that.
+    private let writership: Writership?
     private let stages = Atomic<Int64>(0)
 
-    init(_ namespace: String, _ shard: Shard, _ local: any Journal, follows: Bool) {
-        (self.namespace, self.shard, self.local, self.follows) = (namespace, shard, local, follows)
+    init(_ namespace: String, _ shard: Shard, _ local: any Journal, _ writership: Writership?) {
+        (self.namespace, self.shard, self.local, self.writership) = (namespace, shard, local, writership)
     }
 
     public var isImmediate: Bool { false }
@@ -48,7 +48,7 @@ public final class ClusterJournal: Journal {
 
     /// A follower is asked while nothing new is stored locally: its tree is then that of the last batch, as a snapshot has to be.
     public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {
-        local.whenSnapshotDue { [shard, follows] in follows ? shard.whenStill(ask) : ask() }
+        local.whenSnapshotDue { [shard, writership] in writership.map { $0.role != .writing } == true ? shard.whenStill(ask) : ask() }
     }
 
     /// In the local journal; the cluster's log keeps what it has.

@@ -2,8 +2,15 @@
 public struct ClusterSettings: Sendable {
     /// Tells the logs of this cluster from those of others on the same servers: letters, digits, `-` and `_`.
     public var name: String
-    /// The address of the hub that writes, which this one follows; nil: this one writes.
-    public var writer: String?
+    /// Where administrators find this hub, as the others show it; nil: where it says that it is shown (`JournalStorage.shown`).
+    public var address: String?
+    /// Between two signs of life to the other hubs, and the silence after which a hub counts as lost.
+    public var beatMs: Int64 = 250
+    public var lostMs: Int64 = 1_500
+    /// For which a hub does not write a shard that another one has taken over.
+    public var restMs: Int64 = 5_000
+    /// For which a hub has to be ready before one that writes yields to it.
+    public var preferMs: Int64 = 2_000
     /// Into how many logs the namespaces are divided. The same on all hubs, and for as long as the cluster exists.
     public var shards = 16
     /// On how many servers a log is kept.
@@ -14,8 +21,6 @@ public struct ClusterSettings: Sendable {
     public var appendMs: Int64 = 15_000
     /// For one attempt within that.
     public var attemptMs: Int64 = 2_000
-    /// At the start of a hub that writes, for what the log holds.
-    public var openMs = 60_000
     /// Between two looks at whether the log is still the one that was followed.
     public var lookMs: Int64 = 2_000
     /// For which the servers may say that they hold less of a log than was received, before that is believed.
@@ -41,6 +46,8 @@ public struct ClusterSettings: Sendable {
         (log.replicas, log.messageBytes, log.appendMs, log.attemptMs) = (replicas, messageBytes, appendMs, attemptMs)
         return log
     }
+
+    var election: ShardElection.Settings { ShardElection.Settings(restMs: restMs, preferMs: preferMs) }
 
     func logName(_ shard: Int) -> String { "VIGLA_\(name)_\(shard)" }
 }

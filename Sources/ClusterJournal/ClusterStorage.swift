@@ -15,7 +15,10 @@ public final class ClusterStorage: JournalStorage {
     private let connection: NatsConnection
     private let local: LocalJournals
     private let shards: [Shard]
+    private let hubs: Hubs
     private let settings: ClusterSettings
+    /// Who writes which namespace.
+    public let writers: Writers
 
     /// Begins to follow the logs; servers that are not there yet are awaited. Blocks while the data folder is read.
     /// - Throws: `.foreign` for a data folder whose content has not come by a cluster's log; `.corrupt`, `.disk`.
@@ -31,22 +34,27 @@ public final class ClusterStorage: JournalStorage {
             let log = ShardLog(connection, name: settings.logName(number), settings: settings.log)
             return Shard(log, local, number: number, hub: hub, settings, scheduler, logger)
         }
+        writers = Writers(hub: hub, settings)
+        hubs = Hubs(settings, over: connection, shards, writers, scheduler, logger)
         for shard in shards { shard.open() }
+        hubs.start()
     }
 
     public var isDurable: Bool { true }
     public var finding: String? { local.store.finding }
     public var settingStore: any SettingStore { local.store }
 
-    /// For a hub that follows, what the data folder has of a namespace: its journal's tail brings the rest. For one that writes, all that
-    /// the log holds; blocks until that has come.
-    /// - Throws: `.unavailable` when it has not come in time.
+    /// What the data folder has of a namespace: its journal's tail brings the rest, and whether this hub writes it is told and changes.
     public func open(_ namespace: String) throws(JournalError) -> OpenedJournal {
-        if settings.writer == nil { return try openToWrite(namespace, patienceMs: settings.openMs) }
-        return OpenedJournal(try local.store.recover(namespace), journal(of: namespace), writer: settings.writer)
+        let writership = hubs.open(namespace, at: LocalJournals.shard(of: namespace, among: settings.shards))
+        return OpenedJournal(try local.store.recover(namespace), journal(of: namespace, writership), writership: writership)
     }
 
-    func openToWrite(_ namespace: String, patienceMs: Int) throws(JournalError) -> OpenedJournal {
+    public var cluster: ClusterReport? { hubs.report }
+    public func shown(at address: String) { hubs.shown(at: address) }
+
+    /// All that the log holds of a namespace, for a caller that writes it without an election. Blocks until that has come.
+    package func openToWrite(_ namespace: String, patienceMs: Int) throws(JournalError) -> OpenedJournal {
         let reached = DispatchSemaphore(value: 0)
         shard(of: namespace).whenCaughtUp { reached.signal() }
         guard reached.wait(timeout: .now() + .milliseconds(patienceMs)) == .success else {
@@ -55,8 +63,8 @@ public final class ClusterStorage: JournalStorage {
         return OpenedJournal(try local.store.recover(namespace), journal(of: namespace))
     }
 
-    func journal(of namespace: String) -> ClusterJournal {
-        ClusterJournal(namespace, shard(of: namespace), local.journal(of: namespace), follows: settings.writer != nil)
+    func journal(of namespace: String, _ writership: Writership? = nil) -> ClusterJournal {
+        ClusterJournal(namespace, shard(of: namespace), local.journal(of: namespace), writership)
     }
 
     func shard(of namespace: String) -> Shard { shards[LocalJournals.shard(of: namespace, among: settings.shards)] }
@@ -70,8 +78,10 @@ public final class ClusterStorage: JournalStorage {
             shard.close(isLate: isLate) { ended.leave() }
         }
         ended.notify(queue: .global()) { [self] in
-            connection.close()
-            local.store.close(isLate: isLate, done)
+            hubs.close { [self] in
+                connection.close()
+                local.store.close(isLate: isLate, done)
+            }
         }
     }
 }

@@ -9,6 +9,10 @@ public protocol JournalStorage: Sendable {
     var finding: String? { get }
     /// Rules, secrets and other settings.
     var settingStore: any SettingStore { get }
+    /// The cluster that the hub is one of; nil where there is none. From any thread.
+    var cluster: ClusterReport? { get }
+    /// Tells the other hubs of the cluster where this one is found.
+    func shown(at address: String)
 
     /// The last durable state of a namespace, and the journal that continues from it. Blocks while it reads; call once for each
     /// namespace.
@@ -24,6 +28,11 @@ public protocol JournalStorage: Sendable {
     func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void)
 }
 
+extension JournalStorage {
+    public var cluster: ClusterReport? { nil }
+    public func shown(at address: String) {}
+}
+
 /// A namespace that a storage has opened.
 public struct OpenedJournal: Sendable {
     public let recovered: Recovered
@@ -31,13 +40,13 @@ public struct OpenedJournal: Sendable {
     /// The epoch that its writer writes with (`JournalBatch.epoch`): above that of all who have written before. From its first batch on
     /// theirs are refused.
     public let epoch: UInt64
-    /// The hub that writes, where this one only follows it; nil where this one writes.
-    public let writer: String?
+    /// Whether this hub writes, where that changes; nil where it always does.
+    public let writership: Writership?
 
-    public init(_ recovered: Recovered, _ journal: any Journal, writer: String? = nil) {
+    public init(_ recovered: Recovered, _ journal: any Journal, writership: Writership? = nil) {
         self.recovered = recovered
         self.journal = journal
-        self.writer = writer
+        self.writership = writership
         epoch = recovered.epoch + 1
     }
 }

@@ -27,7 +27,7 @@ struct Vigla: ParsableCommand {
         subcommands: [
             Serve.self, Get.self, Watch.self, Set.self, Update.self, Push.self, Remove.self, Export.self, Import.self, Rules.self,
             Secret.self, User.self, Token.self, Backup.self,
-            Health.self, Doctor.self,
+            Cluster.self, Health.self, Doctor.self,
         ])
 
     static let version = "0.1.0"

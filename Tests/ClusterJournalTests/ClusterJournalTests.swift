@@ -156,11 +156,8 @@ import TestSupport
 
     /// Under a load that never pauses, a follower's tree is that of the last batch for a moment.
     @Test func follower_makesSnapshots_whileBatchesCome() async throws {
-        let (one, two) = (try ClusterHub(cluster, "snapshots"), try ClusterHub(cluster, "snapshots", snapshotAfterBatches: 20) {
-            $0.writer = "one"
-        })
-        let (writer, follower) = (try one.storage.open("main"), try two.storage.open("main"))
-        #expect(writer.writer == nil && follower.writer == "one")
+        let (one, two) = (try ClusterHub(cluster, "snapshots"), try ClusterHub(cluster, "snapshots", snapshotAfterBatches: 20))
+        let (writer, follower) = (try one.storage.openToWrite("main", patienceMs: 20_000), try two.storage.open("main"))
         let state = Mutex((root: follower.recovered.root, sequence: follower.recovered.sequence, stored: 0))
         follower.journal.tail(from: follower.recovered.sequence) { event in
             guard case .batch(let batch) = event else { return }
@@ -193,8 +190,8 @@ import TestSupport
     @Test func append_withoutServers_isRefusedInTime_andTakenWhenTheyAreThere() async throws {
         let own = try TestCluster()
         for i in 0..<3 { try own.kill(i) }
-        let hub = try ClusterHub(own, "absent") { ($0.appendMs, $0.openMs) = (500, 50) }
-        #expect { try hub.storage.open("main") } throws: { if case JournalError.unavailable = $0 { true } else { false } }
+        let hub = try ClusterHub(own, "absent") { $0.appendMs = 500 }
+        #expect { try hub.storage.openToWrite("main", patienceMs: 50) } throws: { if case JournalError.unavailable = $0 { true } else { false } }
         let journal = hub.storage.journal(of: "main")
         await #expect { try await journal.store(batch(1)) } throws: { if case JournalError.unavailable = $0 { true } else { false } }
         for i in 0..<3 { try own.start(i) }

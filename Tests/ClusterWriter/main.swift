@@ -24,7 +24,7 @@ let store = try JournalStore.open(folder: words[1], scheduler: scheduler)
 let servers = words[5].split(separator: ",").map(String.init)
 let connection = try NatsConnection(NatsConnection.Settings(servers: servers), logger: logger)
 let storage = try ClusterStorage(settings, over: connection, in: store, scheduler: scheduler, logger: logger)
-let opened = try storage.open(words[3])
+let opened = try storage.openToWrite(words[3], patienceMs: 60_000)
 say("ready \(opened.epoch)")
 
 // Ends with whoever has started it.

@@ -1,4 +1,6 @@
 import Foundation
+import Glibc
+import Synchronization
 import Testing
 import TestSupport
 
@@ -22,9 +24,78 @@ import TestCluster
         try Command.run("get", hub.url + path).output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    @Test func follower_answersReadsAndObservers_andRefusesWritesNamingTheWriter() throws {
-        let writer = try RunningHub(arguments)
-        let follower = try RunningHub(arguments + ["--cluster-writer", writer.url])
+    /// `writing`, `following`, …; nil when it does not answer.
+    private func role(_ hub: RunningHub) -> String? {
+        guard let page = try? hub.page("/.health"), let found = page.firstMatch(of: /"namespaces":\{"default":"([a-z]+)"/) else { return nil }
+        return String(found.1)
+    }
+
+    private func writer(among hubs: [RunningHub]) throws -> RunningHub {
+        var found: RunningHub?
+        #expect(becomes {
+            let writing = hubs.filter { role($0) == "writing" }
+            found = writing.count == 1 ? writing.first : nil
+            return found != nil
+        })
+        return try #require(found)
+    }
+
+    private func content(_ hub: RunningHub) throws -> String { try value(hub, "/") }
+
+    /// Writes numbers, one after the other, to whoever takes them, until it is told to end.
+    private final class Load: Sendable {
+        private struct State {
+            var hubs: [RunningHub]
+            var acknowledged: [Int] = []
+            var mustEnd = false
+            var hasEnded = false
+        }
+
+        // The hubs' handles are only read.
+        private let state: Mutex<UncheckedSendable<State>>
+
+        init(_ hubs: [RunningHub]) {
+            state = Mutex(UncheckedSendable(State(hubs: hubs)))
+            Thread { [self] in
+                var (number, turn) = (0, 0)
+                while !state.withLock({ $0.value.mustEnd }) {
+                    let hubs = state.withLock { UncheckedSendable($0.value.hubs) }.value
+                    let answer = try? hubs[turn % hubs.count].put("/n/k\(number).json", "\(number)")
+                    guard let answer, answer.hasPrefix("HTTP/1.1 200") else {
+                        turn += 1
+                        usleep(5_000)
+                        continue
+                    }
+                    state.withLock { [number] in $0.value.acknowledged.append(number) }
+                    number += 1
+                }
+                state.withLock { $0.value.hasEnded = true }
+            }.start()
+        }
+
+        var acknowledged: [Int] { state.withLock { $0.value.acknowledged } }
+        func replace(_ hubs: [RunningHub]) {
+            let hubs = UncheckedSendable(hubs)
+            state.withLock { $0.value.hubs = hubs.value }
+        }
+
+        func end() -> [Int] {
+            state.withLock { $0.value.mustEnd = true }
+            while !state.withLock({ $0.value.hasEnded }) { usleep(1_000) }
+            return acknowledged
+        }
+    }
+
+    private func expect(_ acknowledged: [Int], on hubs: [RunningHub]) throws {
+        #expect(try becomes { Set(try hubs.map(content)).count == 1 })
+        let keys = Set(try Command.run("get", hubs[0].url + "/n", "--shallow").output.matches(of: /k([0-9]+)/).compactMap { Int($0.1) })
+        #expect(Set(acknowledged).subtracting(keys).isEmpty && keys.count <= acknowledged.count + 1)
+    }
+
+    @Test func hubs_haveOneWriter_andTheOthersAnswerReadsAndObservers() throws {
+        let hubs = try (0..<2).map { _ in try RunningHub(arguments) }
+        let writer = try writer(among: hubs)
+        let follower = try #require(hubs.first { $0 !== writer })
         #expect(try set(writer, "/a", #"{"x":1}"#).code == 0)
         #expect(try becomes { try value(follower, "/a/x") == "1" })
         let refused = try set(follower, "/a", "2")
@@ -40,32 +111,90 @@ import TestCluster
         #expect(try set(writer, "/a/y", #""new""#).code == 0)
         let told = heard.wait()
         #expect(told.code == 0 && told.output.contains("new"), "\(told)")
-        #expect(try value(writer, "/a") == value(follower, "/a"))
-        #expect(follower.stop() == 0 && writer.stop() == 0)
+        let status = try Command.run("cluster", "status", follower.url, "--auth", "owner")
+        #expect(status.code == 0 && hubs.allSatisfy { status.output.contains($0.url) } && !status.output.contains("none"), "\(status)")
+        #expect(try follower.page("/.metrics").contains("vigla_cluster_hubs 2"))
+        for hub in hubs { #expect(hub.stop() == 0) }
     }
 
-    @Test func hubs_thatAreKilled_comeBackWithAllThatWasAcknowledged() throws {
-        var writer = try RunningHub(arguments)
-        var follower = try RunningHub(arguments + ["--cluster-writer", writer.url])
-        for i in 1...10 { #expect(try set(writer, "/n/k\(i)", "\(i)").code == 0) }
-        let (written, followed) = (writer.folder, follower.folder)
-        _ = writer.stop(SIGKILL)
-        // Reads go on.
-        #expect(try becomes { try value(follower, "/n/k10") == "10" })
-        writer = try RunningHub(arguments, folder: written)
-        #expect(try value(writer, "/n/k10") == "10")
-        _ = follower.stop(SIGKILL)
-        #expect(try set(writer, "/n/k11", "11").code == 0)
-        follower = try RunningHub(arguments + ["--cluster-writer", writer.url], folder: followed)
-        #expect(try becomes { try value(follower, "/n/k11") == "11" })
-        // A writer of an empty folder has all of it as well: the one before takes no more.
-        let other = try RunningHub(arguments)
-        #expect(try value(other, "/n") == value(writer, "/n"))
-        #expect(try set(other, "/n/k12", "12").code == 0)
-        #expect(try becomes { try value(follower, "/n/k12") == "12" })
-        let fenced = try set(writer, "/n/k13", "13")
-        #expect(fenced.code != 0 && fenced.error.contains("Another server writes this database by now"), "\(fenced)")
-        #expect(try value(other, "/n/k13") == "null")
+    /// The writer is killed while others write: one of the rest takes over by itself, and what was acknowledged is on all of them.
+    @Test func writer_killedUnderLoad_isReplaced_andComesBackAsOneOfThem() throws {
+        var hubs = try (0..<3).map { _ in try RunningHub(arguments) }
+        let lost = try writer(among: hubs)
+        let load = Load(hubs)
+        #expect(becomes { load.acknowledged.count > 50 })
+        let survivors = hubs.filter { $0 !== lost }
+        let heard = Handover<Command.Result>()
+        let url = survivors[0].url
+        Thread {
+            if let result = try? Command.run("watch", url + "/over", "--events", "value", "--count", "2") { heard.put(result) }
+        }.start()
+        _ = lost.stop(SIGKILL)
+        load.replace(survivors)
+        let before = load.acknowledged.count
+        let next = try writer(among: survivors)
+        #expect(becomes { load.acknowledged.count > before + 50 })
+        #expect(try set(next, "/over", "true").code == 0)
+        let told = heard.wait()
+        #expect(told.code == 0 && told.output.contains("true"), "\(told)")
+        hubs = survivors + [try RunningHub(arguments, folder: lost.folder)]
+        load.replace(hubs)
+        let again = load.acknowledged.count
+        #expect(becomes { load.acknowledged.count > again + 50 })
+        try expect(load.end(), on: hubs)
+        for hub in hubs { #expect(hub.stop() == 0) }
+    }
+
+    @Test func writer_stoppedPastItsReplacement_followsByItself_withTheSameContent() throws {
+        let hubs = try (0..<2).map { _ in try RunningHub(arguments) }
+        let stopped = try writer(among: hubs)
+        let other = try #require(hubs.first { $0 !== stopped })
+        #expect(try set(stopped, "/a", "1").code == 0)
+        kill(stopped.process.processIdentifier, SIGSTOP)
+        _ = try writer(among: [other])
+        for i in 2...6 { #expect(try set(other, "/a", "\(i)").code == 0) }
+        kill(stopped.process.processIdentifier, SIGCONT)
+        // What it is asked right then is refused, or taken when it has its turn again: it never answers for nothing.
+        _ = try set(stopped, "/late", "true")
+        #expect(becomes { role(stopped) == "following" || role(other) == "following" })
+        #expect(try becomes { try content(stopped) == content(other) })
+        #expect(try value(stopped, "/a") == "6")
+        let writing = try writer(among: hubs)
+        #expect(try set(writing, "/a", "7").code == 0)
+        #expect(try becomes { try hubs.allSatisfy { try value($0, "/a") == "7" } })
+        for hub in hubs { #expect(hub.stop() == 0) }
+    }
+
+    @Test func hub_thatEndsInOrder_handsOverWithoutALoss() throws {
+        let hubs = try (0..<2).map { _ in try RunningHub(arguments) }
+        let first = try writer(among: hubs)
+        let load = Load(hubs)
+        #expect(becomes { load.acknowledged.count > 50 })
+        #expect(first.stop() == 0)
+        let rest = hubs.filter { $0 !== first }
+        load.replace(rest)
+        let before = load.acknowledged.count
+        #expect(becomes { load.acknowledged.count > before + 50 })
+        try expect(load.end(), on: rest)
+        for hub in rest { #expect(hub.stop() == 0) }
+    }
+}
+
+/// For handles that are only read.
+private struct UncheckedSendable<Value>: @unchecked Sendable {
+    // Sendable: as it says.
+    var value: Value
+    init(_ value: Value) { self.value = value }
+}
+
+extension RunningHub {
+    /// All that the hub answers to a PUT, as an administrator.
+    fileprivate func put(_ target: String, _ body: String) throws -> String {
+        let connection = try connection()
+        try connection.write(contentsOf: Data((
+            "PUT \(target) HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer owner\r\nConnection: close\r\n"
+                + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)").utf8))
+        return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
     }
 }
 #endif
@@ -73,9 +202,9 @@ import TestCluster
 @Suite(.timeLimit(.minutes(30))) struct ClusterOptionTests {
     @Test func faultyOptions_areReported() throws {
         let folder = try TemporaryFolder()
-        let alone = try Command.run("serve", "--cluster-name", "a b", "--cluster-writer", "x", in: folder.url)
+        let alone = try Command.run("serve", "--cluster-name", "a b", "--cluster-address", "http://x", in: folder.url)
         #expect(alone.code == 78)
-        for text in ["--cluster-name: \"a b\" is not 1–32 letters", "--cluster-writer: there is no --cluster"] {
+        for text in ["--cluster-name: \"a b\" is not 1–32 letters", "--cluster-address: there is no --cluster"] {
             #expect(alone.error.contains(text), "\(alone.error)")
         }
         let memory = try Command.run("serve", "--memory", "--cluster", "http://x", in: folder.url)

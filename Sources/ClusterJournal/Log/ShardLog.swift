@@ -20,6 +20,8 @@ final class ShardLog: Sendable {
         var attemptMs: Int64 = 2_000
         /// For an append with all its attempts: longer than the servers need to elect a leader (5–10 s).
         var appendMs: Int64 = 15_000
+        /// Behind the making of a log, before it is asked about.
+        var settleMs: Int64 = 500
         /// Messages that are handed over and not done.
         var window = 64
     }
@@ -69,7 +71,10 @@ final class ShardLog: Sendable {
                 var state: State
                 do throws(StateFault) { state = try info() } catch {
                     guard error == .missing, mayCreate else { throw error }
-                    state = try create()
+                    _ = try create()
+                    // Of hubs that make it at the same moment each is told another time at which it was made, until the servers have settled it.
+                    usleep(useconds_t(settings.settleMs * 1_000))
+                    state = try info()
                 }
                 if sequence > 0, sequence >= state.first, sequence <= state.last { state.id = try id(at: sequence) }
                 done(.success(state))

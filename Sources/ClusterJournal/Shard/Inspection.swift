@@ -32,7 +32,8 @@ struct Inspection {
         case .failure(.unreachable): return .isOpen
         case .failure(.missing): (doubt, mayPass) = ("the servers know no such log any more", true)
         case .success(let state):
-            if created != 0, state.created != created {
+            // Nothing has come of another one yet.
+            if created != 0, state.created != created, newest.sequence > 0 {
                 doubt = "it was made anew"
             } else if state.last < newest.sequence {
                 (doubt, mayPass) = ("it ends with message \(state.last); this hub has applied \(newest.sequence)", true)

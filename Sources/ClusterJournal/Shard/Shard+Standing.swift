@@ -30,6 +30,7 @@ extension Shard {
             logger.warning("the connection to the cluster is lost: writes wait, reads go on")
             standing = .opening
             stopTail()
+            publish()
         }
     }
 
@@ -54,7 +55,12 @@ extension Shard {
         case .isAnother(let reason): refuse(reason)
         case .isSound:
             guard case .success(let state) = found else { return }
-            if created == 0 { created = state.created }
+            if created != state.created {
+                if standing == .following { standing = .opening }
+                created = state.created
+            }
+            lastKnown = state.last
+            defer { publish() }
             for i in behind.indices where behind[i].target == nil { behind[i].target = state.last }
             tellCaughtUp()
             if standing == .following {
@@ -92,6 +98,7 @@ extension Shard {
 
     private func stopTail() {
         tail?.stop()
+        retries += tail?.refetches ?? 0
         (tail, owedPlaces) = (nil, 0)
     }
 
@@ -120,8 +127,10 @@ extension Shard {
         proceed()
     }
 
-    /// What waits for longer than an append may take is given up.
+    /// What waits for longer than an append may take is given up, and a log that says nothing is followed anew.
     private func sweep() {
+        publish()
+        if standing == .following, let tail, tail.isSilent { tail.restart() }
         guard flight == nil, !waiting.isEmpty else { return }
         let limit = scheduler.steadyMs - log.settings.appendMs
         guard waiting.contains(where: { $0.sinceMs < limit }) else { return }

@@ -4,6 +4,7 @@ import Journal
 import Logging
 import Scheduling
 import SQLiteJournal
+import Synchronization
 
 /// One shard of a cluster on this hub: what its namespaces append goes to the shard's log, and what comes by the log goes to the local
 /// journals, in the log's order. Each hub has one for each shard.
@@ -64,6 +65,16 @@ final class Shard: @unchecked Sendable {
     var still: [@Sendable () -> Void] = []
     /// Who waits until the local journals have what the log held at a moment; nil until that is known.
     var behind: [(target: UInt64?, done: @Sendable () -> Void)] = []
+    /// The newest message that the servers have told of.
+    var lastKnown: UInt64 = 0
+    /// What is awaited since when, for the lag.
+    var behindTarget: UInt64 = 0
+    var behindSince: Int64?
+    /// Of tails before this one.
+    var retries = 0
+    let published = Mutex(ShardStatus())
+    /// Called with the namespace of each batch of another hub.
+    private var onForeign: (String) -> Void = { _ in }
     /// Records of this hub that another one's forestalled, and which were appended again.
     private(set) var conflicts = 0
 
@@ -109,6 +120,9 @@ final class Shard: @unchecked Sendable {
 
     /// What libnats, the log and the local journals call back goes on here.
     func hop(_ body: @escaping @Sendable (Shard) -> Void) { queue.async { [self] in body(self) } }
+
+    /// Calls back with the namespace of each batch of another hub that counts.
+    func whenForeign(_ body: @escaping @Sendable (String) -> Void) { queue.async { [self] in onForeign = body } }
 
     // MARK: Calls of the journals
 
@@ -274,24 +288,25 @@ final class Shard: @unchecked Sendable {
             assembler.interrupt()
             guard flight.isLast(message.id) else { return applying.skip(to: nil) }
             self.flight = nil
-            return apply(flight.entries, numbers: flight.items.map(\.number))
+            return apply(flight.entries, of: hub, numbers: flight.items.map(\.number))
         }
         guard let body = assembler.receive(message) else { return applying.skip(to: nil) }
         guard let record = LogRecord(decoding: body) else {
             logger.error("a record of the cluster's log is damaged and is ignored by all hubs", metadata: ["message": "\(sequence)"])
             return applying.skip(to: newest)
         }
-        apply(record.entries, numbers: nil)
+        apply(record.entries, of: message.hub, numbers: nil)
     }
 
     /// - Parameter numbers: of the completions, for a record of this hub.
-    private func apply(_ entries: [LogRecord.Entry], numbers: [Int]?) {
+    private func apply(_ entries: [LogRecord.Entry], of writer: UInt64, numbers: [Int]?) {
         var taken: [LocalLine.Entry] = []
         for (i, entry) in entries.enumerated() {
             let verdict = ledger.verdict(on: entry.batch, entry.namespace, at: newest.sequence)
             switch verdict {
             case .applies:
                 ledger.take(entry.batch, entry.namespace, at: newest.sequence)
+                if writer != hub { onForeign(entry.namespace) }
                 taken.append(LocalLine.Entry(namespace: entry.namespace, batch: entry.batch, number: numbers?[i]))
             case .isKnown: break
             case .isRefused(let error):

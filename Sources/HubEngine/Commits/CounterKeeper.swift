@@ -20,6 +20,7 @@ final class CounterKeeper: @unchecked Sendable {
     private let commits: CommitLine
     private let derived: DerivedData
     private var isCounting = false
+    private var hasEnded = false
     /// Whether what is found is of no use, for commits were taken back.
     private var isStale = false
     /// Whether to count once more when this is done.
@@ -46,6 +47,7 @@ final class CounterKeeper: @unchecked Sendable {
 
     /// Counts everything, if the rules have counters.
     func begin() {
+        if hasEnded { return }
         guard content.rules.hasCounters else { return derived.hold(.counters) }
         derived.begin(.counters)
         guard !isCounting else { return mustCountAgain = true }
@@ -57,6 +59,12 @@ final class CounterKeeper: @unchecked Sendable {
             let found = rules.countAll(in: root)
             context.queue.async { [self] in correct(found[...], number, atOnce: Self.correctedAtOnce) }
         }
+    }
+
+    /// Nothing is counted any more.
+    func stop() {
+        (hasEnded, isStale) = (true, true)
+        derived.hold(.counters)
     }
 
     /// A commit has counted sets of new nodes.

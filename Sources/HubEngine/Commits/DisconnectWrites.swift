@@ -191,6 +191,13 @@ final class DisconnectWrites: @unchecked Sendable {
         writeOwed()
     }
 
+    /// What was to be written still when another hub wrote the namespace: that one has written what the log does not have any more.
+    /// - Parameter left: the sessions that have left something behind, as the log has it.
+    func forgetOwed(besides left: Set<String>) {
+        mergeOwed()
+        owed.removeAll { !left.contains($0.id) }
+    }
+
     /// Writes as one what a session left behind. What the rules refuse by now is dropped path by path; the rest still applies, each
     /// by itself if they refuse it together: what each may ask of the rules, all may exceed.
     private func write(_ left: PendingSession) {

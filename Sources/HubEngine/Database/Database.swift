@@ -20,6 +20,7 @@ public final class Database: Sendable {
 
     private let inbox = Mutex(Inbox())
     let engine: Engine
+    private let writership: Writership?
     private let limits: EngineLimits
 
     /// A submitted request with its client and the number that its answer carries.
@@ -55,8 +56,8 @@ public final class Database: Sendable {
     ///     commit for each session (contract §6.2).
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
     ///   - epoch: of this writer; see `JournalBatch`.
-    ///   - follows: whether the database applies what another writes to the journal, and refuses every write itself.
-    ///   - writer: how the one who writes is named, in the texts of these refusals.
+    ///   - follows: whether the database begins by applying what another writes to the journal, and refuses every write itself.
+    ///   - writership: tells whether it writes, where that changes; nil where it stays as it begins.
     ///   - lanes: number of net loops.
     ///   - background: runs work whose cost depends on the size of the data.
     ///   - budget: memory that such work may hold; one for the whole process.
@@ -66,7 +67,7 @@ public final class Database: Sendable {
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), written: WrittenTimes = WrittenTimes(),
         owed: OwedRows = OwedRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
-        follows: Bool = false, writer: String? = nil, lanes: Int, limits: EngineLimits = EngineLimits(),
+        follows: Bool = false, writership: Writership? = nil, lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
         onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }, scheduler: Scheduler
@@ -75,17 +76,19 @@ public final class Database: Sendable {
         let journal = journal ?? MemoryJournal(last: start.sequence, epoch: epoch, keeping: 0, isImmediate: true)
         self.journal = journal
         self.limits = limits
+        self.writership = writership
         queue = DatabaseQueue(label: "vigla.database.\(name)")
         let context = EngineContext(
             queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, scheduler: scheduler,
             onJournal: onJournal)
         engine = Engine(
             context, rules: rules, start: Content.State(root: start.root, sequence: start.sequence, written: written, owed: owed),
-            journal: journal, epoch: epoch, follows: follows ? pending : nil, writer: writer, refusals: refusals, outlet: outlet)
+            journal: journal, epoch: epoch, follows: follows ? pending : nil, writership: writership, refusals: refusals, outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
         if rules.hasExpiry || !written.isEmpty, !follows { queue.async { [engine] in engine.expireFirst() } }
         if !owed.isEmpty, !follows { queue.async { [engine] in engine.goOn() } }
         if !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
+        writership?.begin { [queue, weak engine] wish in queue.async { [weak engine] in engine?.roles.wish(wish) } }
     }
 
     // MARK: Requests
@@ -176,6 +179,9 @@ public final class Database: Sendable {
 
     /// Counts a write that was refused because `mayAllowWrite` is false, so that it never came here. From any thread.
     public func countRefusedWrite(of path: Path) { engine.context.meter.refusals.add(.write, path, engine.content.publishedRules) }
+
+    /// Whether it writes or follows; nil where that never changes. From any thread.
+    public var role: Writership.Role? { writership?.role }
 
     /// Requests that wait for the database queue, or for their turn on it.
     public var inboxDepth: Int { inbox.withLock { $0.items.count } + engine.context.meter.reading.waitingRequests }

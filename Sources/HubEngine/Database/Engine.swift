@@ -10,7 +10,8 @@ import SecurityRules
 ///                                       WriteRequests, DisconnectWrites ─► CommitLine ─► ReadPermissions, Publisher
 /// DurabilityLine ◄─ Batch, Outbox ◄─────────────── what all of them have done and say
 ///       └─ the log refuses ─► Rollback
-/// Follower ─► CommitLine                        in a database that applies what another writes
+/// RoleKeeper ─► WriterTerm: counters, expiry, owed rows     in a database that writes
+///       └─────► Follower ─► CommitLine                      in one that applies what another hub writes
 /// ```
 final class Engine: @unchecked Sendable {
     // Sendable: confined to the database queue, which its entries check.
@@ -22,26 +23,21 @@ final class Engine: @unchecked Sendable {
     private let queries: QueryKeeper
     private let permissions: ReadPermissions
     private let disconnects: DisconnectWrites
-    /// Nil in a database that takes writes itself.
-    private let follower: Follower?
     let loop: RequestLoop
     let derived: DerivedData
     let dataCount: DataCount
     private let later: LaterParts
-    /// Nil in a database that applies what another writes.
-    private let counters: CounterKeeper?
     private let copies: CopyKeeper
-    /// Nil in a database that applies what another writes.
-    private let expiry: ExpiryKeeper?
-    /// Nil in a database that applies what another writes.
-    private let owed: OwedKeeper?
+    /// Whether it writes or follows.
+    let roles: RoleKeeper
 
     /// - Parameters:
-    ///   - follows: the pending onDisconnect writes, for a database that applies the commits of another writer; else nil.
-    ///   - writer: how that one is named.
+    ///   - epoch: of its writes, where it writes.
+    ///   - follows: the pending onDisconnect writes, for a database that begins by applying the commits of another writer; else nil.
+    ///   - writership: tells whether it writes, where that changes.
     init(
         _ context: EngineContext, rules: RuleSet, start: Content.State, journal: any Journal,
-        epoch: UInt64, follows: [PendingSession]?, writer: String?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
+        epoch: UInt64, follows: [PendingSession]?, writership: Writership?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
         let content = Content(start, rules: rules)
         let places = PlaceTrie()
@@ -51,7 +47,7 @@ final class Engine: @unchecked Sendable {
         let encodings = EncodingLine(context.background, context.budget, heavier: EncodingLine(context.background, context.budget))
         let refusals = RefusalReports(context, content, listener)
         let durability = DurabilityLine(context, content, batch, outbox, journal: journal, epoch: epoch, outlet: outlet)
-        let guardian = LogGuard(context, content, durability, journal: journal, follows: follows != nil, writer: writer)
+        let guardian = LogGuard(context, content, durability, journal: journal, writer: { writership?.writer() })
         let pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: guardian)
 
         let indexes = IndexKeeper(context, content, places, durability)
@@ -70,13 +66,8 @@ final class Engine: @unchecked Sendable {
         commits.ring = ring
         let disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
         let derived = DerivedData(context)
-        let counters = CounterKeeper(context, content, durability, guardian, commits, derived)
         let copies = CopyKeeper(context, content, derived)
         commits.copies = copies
-        let expiry = follows == nil ? ExpiryKeeper(context, content, durability, guardian, derived) : nil
-        commits.expiry = expiry
-        let owed = follows == nil ? OwedKeeper(context, content, durability, guardian) : nil
-        commits.owedKeeper = owed
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
         let parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
 
@@ -96,32 +87,35 @@ final class Engine: @unchecked Sendable {
             parking: parking)
         let handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
         let loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
-        loop.expiry = expiry
         let rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
+
+        let roles = RoleKeeper(
+            context, pipeline, journal: journal, commits, disconnects, rollback, loop, derived, writership,
+            epoch: follows == nil ? epoch : max(epoch, 1) - 1)
 
         // Callbacks do not retain the parts that they call.
         let later = LaterParts(
             batch: batch, guardian: guardian, permissions: permissions, publisher: publisher, commits: commits, disconnects: disconnects,
-            sessions: sessions, loop: loop, rollback: rollback, counters: counters, queries: queries)
-        durability.onRefused = { [weak later] in
-            later?.rollback.run($0)
-            later?.counters.rolledBack()
-            later?.commits.copies?.begin()
-            later?.commits.expiry?.lookForAll()
-            later?.commits.owedKeeper?.begin()
-        }
-        owed?.commits = { [weak later] in later?.commits }
-        owed?.mustWait = { [weak later] in later?.disconnects.comesFirst == true || later?.commits.expiry?.comesFirst == true }
-        expiry?.commits = { [weak later] in later?.commits }
-        expiry?.mustWait = { [weak later] in later?.disconnects.comesFirst == true }
-        expiry?.onFirstDone = { [weak later] in
-            later?.loop.scheduleTurn()
-            later?.commits.owedKeeper?.begin()
-        }
-        commits.onCounted = { [weak later] in later?.counters.note($0) }
-        commits.onUncounted = { [weak later] in later?.counters.begin() }
+            sessions: sessions, loop: loop, roles: roles, queries: queries)
+        durability.onRefused = { [weak later] in later?.roles.refused($0) }
         durability.onLost = { [weak later] in later?.guardian.refused($0) }
-        durability.onReleased = { [weak later] in later?.loop.scheduleTurn() }
+        durability.onReleased = { [weak later] in
+            later?.loop.scheduleTurn()
+            later?.roles.goOn()
+        }
+        commits.onCounted = { [weak later] in later?.roles.term?.counters.note($0) }
+        commits.onUncounted = { [weak later] in later?.roles.term?.counters.begin() }
+        roles.connect = { [weak later] term in
+            term.expiry.commits = { [weak later] in later?.commits }
+            term.expiry.mustWait = { [weak later] in later?.disconnects.comesFirst == true }
+            term.expiry.onFirstDone = { [weak later] in
+                later?.loop.scheduleTurn()
+                later?.roles.term?.owed.begin()
+            }
+            term.owed.commits = { [weak later] in later?.commits }
+            term.owed.mustWait = { [weak later] in later?.disconnects.comesFirst == true || later?.commits.expiry?.comesFirst == true }
+        }
+        guardian.onSuperseded = { [weak later] in later?.roles.superseded($0) }
         guardian.onTaken = { [weak later] in
             later?.loop.handle([])
             later?.commits.owedKeeper?.begin()
@@ -158,13 +152,10 @@ final class Engine: @unchecked Sendable {
         self.loop = loop
         self.derived = derived
         dataCount = DataCount(context, content)
-        follower = follows.map { Follower(context, content, commits, durability, guardian, pending: $0) }
-        follower?.follow(journal)
-        self.counters = follows == nil ? counters : nil
         self.copies = copies
-        self.expiry = expiry
-        self.owed = owed
+        self.roles = roles
         self.later = later
+        if let follows { roles.follow(follows) } else { roles.write() }
     }
 
     /// Replaces the rules. Observers that the new rules refuse are cancelled before they receive anything else.
@@ -176,9 +167,9 @@ final class Engine: @unchecked Sendable {
         queries.recheckDeclarations()
         permissions.recheckAllObservers()
         derived.restart {
-            counters?.begin()
+            roles.term?.counters.begin()
             copies.begin()
-            expiry?.begin()
+            roles.term?.expiry.begin()
         }
         durability.finishBatch()
     }
@@ -186,20 +177,20 @@ final class Engine: @unchecked Sendable {
     /// Has the rules' counters right for what the database begins with, and finds its copies.
     func countAll() {
         context.queue.assertCurrent()
-        counters?.begin()
+        roles.term?.counters.begin()
         copies.begin()
     }
 
     /// Ends what has become due before; requests wait until that is done.
     func expireFirst() {
         context.queue.assertCurrent()
-        expiry?.begin(isStart: true)
+        roles.term?.expiry.begin(isStart: true)
     }
 
     /// Makes the rows that commits of an earlier process owe.
     func goOn() {
         context.queue.assertCurrent()
-        owed?.begin()
+        roles.term?.owed.begin()
     }
 
     /// Calls back when it is known of all owed rows who is reached: what is not known yet rests on the tree of an earlier commit, which no
@@ -207,7 +198,7 @@ final class Engine: @unchecked Sendable {
     /// - Parameter mayWait: else it calls back at once, with whether it is known.
     func whenListed(mayWait: Bool, _ body: @escaping @Sendable (Bool) -> Void) {
         context.queue.assertCurrent()
-        guard mayWait, let owed else { return body(owed?.isListed ?? true) }
+        guard mayWait, let owed = roles.term?.owed else { return body(roles.term?.owed.isListed ?? true) }
         owed.whenListed { body(true) }
     }
 
@@ -221,7 +212,7 @@ final class Engine: @unchecked Sendable {
     /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] {
         context.queue.assertCurrent()
-        return follower?.pendingSessions ?? disconnects.pendingSessions
+        return roles.pendingSessions
     }
 }
 
@@ -236,13 +227,12 @@ private final class LaterParts {
     let disconnects: DisconnectWrites
     let sessions: Sessions
     let loop: RequestLoop
-    let rollback: Rollback
-    let counters: CounterKeeper
+    let roles: RoleKeeper
     let queries: QueryKeeper
 
     init(
         batch: Batch, guardian: LogGuard, permissions: ReadPermissions, publisher: Publisher, commits: CommitLine,
-        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, rollback: Rollback, counters: CounterKeeper, queries: QueryKeeper
+        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, roles: RoleKeeper, queries: QueryKeeper
     ) {
         self.batch = batch
         self.guardian = guardian
@@ -252,8 +242,7 @@ private final class LaterParts {
         self.disconnects = disconnects
         self.sessions = sessions
         self.loop = loop
-        self.rollback = rollback
-        self.counters = counters
+        self.roles = roles
         self.queries = queries
     }
 }

@@ -207,6 +207,8 @@ public struct EngineLimits: Sendable {
     public var dataCountRestFactor: Int64 = 100
     /// ms between two tries while the log refuses commits. Default 1,000.
     public var retryMs = 1_000
+    /// ms after which a database that has taken over from another hub writes what sessions of that one have left. Default 10,000.
+    public var presenceMs: Int64 = 10_000
 
     public init() {}
 

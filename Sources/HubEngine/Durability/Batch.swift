@@ -23,8 +23,9 @@ final class Batch {
     private var history = BatchHistory()
     private var bytes = 0
     private var retiring: [any Sendable] = []
-    /// Whether what is done is recorded: what became durable at once is never taken back.
-    let keepsHistory: Bool
+    /// Whether what is done is recorded: what became durable at once, and what another hub has written, is never taken back. Changed between
+    /// batches only.
+    var keepsHistory: Bool
 
     init(keepsHistory: Bool) { self.keepsHistory = keepsHistory }
 

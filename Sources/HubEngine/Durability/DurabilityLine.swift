@@ -33,7 +33,7 @@ final class DurabilityLine: @unchecked Sendable {
     private let outbox: Outbox
     private let journal: any Journal
     /// The epoch of this writer, and the id of its next batch.
-    private let epoch: UInt64
+    private var epoch: UInt64
     private var nextID = UInt64.random(in: 1..<1 << 46)
     private let outlet: Outlet
     /// Oldest first. Nothing overtakes them.
@@ -64,6 +64,9 @@ final class DurabilityLine: @unchecked Sendable {
         self.outlet = outlet
         durable = content.state
     }
+
+    /// From now on the database writes, with an epoch of its own.
+    func begin(epoch: UInt64) { self.epoch = epoch }
 
     /// Whether something of an earlier batch, or a commit of the one that runs, waits for the log.
     var isBehind: Bool { !waiting.isEmpty || batch.hasCommits }

@@ -18,8 +18,12 @@ final class Follower: @unchecked Sendable {
     private let log: LogGuard
     private var pending = PendingSessions()
     /// The newest writer.
-    private var epoch: UInt64 = 0
-    private var hasEnded = false
+    private(set) var epoch: UInt64 = 0
+    private(set) var hasEnded = false
+    /// A batch was applied, and what it says has left.
+    var onApplied: (JournalBatch) -> Void = { _ in }
+    /// Nothing more comes.
+    var onEnd: (JournalError) -> Void = { _ in }
     /// Set once, before anything is received.
     private var tail: JournalTail?
 
@@ -68,12 +72,19 @@ final class Follower: @unchecked Sendable {
             }
             durability.confirm()
             durability.finishBatch()
+            onApplied(batch)
         }
     }
 
-    private func end(_ error: JournalError) {
+    /// Nothing more is applied.
+    func end() {
         hasEnded = true
         tail?.cancel()
+    }
+
+    private func end(_ error: JournalError) {
+        end()
         log.cutOff(error)
+        onEnd(error)
     }
 }

@@ -20,25 +20,41 @@ final class LogGuard: @unchecked Sendable {
     private var unsettled: [JournalBatch] = []
     /// The last try, while it is not known whether it is stored: appended again, it tells.
     private var unknownTry: JournalBatch?
-    /// How the hub that writes is named; nil where this one does, or where it is not known.
-    private let writer: String?
+    /// How the hub that writes is named now; nil where it is not known.
+    private let writer: @Sendable () -> String?
+    /// Counts the times that the database began to follow: a try of before is of no use.
+    private var turn = 0
     /// The journal takes commits again.
     var onTaken: () -> Void = {}
     /// A batch that was given up is stored.
     var onFound: (JournalBatch) -> Void = { _ in }
+    /// A try has found that another writer has written.
+    var onSuperseded: (JournalError) -> Void = { _ in }
 
-    /// - Parameter follows: whether the database takes no writes, as it applies those of another.
-    /// - Parameter writer: who does, for the texts of refusals.
+    /// - Parameter writer: who writes where the database follows, for the texts of refusals.
     init(
-        _ context: EngineContext, _ content: Content, _ durability: DurabilityLine, journal: any Journal, follows: Bool = false,
-        writer: String? = nil
+        _ context: EngineContext, _ content: Content, _ durability: DurabilityLine, journal: any Journal,
+        writer: @escaping @Sendable () -> String? = { nil }
     ) {
         self.writer = writer
         self.context = context
         self.content = content
         self.durability = durability
         self.journal = journal
-        if follows { breaker.refused(.following) }
+    }
+
+    /// The database applies what another writes: writes are refused until `begin`.
+    func follow() {
+        turn += 1
+        breaker.refused(.following)
+        (unsettled, unknownTry) = ([], nil)
+        context.meter.counters.refusal = nil
+    }
+
+    /// The database writes from now on.
+    func begin() {
+        breaker = .closed
+        context.meter.counters.refusal = nil
     }
 
     var isRefusing: Bool { isDiskRefusing || isClosed }
@@ -53,7 +69,7 @@ final class LogGuard: @unchecked Sendable {
     func mustTakeWrites() throws(Failure) {
         guard isRefusing else { return }
         context.meter.counters.refusedWrites += 1
-        throw Failure(.unavailable, breaker.reason?.text(naming: writer) ?? Self.closedText)
+        throw Failure(.unavailable, breaker.reason?.text(naming: writer()) ?? Self.closedText)
     }
 
     private static let closedText = "The disk takes writes again, and what was left for disconnects comes first. Try again."
@@ -95,8 +111,10 @@ final class LogGuard: @unchecked Sendable {
     private func tryNow() {
         guard breaker.begin() else { return }
         let batch = unknownTry ?? emptyBatch
-        journal.append(batch) { [self] result in
-            context.queue.async { [self] in tried(batch, result) }
+        journal.append(batch) { [self, turn] result in
+            context.queue.async { [self] in
+                if turn == self.turn { tried(batch, result) }
+            }
         }
     }
 
@@ -127,6 +145,7 @@ final class LogGuard: @unchecked Sendable {
         context.meter.counters.refusal = reason.forLater
         if !reason.mayPass { context.onJournal(.refuses(reason, error)) }
         context.meter.publish()
+        if reason == .conflict { onSuperseded(error) }
     }
 
     private func taken() {

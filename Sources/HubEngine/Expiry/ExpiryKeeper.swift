@@ -88,6 +88,16 @@ final class ExpiryKeeper: @unchecked Sendable {
         if comesFirst { look() } else { schedule() }
     }
 
+    /// Nothing ends any more.
+    func stop() {
+        search.stop()
+        wake?.cancel()
+        (wakesAt, comesFirst) = (.max, false)
+        context.release([index, dueAgain, refused])
+        (index, dueAgain, refused) = (ExpiryIndex(most: 0), [:], [:])
+        context.meter.counters.expiringNodes = 0
+    }
+
     // MARK: Commits
 
     /// What a commit changes here; found before it is made.

@@ -66,6 +66,13 @@ final class ExpirySearch: @unchecked Sendable {
         }
     }
 
+    /// What is being looked for is of no use any more.
+    func stop() {
+        number += 1
+        isOfAll = false
+        derived.hold(.expiry)
+    }
+
     /// Looks for what the last commit has changed at places that were written there.
     /// - Parameter old: the tree before it.
     func follow(_ places: WrittenPlaces, old: Node) {

@@ -57,6 +57,16 @@ final class OwedKeeper: @unchecked Sendable {
         goOn()
     }
 
+    /// Nothing is made any more.
+    func stop() {
+        work += 1
+        rules = [:]
+        context.meter.counters.owedRows = 0
+        let bodies = listeners
+        listeners = []
+        for body in bodies { body() }
+    }
+
     /// A commit owes something.
     func note() {
         for item in content.owed.items where !item.isListed && rules[item.id] == nil { rules[item.id] = content.rules }

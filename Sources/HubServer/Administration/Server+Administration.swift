@@ -23,6 +23,7 @@ import WireProtocols
 ///     | GET, POST /.settings/secrets.json                  | the secrets; a new one: {"name":"backup"}
 ///     | DELETE    /.settings/secrets/ID.json               | revokes one
 ///     | GET       /.inspect/databases.json                 | the open namespaces
+///     | GET       /.inspect/cluster.json                   | the hubs of the cluster, and who writes which shard
 ///     | GET       /.inspect/log.json                       | the last lines of the log; ?after=NUMBER
 extension Server {
     /// Carries out an administrative request; refuses callers that are no administrators.
@@ -92,7 +93,11 @@ extension Server {
             // Names have no character that JSON would escape.
             let names = hub.all.map(\.name).sorted().map { "{\"name\":\"\($0)\"}" }
             done(.ok, Array("[\(names.joined(separator: ","))]\n".utf8))
-        case (_, ".settings/rules"), (_, ".settings/derived"), (_, ".settings/checkRules"), (_, ".settings/explain"),
+        case (.get, ".inspect/cluster"):
+            guard let report = clusterJSON else { return done(.notFound, Self.error("This hub was started without --cluster.")) }
+            done(.ok, report)
+        case (_, ".inspect/cluster"), (_, ".settings/rules"),
+            (_, ".settings/derived"), (_, ".settings/checkRules"), (_, ".settings/explain"),
             (_, ".settings/testRules"), (_, ".settings/formerRules"), (_, ".settings/refusals"),
             (_, ".settings/defaultWriteSizeLimit"), (_, ".settings/strictTriggerValidation"),
             (_, ".settings/functionTriggers"), (_, ".settings/secrets"), (_, ".inspect/databases"), (_, ".inspect/log"):

@@ -38,7 +38,7 @@ extension JournalEvent {
         switch self {
         case .refuses(.conflict, let error):
             logger.critical(
-                "another writer has written to the journal: this hub refuses all writes until it is started again, reads go on",
+                "another writer has written to the journal: this hub takes no writes, reads go on",
                 metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
         case .refuses(_, .closed): logger.debug("the journal is closed", metadata: ["namespace": "\(namespace)"])
         case .refuses(_, let error):

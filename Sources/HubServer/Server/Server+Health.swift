@@ -13,8 +13,10 @@ extension Server {
     /// `/.health/ready`, for load balancers that route writes, is then 503.
     func health(_ request: HTTPInboundRequest) -> [UInt8] {
         let asksReadiness = request.target.segments.count > 1 && request.target.segments[1] == "ready"
-        guard let refusal else { return plain(.ok, "{\"status\":\"ok\"}\n", "application/json", request) }
-        let text = "{\"status\":\"degraded\",\"reason\":\"\(refusal.rawValue)\",\"text\":\"\(refusal.healthText)\"}\n"
+        guard let (reason, why) = refusal.map({ ($0.rawValue, $0.healthText) }) ?? clusterFault else {
+            return plain(.ok, "{\"status\":\"ok\"\(clusterHealth)}\n", "application/json", request)
+        }
+        let text = "{\"status\":\"degraded\",\"reason\":\"\(reason)\",\"text\":\"\(why)\"\(clusterHealth)}\n"
         return plain(asksReadiness ? .serviceUnavailable : .ok, text, "application/json", request)
     }
 }
@@ -24,7 +26,7 @@ extension CommitRefusal {
         switch self {
         case .diskFull: "The disk is full: writes are refused until there is space, reads go on."
         case .diskFailed, .outcomeUnknown: "The disk refuses: writes are refused until it takes them, reads go on. The log has the reason."
-        case .conflict: "Another hub has written to this one's journal: writes are refused until it is started again."
+        case .conflict: "Another hub has written to this one's journal: writes are refused."
         case .logUnavailable: "The servers that keep the cluster's log cannot be reached: writes are refused until they are, reads go on."
         case .logRegressed: "The cluster's log is not the one that this hub has followed: writes are refused, reads go on."
         case .following, .cutOff: "This hub follows another one and has lost it: what it shows may be old."

@@ -80,6 +80,7 @@ extension Server {
     func metricsText(byUser: Bool = false) -> String {
         var page = MetricsPage()
         addProcess(to: &page)
+        addCluster(to: &page)
         let loops = lanes.map(\.loop)
         let counters = loops.map(\.counters)
         func sum(_ value: (LoopCounters) -> Int) -> Int { counters.reduce(0) { $0 + value($1) } }

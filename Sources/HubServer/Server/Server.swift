@@ -58,7 +58,7 @@ public final class Server: Sendable {
     /// The TLS listener beside the plain one.
     private let secureListener: Listener?
     /// Has the journals and the settings.
-    private let storage: any JournalStorage
+    let storage: any JournalStorage
     let rulesInForce: RulesInForce
     /// Logs refusals by the rules; nil with `loggedRefusals` 0.
     let refusalLog: RefusalLog?
@@ -117,6 +117,7 @@ public final class Server: Sendable {
         }
         bodyBytes = Self.bodyLimit(settings.limits.http, settings.accounts, isAdministrator: isAdministrator)
         let origin = settings.origin(port: listener.port)
+        storage.shown(at: origin)
         do {
             accounts = try settings.accounts.map { given in
                 var given = given
@@ -153,7 +154,7 @@ public final class Server: Sendable {
                 let database = Database(
                     name: name, rules: try rulesInForce.open(name), start: (recovered.root, recovered.sequence),
                     written: recovered.written, owed: recovered.owed, pending: recovered.pending, journal: opened.journal,
-                    epoch: opened.epoch, follows: opened.writer != nil, writer: opened.writer, lanes: loopCount,
+                    epoch: opened.epoch, follows: opened.writership != nil, writership: opened.writership, lanes: loopCount,
                     limits: settings.limits.engine, budget: memory.budget, format: HubFormat(),
                     refusals: recentRefusals.listener(name, beside: refusalLog?.listener(name)), outlet: outlet,
                     onJournal: { $0.log(name, logger) }, scheduler: scheduler)

@@ -11,8 +11,8 @@ import ClusterJournal
 struct ClusterOptions {
     let servers: [String]
     let name: String
-    /// The hub that takes the writes; nil for this one.
-    let writer: String?
+    /// Where others find this hub; nil where it is found at its own address and port.
+    let address: String?
 
     static let defaultName = "vigla"
 
@@ -32,6 +32,10 @@ struct ClusterOptions {
         }
     }
 
+    static func isAddress(_ text: String) -> Bool {
+        ["http://", "https://"].contains { text.hasPrefix($0) && text.count > $0.count } && text.utf8.count <= 255
+    }
+
     static func servers(_ text: String) -> [String]? {
         let servers = text.split(separator: ",").map { $0.trimmingPrefix(" ") }.map(String.init)
         let scheme = "nats://"
@@ -47,12 +51,12 @@ struct ClusterOptions {
     /// Begins to follow the logs of the cluster.
     func join(with store: JournalStore, _ scheduler: Scheduler, _ logger: Logger) throws(JournalError) -> any JournalStorage {
         var settings = ClusterSettings(name: name)
-        settings.writer = writer
+        settings.address = address
         let connection: NatsConnection
         do throws(NatsConnection.Fault) {
             connection = try NatsConnection(NatsConnection.Settings(servers: servers, name: "vigla \(name)"), logger: logger)
         } catch { throw .unavailable(reason: "\(error)") }
-        logger.info("one of a cluster", metadata: ["cluster": "\(name)", "writer": "\(writer ?? "this hub")"])
+        logger.info("one of a cluster", metadata: ["cluster": "\(name)"])
         return try ClusterStorage(settings, over: connection, in: store, scheduler: scheduler, logger: logger)
     }
     #else

@@ -52,7 +52,7 @@ extension ServeOption {
         case .rateBurst: return made.limits.writeRate.map { "\($0.burst) (those of 5 s)" } ?? "none (no --rate)"
         case .cluster: return "none (this hub alone)"
         case .clusterName: return ClusterOptions.defaultName
-        case .clusterWriter: return "none (with --cluster this hub writes)"
+        case .clusterAddress: return "the hub's own address and port"
         case .accounts: return "as docs/accounts.md describes them"
         case .project: return made.accounts.map { "\($0.project) (the namespace)" } ?? "none (no accounts)"
         case .publicURL: return made.port == 0 ? "the address it listens on" : "\(made.origin(port: made.port)) (the address it listens on)"

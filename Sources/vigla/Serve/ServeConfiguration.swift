@@ -254,10 +254,10 @@ struct ServeConfiguration {
 
         private mutating func resolveCluster() {
             let name = value(.clusterName, "1–32 letters, digits, - and _", { ClusterOptions.isName($0) ? $0 : nil })
-            let writer = layers.find(.clusterWriter)?.text
+            let address = value(.clusterAddress, "http://host:port", { ClusterOptions.isAddress($0) ? $0 : nil })
             let servers = value(.cluster, "addresses nats://host:port, separated by commas", ClusterOptions.servers)
             guard let found = layers.find(.cluster) else {
-                for option in [ServeOption.clusterName, .clusterWriter] {
+                for option in [ServeOption.clusterName, .clusterAddress] {
                     if let found = layers.find(option) { faults.append("\(found.source): there is no --cluster") }
                 }
                 return
@@ -266,7 +266,7 @@ struct ServeConfiguration {
             if made.settings.dataFolder == nil {
                 faults.append("\(found.source): a hub of a cluster keeps its data in a folder, not in memory")
             }
-            if let servers { made.cluster = ClusterOptions(servers: servers, name: name ?? ClusterOptions.defaultName, writer: writer) }
+            if let servers { made.cluster = ClusterOptions(servers: servers, name: name ?? ClusterOptions.defaultName, address: address) }
         }
 
         private mutating func resolveRules() {

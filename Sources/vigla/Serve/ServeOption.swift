@@ -20,7 +20,7 @@ enum ServeOption: String, CaseIterable {
     case rateBurst = "rate-burst"
     case cluster
     case clusterName = "cluster-name"
-    case clusterWriter = "cluster-writer"
+    case clusterAddress = "cluster-address"
     case accounts, project
     case publicURL = "public-url"
     case onAccountDeletion = "on-account-deletion"

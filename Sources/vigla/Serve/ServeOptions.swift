@@ -72,9 +72,9 @@ struct ServeOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Which of the servers' clusters of hubs this one belongs to. Default: vigla.", valueName: "name"))
     var clusterName: String?
     @Option(help: ArgumentHelp(
-        "The hub of the cluster that takes the writes: this one follows it, and refuses them. Default: this one takes them.",
-        valueName: "address"))
-    var clusterWriter: String?
+        "Where the other hubs of the cluster and administrators find this one. Default: its own address and port.",
+        valueName: "http://host:port"))
+    var clusterAddress: String?
     @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
@@ -85,7 +85,7 @@ struct ServeOptions: ParsableArguments {
             .namespace: namespace, .web: web, .config: config, .durability: durability, .loops: loops, .logLevel: logLevel,
             .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
             .memoryBudget: memoryBudget, .presenceDeadline: presenceDeadline, .rate: rate, .rateBurst: rateBurst,
-            .cluster: cluster, .clusterName: clusterName, .clusterWriter: clusterWriter,
+            .cluster: cluster, .clusterName: clusterName, .clusterAddress: clusterAddress,
         ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if logRequests { given[.logRequests] = "true" }

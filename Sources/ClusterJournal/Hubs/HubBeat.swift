@@ -1,0 +1,91 @@
+/// What a hub says of itself to all hubs of its cluster, several times a second.
+///
+///     "VHB1"  hub  started  bytes of the address  address  shards: flags, newest applied message …      numbers little-endian
+struct HubBeat: Equatable, Sendable {
+    struct Shard: Equatable, Sendable {
+        /// It has what the log holds, and may write.
+        var isReady = false
+        var writes = false
+        /// All messages up to this one are applied.
+        var applied: UInt64 = 0
+    }
+
+    /// A number of its own for each life of the process.
+    var hub: UInt64
+    /// When the process began, ms since the epoch.
+    var startedMs: Int64
+    /// Where administrators find it; empty while that is not known.
+    var address: String
+    var shards: [Shard]
+
+    private static let magic: UInt32 = 0x3142_4856
+
+    var encoded: [UInt8] {
+        var bytes: [UInt8] = []
+        let address = self.address.utf8.prefix(Int(UInt16.max))
+        bytes.append(littleEndian: Self.magic)
+        bytes.append(littleEndian: hub)
+        bytes.append(littleEndian: startedMs)
+        bytes.append(littleEndian: UInt16(address.count))
+        bytes += address
+        for shard in shards {
+            bytes.append((shard.isReady ? 1 : 0) | (shard.writes ? 2 : 0))
+            bytes.append(littleEndian: shard.applied)
+        }
+        return bytes
+    }
+}
+
+extension HubBeat {
+    /// Nil for anything that no hub has said.
+    init?(decoding bytes: [UInt8]) {
+        let read = bytes.withUnsafeBytes { bytes -> HubBeat? in
+            var reader = ByteReader(bytes)
+            guard reader.integer(UInt32.self) == Self.magic, let hub = reader.integer(UInt64.self),
+                let started = reader.integer(Int64.self), let count = reader.integer(UInt16.self), let text = reader.bytes(Int(count))
+            else { return nil }
+            var shards: [Shard] = []
+            while !reader.isAtEnd {
+                guard let flags = reader.integer(UInt8.self), let applied = reader.integer(UInt64.self) else { return nil }
+                shards.append(Shard(isReady: flags & 1 != 0, writes: flags & 2 != 0, applied: applied))
+            }
+            return HubBeat(hub: hub, startedMs: started, address: String(decoding: text, as: UTF8.self), shards: shards)
+        }
+        guard let read else { return nil }
+        self = read
+    }
+}
+
+/// The hubs that were heard of lately. A pure value.
+struct HubTable {
+    struct Hub {
+        var beat: HubBeat
+        var heardMs: Int64
+    }
+
+    private(set) var hubs: [UInt64: Hub] = [:]
+
+    /// A hub without shards has ended.
+    mutating func receive(_ beat: HubBeat, nowMs: Int64) {
+        hubs[beat.hub] = beat.shards.isEmpty ? nil : Hub(beat: beat, heardMs: nowMs)
+    }
+
+    /// Forgets those that were not heard of since.
+    mutating func forget(before ms: Int64) -> [Hub] {
+        let lost = hubs.values.filter { $0.heardMs < ms }
+        for hub in lost { hubs[hub.beat.hub] = nil }
+        return lost
+    }
+
+    /// This hub itself was away: what it has not heard meanwhile says nothing about others.
+    mutating func wasAway(nowMs: Int64) { for id in hubs.keys { hubs[id]?.heardMs = nowMs } }
+
+    /// What the others say of a shard.
+    func peers(at shard: Int) -> [ShardElection.Peer] {
+        hubs.values.compactMap { hub in
+            guard shard < hub.beat.shards.count else { return nil }
+            let said = hub.beat.shards[shard]
+            return ShardElection.Peer(hub: hub.beat.hub, isReady: said.isReady, writes: said.writes)
+        }
+    }
+}

@@ -1,0 +1,252 @@
+import Journal
+import JSONTree
+
+/// Changes between writing and following while clients and observers stay (`Role`).
+///
+/// ```
+/// following: Follower applies what comes by the log; writes are refused
+///     │ the log has a commit of the new epoch behind all that was applied
+///     ▼
+/// writing: WriterTerm keeps what only the writer keeps; commits go to the log
+///     │ another hub has written: Rollback to what is durable; or all is settled
+///     ▼
+/// following, behind the last durable commit
+/// ```
+/// That the log has taken the first commit of an epoch says that nothing comes between it and what was applied, and nothing of an older
+/// epoch behind it. Confined to the database queue.
+final class RoleKeeper: @unchecked Sendable {
+    // Sendable: completions of the journal only hop back to the queue with it.
+    private let context: EngineContext
+    private let content: Content
+    private let batch: Batch
+    private let durability: DurabilityLine
+    private let log: LogGuard
+    private let journal: any Journal
+    private let commits: CommitLine
+    private let disconnects: DisconnectWrites
+    private let rollback: Rollback
+    private let loop: RequestLoop
+    private let derived: DerivedData
+    /// Nil where the role never changes.
+    private let writership: Writership?
+    private(set) var role = Role.writing
+    /// What only a writer has.
+    private(set) var term: WriterTerm?
+    private var follower: Follower?
+    private var wished = Writership.Wish.follow
+    /// The newest epoch of a writer.
+    private var epoch: UInt64
+    /// Attempts to claim, one after the other.
+    private var attempts = 0
+    private var nextID = UInt64.random(in: 1 << 47..<1 << 48)
+    /// Gives what a term begins with the other parts that it calls.
+    var connect: (WriterTerm) -> Void = { _ in }
+    /// What sessions of other hubs have left behind, while this one writes.
+    private(set) var left: [PendingSession] = []
+
+    /// Times that a claim is tried behind commits that were not applied yet, and ms between them.
+    private static let claims = 250
+    private static let claimMs: Int64 = 20
+
+    init(
+        _ context: EngineContext, _ pipeline: BatchPipeline, journal: any Journal, _ commits: CommitLine, _ disconnects: DisconnectWrites,
+        _ rollback: Rollback, _ loop: RequestLoop, _ derived: DerivedData, _ writership: Writership?, epoch: UInt64
+    ) {
+        self.context = context
+        (content, batch, durability, log) = (pipeline.content, pipeline.batch, pipeline.durability, pipeline.log)
+        (self.journal, self.commits, self.disconnects, self.rollback) = (journal, commits, disconnects, rollback)
+        (self.loop, self.derived, self.writership, self.epoch) = (loop, derived, writership, epoch)
+    }
+
+    private var pipeline: BatchPipeline { BatchPipeline(content: content, batch: batch, durability: durability, log: log) }
+
+    // MARK: Beginning
+
+    /// Begins as the one that writes, and stays it.
+    func write() {
+        wished = .write
+        makeTerm()
+    }
+
+    private func makeTerm() {
+        let term = WriterTerm(context, pipeline, commits, derived, loop)
+        connect(term)
+        self.term = term
+    }
+
+    /// Begins as a follower.
+    /// - Parameter pending: what sessions have left behind.
+    func follow(_ pending: [PendingSession]) {
+        role = .following
+        log.follow()
+        follower = Follower(context, content, commits, durability, log, pending: pending)
+        follower?.onApplied = { [unowned self] in applied($0) }
+        follower?.onEnd = { [unowned self] in giveUp($0) }
+        follower?.follow(journal)
+    }
+
+    /// The pending onDisconnect writes of all sessions.
+    var pendingSessions: [PendingSession] { follower?.pendingSessions ?? disconnects.pendingSessions + left }
+
+    // MARK: Wishes
+
+    func wish(_ wish: Writership.Wish) {
+        context.queue.assertCurrent()
+        (wished, attempts) = (wish, 0)
+        goOn()
+    }
+
+    /// Does what follows from the wish, if its time has come.
+    func goOn() {
+        switch role.step(wished: wished, isBehind: durability.isBehind) {
+        case nil: break
+        case .claim: claim()
+        case .withdraw: become(.following)
+        case .yield: yield()
+        case .follow: followAgain()
+        }
+    }
+
+    private func become(_ role: Role, _ reason: JournalError? = nil) {
+        self.role = role
+        context.meter.publish()
+        writership?.became(role.shown, reason)
+    }
+
+    // MARK: Following → writing
+
+    private func claim(again: JournalBatch? = nil) {
+        guard let follower, !follower.hasEnded else { return }
+        var claim = JournalBatch(after: content.sequence)
+        claim.append([])
+        nextID += 1
+        (claim.id, claim.epoch) = (nextID, max(epoch, follower.epoch) + 1)
+        if let again { claim = again }
+        if case .claiming = role { role = .claiming(claim) } else { become(.claiming(claim)) }
+        journal.append(claim) { [self, claim] result in
+            guard case .failure(let error) = result else { return }
+            context.queue.async { [self] in refused(claim, error) }
+        }
+    }
+
+    private func refused(_ claim: JournalBatch, _ error: JournalError) {
+        guard role.isClaimed(by: claim) else { return }
+        attempts += 1
+        switch error {
+        // The log has more than was applied.
+        case .conflict, .superseded:
+            guard attempts < Self.claims else { return giveUp(error) }
+            again(claim, ms: Self.claimMs) { $0.claim() }
+        case .closed, .regressed: giveUp(error)
+        // Appended again, it tells.
+        case .unknown: again(claim, ms: Int64(context.limits.retryMs)) { $0.claim(again: claim) }
+        default: again(claim, ms: Int64(context.limits.retryMs)) { $0.claim() }
+        }
+    }
+
+    private func again(_ claim: JournalBatch, ms: Int64, _ body: @escaping @Sendable (RoleKeeper) -> Void) {
+        context.later(ms: ms) { [weak self] in
+            guard let self, role.isClaimed(by: claim) else { return }
+            body(self)
+        }
+    }
+
+    private func giveUp(_ error: JournalError) {
+        guard case .claiming = role else { return }
+        wished = .follow
+        become(.following, error)
+    }
+
+    /// A batch of the log was applied.
+    private func applied(_ batch: JournalBatch) {
+        guard role.isClaimed(by: batch) else { return }
+        epoch = batch.epoch
+        begin()
+    }
+
+    private func begin() {
+        let own = Set(disconnects.pendingSessions.map(\.id))
+        let pending = follower?.pendingSessions ?? []
+        disconnects.forgetOwed(besides: Set(pending.map(\.id)))
+        left = pending.filter { !own.contains($0.id) }
+        follower?.end()
+        follower = nil
+        batch.keepsHistory = !journal.isImmediate
+        durability.begin(epoch: epoch)
+        log.begin()
+        makeTerm()
+        become(.writing)
+        term?.begin()
+        loop.handle([])
+        if !left.isEmpty { fireLater(epoch) }
+        goOn()
+    }
+
+    // MARK: Writing → following
+
+    private func yield() {
+        log.follow()
+        endTerm()
+        durability.finishBatch()
+        become(.yielding)
+        goOn()
+    }
+
+    /// The log has refused what was written.
+    func refused(_ error: JournalError) {
+        rollback.run(error)
+        commits.copies?.begin()
+        switch role {
+        case .yielding: followAgain()
+        case .writing where isSuperseded(by: error): superseded(error)
+        default: term?.rolledBack()
+        }
+    }
+
+    /// Another hub has written. Nothing waits for the log any more.
+    func superseded(_ error: JournalError) {
+        guard case .writing = role, isSuperseded(by: error) else { return }
+        wished = .follow
+        followAgain(error)
+    }
+
+    private func isSuperseded(by error: JournalError) -> Bool { writership != nil && CommitRefusal(error) == .conflict }
+
+    private func followAgain(_ reason: JournalError? = nil) {
+        endTerm()
+        batch.keepsHistory = false
+        let pending = pendingSessions
+        left = []
+        follow(pending)
+        become(.following, reason)
+        loop.scheduleTurn()
+        goOn()
+    }
+
+    private func endTerm() {
+        term?.end()
+        term = nil
+    }
+
+    // MARK: Sessions of other hubs
+
+    /// Those of hubs that are gone are over when they have not come back for a while.
+    private func fireLater(_ epoch: UInt64) {
+        context.later(ms: context.limits.presenceMs) { [weak self] in
+            guard let self, case .writing = role, self.epoch == epoch else { return }
+            fireAbandoned { _ in true }
+        }
+    }
+
+    /// Makes what sessions of other hubs have left for their disconnect.
+    /// - Parameter isGone: whether a session is over.
+    func fireAbandoned(where isGone: (PendingSession) -> Bool) {
+        guard case .writing = role else { return }
+        let gone = left.filter(isGone)
+        guard !gone.isEmpty else { return }
+        let ids = Set(gone.map(\.id))
+        left.removeAll { ids.contains($0.id) }
+        disconnects.fireAbandoned(gone)
+        durability.finishBatch()
+    }
+}

@@ -1,0 +1,50 @@
+import Journal
+import SecurityRules
+
+/// What only a database does that writes: keeping counters right, ending nodes by time, making what commits owe. A database that becomes
+/// the writer again has another one. Confined to the database queue.
+final class WriterTerm {
+    let counters: CounterKeeper
+    let expiry: ExpiryKeeper
+    let owed: OwedKeeper
+    private let content: Content
+    private let commits: CommitLine
+    private let loop: RequestLoop
+
+    init(
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitLine, _ derived: DerivedData, _ loop: RequestLoop
+    ) {
+        let (durability, log) = (pipeline.durability, pipeline.log)
+        (content, self.commits, self.loop) = (pipeline.content, commits, loop)
+        counters = CounterKeeper(context, content, durability, log, commits, derived)
+        expiry = ExpiryKeeper(context, content, durability, log, derived)
+        owed = OwedKeeper(context, content, durability, log)
+        commits.expiry = expiry
+        commits.owedKeeper = owed
+        loop.expiry = expiry
+    }
+
+    /// Does what was left to do by those who have written before.
+    func begin() {
+        if content.rules.hasConsequences { counters.begin() }
+        if content.rules.hasExpiry || !content.written.isEmpty { expiry.begin(isStart: true) }
+        if !content.owed.isEmpty { owed.begin() }
+    }
+
+    /// Commits were taken back.
+    func rolledBack() {
+        counters.rolledBack()
+        expiry.lookForAll()
+        owed.begin()
+    }
+
+    /// Nothing is done any more.
+    func end() {
+        commits.expiry = nil
+        commits.owedKeeper = nil
+        loop.expiry = nil
+        counters.stop()
+        expiry.stop()
+        owed.stop()
+    }
+}

@@ -1,0 +1,97 @@
+import HubEngine
+import Journal
+import JSONTree
+
+/// What a hub tells of the cluster that it is one of: at `/.health`, `/.metrics` and `/.inspect/cluster.json` (docs/cluster.md).
+extension Server {
+    /// Why a balancer should send writes elsewhere: what stands between this hub and the log, of the shard that stands worst.
+    var clusterFault: (reason: String, text: String)? {
+        guard let report = storage.cluster, !report.shards.isEmpty else { return nil }
+        if report.shards.contains(where: { $0.standing == .cutOff }) {
+            return ("cut_off", "The servers that keep the cluster's log cannot be reached, or have another log: what is shown may be old.")
+        }
+        if report.shards.contains(where: { $0.standing == .behind }) {
+            return ("behind", "This hub has not received all that the cluster's log holds.")
+        }
+        if report.shards.contains(where: { $0.writer == nil }) {
+            return ("no_writer", "No hub of the cluster is known that takes writes; reads go on.")
+        }
+        return nil
+    }
+
+    /// `,"cluster":{"name":"production","shards":{"writer":5,"follower":11,…},"namespaces":{"default":"writer"}}`
+    var clusterHealth: String {
+        guard let report = storage.cluster else { return "" }
+        let shards = ClusterReport.Standing.allCases.map { standing in
+            "\"\(standing.rawValue)\":\(report.shards.count { $0.standing == standing })"
+        }
+        // Names have no character that JSON would escape.
+        let namespaces = hub.all.sorted { $0.name < $1.name }.compactMap { database in
+            database.role.map { "\"\(database.name)\":\"\($0.rawValue)\"" }
+        }
+        return ",\"cluster\":{\"name\":\"\(report.name)\",\"shards\":{\(shards.joined(separator: ","))},"
+            + "\"namespaces\":{\(namespaces.joined(separator: ","))}}"
+    }
+
+    func addCluster(to page: inout MetricsPage) {
+        guard let report = storage.cluster else { return }
+        page.gauge("vigla_cluster_hubs", "Hubs of the cluster that are heard of, this one as well.", report.hubs.count)
+        page.gauge(
+            "vigla_cluster_shards", "Shards of the cluster, by how this hub stands to their logs.", label: "standing",
+            ClusterReport.Standing.allCases.map { standing in (standing.rawValue, report.shards.count { $0.standing == standing }) })
+        page.gauge("vigla_cluster_lag_commits", "Records of a log that this hub has not applied, at most.", Int(clamping: report.lag))
+        page.gauge("vigla_cluster_lag_ms", "For how long it has lacked some.", Int(report.lagMs))
+        page.counter("vigla_cluster_elections_total", "Times that this hub began to write a shard.", report.elections)
+        page.counter("vigla_cluster_superseded_total", "Times that another hub had written a shard of this one.", report.superseded)
+        page.counter("vigla_cluster_conflicts_total", "Records that were appended again behind another hub's.", report.conflicts)
+        page.counter("vigla_cluster_retries_total", "Times that a log was followed anew behind a hole or a silence.", report.retries)
+    }
+
+    /// The hubs, and each shard with its writer; nil where the hub is alone.
+    var clusterJSON: [UInt8]? {
+        guard let report = storage.cluster else { return nil }
+        var writer = JSONWriter()
+        writer.raw("{\"name\":")
+        writer.string(report.name)
+        writer.raw(",\"hubs\":[")
+        for (i, hub) in report.hubs.enumerated() {
+            writer.raw(i > 0 ? ",{\"id\":" : "{\"id\":")
+            writer.string(hub.name)
+            writer.raw(",\"address\":")
+            writer.string(hub.address)
+            writer.raw(",\"startedAt\":")
+            writer.int(hub.startedMs)
+            writer.raw(hub.isThis ? ",\"answers\":true" : ",\"answers\":false")
+            writer.raw(",\"writes\":")
+            writer.int(Int64(report.shards.count { $0.writer == hub.id }))
+            writer.raw(",\"lag\":")
+            writer.int(Int64(clamping: report.lag(of: hub)))
+            writer.raw("}")
+        }
+        writer.raw("],\"shards\":[")
+        for (i, shard) in report.shards.enumerated() {
+            writer.raw(i > 0 ? ",{\"number\":" : "{\"number\":")
+            writer.int(Int64(i))
+            writer.raw(",\"writer\":")
+            writer.string(shard.writer.map { String($0, radix: 16) } ?? "")
+            writer.raw(",\"standing\":")
+            writer.string(shard.standing.rawValue)
+            writer.raw(",\"last\":")
+            writer.int(Int64(clamping: shard.last))
+            writer.raw(",\"applied\":")
+            writer.int(Int64(clamping: shard.applied))
+            writer.raw(",\"lagMs\":")
+            writer.int(shard.lagMs)
+            writer.raw("}")
+        }
+        writer.raw("]}\n")
+        return writer.bytes
+    }
+}
+
+extension ClusterReport {
+    /// Messages that a hub had not applied when it was heard of last, of the shard that lacks most.
+    fileprivate func lag(of hub: Hub) -> UInt64 {
+        zip(shards, hub.applied).map { shard, applied in shard.last > applied ? shard.last - applied : 0 }.max() ?? 0
+    }
+}

@@ -1,0 +1,152 @@
+import JSONTree
+import SecurityRules
+import Synchronization
+import Testing
+import TestSupport
+
+@testable import HubEngine
+@testable import Journal
+
+/// Databases of several hubs on one journal, of which now one, now another writes.
+@Suite(.timeLimit(.minutes(2))) struct RoleTests {
+    // MARK: Decisions
+
+    @Test func role_stepsWhenItIsWished_andOnlyThen() {
+        let claim = JournalBatch(sequence: 1, after: 0, operations: [], id: 5, epoch: 2)
+        #expect(Role.following.step(wished: .write, isBehind: false) == .claim)
+        #expect(Role.following.step(wished: .follow, isBehind: false) == nil)
+        #expect(Role.claiming(claim).step(wished: .write, isBehind: false) == nil)
+        #expect(Role.claiming(claim).step(wished: .follow, isBehind: false) == .withdraw)
+        #expect(Role.writing.step(wished: .write, isBehind: true) == nil)
+        #expect(Role.writing.step(wished: .follow, isBehind: true) == .yield)
+        // What is under way is settled first, whatever is wished by then.
+        for wish in [Writership.Wish.write, .follow] {
+            #expect(Role.yielding.step(wished: wish, isBehind: true) == nil)
+            #expect(Role.yielding.step(wished: wish, isBehind: false) == .follow)
+        }
+    }
+
+    @Test func claim_isTheBatchOfItsIdAndEpoch() {
+        let claim = JournalBatch(sequence: 1, after: 0, operations: [], id: 5, epoch: 2)
+        #expect(Role.claiming(claim).isClaimed(by: claim))
+        for (id, epoch) in [(5, 3), (6, 2)] as [(UInt64, UInt64)] {
+            #expect(!Role.claiming(claim).isClaimed(by: JournalBatch(sequence: 1, after: 0, operations: [], id: id, epoch: epoch)))
+        }
+        #expect(!Role.writing.isClaimed(by: claim))
+    }
+
+    // MARK: Databases
+
+    private final class Hub: Sendable {
+        let harness: EngineHarness
+        let writership: Writership
+        private let told: Told
+
+        private final class Told: Sendable {
+            let roles = Mutex<[(Writership.Role, JournalError?)]>([])
+        }
+
+        init(_ journal: any Journal, rules: RuleSet = .allowAll) {
+            let told = Told()
+            self.told = told
+            let writership = Writership(writer: { "http://other" }) { role, reason in told.roles.withLock { $0.append((role, reason)) } }
+            self.writership = writership
+            harness = EngineHarness(rules: rules, log: journal, epoch: 1, limits: .patient, follows: true, writership: writership)
+        }
+
+        /// Wishes, and waits until the role is that; a claim that finds something unapplied is made again by the clock.
+        func become(_ role: Writership.Role) {
+            writership.wish(role == .writing ? .write : .follow)
+            for _ in 0..<1_000 where writership.role != role {
+                harness.settle()
+                harness.time.advance(ms: 20)
+            }
+            harness.settle()
+        }
+
+        var roles: [Writership.Role] { told.roles.withLock { $0.map(\.0) } }
+        var lastReason: JournalError? { told.roles.withLock { $0.last?.1 } }
+        var sequence: UInt64 { harness.database.queue.sync { harness.database.engine.content.sequence } }
+        var root: Node { harness.database.queue.sync { harness.database.engine.content.root } }
+    }
+
+    private func agree(_ hubs: [Hub]) {
+        let last = hubs.map(\.sequence).max()
+        for _ in 0..<1_000 where !hubs.allSatisfy({ $0.sequence == last }) { for hub in hubs { hub.harness.settle() } }
+        for hub in hubs { #expect(hub.sequence == last && hub.root == hubs[0].root) }
+    }
+
+    @Test func database_thatIsToWrite_writes_andItsObserversStay() {
+        let journal = MemoryJournal()
+        let (one, two) = (Hub(journal), Hub(journal))
+        let (client, watcher, writer) = (Client.make(), Client.make(), Client.make())
+        #expect(one.harness.ask(client, .put("a", 0)) == ["error 0 unavailable"])
+        one.become(.writing)
+        #expect(one.roles == [.claiming, .writing])
+        _ = two.harness.ask(watcher, .observe("a", query: nil, style: .patches(tag: nil), hash: ""))
+        #expect(one.harness.ask(client, .put("a", 1)) == ["ok 0"])
+        agree([one, two])
+        // Handed over: what comes then is refused here and taken there, and the observer hears of both.
+        one.become(.following)
+        two.become(.writing)
+        #expect(one.lastReason == nil && one.roles.suffix(2) == [.yielding, .following])
+        #expect(one.harness.ask(client, .put("a", 9)) == ["error 0 unavailable"])
+        #expect(two.harness.ask(writer, .put("a", 2)) == ["ok 0"])
+        agree([one, two])
+        #expect(one.root.node(at: "a") == 2)
+        let heard = two.harness.ask(watcher)
+        #expect(heard.contains { $0.contains("2") }, "\(heard)")
+        // And back.
+        two.become(.following)
+        one.become(.writing)
+        #expect(one.harness.ask(client, .put("b", 3)) == ["ok 0"])
+        agree([one, two])
+    }
+
+    @Test func writer_thatAnotherHasOvertaken_followsByItself_andShowsTheSame() {
+        let journal = MemoryJournal()
+        let (one, two) = (Hub(journal), Hub(journal))
+        let client = Client.make()
+        one.become(.writing)
+        #expect(one.harness.ask(client, .put("a", 1)) == ["ok 0"])
+        // Another one takes over while this one believes that it writes.
+        two.become(.writing)
+        #expect(two.harness.ask(.make(), .put("a", 2)) == ["ok 0"])
+        #expect(one.harness.ask(client, .put("a", 3), .get("a")).first == "error 0 unavailable")
+        for _ in 0..<100 where one.writership.role != .following { one.harness.settle() }
+        #expect(one.writership.role == .following)
+        guard case .superseded = one.lastReason else {
+            Issue.record("\(String(describing: one.lastReason))")
+            return
+        }
+        agree([one, two])
+        #expect(one.root.node(at: "a") == 2 && one.harness.database.counters.refusal == nil)
+        #expect(two.harness.ask(.make(), .put("b", 4)) == ["ok 0"])
+        agree([one, two])
+        // It writes again when it is its turn.
+        two.become(.following)
+        one.become(.writing)
+        #expect(one.harness.ask(client, .put("a", 5)) == ["ok 0"])
+        agree([one, two])
+    }
+
+    /// What the rules have the hub keep is kept by the one that writes, and by no other.
+    @Test func countersAndEnds_areKeptByTheOneThatWrites() throws {
+        let rules = try RuleSet(parsing: #"""
+            {"rules": {".read": true, ".write": true, "n": {"$k": {".expire": "data.child('until').val()"}}}}
+            """#)
+        let journal = MemoryJournal()
+        let (one, two) = (Hub(journal, rules: rules), Hub(journal, rules: rules))
+        one.become(.writing)
+        let now = one.harness.time.scheduler.wallMs
+        #expect(one.harness.ask(.make(), .put("n/x", ["until": .int(now + 60_000)])) == ["ok 0"])
+        agree([one, two])
+        one.become(.following)
+        two.become(.writing)
+        let before = two.sequence
+        for hub in [one, two] { hub.harness.time.advance(ms: 120_000) }
+        for _ in 0..<1_000 where two.root.node(at: "n/x").exists { two.harness.settle() }
+        agree([one, two])
+        #expect(!one.root.node(at: "n/x").exists && two.sequence == before + 1)
+    }
+}
