@@ -131,13 +131,13 @@ let package = Package(
         ], swiftSettings: shared),
         // users, sessions, identity REST, OAuth 2
         .target(name: "Accounts", dependencies: [
-            "CCurl", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "Scheduling", "Tokens", "WireProtocols",
+            "CCurl", "Cryptography", "DispatchNet", "Journal", "JSONTree", "Limits", "Mail", "Scheduling", "Tokens", "WireProtocols",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         .testTarget(name: "AccountsTests", dependencies: [
-            "Accounts", "Cryptography", "DispatchNet", "JSONTree", "Limits", "Mail", "Scheduling", "TestCertificates", "TestSupport",
+            "Accounts", "Cryptography", "DispatchNet", "Journal", "JSONTree", "Limits", "Mail", "Scheduling", "TestCertificates", "TestSupport",
             "Tokens", "WireProtocols",
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),

@@ -21,6 +21,11 @@ public struct ClusterSettings: Sendable {
     public var appendMs: Int64 = 15_000
     /// For one attempt within that.
     public var attemptMs: Int64 = 2_000
+    /// After which a change of accounts, rules or secrets that no server takes is refused: their queues wait so long, once, until the
+    /// servers answer again.
+    public var sharedAppendMs: Int64 = 2_000
+    /// At the start, for what the log of settings holds.
+    public var openMs = 60_000
     /// Between two looks at whether the log is still the one that was followed.
     public var lookMs: Int64 = 2_000
     /// For which the servers may say that they hold less of a log than was received, before that is believed.
@@ -50,4 +55,6 @@ public struct ClusterSettings: Sendable {
     var election: ShardElection.Settings { ShardElection.Settings(restMs: restMs, preferMs: preferMs) }
 
     func logName(_ shard: Int) -> String { "VIGLA_\(name)_\(shard)" }
+    /// Of the log of accounts, and of that of rules, secrets and other settings.
+    func sharedLogName(_ content: String) -> String { "VIGLA_\(name)_\(content)" }
 }

@@ -10,7 +10,7 @@ public import SQLiteJournal
 ///
 ///     namespace ─► shard ─► log VIGLA_<cluster>_<shard>  ─► every hub's data folder ─► its databases
 ///
-/// Rules, secrets and other settings are this hub's own.
+/// Rules, secrets and other settings have a log of their own, and accounts another one, to which every hub appends.
 public final class ClusterStorage: JournalStorage {
     private let connection: NatsConnection
     private let local: LocalJournals
@@ -19,6 +19,8 @@ public final class ClusterStorage: JournalStorage {
     private let settings: ClusterSettings
     /// Who writes which namespace.
     public let writers: Writers
+    private let sharedSettings: SharedSettings
+    private let accounts: SharedStream
 
     /// Begins to follow the logs; servers that are not there yet are awaited. Blocks while the data folder is read.
     /// - Throws: `.foreign` for a data folder whose content has not come by a cluster's log; `.corrupt`, `.disk`.
@@ -36,13 +38,18 @@ public final class ClusterStorage: JournalStorage {
         }
         writers = Writers(hub: hub, settings)
         hubs = Hubs(settings, over: connection, shards, writers, scheduler, logger)
+        accounts = SharedStream(connection, name: settings.sharedLogName("accounts"), hub: hub, settings, scheduler, logger)
+        let log = SharedStream(connection, name: settings.sharedLogName("settings"), hub: hub, settings, scheduler, logger)
+        sharedSettings = SharedSettings(store, log, patienceMs: settings.openMs, logger)
         for shard in shards { shard.open() }
         hubs.start()
     }
 
     public var isDurable: Bool { true }
     public var finding: String? { local.store.finding }
-    public var settingStore: any SettingStore { local.store }
+    /// Follows its log from the first call on.
+    public var settingStore: any SettingStore { sharedSettings }
+    public var accountLog: (any SharedLog)? { accounts }
 
     /// What the data folder has of a namespace: its journal's tail brings the rest, and whether this hub writes it is told and changes.
     public func open(_ namespace: String) throws(JournalError) -> OpenedJournal {
@@ -76,6 +83,10 @@ public final class ClusterStorage: JournalStorage {
         for shard in shards {
             ended.enter()
             shard.close(isLate: isLate) { ended.leave() }
+        }
+        for log in [accounts, sharedSettings.log] {
+            ended.enter()
+            log.close { ended.leave() }
         }
         ended.notify(queue: .global()) { [self] in
             hubs.close { [self] in

@@ -30,6 +30,8 @@ public enum JournalError: Error, Equatable, Sendable {
     case truncated(upTo: UInt64)
     /// The data folder has content of a namespace that has not come by the cluster's log.
     case foreign(namespace: String)
+    /// The setting has another value by now: another hub has changed it.
+    case changed(setting: String)
     /// There is data already where a copy was to go.
     case exists(path: String)
     /// The journal or its store was closed.
@@ -80,6 +82,7 @@ extension JournalError: CustomStringConvertible {
             The data folder holds the namespace \(namespace), which has not come by the cluster's log: other hubs would not have it. Start \
             with an empty folder (--data), and import the content.
             """
+        case .changed(let name): "The setting \(name) was changed by another hub at the same time. Try again."
         case .exists(let path): "\(path) holds data already and was not touched. Choose another folder, or replace it with --replace."
         case .closed: "The journal is closed."
         }

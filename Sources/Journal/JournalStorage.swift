@@ -13,6 +13,8 @@ public protocol JournalStorage: Sendable {
     var cluster: ClusterReport? { get }
     /// Tells the other hubs of the cluster where this one is found.
     func shown(at address: String)
+    /// The log by which accounts are the same on all hubs of a cluster; nil for a hub of its own.
+    var accountLog: (any SharedLog)? { get }
 
     /// The last durable state of a namespace, and the journal that continues from it. Blocks while it reads; call once for each
     /// namespace.
@@ -31,6 +33,7 @@ public protocol JournalStorage: Sendable {
 extension JournalStorage {
     public var cluster: ClusterReport? { nil }
     public func shown(at address: String) {}
+    public var accountLog: (any SharedLog)? { nil }
 }
 
 /// A namespace that a storage has opened.

@@ -16,6 +16,42 @@ public protocol SettingStore: Sendable {
         _ value: [UInt8]?, setting name: String, of namespace: String?,
         completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
     )
+
+    /// Whether other hubs change the same settings.
+    var isShared: Bool { get }
+
+    /// The same as `put`, if the setting still has the value `former`; else it fails with `.changed`. A store that is not shared does not
+    /// ask: nobody else changes it.
+    func replace(
+        _ former: [UInt8]?, by value: [UInt8]?, setting name: String, of namespace: String?,
+        completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    )
+
+    /// Calls back with each change of a shared setting, also an own one, ahead of its completion and in the order of the log, on a queue
+    /// of the store.
+    func whenChanged(_ hear: @escaping @Sendable (SettingChange) -> Void)
+}
+
+extension SettingStore {
+    public var isShared: Bool { false }
+
+    public func replace(
+        _ former: [UInt8]?, by value: [UInt8]?, setting name: String, of namespace: String?,
+        completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
+    ) { put(value, setting: name, of: namespace, completion: completion) }
+
+    public func whenChanged(_ hear: @escaping @Sendable (SettingChange) -> Void) {}
+}
+
+/// A new value of a setting, or its removal.
+public struct SettingChange: Sendable, Equatable {
+    public let namespace: String?
+    public let name: String
+    public let value: [UInt8]?
+
+    public init(_ value: [UInt8]?, setting name: String, of namespace: String?) {
+        (self.namespace, self.name, self.value) = (namespace, name, value)
+    }
 }
 
 /// A setting of a namespace that is stored together with a batch (`JournalBatch.setting`).

@@ -18,7 +18,8 @@ extension AccountService {
         let method = request.method == .head ? .get : request.method
         guard let route = routes.first(where: { $0.method == method }) else { return methodNotAllowed(routes, otherThan: first) }
         do {
-            let answer = try await route.operation(self, try call(request, route, project: project, peer: peer))
+            let made = try call(request, route, project: project, peer: peer)
+            let answer = try await upToDate { try await route.operation(self, made) }
             // OAuth's refusals are answers of its own shape.
             signIns.add(path, answer.status.kind == .successful ? nil : "other")
             return answer
@@ -27,6 +28,9 @@ extension AccountService {
             return AccountAnswer(error)
         } catch AccountStoreFault.closed {
             return .unavailable
+        } catch AccountStoreFault.unavailable(let reason) {
+            faults.log("account request refused", ["path": "\(path)", "reason": "\(reason)"])
+            return .unrecorded
         } catch {
             faults.log("account request failed", ["path": "\(path)", "error": "\(error)"])
             if route.mustNotFail { return .unavailable }
@@ -179,10 +183,16 @@ public struct AccountAnswer: Sendable {
 
     /// The service cannot answer now, and the client is not to conclude anything: to an error in JSON the SDKs would sign their user
     /// out, what is no JSON they take for a fault of the network (accounts contract §3.3).
-    static var unavailable: AccountAnswer {
+    static var unavailable: AccountAnswer { later("The accounts do not answer at the moment. Try again later.\n") }
+
+    /// The same while this hub cannot tell the others, or ask them.
+    static var unrecorded: AccountAnswer {
+        later("The log of this hub's cluster does not answer, so nothing can be changed about accounts. Try again later.\n")
+    }
+
+    private static func later(_ text: String) -> AccountAnswer {
         AccountAnswer(
-            .serviceUnavailable, [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store", .retryAfter: "1"],
-            Array("The accounts do not answer at the moment. Try again later.\n".utf8))
+            .serviceUnavailable, [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store", .retryAfter: "1"], Array(text.utf8))
     }
 }
 

@@ -1,5 +1,6 @@
 import Dispatch
 import GRDB
+public import Journal
 import Limits
 public import Logging
 public import Mail
@@ -33,6 +34,11 @@ public actor AccountService {
     var throttle: Throttle
     /// Whether a write of changed counts is scheduled.
     var keepsThrottleSoon = false
+    /// Of a hub of a cluster: uses of sessions that the others do not know yet, and whether they are to be told.
+    var uses = SessionUses()
+    var keepsUsesSoon = false
+    /// When the log of the cluster has brought something; nil on a hub of its own.
+    nonisolated let arrivals: AccountArrivals?
     var knownCodes: KnownCodes
     /// See `AccountSettings.hidesAccounts`: a development hub's may be changed.
     var hidesAccounts: Bool
@@ -57,11 +63,13 @@ public actor AccountService {
     ///   - isAdministrator: says of the token of an `Authorization: Bearer` field whether it is an administrator's.
     ///   - fetcher: brings the keys of other services; nil fetches them over the network.
     ///   - scheduler: the clocks, and all that happens by time.
+    ///   - log: the log of a cluster, whose hubs have the same accounts.
     ///   - transport: takes mails instead of the configured mail server.
     /// - Throws: what SQLite says of a store that cannot be opened; `MessageTemplates.Faults` of mail templates.
     public init(
         _ settings: AccountSettings, folder: String?, isAdministrator: @escaping @Sendable (String) -> Bool = { _ in false },
-        fetcher: (any KeyFetching)? = nil, logger: Logger, scheduler: Scheduler, transport: (any MailTransport)? = nil
+        fetcher: (any KeyFetching)? = nil, logger: Logger, scheduler: Scheduler, log: (any SharedLog)? = nil,
+        transport: (any MailTransport)? = nil
     ) throws {
         self.settings = settings
         hidesAccounts = settings.hidesAccounts
@@ -74,6 +82,11 @@ public actor AccountService {
         self.isAdministrator = isAdministrator
         executor = QueueExecutor(label: "vigla.accounts")
         store = try AccountStoreFault.around(folder) { try AccountStore(folder: folder) }
+        let arrivals = log == nil ? nil : AccountArrivals()
+        self.arrivals = arrivals
+        try AccountStoreFault.around(folder) { [store] in
+            if let log { try store.join(log, logger: logger) { arrivals?.tell() } } else { try store.leave() }
+        }
         mail = try AccountMail(settings, transport: transport, logger: logger, scheduler, clock)
         let fetcher = fetcher ?? CurlFetcher(settings.keyFetching, isDev: settings.isDev)
         tokens = try AccountStoreFault.around(folder) { [store] in
@@ -91,6 +104,7 @@ public actor AccountService {
             try AccountStoreFault.around(folder) { [store] in try store.read { try $0.throttleRows() } }, now: clock.steady(),
             wall: clock.wall())
         sweepRegularly()
+        followOthers()
     }
 
     /// The wall clock, ms since the epoch. For intervals see `clock`.
@@ -106,6 +120,7 @@ public actor AccountService {
     /// and new ones are refused.
     public func close() throws {
         keepThrottle()
+        keepUses()
         if !isClosed { correctTimes() }
         isClosed = true
         try store.close()

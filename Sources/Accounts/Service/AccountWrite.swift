@@ -82,7 +82,9 @@ extension AccountService {
     ) throws -> Result {
         let (write, result) = try store.transaction(durability) { transaction in
             let write = AccountWrite(transaction, call, settings, clock, hidesAccounts: hidesAccounts)
-            return (write, try work(write))
+            let result = try work(write)
+            transaction.recorder?.record.changes = write.changes
+            return (write, result)
         }
         assert(durability == .onDisk || write.isSignIn, "a change that must outlive a power cut")
         for change in write.changes { announce(change) }

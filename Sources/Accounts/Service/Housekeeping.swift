@@ -98,7 +98,11 @@ extension AccountTransaction {
         try Row.fetchAll(db, cached: "SELECT uid FROM removal ORDER BY created_at, uid", []).map { $0[0] }
     }
 
-    func removalDone(_ uid: String) throws { try db.execute(cached: "DELETE FROM removal WHERE uid = ?", [uid]) }
+    func owesRemoval(of uid: String) throws -> Bool {
+        try Row.fetchOne(db, cached: "SELECT 1 FROM removal WHERE uid = ?", [uid]) != nil
+    }
+
+    func removalDone(_ uid: String) throws { try execute("DELETE FROM removal WHERE uid = ?", [uid]) }
 }
 
 extension AccountService {
@@ -108,6 +112,12 @@ extension AccountService {
             logger.error("deleted accounts cannot be read", metadata: ["reason": "\(error)"])
             return []
         }
+    }
+
+    /// Whether the data of a deleted account is still to be removed: another hub of the cluster may have done it. True when that is not
+    /// known.
+    public func owesRemoval(of uid: String) -> Bool {
+        do { return try store.read { try $0.owesRemoval(of: uid) } } catch AccountStoreFault.closed { return false } catch { return true }
     }
 
     /// Records that the data of a deleted account is removed. If recording fails, the next start removes it again.

@@ -18,7 +18,7 @@ extension AccountService {
         switch try request.required("grant_type") {
         case "refresh_token":
             let (token, scope) = (try request.required("refresh_token"), try Self.scope(request))
-            opened = try resume(token, call)
+            opened = try await resume(token, call)
             return Self.granted(try await issue(opened), scope)
         case "password" where settings.allowsPasswordGrant && settings.allowsPasswords:
             let (name, password, scope) = (try request.required("username"), try request.required("password"), try Self.scope(request))

@@ -166,7 +166,7 @@ extension AccountService {
         guard let grant = try call.filled("grantType") else { throw AccountError("MISSING_GRANT_TYPE") }
         guard grant == "refresh_token" else { throw AccountError("INVALID_GRANT_TYPE") }
         guard let refreshToken = try call.filled("refreshToken") else { throw AccountError("MISSING_REFRESH_TOKEN") }
-        let tokens = try await issue(try resume(refreshToken, call))
+        let tokens = try await issue(try await resume(refreshToken, call))
         return AccountAnswer([
             .init("access_token", .string(tokens.idToken)), .init("expires_in", .string(String(tokens.lifetime))),
             .init("token_type", "Bearer"),
@@ -181,28 +181,49 @@ extension AccountService {
     /// Finds the session of a refresh token and writes its use down.
     /// - Throws: USER_NOT_FOUND for a deleted account's, USER_DISABLED, TOKEN_EXPIRED for a session that has ended: these sign the user
     ///   out on the device, as intended. INVALID_REFRESH_TOKEN for an unknown token.
-    func resume(_ refreshToken: String, _ call: AccountCall) throws -> OpenedSession {
+    func resume(_ refreshToken: String, _ call: AccountCall) async throws -> OpenedSession {
+        try await upToDate { try resumeNow(refreshToken, call) }
+    }
+
+    private func resumeNow(_ refreshToken: String, _ call: AccountCall) throws -> OpenedSession {
         let hash = SecretHash.of(refreshToken)
         let now = clock.seen
-        return try store.transaction(.withSystem) { transaction in
-            guard let (found, hasEnded) = try transaction.session(tokenHash: hash),
-                let account = try transaction.account(.id(found.uid))
-            else {
-                throw AccountError(try transaction.isOfDeletedAccount(tokenHash: hash) ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
+        guard isShared else {
+            return try store.transaction(.withSystem) { transaction in
+                let (opened, isNoted) = try resume(refreshToken, hash, call, now: now, in: transaction)
+                if isNoted {
+                    try transaction.use(opened.session)
+                    try transaction.markRefreshed(opened.account.id, at: now)
+                }
+                return opened
             }
-            guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
-            var session = found
-            let isIdle = settings.idleDays > 0 && clock.cautious - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
-            guard !hasEnded, !isIdle, session.createdAt / 1000 >= account.validSince else { throw AccountError("TOKEN_EXPIRED") }
-            // Repeated requests of a device write nothing: there are many.
-            if session.peer != call.peer || now - session.lastUsedAt >= Self.useGrainMs {
-                // Never an earlier time: a clock that is behind for a while would end the session when it is corrected.
-                session.lastUsedAt = max(session.lastUsedAt, now)
-                session.peer = call.peer
-                try transaction.use(session)
-                try transaction.markRefreshed(account.id, at: now)
-            }
-            return OpenedSession(account: account, session: session, refreshToken: refreshToken)
         }
+        let (opened, isNoted) = try store.read { try resume(refreshToken, hash, call, now: now, in: $0) }
+        if isNoted { note(opened.session.id, SessionUse(uid: opened.account.id, at: opened.session.lastUsedAt, peer: call.peer)) }
+        return opened
+    }
+
+    /// - Returns: whether the use is to be written down, too.
+    private func resume(
+        _ refreshToken: String, _ hash: [UInt8], _ call: AccountCall, now: Int64, in transaction: AccountTransaction
+    ) throws -> (opened: OpenedSession, isNoted: Bool) {
+        guard let (found, hasEnded) = try transaction.session(tokenHash: hash),
+            let account = try transaction.account(.id(found.uid))
+        else {
+            throw AccountError(try transaction.isOfDeletedAccount(tokenHash: hash) ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
+        }
+        guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
+        var session = found
+        if let use = uses[session.id] { (session.lastUsedAt, session.peer) = (max(session.lastUsedAt, use.at), use.peer) }
+        let isIdle = settings.idleDays > 0 && clock.cautious - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
+        guard !hasEnded, !isIdle, session.createdAt / 1000 >= account.validSince else { throw AccountError("TOKEN_EXPIRED") }
+        // Repeated requests of a device write nothing: there are many.
+        let isNoted = session.peer != call.peer || now - session.lastUsedAt >= Self.useGrainMs
+        if isNoted {
+            // Never an earlier time: a clock that is behind for a while would end the session when it is corrected.
+            session.lastUsedAt = max(session.lastUsedAt, now)
+            session.peer = call.peer
+        }
+        return (OpenedSession(account: account, session: session, refreshToken: refreshToken), isNoted)
     }
 }

@@ -23,7 +23,11 @@ extension AccountService {
             let found = try tokens.check(token, leeway: leeway)
             perform { $0.admit(token, found, done) }
         } catch {
-            guard let issuer = tokens.external(token) else { return done(.failure(error)) }
+            guard let issuer = tokens.external(token) else {
+                // Another hub may have made a new key a moment ago.
+                guard isShared, error == .unknownKey else { return done(.failure(error)) }
+                return perform { await $0.verifyUpToDate(token, leeway: leeway, done) }
+            }
             verify(token, of: issuer, leeway: leeway, done)
         }
     }
@@ -41,12 +45,31 @@ extension AccountService {
         return result
     }
 
+    /// All of it, when this hub knows what the others do.
+    private func verifyUpToDate(
+        _ text: String, leeway: Int, _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
+    ) async {
+        do { try await askLog() } catch { return done(.failure(.unavailable)) }
+        do throws(TokenFault) { admit(text, try tokens.check(text, leeway: leeway), isUpToDate: true, done) } catch {
+            done(.failure(error))
+        }
+    }
+
     /// The other half: account and session.
-    func admit(_ text: String, _ token: VerifiedToken, _ done: @Sendable (Result<VerifiedToken, TokenFault>) -> Void) {
+    func admit(
+        _ text: String, _ token: VerifiedToken, isUpToDate: Bool = false,
+        _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
+    ) {
         do {
             // The keys may have changed since the signature was checked; they change on this queue.
-            if let fault = tokens.keyFault(of: text) { return done(.failure(fault)) }
-            if let fault = try store.read({ try $0.fault(of: token) }) { return done(.failure(fault)) }
+            if let fault = try tokens.keyFault(of: text) ?? store.read({ try $0.fault(of: token) }) {
+                guard isShared, !isUpToDate else { return done(.failure(fault)) }
+                // The session may have begun on another hub a moment ago.
+                return perform { service in
+                    do { try await service.askLog() } catch { return done(.failure(.unavailable)) }
+                    service.admit(text, token, isUpToDate: true, done)
+                }
+            }
         } catch AccountStoreFault.closed {
             return done(.failure(.unavailable))
         } catch {
@@ -109,6 +132,9 @@ extension IdentityTokens {
             let made = try StoredSigningKey.generate(settings.signingAlgorithm, now: now)
             let id = try SigningKey(made).verifying.id
             stored = try store.transaction { transaction in
+                // Another hub of the cluster may have made one at the same time.
+                let known = try transaction.signingKeys()
+                if known.first(where: { $0.retiredAt == nil })?.algorithm == settings.signingAlgorithm { return known }
                 try transaction.setSigningKey(made, id: id, now: now, ended: now - Int64(settings.signingKeyTailSeconds) * 1000)
                 return try transaction.signingKeys()
             }

@@ -110,7 +110,12 @@ extension AccountService {
     /// - Throws: INVALID_LOGIN_CREDENTIALS, or EMAIL_NOT_FOUND and INVALID_PASSWORD when accounts are not hidden; USER_DISABLED only with
     ///   the right password; TOO_MANY_ATTEMPTS_TRY_LATER.
     func signIn(_ key: AccountKey, typed: String, password: String, _ call: AccountCall) async throws -> OpenedSession {
-        let found = try store.read { try $0.account(key) }
+        var found = try store.read { try $0.account(key) }
+        if found == nil, isShared {
+            // Another hub may have made it a moment ago.
+            try await askLog()
+            found = try store.read { try $0.account(key) }
+        }
         let verdict = try await checkPassword(password, of: found?.id ?? typed, stored: found?.passwordHash, peer: call.peer)
         guard let found, verdict != .wrong else {
             // Also without an account: the time of the write would reveal whether there is one.

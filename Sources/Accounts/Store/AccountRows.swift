@@ -83,8 +83,7 @@ extension AccountTransaction {
     /// - Throws: a constraint violation (`DatabaseError.SQLITE_CONSTRAINT`) for an address, alias, number or provider identity
     ///   that belongs to another account: check before, within the same transaction.
     func save(_ account: Account) throws {
-        try db.execute(
-            cached: """
+        try execute("""
                 INSERT INTO account (
                     id, email, email_verified, display_name, photo_url, phone_number, alias, password_hash, password_updated_at, created_at,
                     last_login_at, last_refresh_at, valid_since_s, disabled, custom_claims, custom_auth, email_link, initial_email)
@@ -106,10 +105,9 @@ extension AccountTransaction {
                 account.validSince,
                 account.isDisabled, account.customClaims, account.hasCustomAuth, account.hasEmailLink, account.initialEmail,
             ])
-        try db.execute(cached: "DELETE FROM provider WHERE uid = ?", [account.id])
+        try execute("DELETE FROM provider WHERE uid = ?", [account.id])
         for (position, provider) in account.providers.enumerated() {
-            try db.execute(
-                cached: """
+            try execute("""
                     INSERT INTO provider (provider, raw_id, uid, position, email, display_name, photo_url, screen_name)
                     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                     """,
@@ -131,7 +129,7 @@ extension AccountTransaction {
 
     /// Records that an ID token was issued.
     func markRefreshed(_ id: String, at now: Int64) throws {
-        try db.execute(cached: "UPDATE account SET last_refresh_at = max(coalesce(last_refresh_at, 0), ?) WHERE id = ?", [now, id])
+        try execute("UPDATE account SET last_refresh_at = max(coalesce(last_refresh_at, 0), ?) WHERE id = ?", [now, id])
     }
 
     /// Removes an account with its sessions, providers and codes; its devices' refresh tokens are remembered as a deleted
@@ -139,9 +137,12 @@ extension AccountTransaction {
     /// - Returns: false when there was none.
     func deleteAccount(_ id: String, at now: Int64) throws -> Bool {
         let remember = "INSERT OR REPLACE INTO departed (token_hash, deleted_at) SELECT token_hash, ? FROM session WHERE uid = ?"
-        try db.execute(cached: remember, [now, id])
-        try db.execute(cached: "DELETE FROM account WHERE id = ?", [id])
-        return db.changesCount > 0
+        try execute(remember, [now, id])
+        try execute("DELETE FROM account WHERE id = ?", [id])
+        guard db.changesCount > 0 else { return false }
+        // The trigger has noted it with SQLite's own time, which is another on every hub.
+        try execute("UPDATE removal SET created_at = ? WHERE uid = ?", [now, id])
+        return true
     }
 }
 
@@ -156,5 +157,5 @@ extension AccountTransaction {
     }
 
     /// Codes outlive their accounts.
-    func detachCodes() throws { try db.execute(cached: "UPDATE code SET uid = NULL WHERE uid IS NOT NULL", []) }
+    func detachCodes() throws { try execute("UPDATE code SET uid = NULL WHERE uid IS NOT NULL", []) }
 }

@@ -20,7 +20,9 @@ import GRDB
 /// of a hub, and GRDB's reads do not survive a closed connection.
 public final class AccountStore {
     let database: DatabaseQueue
-    private var isClosed = false
+    private(set) var isClosed = false
+    /// Of a hub that is one of a cluster: the log that this store follows.
+    var shared: SharedAccounts?
     /// What SQLite does at the next commit.
     private var durability = AccountDurability.onDisk
     /// Transactions so far by what they wait for, for tests.
@@ -59,13 +61,20 @@ public final class AccountStore {
         _ durability: AccountDurability = .onDisk, _ work: (AccountTransaction) throws -> Result
     ) throws -> Result {
         try checkOpen()
-        if durability != self.durability {
-            // SQLite takes it between transactions only.
-            try database.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA synchronous = \(durability.pragma)") }
-            self.durability = durability
+        if let shared {
+            transactions[durability, default: 0] += 1
+            return try transaction(in: shared, durability, work)
         }
+        try set(durability)
         transactions[durability, default: 0] += 1
         return try database.write { db in try work(AccountTransaction(db)) }
+    }
+
+    func set(_ durability: AccountDurability) throws {
+        guard durability != self.durability else { return }
+        // SQLite takes it between transactions only.
+        try database.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA synchronous = \(durability.pragma)") }
+        self.durability = durability
     }
 
     /// Statements that change nothing.
@@ -109,8 +118,17 @@ private func makePrivateFile(_ path: String) {
 /// Statements within one transaction of the store. Each part of the target extends it.
 struct AccountTransaction {
     let db: Database
+    /// Takes down what is changed, for the log of a cluster; nil on a hub of its own.
+    let recorder: AccountRecorder?
 
-    init(_ db: Database) { self.db = db }
+    init(_ db: Database, _ recorder: AccountRecorder? = nil) { (self.db, self.recorder) = (db, recorder) }
+
+    /// Carries out a statement that changes something, the same on every hub: what it does follows from the rows and the arguments alone,
+    /// and not from a clock or from chance. Statements are prepared once: the service uses the same few all the time.
+    func execute(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws {
+        try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
+        recorder?.record.statements.append(.init(sql: sql, arguments: arguments.map { $0?.databaseValue ?? .null }))
+    }
 }
 
 /// Why the account store cannot be used; the text says what to do.
@@ -125,6 +143,12 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
     case damaged(path: String, String)
     /// The hub has stopped.
     case closed
+    /// The log of the cluster does not take it, or cannot be read.
+    case unavailable(String)
+    /// The cluster has other accounts than the folder.
+    case foreign(count: Int)
+    /// A newer version has changed the cluster's accounts.
+    case newerRecord
 
     public var description: String {
         switch self {
@@ -136,6 +160,11 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
             "\(path) is damaged (\(place)) and nothing was changed. Keep a copy of the folder, then restore a backup "
                 + "(vigla backup --restore), or start with another folder (--data)."
         case .closed: "The accounts are closed: the hub is stopping."
+        case .unavailable(let reason): "The cluster's accounts cannot be changed now: \(reason)"
+        case .foreign(let count):
+            "The data folder has \(count) accounts of its own, and the cluster has others. Start with a folder without \(AccountStore.fileName), "
+                + "and import the accounts by one of the cluster's hubs (docs/cluster.md)."
+        case .newerRecord: "The cluster's accounts were changed by a newer version. Upgrade this hub; it follows them from then on."
         }
     }
 
@@ -155,12 +184,7 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
     }
 }
 
-/// Statements are prepared once: the service uses the same few all the time.
 extension Database {
-    func execute(cached sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws {
-        try cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
-    }
-
     /// Bytes as a BLOB.
     static func blob(_ bytes: [UInt8]) -> Data { Data(bytes) }
 }

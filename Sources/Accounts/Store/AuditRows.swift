@@ -28,8 +28,7 @@ extension AccountTransaction {
     /// Records an event. It may contain no secret, and no address of a person without an account.
     /// - Parameter detail: a provider's id, `by an administrator` or the like.
     func audit(_ event: AuditEvent, _ uid: String?, peer: String?, at now: Int64, _ detail: String? = nil) throws {
-        try db.execute(
-            cached: "INSERT INTO audit (uid, time, event, peer, detail) VALUES (?, ?, ?, ?, ?)", [uid, now, event.rawValue, peer, detail])
+        try execute("INSERT INTO audit (uid, time, event, peer, detail) VALUES (?, ?, ?, ?, ?)", [uid, now, event.rawValue, peer, detail])
     }
 
     /// The events of an account, the latest first.
@@ -48,13 +47,16 @@ extension AccountTransaction {
     }
 
     func save(_ rows: [Throttle.Row]) throws {
+        // Other hubs have to know them as counts: they write the rows, and count on from them.
+        recorder?.record.counts += rows
+        let silent = AccountTransaction(db)
         for row in rows {
             if let state = row.state {
-                try db.execute(
-                    cached: "INSERT OR REPLACE INTO throttle (subject, state, updated_at) VALUES (?, ?, ?)",
+                try silent.execute(
+                    "INSERT OR REPLACE INTO throttle (subject, state, updated_at) VALUES (?, ?, ?)",
                     [row.subject, Database.blob(state), row.writtenAt])
             } else {
-                try db.execute(cached: "DELETE FROM throttle WHERE subject = ?", [row.subject])
+                try silent.execute("DELETE FROM throttle WHERE subject = ?", [row.subject])
             }
         }
     }
@@ -64,13 +66,13 @@ extension AccountTransaction {
 extension AccountTransaction {
     /// Removes codes that expired before; until then they are reported as expired, not as unknown.
     func removeCodes(endedBefore time: Int64) throws {
-        try db.execute(cached: "DELETE FROM code WHERE expires_at < ?", [time])
+        try execute("DELETE FROM code WHERE expires_at < ?", [time])
     }
 
     /// Sessions that were ended and last used before, or not used since `idle`; refresh tokens of accounts that were deleted before.
     func removeSessions(endedBefore time: Int64, idleSince idle: Int64) throws {
-        try db.execute(cached: "DELETE FROM session WHERE (ended = 1 AND last_used_at < ?) OR last_used_at < ?", [time, idle])
-        try db.execute(cached: "DELETE FROM departed WHERE deleted_at < ?", [time])
+        try execute("DELETE FROM session WHERE (ended = 1 AND last_used_at < ?) OR last_used_at < ?", [time, idle])
+        try execute("DELETE FROM departed WHERE deleted_at < ?", [time])
     }
 
     /// Moves the times of what was last used, seen or noted in that time; never when something began or ends.
@@ -78,15 +80,14 @@ extension AccountTransaction {
         let columns = [("session", "last_used_at"), ("account", "last_refresh_at"), ("departed", "deleted_at"), ("audit", "time")]
         for (table, column) in columns {
             let move = "UPDATE \(table) SET \(column) = \(column) + ? WHERE \(column) BETWEEN ? AND ?"
-            try db.execute(cached: move, [ms, times.lowerBound, times.upperBound])
+            try execute(move, [ms, times.lowerBound, times.upperBound])
         }
     }
 
     /// Looks at the oldest events only, as they are in the order in which they happened. O(limit)
     /// - Returns: whether there may be more.
     func removeAudit(before time: Int64, limit: Int) throws -> Bool {
-        try db.execute(
-            cached: "DELETE FROM audit WHERE id IN (SELECT id FROM (SELECT id, time FROM audit ORDER BY id LIMIT ?) WHERE time < ?)",
+        try execute("DELETE FROM audit WHERE id IN (SELECT id FROM (SELECT id, time FROM audit ORDER BY id LIMIT ?) WHERE time < ?)",
             [limit, time])
         return db.changesCount == limit
     }

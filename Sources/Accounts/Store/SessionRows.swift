@@ -8,8 +8,7 @@ extension AccountTransaction {
 
     /// - Parameter tokenHash: SHA-256 of the refresh token.
     func add(_ session: AccountSession, tokenHash: [UInt8]) throws {
-        try db.execute(
-            cached: """
+        try execute("""
                 INSERT INTO session (id, uid, provider, claims, auth_time_s, created_at, last_used_at, user_agent, peer, token_hash)
                 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 """,
@@ -52,15 +51,20 @@ extension AccountTransaction {
 
     /// Records the last use.
     func use(_ session: AccountSession) throws {
-        try db.execute(
-            cached: "UPDATE session SET provider = ?, auth_time_s = ?, last_used_at = ?, peer = ? WHERE id = ?",
+        try execute("UPDATE session SET provider = ?, auth_time_s = ?, last_used_at = ?, peer = ? WHERE id = ?",
             [session.provider, session.authTime, session.lastUsedAt, session.peer, session.id])
+    }
+
+    /// Records a use that was noted in memory for a while.
+    func use(_ id: String, of uid: String, _ use: SessionUse) throws {
+        try execute("UPDATE session SET last_used_at = max(last_used_at, ?), peer = ? WHERE id = ?", [use.at, use.peer, id])
+        try markRefreshed(uid, at: use.at)
     }
 
     /// - Returns: false when it was over already, or never was.
     @discardableResult
     func endSession(_ id: String) throws -> Bool {
-        try db.execute(cached: "UPDATE session SET ended = 1 WHERE id = ? AND ended = 0", [id])
+        try execute("UPDATE session SET ended = 1 WHERE id = ? AND ended = 0", [id])
         return db.changesCount > 0
     }
 
@@ -70,16 +74,16 @@ extension AccountTransaction {
     func endSessions(of uid: String, beyond count: Int, beside new: String) throws -> [String] {
         let surplus = """
             SELECT id FROM session WHERE uid = ? AND ended = ? AND id <> ?
-            ORDER BY last_used_at DESC, created_at DESC LIMIT -1 OFFSET ?
+            ORDER BY last_used_at DESC, created_at DESC, id LIMIT -1 OFFSET ?
             """
         let ids: [String] = try Row.fetchAll(db, cached: surplus, [uid, false, new, count]).map { $0[0] }
         for id in ids { try endSession(id) }
-        try db.execute(cached: "DELETE FROM session WHERE id IN (\(surplus))", [uid, true, new, count + 1])
+        try execute("DELETE FROM session WHERE id IN (\(surplus))", [uid, true, new, count + 1])
         return ids
     }
 
     func endSessions(of uid: String, but kept: String? = nil) throws {
-        try db.execute(cached: "UPDATE session SET ended = 1 WHERE uid = ? AND ended = 0 AND id IS NOT ?", [uid, kept])
+        try execute("UPDATE session SET ended = 1 WHERE uid = ? AND ended = 0 AND id IS NOT ?", [uid, kept])
     }
 }
 
@@ -87,11 +91,9 @@ extension AccountTransaction {
     /// Stores a code. It counts as the account's newest, also if the clock was set back. An earlier code of its kind for the same
     /// address of the same account becomes void.
     func add(_ code: MailedCode, hash: [UInt8], at now: Int64) throws {
-        try db.execute(
-            cached: "DELETE FROM code WHERE type = ? AND email = ? AND (uid IS ? OR uid IS NULL)",
+        try execute("DELETE FROM code WHERE type = ? AND email = ? AND (uid IS ? OR uid IS NULL)",
             [code.kind.rawValue, code.email, code.uid])
-        try db.execute(
-            cached: "INSERT INTO code (hash, type, uid, email, new_email, created_at, expires_at) "
+        try execute("INSERT INTO code (hash, type, uid, email, new_email, created_at, expires_at) "
                 + "VALUES (?1, ?2, ?3, ?4, ?5, max(?6, coalesce((SELECT max(created_at) + 1 FROM code WHERE uid = ?3), 0)), ?7)",
             [Database.blob(hash), code.kind.rawValue, code.uid, code.email, code.newEmail, now, code.expiresAt])
     }
@@ -102,22 +104,21 @@ extension AccountTransaction {
 
     /// Removes a used code.
     func removeCode(hash: [UInt8]) throws {
-        try db.execute(cached: "DELETE FROM code WHERE hash = ?", [Database.blob(hash)])
+        try execute("DELETE FROM code WHERE hash = ?", [Database.blob(hash)])
     }
 
     /// Voids the codes that were mailed to a former address, except the one that recovers it.
     func removeCodes(of uid: String) throws {
-        try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type <> ?", [uid, CodeKind.recoverEmail.rawValue])
+        try execute("DELETE FROM code WHERE uid = ? AND type <> ?", [uid, CodeKind.recoverEmail.rawValue])
     }
 
     func removeCodes(of uid: String, _ kind: CodeKind) throws {
-        try db.execute(cached: "DELETE FROM code WHERE uid = ? AND type = ?", [uid, kind.rawValue])
+        try execute("DELETE FROM code WHERE uid = ? AND type = ?", [uid, kind.rawValue])
     }
 
     /// Codes of a kind that were made when this one was, itself among them, or later.
     func removeCodes(of uid: String, _ kind: CodeKind, since hash: [UInt8]) throws {
-        try db.execute(
-            cached: "DELETE FROM code WHERE uid = ? AND type = ? AND created_at >= (SELECT created_at FROM code WHERE hash = ?)",
+        try execute("DELETE FROM code WHERE uid = ? AND type = ? AND created_at >= (SELECT created_at FROM code WHERE hash = ?)",
             [uid, kind.rawValue, Database.blob(hash)])
     }
 
@@ -152,11 +153,11 @@ extension AccountTransaction {
     ///   - now: ms since the epoch.
     ///   - ended: keys that were retired before are removed.
     func setSigningKey(_ key: StoredSigningKey, id: String, now: Int64, ended: Int64) throws {
-        try db.execute(cached: "UPDATE signing_key SET retired_at = ? WHERE retired_at IS NULL", [now])
-        try db.execute(cached: "DELETE FROM signing_key WHERE retired_at < ?", [ended])
-        try db.execute(
-            cached: "INSERT INTO signing_key (kid, algorithm, private_key, created_at) VALUES (?, ?, ?, ?)",
+        try execute("UPDATE signing_key SET retired_at = ? WHERE retired_at IS NULL", [now])
+        try execute("DELETE FROM signing_key WHERE retired_at < ?", [ended])
+        try execute("INSERT INTO signing_key (kid, algorithm, private_key, created_at) VALUES (?, ?, ?, ?)",
             [id, key.algorithm.rawValue, Database.blob(key.privateKey.copy), key.createdAt])
+        recorder?.record.changesKeys = true
     }
 
     /// Checks the account and the session of a token. The session must exist, and either the token or the session be no older than

@@ -44,6 +44,14 @@ struct Failures: Equatable {
         return failures
     }
 
+    /// Takes over what was counted elsewhere, if that is more.
+    mutating func merge(_ other: Failures) {
+        recent = max(recent, other.recent)
+        consecutive = max(consecutive, other.consecutive)
+        blockedUntil = max(blockedUntil, other.blockedUntil)
+        last = max(last, other.last)
+    }
+
     /// Removes a failure that was just added and turned out to be none.
     mutating func withdraw() {
         recent = max(0, recent - 1)

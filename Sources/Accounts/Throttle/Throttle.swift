@@ -159,6 +159,36 @@ struct Throttle {
         }
     }
 
+    /// What `drainChanges` gave could not be stored: the next call gives it again.
+    mutating func keepChanges(_ rows: [Row]) { changed.formUnion(rows.compactMap { Subject($0.subject) }) }
+
+    /// Takes over what another hub has counted. Both have counted on from the same: the larger count holds, so that going around the hubs
+    /// gains no more than each of them lets through until they know of each other. What was reset there is reset here, unless it was
+    /// counted here since.
+    mutating func merge(_ rows: [Row], now: Int64, wall: Int64) {
+        for row in rows {
+            guard let subject = Subject(row.subject) else { continue }
+            guard let bytes = row.state else {
+                guard !changed.contains(subject) else { continue }
+                if subject.kind == .account { failures[subject] = nil } else { buckets[subject.kind]?[subject] = nil }
+                continue
+            }
+            let shift = now - max(wall, row.writtenAt)
+            if subject.kind == .account {
+                guard let state = Failures(bytes)?.shifted(by: shift), state.forgottenAt(settings) > now else { continue }
+                let settings = self.settings
+                failures[subject, default: Failures()].merge(state)
+                changed.formUnion(failures.shrink(to: settings.mostSubjects, now: now) { $0.forgottenAt(settings) })
+            } else {
+                guard let state = TokenBucket(bytes)?.shifted(by: shift), state.fullAt > now else { continue }
+                var table = buckets.removeValue(forKey: subject.kind) ?? Table()
+                if (table[subject]?.fullAt ?? .min) < state.fullAt { table[subject] = state }
+                changed.formUnion(table.shrink(to: settings.mostSubjects, now: now) { $0.fullAt })
+                buckets[subject.kind] = table
+            }
+        }
+    }
+
     /// Number of subjects.
     var count: Int { failures.count + buckets.values.reduce(0) { $0 + $1.count } }
 

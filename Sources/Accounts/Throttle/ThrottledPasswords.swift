@@ -1,4 +1,5 @@
 import DispatchNet
+import Limits
 import Logging
 import Scheduling
 import Tokens
@@ -97,6 +98,10 @@ extension AccountService {
         guard !rows.isEmpty else { return }
         do {
             try store.transaction(.withSystem) { try $0.save(rows) }
+        } catch AccountStoreFault.unavailable(let reason) {
+            // With the next count, when the cluster can be reached again. Meanwhile they count here.
+            throttle.keepChanges(rows)
+            faults.log("attempts cannot be told to the other hubs", ["reason": "\(reason)"])
         } catch {
             logger.error("attempts could not be written down", metadata: ["why": "\(error)"])
         }

@@ -1,3 +1,5 @@
+import Journal
+
 /// What a hub says of itself to all hubs of its cluster, several times a second.
 ///
 ///     "VHB1"  hub  started  bytes of the address  address  shards: flags, newest applied message …      numbers little-endian

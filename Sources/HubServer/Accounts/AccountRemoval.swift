@@ -74,7 +74,7 @@ final class AccountRemoval: Sendable {
         let own = places.compactMap { $0.path(of: uid) }.map { AccountWrite(removing: $0) }
         // A large write of the user's connections may still be in preparation and would restore the data: wait for it.
         submit([.behind(user: uid), .accountData([], of: uid)]) { [self] failure in
-            if failure != nil { return later { $0.remove(uid) } }
+            if failure != nil { return later(uid) { $0.remove(uid) } }
             find(Removal(uid: uid, writes: own[...], next: atOnce))
         }
     }
@@ -128,13 +128,17 @@ final class AccountRemoval: Sendable {
             case .tooBig where part.count > 1, .permissionDenied where part.count > 1:
                 removal.next = part.count / 2
                 commit(removal)
-            default: later { [removal] in $0.commit(removal) }
+            default: later(removal.uid) { [removal] in $0.commit(removal) }
             }
         }
     }
 
-    private func later(_ work: @escaping @Sendable (AccountRemoval) -> Void) {
-        scheduler.after(ms: Self.pauseMs, on: home.loop.queue) { [weak self] in if let self { work(self) } }
+    /// Unless it is done by then: by the hub of the cluster that writes the database.
+    private func later(_ uid: String, _ work: @escaping @Sendable (AccountRemoval) -> Void) {
+        scheduler.after(ms: Self.pauseMs, on: home.loop.queue) { [weak self] in
+            guard let self else { return }
+            accounts.perform { accounts in if accounts.owesRemoval(of: uid) { work(self) } }
+        }
     }
 
     /// - Parameter done: called with why the last request was refused; nil when it was carried out and is durable.

@@ -33,6 +33,8 @@ public final class Secrets: Sendable {
     private static let setting = "secrets"
     private let store: any SettingStore
     private let entries: Mutex<[Entry]>
+    /// The stored form of `entries`; kept where other hubs change the same secrets.
+    private let stored: Mutex<[UInt8]?>
     /// Whether the store had never had a secret, not even one that was revoked, when this was made.
     public let isNew: Bool
     /// Serializes changes with their storage.
@@ -44,6 +46,18 @@ public final class Secrets: Sendable {
         let stored = try store.settings(of: nil)[Self.setting]
         isNew = stored == nil
         entries = Mutex(stored.flatMap(Self.parse) ?? [])
+        self.stored = Mutex(stored)
+        store.whenChanged { [weak self] change in
+            if change.namespace == nil, change.name == Self.setting { self?.take(change.value) }
+        }
+    }
+
+    /// What another hub of the cluster, or this one, has made of the secrets.
+    private func take(_ value: [UInt8]?) {
+        entries.withLock { entries in
+            entries = value.flatMap(Self.parse) ?? []
+            stored.withLock { $0 = value }
+        }
     }
 
     /// All secrets, oldest first. From any thread.
@@ -72,6 +86,11 @@ public final class Secrets: Sendable {
     ) {
         let entry = Entry(id: SecureRandom.text(8), name: name, madeAt: madeAt, hash: Self.hash(secret))
         guard name.utf8.count <= Self.nameBytes else { return done(.failure(.nameTooLong)) }
+        if store.isShared {
+            return share { $0.count < Self.most ? .success($0 + [entry]) : .failure(.tooMany) } done: { fault in
+                if let fault { done(.failure(fault)) } else { done(.success((entry, secret))) }
+            }
+        }
         changes.async { [self] in
             let changed = entries.withLock { entries -> [Entry]? in
                 guard entries.count < Self.most else { return nil }
@@ -90,6 +109,12 @@ public final class Secrets: Sendable {
     /// Revokes a secret. Requests with it are refused from now on; sockets and streams that were opened with it stay open.
     /// - Parameter done: called once, on an arbitrary queue, when the removal is durable.
     public func remove(_ id: String, _ done: @escaping @Sendable (SecretFault?) -> Void) {
+        if store.isShared {
+            return share { entries in
+                let left = entries.filter { $0.id != id }
+                return left.count < entries.count ? .success(left) : .failure(.unknown)
+            } done: { done($0) }
+        }
         changes.async { [self] in
             let (changed, removed) = entries.withLock { entries -> ([Entry]?, Entry?) in
                 guard let at = entries.firstIndex(where: { $0.id == id }) else { return (nil, nil) }
@@ -101,6 +126,27 @@ public final class Secrets: Sendable {
                 // The stored list still has it, so it would be valid again after a restart: keep it valid now, too.
                 if fault != nil, let removed { entries.withLock { $0.append(removed) } }
                 done(fault)
+            }
+        }
+    }
+
+    /// Changes what all hubs have: `take` gets the outcome ahead of the answer. A change that another hub's forestalled is made of that.
+    private func share(
+        tries: Int = 8, _ change: @escaping @Sendable ([Entry]) -> Result<[Entry], SecretFault>,
+        done: @escaping @Sendable (SecretFault?) -> Void
+    ) {
+        changes.async { [self] in
+            let (entries, former) = self.entries.withLock { entries in (entries, stored.withLock { $0 }) }
+            switch change(entries) {
+            case .failure(let fault): done(fault)
+            case .success(let changed):
+                store.replace(former, by: Self.bytes(changed), setting: Self.setting, of: nil) { [self] result in
+                    switch result {
+                    case .success: done(nil)
+                    case .failure(.changed) where tries > 1: share(tries: tries - 1, change, done: done)
+                    case .failure(let error): done(.notStored("\(error)"))
+                    }
+                }
             }
         }
     }

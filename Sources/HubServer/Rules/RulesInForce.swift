@@ -15,6 +15,9 @@ import Synchronization
 /// ```
 /// deploy ── check ── store ── replace in the database ── answer          nothing is changed until all before it has worked
 /// ```
+///
+/// In a cluster the stored rules are the same on all hubs, and the files need not be: **what was deployed counts**, by whichever hub. A
+/// file is deployed where there are no rules yet; otherwise it is reported as not in force.
 final class RulesInForce: Sendable {
     private let settings: any SettingStore
     private let isDurable: Bool
@@ -62,6 +65,9 @@ final class RulesInForce: Sendable {
             return (state.file, state.hash)
         }
         let rules = kept[StoredRules.setting].flatMap { deployed($0, namespace, file, hash) }
+        if settings.isShared, file != nil {
+            if let rules { tellOfFile(rules, namespace) } else { seed(namespace) }
+        }
         return state.withLock { state in
             // The file may have been read again meanwhile: then it holds.
             guard let rules, state.hash == hash else { return state.first }
@@ -71,13 +77,15 @@ final class RulesInForce: Sendable {
     }
 
     /// The deployed rules; nil when the file has changed since the deploy, which drops them.
-    private func deployed(_ bytes: [UInt8], _ namespace: String, _ file: String?, _ hash: String) -> RuleSet? {
+    private func deployed(
+        _ bytes: [UInt8], _ namespace: String, _ file: String?, _ hash: String, isSilent: Bool = false
+    ) -> RuleSet? {
         guard let stored = StoredRules(bytes) else {
             logger.error(
                 "the deployed rules cannot be read: everything is denied until rules are deployed", metadata: ["namespace": "\(namespace)"])
             return .denyAll
         }
-        if let file, stored.after != hash {
+        if let file, stored.after != hash, !settings.isShared {
             logger.notice(
                 "the rules file has changed since rules were deployed, so it holds",
                 metadata: ["namespace": "\(namespace)", "file": "\(file)"])
@@ -96,7 +104,7 @@ final class RulesInForce: Sendable {
                     "the deployed rules hold, but one of their keys does nothing",
                     metadata: ["namespace": "\(namespace)", "key": "\(key)", "keys": "\(rules.unsupported.count)"])
             }
-            logger.info("the deployed rules hold", metadata: ["namespace": "\(namespace)"])
+            if !isSilent { logger.info("the deployed rules hold", metadata: ["namespace": "\(namespace)"]) }
             return rules
         } catch {
             for fault in error.errors.prefix(20) {
@@ -199,7 +207,7 @@ final class RulesInForce: Sendable {
             if isDryRun { return answer(.accepted(report)) }
             let (file, hash) = state.withLock { ($0.file, $0.hash) }
             let former = remember(self.rules(of: namespace).text, replacedBy: rules.text, namespace)
-            report.keeps = !isDurable ? .untilStop : file.map { .storedUntilFileChanges($0) } ?? .stored
+            report.keeps = !isDurable ? .untilStop : settings.isShared ? .stored : file.map { .storedUntilFileChanges($0) } ?? .stored
             settings.put(
                 StoredRules(source: rules.text, after: hash).bytes, setting: StoredRules.setting, of: namespace) { [self, report] result in
                 if case .failure(let error) = result {
@@ -234,6 +242,10 @@ final class RulesInForce: Sendable {
     /// Applies the file after it was read again. If its text has changed, it holds in every namespace and deployed rules are dropped.
     /// - Parameter done: called once, on an arbitrary queue, with whether anything changed.
     func reload(_ rules: RuleSet, in hub: Hub, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
+        if settings.isShared {
+            for database in hub.all where self.rules(of: database.name).text != rules.text { tellNotInForce(database.name) }
+            return done(false)
+        }
         change { [self] finished in
             let hash = StoredRules.hash(of: rules.text)
             // Namespaces opened from here on get the new rules.
@@ -266,5 +278,79 @@ final class RulesInForce: Sendable {
                 for database in databases { database.replace(rules) { all.arrive() } }
             }
         }
+    }
+}
+
+// MARK: A cluster
+
+extension RulesInForce {
+    /// Puts in force what is deployed on any hub of the cluster, from now on.
+    func followOthers(in hub: Hub) {
+        settings.whenChanged { [weak self, weak hub] change in
+            guard let self, let hub, let namespace = change.namespace else { return }
+            if [StoredRules.setting, FormerRules.setting].contains(change.name) { takeOver(namespace, in: hub) }
+        }
+    }
+
+    /// Puts in force what is stored now, whatever has changed: so the last change counts, also where deploys meet.
+    private func takeOver(_ namespace: String, in hub: Hub) {
+        change { [self] finished in
+            hub.settled { [self] databases in
+                guard let database = databases.first(where: { $0.name == namespace }) else { return finished() }
+                queue.async { [self] in takeOver(database, finished) }
+            }
+        }
+    }
+
+    private func takeOver(_ database: Database, _ finished: @escaping @Sendable () -> Void) {
+        let namespace = database.name
+        let kept: [String: [UInt8]]
+        do throws(JournalError) { kept = try settings.settings(of: namespace) } catch {
+            logger.error("rules could not be read", metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
+            return finished()
+        }
+        let (file, hash) = state.withLock { state in
+            state.former[namespace] = kept[FormerRules.setting].flatMap(FormerRules.init) ?? FormerRules()
+            return (state.file, state.hash)
+        }
+        let deployed = kept[StoredRules.setting].flatMap { self.deployed($0, namespace, file, hash, isSilent: true) }
+        let rules = deployed ?? state.withLock { $0.first }
+        let isNew = self.rules(of: namespace).text != rules.text
+        guard isNew else {
+            state.withLock { $0.deployed[namespace] = deployed }
+            return finished()
+        }
+        database.replace(rules) { [self] in
+            state.withLock { $0.deployed[namespace] = deployed }
+            logger.notice("rules that another hub has deployed are in force", metadata: ["namespace": "\(namespace)"])
+            finished()
+        }
+    }
+
+    /// Deploys the rules of the file where there are none. Another hub that does the same may be faster: then its file holds.
+    private func seed(_ namespace: String) {
+        let (rules, hash) = state.withLock { ($0.first, $0.hash) }
+        let bytes = StoredRules(source: rules.text, after: hash).bytes
+        settings.replace(nil, by: bytes, setting: StoredRules.setting, of: namespace) { [self] result in
+            switch result {
+            case .success: logger.notice("the rules file is deployed to the cluster", metadata: ["namespace": "\(namespace)"])
+            case .failure(.changed), .failure(.closed): break
+            case .failure(let error):
+                logger.warning("the rules file is not deployed to the cluster yet", metadata: [
+                    "namespace": "\(namespace)", "reason": "\(error)",
+                ])
+                scheduler.after(ms: 5_000, on: queue) { [weak self] in self?.seed(namespace) }
+            }
+        }
+    }
+
+    private func tellOfFile(_ rules: RuleSet, _ namespace: String) {
+        if state.withLock({ $0.first.text }) != rules.text { tellNotInForce(namespace) }
+    }
+
+    private func tellNotInForce(_ namespace: String) {
+        logger.warning("the rules file is not in force: the cluster's deployed rules are (vigla rules deploy changes them)", metadata: [
+            "namespace": "\(namespace)", "file": "\(state.withLock { $0.file } ?? "")",
+        ])
     }
 }

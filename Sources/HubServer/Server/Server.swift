@@ -123,7 +123,8 @@ public final class Server: Sendable {
                 var given = given
                 given.publicURL = given.publicURL ?? origin
                 return try AccountService(
-                    given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, scheduler: scheduler)
+                    given, folder: settings.dataFolder, isAdministrator: isAdministrator, logger: logger, scheduler: scheduler,
+                    log: storage.accountLog)
             }
         } catch { throw .cannotOpen("\(error)") }
         let verifier = settings.tokens ?? accounts.map { AccountTokens(accounts: $0, leewaySeconds: settings.limits.tokenLeewaySeconds) }
@@ -166,6 +167,7 @@ public final class Server: Sendable {
                 return nil
             }
         }
+        rulesInForce.followOthers(in: hub)
         // The default namespace is recovered before the port answers, so that a broken store shows at start.
         guard hub.openNow(settings.namespace) != nil else { throw .cannotOpen(opening.text ?? "namespace \(settings.namespace)") }
         if let accounts, let database = hub.database(settings.namespace) { applyAccountChanges(accounts, database) }

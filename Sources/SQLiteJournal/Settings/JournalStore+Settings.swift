@@ -27,6 +27,16 @@ extension JournalStore: SettingStore {
         return settings
     }
 
+    /// The namespaces that have settings; nil for those of the whole store. Blocks.
+    public func namespacesWithSettings() throws(JournalError) -> [String?] {
+        do {
+            let names = try database.writeWithoutTransaction { db in
+                try String.fetchAll(db, sql: "SELECT DISTINCT namespace FROM setting")
+            }
+            return names.map { $0.isEmpty ? nil : $0 }
+        } catch { throw JournalError(error, opening: path) }
+    }
+
     /// The settings of all namespaces of a folder, by namespace and name, read beside a hub that may run on it: nothing is locked,
     /// changed or recovered. Blocks.
     /// - Throws: `.cannotOpen`, `.notAJournal`, `.corrupt`, `.disk`.

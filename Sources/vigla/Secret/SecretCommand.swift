@@ -49,8 +49,10 @@ struct Secret: ParsableCommand {
         var folder: String? { url == nil ? data ?? Environment["VIGLA_DATA"] : data }
 
         /// Works on the data folder; ends the program.
-        /// - Parameter makesFolder: whether a folder without data becomes one; otherwise it is refused.
-        func offline(makesFolder: Bool = false, _ work: (Secrets) -> Void) -> Never {
+        /// - Parameters:
+        ///   - makesFolder: whether a folder without data becomes one; otherwise it is refused.
+        ///   - changes: whether secrets are made or revoked. Those of a cluster are, by a running hub alone.
+        func offline(makesFolder: Bool = false, changes: Bool = true, _ work: (Secrets) -> Void) -> Never {
             let folder = folder ?? ""
             if !DataFolder.holdsData(folder) {
                 guard makesFolder else { fail("\(folder) holds no data: there is no \(folder)/vigla.sqlite") }
@@ -58,6 +60,9 @@ struct Secret: ParsableCommand {
             }
             do {
                 let store = try JournalStore.open(folder: folder, settings: .init(), scheduler: .system())
+                if changes, try store.settings(of: nil)["cluster.settings"] != nil {
+                    fail("\(folder) is of a cluster, whose hubs have the same secrets: name a running one of them in place of --data")
+                }
                 work(try Secrets(store))
                 // Closed behind whatever was put.
                 try store.close()
@@ -123,7 +128,7 @@ struct Secret: ParsableCommand {
 
         func run() {
             if place.folder != nil {
-                place.offline { secrets in for secret in secrets.all { Self.show(secret.id, secret.madeAt, secret.name) } }
+                place.offline(changes: false) { secrets in for secret in secrets.all { Self.show(secret.id, secret.madeAt, secret.name) } }
             }
             place.online("GET", "/.settings/secrets.json") { answer in
                 for (_, secret) in answer.child("secrets").children {

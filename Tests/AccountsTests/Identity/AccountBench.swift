@@ -1,4 +1,5 @@
 import HTTPTypes
+import Journal
 import JSONTree
 import Synchronization
 import Testing
@@ -21,7 +22,7 @@ struct AccountBench: Sendable {
 
     /// Without enumeration protection and throttling, unless the test says otherwise.
     init(
-        folder: String? = nil, clock: FakeClock = FakeClock(), fetcher: (any KeyFetching)? = nil,
+        folder: String? = nil, clock: FakeClock = FakeClock(), fetcher: (any KeyFetching)? = nil, log: (any SharedLog)? = nil,
         _ configure: (inout AccountSettings) -> Void = { _ in }
     ) throws {
         var settings = AccountSettings()
@@ -36,7 +37,7 @@ struct AccountBench: Sendable {
         self.clock = clock
         service = try AccountService(
             settings, folder: folder, isAdministrator: { $0 == Self.administrator }, fetcher: fetcher,
-            logger: .silent, scheduler: clock.scheduler, transport: mailbox)
+            logger: .silent, scheduler: clock.scheduler, log: log, transport: mailbox)
         service.whenChanged { [changes] in changes.add($0) }
     }
 

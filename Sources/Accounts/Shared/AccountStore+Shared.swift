@@ -1,0 +1,249 @@
+import Dispatch
+import Foundation
+import GRDB
+import Journal
+import Logging
+
+/// The accounts of a hub that is one of a cluster: every hub has all of them, and each change is in a log that all follow.
+///
+/// ```
+/// transaction ─► take what the others appended ─► the work, its statements noted ─► the log, behind that ─► COMMIT, with the place
+///                        ▲                                                            └─ another came first: ROLLBACK ─┐
+///                        └─────────────────────────────────────────────────────────────────────────────────────────────┘
+/// the log ─► arrived ─► the statements, in the log's order, with the place ─► COMMIT ─► heard
+/// ```
+/// What the log has and SQLite has not, since the process ended in between, comes with the log at the next start. Confined as the store is.
+final class SharedAccounts {
+    let log: any SharedLog
+    let logger: Logger
+    /// The last message that was taken, and the last one from which a start may follow.
+    fileprivate(set) var newest: SharedPlace
+    fileprivate(set) var complete: SharedPlace
+    /// What was taken and is not stored yet: the disk has refused it, or this version does not know it.
+    fileprivate var backlog: [SharedEntry] = []
+    /// What follows from the records of other hubs beside the database.
+    var heard: ((AccountRecord) -> Void)?
+    /// Transactions that were run again since another hub was faster, and records that could not be carried out.
+    fileprivate(set) var conflicts = 0
+    fileprivate(set) var skipped = 0
+
+    /// For one transaction, with all its tries.
+    static let transactionMs = 4_000
+    /// Records of other hubs in one transaction.
+    static let recordsAtOnce = 64
+
+    fileprivate init(_ log: any SharedLog, _ logger: Logger, _ place: SharedPlace) {
+        (self.log, self.logger, newest, complete) = (log, logger, place, place)
+    }
+}
+
+/// Notes what a transaction does, for the log.
+final class AccountRecorder {
+    var record = AccountRecord()
+}
+
+extension AccountStore {
+    // MARK: Joining
+
+    /// For a first start; the servers may not be there yet.
+    static let joinMs = 60_000
+    /// For a start on a folder that has followed before, while the servers cannot be reached.
+    static let rejoinMs = 3_000
+
+    /// Makes the store follow a log, and returns when it has all that is in it. The first hub of a cluster takes the accounts along that
+    /// its folder has from before. Blocks.
+    /// - Parameter arrived: see `SharedLog.follow`.
+    /// - Throws: `AccountStoreFault.foreign` for accounts that the cluster does not have, `.unavailable`.
+    func join(_ log: any SharedLog, patienceMs: Int = joinMs, logger: Logger, _ arrived: @escaping @Sendable () -> Void) throws {
+        try database.write { db in
+            let columns = "created INTEGER NOT NULL, sequence INTEGER NOT NULL, id INTEGER NOT NULL"
+            try db.execute(sql: "CREATE TABLE IF NOT EXISTS followed (\(columns))")
+        }
+        let row = try database.read { db in try Row.fetchOne(db, sql: "SELECT created, sequence, id FROM followed") }
+        let place = row.map { SharedPlace(created: $0[0], sequence: UInt64(bitPattern: $0[1]), id: UInt64(bitPattern: $0[2])) }
+        let shared = SharedAccounts(log, logger, place ?? SharedPlace())
+        log.follow(from: place, arrived)
+        let mayTake = place != nil
+        var arrivals: [SharedEntry] = []
+        let isUpToDate = log.waitForAll(withinMs: place == nil ? patienceMs : Self.rejoinMs) {
+            let taken = log.take(waitMs: 0)
+            if mayTake { shared.backlog += taken } else { arrivals += taken }
+        }
+        if place == nil {
+            guard isUpToDate else { throw AccountStoreFault.unavailable("the accounts of the cluster were not received in time") }
+            let own = try read { try $0.accountCount() }
+            if own == 0 {
+                try clear()
+            } else if arrivals.isEmpty {
+                try bringAlong(shared)
+            } else {
+                throw AccountStoreFault.foreign(count: own)
+            }
+            shared.backlog = arrivals
+        } else if !isUpToDate {
+            logger.warning("accounts are those of before, until the cluster can be reached")
+        }
+        self.shared = shared
+        try applyArrived()
+    }
+
+    /// A folder that followed a log and does so no more: what is changed now the cluster does not have.
+    func leave() throws { try database.write { db in try db.execute(sql: "DROP TABLE IF EXISTS followed") } }
+
+    /// The tables, those that others refer to first.
+    private static let tables = ["account", "provider", "session", "departed", "code", "signing_key", "throttle", "audit", "removal"]
+
+    /// What a start without accounts has left: its signing key.
+    private func clear() throws {
+        try database.write { db in for table in Self.tables.reversed() { try db.execute(sql: "DELETE FROM \(table)") } }
+    }
+
+    /// Appends all rows, as one record, to a log that is empty.
+    private func bringAlong(_ shared: SharedAccounts) throws {
+        var record = AccountRecord()
+        try database.read { db in
+            for table in Self.tables {
+                let rows = try Row.fetchCursor(db, sql: "SELECT * FROM \(table)")
+                while let row = try rows.next() {
+                    let columns = row.columnNames.joined(separator: ", ")
+                    let sql = "INSERT INTO \(table) (\(columns)) VALUES (\(row.map { _ in "?" }.joined(separator: ", ")))"
+                    record.statements.append(.init(sql: sql, arguments: Array(row.databaseValues)))
+                }
+            }
+        }
+        switch shared.log.append(record.encoded, after: shared.newest) {
+        case .stored(let place):
+            try database.write { db in try Self.write(place, db) }
+            (shared.newest, shared.complete) = (place, place)
+            shared.logger.notice("the accounts of this folder are those of the cluster from now on", metadata: [
+                "rows": "\(record.statements.count)",
+            ])
+        case .conflict: throw AccountStoreFault.foreign(count: try read { try $0.accountCount() })
+        case .refused(let error): throw AccountStoreFault.unavailable("\(error)")
+        case .unknown(let reason): throw AccountStoreFault.unavailable(reason)
+        }
+    }
+
+    private static func write(_ place: SharedPlace, _ db: Database) throws {
+        try db.cachedStatement(sql: "DELETE FROM followed").execute()
+        let statement = try db.cachedStatement(sql: "INSERT INTO followed (created, sequence, id) VALUES (?, ?, ?)")
+        try statement.execute(arguments: [place.created, Int64(bitPattern: place.sequence), Int64(bitPattern: place.id)])
+    }
+
+    // MARK: Transactions
+
+    private struct Conflict: Error { let last: UInt64 }
+
+    /// - Throws: `AccountStoreFault.unavailable` when the log does not take it, or does not say whether it has; whatever the work throws.
+    func transaction<Result>(
+        in shared: SharedAccounts, _ durability: AccountDurability, _ work: (AccountTransaction) throws -> Result
+    ) throws -> Result {
+        let end = DispatchTime.now() + .milliseconds(SharedAccounts.transactionMs)
+        repeat {
+            try applyArrived()
+            try set(durability)
+            do { return try attempt(shared, work) } catch let conflict as Conflict {
+                shared.conflicts += 1
+                while shared.newest.sequence < conflict.last, DispatchTime.now() < end { try applyArrived(waitMs: 100) }
+            }
+        } while DispatchTime.now() < end
+        throw AccountStoreFault.unavailable("other hubs change accounts at the same time")
+    }
+
+    private func attempt<Result>(_ shared: SharedAccounts, _ work: (AccountTransaction) throws -> Result) throws -> Result {
+        var stored: SharedPlace?
+        let result = try database.write { db in
+            let before = db.totalChangesCount
+            let recorder = AccountRecorder()
+            let result = try work(AccountTransaction(db, recorder))
+            // Most sweeps change nothing, and need no log.
+            if recorder.record.isEmpty || db.totalChangesCount == before && recorder.record.changes.isEmpty { return result }
+            switch shared.log.append(recorder.record.encoded, after: shared.newest) {
+            case .stored(let place):
+                try Self.write(place, db)
+                stored = place
+            case .conflict(let last): throw Conflict(last: last)
+            case .refused(let error): throw AccountStoreFault.unavailable("\(error)")
+            case .unknown(let reason): throw AccountStoreFault.unavailable("the cluster's log did not answer: \(reason)")
+            }
+            return result
+        }
+        if let stored { (shared.newest, shared.complete) = (stored, stored) }
+        return result
+    }
+
+    // MARK: What others have changed
+
+    /// Carries out what the others have appended, and own records whose COMMIT has failed.
+    /// - Throws: what the disk says; then it is done again by the next call.
+    func applyArrived(waitMs: Int = 0) throws {
+        guard let shared, !isClosed else { return }
+        shared.backlog += shared.log.take(waitMs: shared.backlog.isEmpty ? waitMs : 0)
+        while !shared.backlog.isEmpty { try applyNext(shared) }
+    }
+
+    private func applyNext(_ shared: SharedAccounts) throws {
+        var (newest, complete) = (shared.newest, shared.complete)
+        var applied: [AccountRecord] = []
+        var done = 0
+        try set(.withSystem)
+        try database.write { db in
+            for entry in shared.backlog.prefix(SharedAccounts.recordsAtOnce) {
+                // Else an own record, which is in the database.
+                if entry.place.sequence > newest.sequence {
+                    if let record = entry.record.flatMap({ read($0, entry, shared) }) {
+                        if record.schema > AccountRecord.ownSchema {
+                            if done > 0 { break }
+                            throw AccountStoreFault.newerRecord
+                        }
+                        if try Self.apply(record, entry, shared, db) { applied.append(record) }
+                    }
+                    newest = entry.place
+                    if entry.isComplete { complete = entry.place }
+                }
+                done += 1
+            }
+            if !applied.isEmpty { try Self.write(complete, db) }
+        }
+        shared.backlog.removeFirst(done)
+        (shared.newest, shared.complete) = (newest, complete)
+        for record in applied { shared.heard?(record) }
+    }
+
+    private func read(_ bytes: [UInt8], _ entry: SharedEntry, _ shared: SharedAccounts) -> AccountRecord? {
+        guard let record = AccountRecord(decoding: bytes) else {
+            Self.tellSkipped(entry, "no hub has made it", shared)
+            return nil
+        }
+        return record
+    }
+
+    /// - Returns: false when it cannot be carried out here, which no hub's record can have.
+    private static func apply(_ record: AccountRecord, _ entry: SharedEntry, _ shared: SharedAccounts, _ db: Database) throws -> Bool {
+        do {
+            try db.inSavepoint {
+                for statement in record.statements {
+                    try db.cachedStatement(sql: statement.sql).execute(arguments: StatementArguments(statement.arguments))
+                }
+                try AccountTransaction(db).save(record.counts)
+                return .commit
+            }
+            return true
+        } catch let error as DatabaseError {
+            switch error.resultCode {
+            case .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_MISUSE, .SQLITE_RANGE, .SQLITE_TOOBIG, .SQLITE_AUTH:
+                tellSkipped(entry, "SQLite says \(error.resultCode)", shared)
+                return false
+            default: throw error
+            }
+        }
+    }
+
+    private static func tellSkipped(_ entry: SharedEntry, _ reason: String, _ shared: SharedAccounts) {
+        shared.skipped += 1
+        // Without the record, the statement and its arguments: they hold hashes.
+        shared.logger.critical("a record of the cluster's accounts cannot be carried out and is left out", metadata: [
+            "message": "\(entry.place.sequence)", "reason": "\(reason)",
+        ])
+    }
+}
