@@ -142,8 +142,12 @@ struct PackedMembers {
     /// The index of a key, or the one at which to insert it. O(log n)
     func position(_ probe: Key.Probe) -> (index: Int, found: Bool) {
         var (low, high) = (0, count)
-        // Appends in key order (push ids) are the usual insert: compare with the last key first.
-        if high > 4, probe.order(entry(high &- 1).key) < 0 { return (high, false) }
+        // Appends in key order (push ids) are the usual insert, and what was added last is looked at: compare with the last key first.
+        if high > 4 {
+            let order = probe.order(entry(high &- 1).key)
+            if order <= 0 { return order == 0 ? (high &- 1, true) : (high, false) }
+            high &-= 1
+        }
         while low < high {
             let middle = (low &+ high) / 2
             let order = probe.order(entry(middle).key)
@@ -188,14 +192,8 @@ struct PackedEntry {
     @inline(__always)
     func hasKey(_ other: UnsafeBufferPointer<UInt8>) -> Bool {
         let (bytes, count) = head
-        guard count == other.count else { return false }
-        let own = start + bytes
-        var i = 0
-        while i < count {
-            if own.byte(i) != other[i] { return false }
-            i &+= 1
-        }
-        return true
+        guard count == other.count, let other = UnsafeRawPointer(other.baseAddress) else { return false }
+        return memoryEqual(start + bytes, other, count)
     }
 
     /// Bytes that a key takes, with its length.

@@ -9,6 +9,24 @@ extension Node {
         path.keys.withUnsafeBufferPointer { keys in mutate(at: keys) { $0 = value } }
     }
 
+    /// The same value at several places, none at or above another: the way that they have in common is gone once.
+    public mutating func set(_ value: Node, atEach paths: [Path]) {
+        guard value.exists, paths.count > 1, let first = paths.first, !first.isRoot else {
+            for path in paths { set(value, at: path) }
+            return
+        }
+        let shared = paths.reduce(first.depth - 1) { min($0, $1.commonDepth(with: first)) }
+        first.keys.withUnsafeBufferPointer { way in
+            mutate(at: UnsafeBufferPointer(rebasing: way[..<shared])) { node in
+                for path in paths {
+                    path.keys.withUnsafeBufferPointer { keys in
+                        node.mutate(at: UnsafeBufferPointer(rebasing: keys[shared...])) { $0 = value }
+                    }
+                }
+            }
+        }
+    }
+
     /// Changes only the priority at a place; no effect where there is no value.
     public mutating func setPriority(_ priority: Node, at path: Path) {
         if node(at: path).isNull { return }

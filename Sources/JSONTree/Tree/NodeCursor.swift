@@ -163,6 +163,11 @@ public struct NodeCursor: Equatable {
         }
     }
 
+    /// Whether both are the same node, or equal packed bytes. O(bytes), of which packed ones are few. False says nothing.
+    public func isIdentical(to other: NodeCursor) -> Bool {
+        self == other || form == .packed && other.form == .packed && PackedValue(address).hasBytes(of: PackedValue(other.address))
+    }
+
     /// Number of children. O(1)
     public var childCount: Int {
         switch form {
@@ -186,23 +191,57 @@ public struct NodeCursor: Equatable {
 
 extension Node {
     /// Whether the node at a place below this one has children. Nothing is copied. O(depth · log children)
-    public func hasChildren(at path: Path) -> Bool {
-        var root = self
-        return withUnsafePointer(to: &root) { root in
-            path.keys.withUnsafeBufferPointer { keys in
+    public func hasChildren(at path: Path) -> Bool { look(at: path) { $0?.hasChildren ?? false } }
+
+    /// Whether there is a node at a place below this one, or at the first so many keys of it. Nothing is copied. O(depth · log children)
+    public func exists(at path: Path, depth: Int = .max) -> Bool { look(at: path, depth: depth) { $0 != nil } }
+
+    /// Calls `body` with a cursor at a place below this one; nil where there is no node.
+    @inline(__always)
+    private func look<R>(at path: Path, depth: Int = .max, _ body: (NodeCursor?) -> R) -> R {
+        withUnsafePointer(to: self) { root in
+            if isNull { return body(nil) }
+            return path.keys.withUnsafeBufferPointer { keys in
                 var cursor = NodeCursor(root)
-                guard let first = keys.baseAddress else { return cursor.hasChildren }
-                for i in keys.indices {
-                    guard let child = cursor.child(TextCursor(first + i)) else { return false }
+                guard let first = keys.baseAddress else { return body(cursor) }
+                for i in 0..<min(keys.count, depth) {
+                    guard let child = cursor.child(TextCursor(first + i)) else { return body(nil) }
                     cursor = child
                 }
-                return cursor.hasChildren
+                return body(cursor)
             }
         }
     }
 }
 
 extension NodeCursor {
+    /// The node at a place below another, of which nothing on the way is copied.
+    static func node(below root: UnsafePointer<Node>, along keys: UnsafeBufferPointer<Key>) -> Node {
+        var cursor = NodeCursor(root)
+        // That in which the cursor's bytes lie; held by what is above it.
+        var page: Unmanaged<PackedPage>?
+        if case .packed(let object) = root.pointee { page = .passUnretained(object.page) }
+        guard let first = keys.baseAddress else { return root.pointee }
+        for i in keys.indices {
+            if cursor.form == .object {
+                let found = TextCursor(first + i).withBytes { bytes in
+                    cursor.object._withUnsafeGuaranteedRef { $0.find(Key.Probe(bytes)) }
+                }
+                guard let (leaf, value) = found else { return .null }
+                page = leaf
+                cursor = NodeCursor(value, in: leaf)
+            } else {
+                guard let child = cursor.child(TextCursor(first + i)) else { return .null }
+                cursor = child
+            }
+        }
+        if cursor.form == .prioritized { return .prioritized(cursor.prioritizedLeaf.takeUnretainedValue()) }
+        guard cursor.form == .packed, PackedValue(cursor.address).isObject, let page = page?.takeUnretainedValue() else {
+            return cursor.node
+        }
+        return .packed(PackedObject(page, offset: cursor.address - UnsafeRawPointer(page.bytes)))
+    }
+
     /// Whether the memory layout is as cursors assume: string nodes and keys begin with the 16 bytes of their `Text`. The language does not
     /// guarantee it, so callers check this before they make cursors.
     public static let hasKnownLayout: Bool = {
@@ -233,7 +272,11 @@ extension PackedMembers {
 extension ObjectNode {
     /// The child of a key, in place.
     @inline(__always)
-    fileprivate func cursor(_ probe: Key.Probe) -> NodeCursor? {
+    fileprivate func cursor(_ probe: Key.Probe) -> NodeCursor? { find(probe).map { NodeCursor($1, in: $0) } }
+
+    /// The value of a key, and the page in which it lies.
+    @inline(__always)
+    fileprivate func find(_ probe: Key.Probe) -> (page: Unmanaged<PackedPage>, value: PackedValue)? {
         let leaf: Unmanaged<PackedPage>
         if let root = children.root {
             leaf = root.leaf(probe)
@@ -241,7 +284,7 @@ extension ObjectNode {
             guard let packed = children.packed else { return nil }
             leaf = Unmanaged.passUnretained(packed.page)
         }
-        return leaf._withUnsafeGuaranteedRef { $0.value(probe) }.map { NodeCursor($0, in: leaf) }
+        return leaf._withUnsafeGuaranteedRef { $0.value(probe) }.map { (leaf, $0) }
     }
 
     fileprivate func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {

@@ -127,16 +127,13 @@ extension Node {
     }
 
     /// The node at a place below this one. O(depth · log children)
-    public func node(at path: Path) -> Node { node(at: path.keys[...]) }
+    public func node(at path: Path) -> Node { path.keys.withUnsafeBufferPointer { node(along: $0) } }
 
     /// The node below this one along the keys.
-    public func node(at keys: ArraySlice<Key>) -> Node {
-        var node = self
-        for key in keys {
-            node = node.child(key)
-            if node.isNull { return .null }
-        }
-        return node
+    public func node(at keys: ArraySlice<Key>) -> Node { keys.withUnsafeBufferPointer { node(along: $0) } }
+
+    private func node(along keys: UnsafeBufferPointer<Key>) -> Node {
+        keys.isEmpty ? self : withUnsafePointer(to: self) { NodeCursor.node(below: $0, along: keys) }
     }
 
     /// An object of these children; nulls are dropped, a later entry of a key wins, no children make `null`.

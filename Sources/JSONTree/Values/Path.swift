@@ -74,9 +74,15 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
 
     /// The deepest place that holds both.
     public func common(with other: Path) -> Path {
+        let depth = commonDepth(with: other)
+        return depth == keys.count ? self : Path(keys.prefix(depth))
+    }
+
+    /// How many keys both begin with.
+    public func commonDepth(with other: Path) -> Int {
         var depth = 0
         while depth < min(keys.count, other.keys.count), keys[depth] == other.keys[depth] { depth += 1 }
-        return depth == keys.count ? self : Path(keys.prefix(depth))
+        return depth
     }
 
     /// Approximate bytes of the path in memory: its list of keys and their texts. O(depth)
@@ -95,7 +101,13 @@ extension Path: CustomStringConvertible {
 }
 
 extension Path: Comparable {
-    public static func < (a: Path, b: Path) -> Bool { a.keys.lexicographicallyPrecedes(b.keys) }
+    public static func < (a: Path, b: Path) -> Bool {
+        for i in 0..<min(a.keys.count, b.keys.count) {
+            let order = Key.order(a.keys[i], b.keys[i])
+            if order != 0 { return order < 0 }
+        }
+        return a.keys.count < b.keys.count
+    }
 }
 
 /// Why a text is no path.

@@ -43,18 +43,25 @@ extension Text: Comparable {
 /// Whether two texts of the same length, at least one byte, are equal.
 @inline(__always)
 func memoryEqual(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Bool {
+    memoryEqual(UnsafeRawPointer(x.baseAddress!), UnsafeRawPointer(y.baseAddress!), x.count)
+}
+
+/// The same for so many bytes: in words, the last ones with some before them.
+@inline(__always)
+func memoryEqual(_ p: UnsafeRawPointer, _ q: UnsafeRawPointer, _ n: Int) -> Bool {
     var i = 0
-    let n = x.count
-    let (p, q) = (UnsafeRawPointer(x.baseAddress!), UnsafeRawPointer(y.baseAddress!))
-    while i &+ 8 <= n {
+    guard n >= 8 else {
+        while i < n {
+            if p.byte(i) != q.byte(i) { return false }
+            i &+= 1
+        }
+        return true
+    }
+    while i &+ 8 < n {
         if p.loadUnaligned(fromByteOffset: i, as: UInt64.self) != q.loadUnaligned(fromByteOffset: i, as: UInt64.self) { return false }
         i &+= 8
     }
-    while i < n {
-        if x[i] != y[i] { return false }
-        i &+= 1
-    }
-    return true
+    return p.loadUnaligned(fromByteOffset: n &- 8, as: UInt64.self) == q.loadUnaligned(fromByteOffset: n &- 8, as: UInt64.self)
 }
 
 /// Compares two UTF-8 texts as if they were UTF-16: negative, zero or positive.
@@ -64,24 +71,30 @@ func memoryEqual(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8
 func utf16Order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
     let n = min(x.count, y.count)
     var i = 0
-    if n >= 8, let p = UnsafeRawPointer(x.baseAddress), let q = UnsafeRawPointer(y.baseAddress) {
-        // Consecutive push ids share a prefix: compare it in words.
-        while i &+ 8 <= n {
-            let (a, b) = (p.loadUnaligned(fromByteOffset: i, as: UInt64.self), q.loadUnaligned(fromByteOffset: i, as: UInt64.self))
-            if a != b {
-                i &+= UInt64(littleEndian: a ^ b).trailingZeroBitCount / 8
-                break
-            }
-            i &+= 8
+    guard n >= 8, let p = UnsafeRawPointer(x.baseAddress), let q = UnsafeRawPointer(y.baseAddress) else {
+        while i < n {
+            if x[i] != y[i] { return utf16Order(x[i], y[i]) }
+            i &+= 1
         }
+        return x.count - y.count
     }
+    // Consecutive push ids share a prefix: compare it in words, the last bytes with some before them.
     while i < n {
-        let (a, b) = (x[i], y[i])
+        let at = min(i, n &- 8)
+        let (a, b) = (p.loadUnaligned(fromByteOffset: at, as: UInt64.self), q.loadUnaligned(fromByteOffset: at, as: UInt64.self))
         if a != b {
-            if a >= 0xEE && b >= 0xEE && (a >= 0xF0) != (b >= 0xF0) { return a >= 0xF0 ? -1 : 1 }
-            return Int(a) - Int(b)
+            let shift = UInt64(UInt64(littleEndian: a ^ b).trailingZeroBitCount & ~7)
+            let (u, v) = (UInt64(littleEndian: a) &>> shift, UInt64(littleEndian: b) &>> shift)
+            return utf16Order(UInt8(truncatingIfNeeded: u), UInt8(truncatingIfNeeded: v))
         }
-        i &+= 1
+        i &+= 8
     }
     return x.count - y.count
+}
+
+/// The same for the first bytes that differ.
+@inline(__always)
+private func utf16Order(_ a: UInt8, _ b: UInt8) -> Int {
+    if a >= 0xEE && b >= 0xEE && (a >= 0xF0) != (b >= 0xF0) { return a >= 0xF0 ? -1 : 1 }
+    return Int(a) - Int(b)
 }

@@ -52,6 +52,28 @@ import TestSupport
         for old in kept { #expect(NaiveTree(old.root) == old.model) }
     }
 
+    /// In trees of all kinds: packed, of pages, with a leaf on the way.
+    @Test(arguments: 1...6) func oneValueAtEachOfSeveralPlaces_isThatAtOneAfterTheOther(seed: Int) {
+        var random = SeededRandom(UInt64(seed))
+        var root = Node.null
+        for step in 0..<1500 {
+            let keys: [Key] = ["a", "b", "c", "1"] + (0..<random.pick([2, 200])).map { Key("k\($0)") }
+            if random.chance(30) { root.set(random.chance(20) ? .null : value(&random), at: path(self.keys(&random))) }
+            var paths: [Path] = []
+            for _ in 0..<random.below(7) {
+                let path = Path((0...random.below(4)).map { _ in random.pick(keys) })
+                if !paths.contains(where: { $0.contains(path) || path.contains($0) }) { paths.append(path) }
+            }
+            let (before, new) = (root, random.chance(10) ? Node.null : value(&random))
+            var one = before
+            for path in paths { one.set(new, at: path) }
+            root.set(new, atEach: paths)
+            #expect(root == one, "step \(step): \(paths)")
+            for path in paths { #expect(root.node(at: path) == new && root.exists(at: path) == new.exists) }
+            if random.chance(1) { root = .null }
+        }
+    }
+
     @Test(arguments: 1...3) func hash_afterRandomWrites_isThatOfAFreshTree(seed: Int) throws {
         var random = SeededRandom(50 + UInt64(seed))
         var root: Node = .null

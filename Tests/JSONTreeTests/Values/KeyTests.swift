@@ -42,8 +42,12 @@ import TestSupport
             return text
         }
         for _ in 0..<20_000 {
-            let a = text()
+            let (a, shared) = (text(), text())
             let b = random.chance(40) ? a + text() : text()
+            // Behind a common beginning, as push ids have.
+            let order = Key.order(Key(shared + a), Key(shared + b)).signum()
+            #expect(order == Self.naiveOrder(shared + a, shared + b), "\(shared) | \(a) | \(b)")
+            #expect((Key(shared + a) == Key(shared + b)) == (a.utf8.elementsEqual(b.utf8)))
             #expect(Key.order(Key(a), Key(b)).signum() == Self.naiveOrder(a, b), "\(a) | \(b)")
         }
     }
