@@ -102,8 +102,8 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     /// What a commit changes here; found before it is made.
     struct Note {
-        /// Nodes that may be due at other times.
-        fileprivate var paths: Set<Path> = []
+        /// Nodes that may be due at other times, ascending.
+        fileprivate var paths: [Path] = []
         /// When they were written, for the journal.
         fileprivate(set) var times: [JournalOperation] = []
         /// Where more of them are.
@@ -121,13 +121,18 @@ final class ExpiryKeeper: @unchecked Sendable {
         var note = Note(old: content.root, now: context.clock())
         var left = context.limits.inlineChildren
         if let more { note.open = more }
+        var above: Set<Path> = []
         for (i, path) in paths.enumerated() {
-            let isAll = rules.visitExpiring(path, old: note.old, new: new, atMost: &left) { note.paths.insert($0) }
+            let isAll = rules.visitExpiring(path, old: note.old, new: new, atMost: &left) {
+                // One above several places is visited for each of them.
+                if $0.depth >= path.depth || above.insert($0).inserted { note.paths.append($0) }
+            }
             guard isAll, note.paths.count <= context.limits.inlineChildren else {
                 for path in paths[i...] where rules.mayExpire(around: path) { note.open.insert(path) }
                 break
             }
         }
+        note.paths = note.paths.ascending().withoutRepeated()
         let asking = rules.asksWhenWritten ? note.paths.filter { rules.asksWhenWritten(at: $0) } : []
         note.times = asking.filter { !new.node(at: $0).exists && content.written[$0] != nil }.map { .written($0, nil) }
         var room = context.limits.expiryEntries - content.written.count + note.times.count
@@ -150,9 +155,8 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     /// The commit is made.
     func take(_ note: Note) {
-        let paths = Array(note.paths)
-        let dues = content.rules.dues(at: paths, in: content.root) { content.written.time(of: $0) }
-        for (path, due) in zip(paths, dues) {
+        let dues = content.rules.dues(at: note.paths, in: content.root) { content.written.time(of: $0) }
+        for (path, due) in zip(note.paths, dues) {
             if ending == nil, !refused.isEmpty { refused[path] = nil }
             if let ending, let due, due <= ending.at, goesRound(path, isNew: !note.old.node(at: path).exists, ending.at) {
                 rest(path, after: ending.path, from: ending.at)

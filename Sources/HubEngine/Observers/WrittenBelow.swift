@@ -84,4 +84,10 @@ extension [Path] {
         for i in indices.dropFirst() where self[i] < self[i - 1] { return sorted() }
         return self
     }
+
+    /// Ascending ones, each once.
+    func withoutRepeated() -> [Path] {
+        guard indices.dropFirst().contains(where: { self[$0] == self[$0 - 1] }) else { return self }
+        return indices.filter { $0 == 0 || self[$0] != self[$0 - 1] }.map { self[$0] }
+    }
 }

@@ -146,6 +146,8 @@ struct Place {
     var copies = false
     var rates = false
     var expires = false
+    /// What its `.validate` and those below it look at.
+    var validity = Reach()
 
     subscript(kind: RuleKind) -> Int32 {
         get {
@@ -209,6 +211,8 @@ struct PlaceDetails: Sendable {
     /// When and how the node ends, and whether that depends on when it was written.
     var expires: [ExpiryRule] = []
     var asksWhenWritten = false
+    /// Wildcards that they see, a bit for the depth of each.
+    var expiryKeys: UInt64 = 0
     /// The counters of the node, by number.
     var counts: [Int] = []
     /// How often one user may write here and below.

@@ -57,6 +57,7 @@ extension ProgramBuilder {
     mutating func addExpiry(_ rule: ExpiryRule, from start: Int, at place: Int32) {
         details[Int(place)].expires.append(rule)
         if code[start...].contains(where: { $0.operation == .written }) { details[Int(place)].asksWhenWritten = true }
+        for reach in reaches[start...] { details[Int(place)].expiryKeys |= reach.keys }
     }
 
     mutating func addCounter(_ counter: Counter) {
@@ -86,6 +87,8 @@ extension ProgramBuilder {
         place.copies = !details[Int(number)].copies.isEmpty || !details[Int(number)].inboxes.isEmpty || below.contains { $0.copies }
         place.rates = details[Int(number)].rate != nil || below.contains { $0.rates }
         place.expires = !details[Int(number)].expires.isEmpty || below.contains { $0.expires }
+        if place.validate >= 0 { place.validity = reaches[Int(place.validate)] }
+        for below in below { place.validity.add(below.validity) }
         places[Int(number)] = place
         details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultValue != nil }.map { (key: $0.0, place: $0.1) }
     }

@@ -7,6 +7,8 @@ import JSONTree
 struct ProgramBuilder {
     var code: ContiguousArray<Instruction> = []
     var spans: ContiguousArray<Span> = []
+    /// What each instruction looks at.
+    private(set) var reaches: ContiguousArray<Reach> = []
     var constants: ContiguousArray<Node> = []
     var keys: ContiguousArray<Key> = []
     var steps: ContiguousArray<Step> = []
@@ -51,6 +53,7 @@ struct ProgramBuilder {
     private mutating func emit(_ instruction: Instruction, _ span: Span) -> Int32 {
         code.append(instruction)
         code[code.count - 1].readsData = readsData(instruction)
+        reaches.append(reach(instruction))
         spans.append(span)
         return Int32(code.count - 1)
     }

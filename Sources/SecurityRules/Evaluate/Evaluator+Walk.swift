@@ -54,9 +54,9 @@ extension Evaluator {
     mutating func allowsWrite(_ locations: [Path]) -> Bool {
         // Keys are read in place in `locations`, also those of an earlier location.
         withExtendedLifetime(locations) {
-            follow(locations, areKept: true) { evaluator, chain, length in
-                evaluator.dependencies?.writtenDepth = length
-                return evaluator.isGranted(&chain) && evaluator.isValid(&chain, length: length)
+            follow(locations, areKept: true) { evaluator, chain, keys in
+                evaluator.dependencies?.writtenDepth = keys.count
+                return evaluator.isGranted(&chain) && evaluator.isValid(&chain, keys)
             }
         }
     }
@@ -71,9 +71,11 @@ extension Evaluator {
     mutating func areValid(_ locations: [Path]) -> Bool {
         withExtendedLifetime(locations) {
             pop(to: 0)
-            return follow(locations, areKept: true) { evaluator, chain, length in
-                evaluator.dependencies?.writtenDepth = length
-                return evaluator.isValid(&chain, length: length)
+            asksOnce = locations.count > 1 && recorder == nil && dependencies == nil
+            defer { (asksOnce, lastValid) = (false, nil) }
+            return follow(locations, areKept: true) { evaluator, chain, keys in
+                evaluator.dependencies?.writtenDepth = keys.count
+                return evaluator.isValid(&chain, keys)
             }
         }
     }
@@ -99,7 +101,7 @@ extension Evaluator {
             guard noted.places.isEmpty else { return noted.places }
             pop(to: 0)
             violations = noted
-            _ = follow(locations + added, areKept: true) { evaluator, chain, length in evaluator.isValid(&chain, length: length) }
+            _ = follow(locations + added, areKept: true) { evaluator, chain, keys in evaluator.isValid(&chain, keys) }
             violations = nil
             return noted.places
         }
@@ -121,7 +123,7 @@ extension Evaluator {
     @inline(__always)
     private mutating func follow(
         _ locations: some Sequence<Path>, areKept: Bool,
-        _ decide: (_ evaluator: inout Evaluator, _ chain: inout WriteChain, _ length: Int) -> Bool
+        _ decide: (_ evaluator: inout Evaluator, _ chain: inout WriteChain, _ keys: UnsafeBufferPointer<Key>) -> Bool
     ) -> Bool {
         var chain = WriteChain()
         var previous: Path?
@@ -132,7 +134,7 @@ extension Evaluator {
             }
             let isAllowed = path.keys.withUnsafeBufferPointer { keys in
                 extend(&chain, along: keys, shared: previous == nil ? nil : common, replacesKeys: !areKept)
-                return decide(&self, &chain, keys.count)
+                return decide(&self, &chain, keys)
             }
             guard isAllowed else { return false }
             previous = path
@@ -205,17 +207,29 @@ extension Evaluator {
         return false
     }
 
-    private mutating func isValid(_ chain: inout WriteChain, length: Int) -> Bool {
+    /// - Parameter keys: of the location, in place.
+    private mutating func isValid(_ chain: inout WriteChain, _ keys: UnsafeBufferPointer<Key>) -> Bool {
+        let length = keys.count
+        var work = textWork
         while chain.validated < chain.count {
             let level = chain.validated
-            if node(.new, at: level) == nil { return true }
+            guard let node = node(.new, at: level) else { return true }
             let place = places[level]
+            if level == length, asksOnce {
+                if isKnownValid(place, node) {
+                    chain.validated += 1
+                    return true
+                }
+                work = textWork
+            }
             let rule = tables.places[Int(place)].validate
             if rule >= 0, !holds(.validate, place, rule, at: level), !isNoted(place) { return false }
             chain.validated += 1
         }
         guard length == chain.count - 1 else { return true }
-        return areChildrenValid(places[chain.count - 1])
+        guard areChildrenValid(places[length]) else { return false }
+        if asksOnce { noteValid(places[length], keys, work: work - textWork) }
+        return true
     }
 
     /// Whether everything below the place where the walk stands is valid: where it exists and a rule applies.

@@ -45,6 +45,10 @@ struct Evaluator: ~Copyable {
     /// `auth.uid`, cached on first use.
     private var uid: Value?
 
+    /// Whether places with the same value and rules are asked about once, and the last that was.
+    var asksOnce = false
+    var lastValid: ValidPlace?
+
     /// Records every evaluated rule; nil without a trace.
     var recorder: TraceRecorder?
     /// Notes the `.validate` rules that are not true, so that all are asked; nil for decisions, which end at the first.

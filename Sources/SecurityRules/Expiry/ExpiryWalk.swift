@@ -136,4 +136,13 @@ extension Program {
     func child(of place: Int32, _ key: Key) -> Int32 {
         withUnsafePointer(to: key) { tables.child(of: place, TextCursor($0)) }
     }
+
+    /// Whether a child of a rule node, or something below, has an `.expire`.
+    func expiresBelow(_ place: Int32) -> Bool {
+        let rules = tables.places[Int(place)]
+        if rules.wildcard >= 0, tables.places[Int(rules.wildcard)].expires { return true }
+        return tables.literals[Int(rules.firstLiteral)..<Int(rules.firstLiteral + rules.literalCount)].contains {
+            tables.places[Int($0.place)].expires
+        }
+    }
 }

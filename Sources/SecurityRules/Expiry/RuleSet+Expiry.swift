@@ -30,17 +30,42 @@ extension RuleSet {
     /// - Parameter written: ms of the last commit at or below it; nil where that is not known.
     public func due(at path: Path, in root: Node, written: Int64?) -> Int64? { earliest(path, root, written)?.due }
 
-    /// The same for many nodes, with what they have in common done once.
+    /// The same for many nodes, with what they have in common done once: nodes behind each other that have the same rules and the same
+    /// value, as copies have, are due at one time.
     public func dues(at paths: [Path], in root: Node, written: (Path) -> Int64?) -> [Int64?] {
         Evaluator.run(program, old: root, new: root, auth: .null, now: 0, query: nil) { evaluator in
-            paths.map { path in
-                evaluator.pop(to: 0)
-                return path.keys.withUnsafeBufferPointer { keys in
-                    evaluator.descend(keys)
-                    return earliest(path, root, written(path), &evaluator)?.due
+            // Keys are read in place, also those of the path before.
+            withExtendedLifetime(paths) {
+                var (previous, known) = (Path.root, KnownDue?.none)
+                return paths.map { path in
+                    let shared = path.commonDepth(with: previous)
+                    evaluator.pop(to: shared)
+                    previous = path
+                    return path.keys.withUnsafeBufferPointer { keys in
+                        evaluator.descend(UnsafeBufferPointer(rebasing: keys[shared...]))
+                        guard let place = rulesPlace(of: path), let node = evaluator.node(.new, at: path.depth) else { return nil }
+                        let time = program.details[Int(place)].asksWhenWritten ? written(path) : nil
+                        if let known, known.place == place, known.written == time, known.node.isIdentical(to: node),
+                            path.hasKeys(of: known.path, at: program.details[Int(place)].expiryKeys)
+                        {
+                            return known.due
+                        }
+                        let due = earliest(path, root, time, &evaluator)?.due
+                        known = KnownDue(place: place, path: path, node: node, written: time, due: due)
+                        return due
+                    }
                 }
             }
         }
+    }
+
+    /// A node of which it is known when it is due, with all that this depends on.
+    private struct KnownDue {
+        let place: Int32
+        let path: Path
+        let node: NodeCursor
+        let written: Int64?
+        let due: Int64?
     }
 
     /// What has to be done with a node by now: the writes of one commit, none where nothing is due. `.validate` is not asked yet.
@@ -94,6 +119,13 @@ extension RuleSet {
             if level > 0, !program.details[Int(place)].expires.isEmpty { body(Path(location.keys.prefix(level))) }
             place = child(of: place, key)
             if place < 0 { return true }
+        }
+        if !program.expiresBelow(place) {
+            guard program.tables.places[Int(place)].expires else { return true }
+            // Whether there is a node is found out where it is looked at, as for those above.
+            left = max(left - 1, -1)
+            if left >= 0 { body(location) }
+            return left >= 0
         }
         var visit = ExpiringNodes(program, left: left)
         defer { left = visit.left }
@@ -207,5 +239,18 @@ extension RuleSet {
             }
         }
         return Path(target)
+    }
+}
+
+extension Path {
+    /// Whether it has the keys of another one at some depths, a bit for each.
+    fileprivate func hasKeys(of other: Path, at depths: UInt64) -> Bool {
+        var depths = depths
+        while depths != 0 {
+            let depth = depths.trailingZeroBitCount
+            guard depth <= min(self.depth, other.depth), keys[depth - 1] == other.keys[depth - 1] else { return false }
+            depths &= depths - 1
+        }
+        return true
     }
 }
