@@ -185,6 +185,11 @@ final class Publisher {
     private func touchedPlaces(_ paths: [Path], old: Node, areCompared: Bool) -> [ObservedPlace] {
         var touched: [ObservedPlace] = []
         var room = limits.largeWritePlaces
+        // Of many places what was there is not counted one by one: it is released with the tree of before.
+        if !areCompared, paths.count > RequestLoop.childrenForWork {
+            batch.retire(old)
+            room = -1
+        }
         for (index, path) in paths.enumerated() {
             // Most writes concern no observer: what they change is not compared with what was there.
             var written: (old: Node, new: Node)?
@@ -195,8 +200,8 @@ final class Publisher {
                     if before == after { continue }
                     written = (before, after)
                 }
-                let hadChildren = written?.old.hasChildren ?? old.hasChildren(at: path)
-                if hadChildren, room >= 0, !(written?.old ?? old.node(at: path)).hasNodes(within: &room) { batch.retire(old) }
+                let hadChildren = room >= 0 && (written?.old.hasChildren ?? old.hasChildren(at: path))
+                if hadChildren, !(written?.old ?? old.node(at: path)).hasNodes(within: &room) { batch.retire(old) }
             }
             guard isObserved else { continue }
             places.visit(touchedBy: path, old: old, new: content.root) { place, isBelow in

@@ -103,7 +103,11 @@ extension ConsequenceRound {
             if targets.isEmpty { continue }
             let depth = copy.to.segments.count
             guard depth <= Path.maxDepth, node.fits(below: depth) else { throw fault(.tooDeep, place, .copy) }
-            for target in targets { try write(isNow.exists ? node : .null, at: target, place, .copy) }
+            if was.isNull {
+                try write(node, atEach: targets, place, .copy)
+            } else {
+                for target in targets { try write(isNow.exists ? node : .null, at: target, place, .copy) }
+            }
         }
         // A node that was made in this commit and of which more has followed is new, and has had its rows.
         guard isNow.exists, was.isNull || former.exists else { return }

@@ -119,12 +119,26 @@ struct ConsequenceRound {
     // MARK: Writes
 
     mutating func write(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
-        // Another target may have been above it.
-        guard result.tree.node(at: path) != value else { return }
+        if try note(value, at: path, place, kind) { result.tree.set(value, at: path) }
+    }
+
+    /// The same value at several places of one depth, each another.
+    mutating func write(_ value: Node, atEach paths: [Path], _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+        var changed: [Path] = []
+        changed.reserveCapacity(paths.count)
+        for path in paths where try note(value, at: path, place, kind) { changed.append(path) }
+        result.tree.set(value, atEach: changed)
+    }
+
+    /// Adds a write, which is to be made.
+    /// - Returns: false where the place has the value already.
+    private mutating func note(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) -> Bool {
+        // Another target may have been above it. Most targets are new.
+        guard result.tree.exists(at: path) ? result.tree.node(at: path) != value : value.exists else { return false }
         guard result.writes.count < limits.writes else { throw fault(.tooManyWrites(limits.writes), place, kind) }
         try pay(for: value, at: path, place, kind)
-        result.tree.set(value, at: path)
         result.writes.append(SystemWrite(path: path, value: value, kind: kind, pattern: program.details[Int(place)].pattern))
+        return true
     }
 
     mutating func pay(for value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {

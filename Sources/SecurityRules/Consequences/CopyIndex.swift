@@ -79,10 +79,12 @@ public final class CopyIndex: @unchecked Sendable {
     /// - Returns: the place that is open from now on; nil when all is known.
     @discardableResult
     public func note(_ paths: [Path], old: Node, new: Node, atMost most: Int = notedAtOnce) -> Path? {
-        var left = most
+        var (left, run) = (most, Run())
+        defer { set(&run) }
         for (i, path) in paths.enumerated() {
             let isKnown = rules.indices.allSatisfy { rule in
-                if let isAt = noteOne(rule, path, new, &left) { return isAt }
+                if let isAt = noteOne(rule, path, new, &left, &run) { return isAt }
+                set(&run)
                 return visit(rule, 0, path, old, new, nil, nil, &left) { place, isThere in
                     set(place, isThere: isThere)
                     return true
@@ -97,9 +99,15 @@ public final class CopyIndex: @unchecked Sendable {
         return nil
     }
 
+    /// Places behind each other that are of one group: those of a node's copies are set together.
+    private struct Run {
+        var group = Group(rule: -1, bound: Key(""))
+        var rests: [(rest: Key, isThere: Bool)] = []
+    }
+
     /// Follows what was written at or below one place of a rule; nil for a location above such places.
     /// - Returns: false when there were more to be looked at.
-    private func noteOne(_ rule: Int, _ location: Path, _ new: Node, _ left: inout Int) -> Bool? {
+    private func noteOne(_ rule: Int, _ location: Path, _ new: Node, _ left: inout Int, _ run: inout Run) -> Bool? {
         let segments = rules[rule].segments
         guard location.depth >= segments.count else { return nil }
         var (bound, rest): (Key?, Key?) = (nil, nil)
@@ -112,7 +120,12 @@ public final class CopyIndex: @unchecked Sendable {
         }
         left -= 1
         guard left >= 0 else { return false }
-        set(Place(rule, bound, rest), isThere: new.node(at: location.keys.prefix(segments.count)).exists)
+        let place = Place(rule, bound, rest)
+        if run.group != place.group {
+            set(&run)
+            run.group = place.group
+        }
+        run.rests.append((place.rest, new.exists(at: location, depth: segments.count)))
         return true
     }
 
@@ -181,6 +194,16 @@ public final class CopyIndex: @unchecked Sendable {
 
     /// All places of an open one have been taken.
     public func close(_ path: Path) { if let i = open.firstIndex(of: path) { open.remove(at: i) } }
+
+    private func set(_ run: inout Run) {
+        if run.rests.isEmpty { return }
+        var difference = 0
+        groups.change(run.group) { rests in
+            for (rest, isThere) in run.rests { difference += Self.change(&rests, rest, isThere: isThere) }
+        }
+        count += difference
+        run.rests.removeAll(keepingCapacity: true)
+    }
 
     private func set(_ place: Place, isThere: Bool) {
         var difference = 0

@@ -226,7 +226,8 @@ import TestSupport
             write(i, 1)
             if let before { most = max(most, index.moved - before) }
         }
-        #expect(index.count == count && index.moved < 4 * count && most <= 4_096)
+        // All that are few become shards once; one of these may grow at the same time.
+        #expect(index.count == count && index.moved < 4 * count && most <= 4_096 + 64, "\(most) at once")
         let grown = index.moved
         for i in 0..<1_000 { write(count + i, 1) }
         for i in 0..<1_000 { write(i, .null) }
