@@ -44,16 +44,14 @@ final class RequestLoop: @unchecked Sendable {
 
     /// Handles requests, those of one client in order, as a batch or several, and sends what a batch has to say when it is durable.
     /// - Parameter work: the most of this turn; at most `turnWork` in any case.
-    func handle(_ items: [Database.Item], work: Int = .max) {
+    func handle(_ items: consuming [Database.Item], work: Int = .max) {
         context.queue.assertCurrent()
         beginTurn()
         let most = min(work, context.limits.turnWork)
-        var handled = 0
-        while handled < items.count, turns.isEmpty, context.meter.work < most, !isLogBehind {
-            handleInBatch(items[handled])
-            handled += 1
-        }
-        turns.append(items[handled...])
+        // Taken from the end, so that each is moved out and not copied.
+        items.reverse()
+        while turns.isEmpty, context.meter.work < most, !isLogBehind, let item = items.popLast() { handleInBatch(item) }
+        if !items.isEmpty { turns.append(items.reversed()) }
         endTurn()
         scheduleTurn()
     }

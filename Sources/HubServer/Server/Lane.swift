@@ -117,11 +117,13 @@ final class Lane: @unchecked Sendable {
     }
 
     private func deliver() {
-        let deliveries = mailbox.withLock { mailbox in
+        var deliveries = mailbox.withLock { mailbox in
             defer { mailbox = Mailbox() }
             return mailbox.deliveries
         }
-        for delivery in deliveries {
+        // Taken from the end, so that each is moved out and not copied.
+        deliveries.reverse()
+        while let delivery = deliveries.popLast() {
             switch delivery {
             case .one(let client, let bytes):
                 if loop.isTurnFull { session(client).sendInTurn(bytes) } else { session(client).send(bytes) }
