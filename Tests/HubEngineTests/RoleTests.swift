@@ -83,7 +83,7 @@ import TestSupport
         #expect(one.harness.ask(client, .put("a", 0)) == ["error 0 unavailable"])
         one.become(.writing)
         #expect(one.roles == [.claiming, .writing])
-        _ = two.harness.ask(watcher, .observe("a", query: nil, style: .patches(tag: nil), hash: ""))
+        _ = two.harness.ask(watcher, .observe("a", query: TreeQuery?.none, style: .patches(tag: nil), hash: ""))
         #expect(one.harness.ask(client, .put("a", 1)) == ["ok 0"])
         agree([one, two])
         // Handed over: what comes then is refused here and taken there, and the observer hears of both.
@@ -138,7 +138,7 @@ import TestSupport
         let journal = MemoryJournal()
         let (one, two) = (Hub(journal, rules: rules), Hub(journal, rules: rules))
         one.become(.writing)
-        let now = one.harness.time.scheduler.wallMs
+        let now = one.harness.time.ms
         #expect(one.harness.ask(.make(), .put("n/x", ["until": .int(now + 60_000)])) == ["ok 0"])
         agree([one, two])
         one.become(.following)
