@@ -108,7 +108,7 @@ final class CommitLine {
         let owed = changesOfOwed(found, in: candidate.tree, origin, at: paths, settling: settled)
         let old = install(candidate.tree, candidate.operations, also: (note?.times ?? []) + owed, origin, at: paths)
         if let note { expiry?.take(note) }
-        if content.rules.hasIndexedCopies { copies?.note(paths, old: old) }
+        if content.rules.hasIndexedCopies { copies?.note(paths, exist: candidate.hasOnlyValues, old: old) }
         if let found { count(found) }
         permissions.recheck(readers)
         publisher.publish(paths, old: old)
@@ -134,9 +134,10 @@ final class CommitLine {
         context.meter.spend(found.keysLookedAt / RequestLoop.childrenForWork + found.asked / 2)
         if content.rules.hasCounters { onCounted(found) }
         if !found.continued.isEmpty { owedKeeper?.note() }
-        for write in found.writes {
-            context.meter.spend(1 + write.path.depth / 8)
-            context.meter.counters.systemWrites[write.kind, default: 0] += 1
+        for write in found.writes { context.meter.spend(1 + write.path.depth / 8) }
+        for kind in ConsequenceKind.allCases {
+            let count = found.writes.count { $0.kind == kind }
+            if count > 0 { context.meter.counters.systemWrites[kind, default: 0] += count }
         }
     }
 

@@ -74,9 +74,10 @@ final class CopyKeeper: @unchecked Sendable {
     }
 
     /// A commit has written at these places.
-    func note(_ paths: [Path], old: Node) {
+    /// - Parameter exist: whether there is something at each of them now.
+    func note(_ paths: [Path], exist: Bool = false, old: Node) {
         if let index {
-            follow(paths, index, old: old)
+            follow(paths, index, exist: exist, old: old)
         } else if begun != nil {
             since += paths
         }
@@ -95,9 +96,9 @@ final class CopyKeeper: @unchecked Sendable {
     // MARK: Many at once
 
     /// - Parameter old: the tree that the index knows.
-    private func follow(_ paths: [Path], _ index: CopyIndex, old: Node) {
+    private func follow(_ paths: [Path], _ index: CopyIndex, exist: Bool = false, old: Node) {
         let (rules, root, number, most) = (content.rules, content.root, building, context.limits.copyPlaces)
-        let open = index.note(paths, old: old, new: root)
+        let open = index.note(paths, exist: exist, old: old, new: root)
         if index.count > most { return giveUp() }
         guard let open else { return }
         guard index.open.count <= Self.openAtOnce else { return begin() }

@@ -75,15 +75,17 @@ public final class CopyIndex: @unchecked Sendable {
     }
 
     /// Follows what was written at some places. O(what differs there), up to the bound
-    /// - Parameter most: places to be looked at.
+    /// - Parameters:
+    ///   - exist: whether each of them is known to be there.
+    ///   - most: places to be looked at.
     /// - Returns: the place that is open from now on; nil when all is known.
     @discardableResult
-    public func note(_ paths: [Path], old: Node, new: Node, atMost most: Int = notedAtOnce) -> Path? {
+    public func note(_ paths: [Path], exist: Bool = false, old: Node, new: Node, atMost most: Int = notedAtOnce) -> Path? {
         var (left, run) = (most, Run())
         defer { set(&run) }
         for (i, path) in paths.enumerated() {
             let isKnown = rules.indices.allSatisfy { rule in
-                if let isAt = noteOne(rule, path, new, &left, &run) { return isAt }
+                if let isAt = noteOne(rule, path, exists: exist, new, &left, &run) { return isAt }
                 set(&run)
                 return visit(rule, 0, path, old, new, nil, nil, &left) { place, isThere in
                     set(place, isThere: isThere)
@@ -107,7 +109,9 @@ public final class CopyIndex: @unchecked Sendable {
 
     /// Follows what was written at or below one place of a rule; nil for a location above such places.
     /// - Returns: false when there were more to be looked at.
-    private func noteOne(_ rule: Int, _ location: Path, _ new: Node, _ left: inout Int, _ run: inout Run) -> Bool? {
+    private func noteOne(
+        _ rule: Int, _ location: Path, exists: Bool, _ new: Node, _ left: inout Int, _ run: inout Run
+    ) -> Bool? {
         let segments = rules[rule].segments
         guard location.depth >= segments.count else { return nil }
         var (bound, rest): (Key?, Key?) = (nil, nil)
@@ -125,7 +129,8 @@ public final class CopyIndex: @unchecked Sendable {
             set(&run)
             run.group = place.group
         }
-        run.rests.append((place.rest, new.exists(at: location, depth: segments.count)))
+        assert(!exists || new.exists(at: location), "nothing is at \(location)")
+        run.rests.append((place.rest, exists || new.exists(at: location, depth: segments.count)))
         return true
     }
 

@@ -77,8 +77,15 @@ extension Evaluator {
             case .value, .part:
                 let mark = scratchCount
                 let value = try value(step.index)
-                if case .text(let text) = value, let segment = text.segment {
+                if case .text(let text) = value, let from = cursor, let last = steppedByValue, last.step == i, last.from == from,
+                    last.name == text
+                {
+                    cursor = last.node
+                } else if case .text(let text) = value, let segment = text.segment {
+                    let from = cursor
                     cursor = cursor?.child(segment)
+                    // Not one that the expression has made, which another may take the place of.
+                    if let from, scratchCount == mark, steppedByValue?.step ?? i == i { steppedByValue = (i, from, text, cursor) }
                 } else {
                     let text = try segments(value, step)
                     cursor = cursor.flatMap { Self.descend($0, text, isWhole: step.kind == .value) }

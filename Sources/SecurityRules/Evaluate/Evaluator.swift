@@ -36,6 +36,9 @@ struct Evaluator: ~Copyable {
     private let scratch: UnsafeMutablePointer<Node>
     private(set) var scratchCount = 0
 
+    /// The first step by a value, as it was gone last: what is asked about many places often goes it again.
+    var steppedByValue: (step: Int, from: NodeCursor, name: TextCursor, node: NodeCursor?)?
+
     /// ms of the last commit at or below the node of an `.expire`; nil where that is not known.
     var written: Double?
 

@@ -68,6 +68,12 @@ struct Candidate: Sendable {
     /// Where it writes, with what follows from it.
     var touched: [Path] { outermost ?? paths }
 
+    /// Whether a value is written at each of these places, with nothing above or below it: then each has that value. O(operations)
+    var hasOnlyValues: Bool {
+        guard let outermost, dropped.isEmpty, outermost.count == operations.count else { return false }
+        return operations.allSatisfy { if case .set(_, let value) = $0 { value.exists } else { false } }
+    }
+
     /// The same without those of which nothing is stored: there nothing counts as written.
     var stored: [Path] { dropped.isEmpty ? touched : touched.filter { !dropped.contains($0) } }
 
