@@ -137,12 +137,14 @@ public enum JournalOperation: Sendable, Equatable {
     indirect case owed(OwedChange)
     /// A write, by the number of its commit, whose nodes do not have their times yet; nil: they have. The tree stays as it is.
     indirect case open(UInt64, OpenWrite?)
+    /// Changes what is known of the requests that other hubs forward; the tree stays as it is.
+    indirect case peer(PeerChange)
 
     /// The place in the tree that it changes; nil when it changes none.
     public var path: Path? {
         switch self {
         case .set(let path, _), .priority(let path, _), .add(let path, _): path
-        case .pending, .written, .owed, .open: nil
+        case .pending, .written, .owed, .open, .peer: nil
         }
     }
 }
@@ -153,7 +155,7 @@ extension Node {
         case .set(let path, let node): set(node, at: path)
         case .priority(let path, let priority): setPriority(priority, at: path)
         case .add(let path, let node): merge(node, at: path)
-        case .pending, .written, .owed, .open: break
+        case .pending, .written, .owed, .open, .peer: break
         }
     }
 }

@@ -45,11 +45,14 @@ public struct OpenedJournal: Sendable {
     public let epoch: UInt64
     /// Whether this hub writes, where that changes; nil where it always does.
     public let writership: Writership?
+    /// The way to the other hubs of a cluster; nil where there are none.
+    public let link: (any HubLink)?
 
-    public init(_ recovered: Recovered, _ journal: any Journal, writership: Writership? = nil) {
+    public init(_ recovered: Recovered, _ journal: any Journal, writership: Writership? = nil, link: (any HubLink)? = nil) {
         self.recovered = recovered
         self.journal = journal
         self.writership = writership
+        self.link = link
         epoch = recovered.epoch + 1
     }
 }
@@ -67,15 +70,17 @@ public struct Recovered: Sendable {
     public var written = WrittenTimes()
     /// What commits still owe.
     public var owed = OwedRows()
+    /// Which requests of other hubs were carried out.
+    public var peers = PeerRequests()
     /// The newest epoch of a writer.
     public var epoch: UInt64
 
     public init(
         root: Node = .null, sequence: UInt64 = 0, replayed: Int = 0, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(),
-        owed: OwedRows = OwedRows(), epoch: UInt64 = 0
+        owed: OwedRows = OwedRows(), peers: PeerRequests = PeerRequests(), epoch: UInt64 = 0
     ) {
         (self.root, self.sequence, self.replayed, self.pending, self.epoch) = (root, sequence, replayed, pending, epoch)
-        (self.written, self.owed) = (written, owed)
+        (self.written, self.owed, self.peers) = (written, owed, peers)
     }
 }
 
@@ -90,14 +95,17 @@ public struct JournalSnapshot: Sendable {
     public var written: WrittenTimes
     /// What commits still owe. Of each it is known who is reached: what is not found out yet rests on the tree of its commit.
     public var owed: OwedRows
+    /// Which requests of other hubs were carried out.
+    public var peers: PeerRequests
 
     public init(
-        root: Node, sequence: UInt64, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(), owed: OwedRows = OwedRows()
+        root: Node, sequence: UInt64, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(), owed: OwedRows = OwedRows(),
+        peers: PeerRequests = PeerRequests()
     ) {
         self.root = root
         self.sequence = sequence
         self.pending = pending
-        (self.written, self.owed) = (written, owed)
+        (self.written, self.owed, self.peers) = (written, owed, peers)
     }
 }
 

@@ -16,6 +16,8 @@ final class Content {
         var written = WrittenTimes()
         /// What commits still owe.
         var owed = OwedRows()
+        /// Which requests of other hubs were carried out.
+        var peers = PeerRequests()
     }
 
     private(set) var state: State
@@ -34,6 +36,7 @@ final class Content {
     var sequence: UInt64 { state.sequence }
     var written: WrittenTimes { state.written }
     var owed: OwedRows { state.owed }
+    var peers: PeerRequests { state.peers }
 
     /// The rules in force, from any thread.
     var publishedRules: RuleSet { published.withLock { $0 } }
@@ -67,6 +70,7 @@ final class Content {
             switch operation {
             case .written, .open: state.written.apply(operation)
             case .owed(let change): state.owed.apply(change, in: state.root)
+            case .peer(let change): state.peers.apply(change)
             case .set, .priority, .add, .pending: break
             }
         }

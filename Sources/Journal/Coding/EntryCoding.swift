@@ -5,7 +5,7 @@ package import JSONTree
 ///     [["s","users/ana",{"age":30}],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
 /// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and
-/// `o`, or `w` and `t`, or `q`, `l`, `d` and `x`.
+/// `o`, or `w` and `t`, or `q`, `l`, `d` and `x`, or `j` and `m`.
 package enum EntryKind: String, CaseIterable {
     /// `path, node`: sets the node.
     case set = "s"
@@ -30,6 +30,10 @@ package enum EntryKind: String, CaseIterable {
     /// `number, ms, tree`: a write, by its commit, whose nodes have no times yet, with `true` at each of its places; the number alone where
     /// they have.
     case open = "t"
+    /// `hub, commit`; `hub, number, client, base, commit`; `hub`: of forwarded requests; see `PeerChange`.
+    case peerJoins = "j"
+    case peerDone = "m"
+    case peerGone = "g"
     /// Stands alone: what follows is of the next commit.
     case next = "n"
 
@@ -51,6 +55,7 @@ extension JSONWriter {
         case .written(let path, let ms): entry(.written, at: path, ms.map { .int($0) } ?? .null)
         case .owed(let change): entry(change)
         case .open(let number, let write): entry(number, write)
+        case .peer(let change): entry(change)
         }
     }
 
@@ -139,6 +144,7 @@ extension JSONReader {
             }
         case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
         case .owe, .owedList, .owedDone, .owedWithout, .owedEnd: operation = .owed(try owedChange(kind))
+        case .peerJoins, .peerDone, .peerGone: operation = .peer(try peerChange(kind))
         case .open:
             operation = try openWrite()
             if case .open(_, nil) = operation { return operation }

@@ -76,7 +76,7 @@ extension JournalOperation {
         switch self {
         case .set(let path, let node), .add(let path, let node):
             return node.hasChildren && !node.isSmall(within: bytes) ? (path, node) : nil
-        case .priority, .pending, .written, .owed, .open: return nil
+        case .priority, .pending, .written, .owed, .open, .peer: return nil
         }
     }
 }
@@ -133,7 +133,7 @@ extension ArraySlice<JournalOperation> {
                 for key in source.keys { room -= key.text.utf8Count + 1 }
                 guard terms.takes(from: &room) else { return false }
             case .owed(.list(_, let keys, _)): for key in keys { room -= key.text.utf8Count + 3 }
-            case .owed: break
+            case .owed, .peer: break
             case .open(_, let write): guard write?.places.tree.takes(from: &room) ?? true else { return false }
             }
             if room < 0 { return false }

@@ -66,7 +66,7 @@ final class SnapshotRun: @unchecked Sendable {
     /// The part of the tree that is being written.
     private var open: (from: Path, to: Path?)?
     private var sessions: ArraySlice<PendingSession>
-    /// What is left of the times, and of what is owed; nil before they are looked at.
+    /// What is left of the times, of what is owed, and of forwarded requests; nil before they are looked at.
     private var entries: ArraySlice<JournalOperation>?
     /// The chunks so far.
     private(set) var manifest = SnapshotManifest()
@@ -143,6 +143,7 @@ final class SnapshotRun: @unchecked Sendable {
         var rest = entries ?? {
             var all = snapshot.written.operations
             snapshot.owed.forEach { all.append(.owed($0)) }
+            all += snapshot.peers.changes.map { .peer($0) }
             return all[...]
         }()
         var writer = JSONWriter()
