@@ -33,7 +33,8 @@ final class EngineHarness: Sendable {
         log: (any Journal)? = nil, epoch: UInt64 = 0, lanes: Int = 2, limits: EngineLimits = EngineLimits(),
         work: TestWork = TestWork(), background: BackgroundWork? = nil, budget: MemoryBudget = MemoryBudget(1 << 30),
         format: any WireFormat = LineFormat(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil,
-        follows: Bool = false, writership: Writership? = nil, onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
+        follows: Bool = false, writership: Writership? = nil, peers: PeerRequests = PeerRequests(), link: (any HubLink)? = nil,
+        onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
     ) {
         let sink = Sink()
         let time = FakeClock(ms: now)
@@ -41,7 +42,8 @@ final class EngineHarness: Sendable {
         self.work = work
         database = Database(
             name: "test", rules: rules, start: (root, sequence), written: written, owed: owed, pending: pending, journal: log, epoch: epoch,
-            follows: follows, writership: writership, lanes: lanes, limits: limits, background: background ?? work.background, budget: budget, format: format,
+            follows: follows, writership: writership, peers: peers, link: link, lanes: lanes, limits: limits,
+            background: background ?? work.background, budget: budget, format: format,
             refusals: refusals,
             outlet: { sink.receive($0, $1) }, onJournal: onJournal, scheduler: time.scheduler)
         sink.harness = self

@@ -42,6 +42,10 @@ open class Client: @unchecked Sendable {
     var lastSent = -1
     /// Bytes sent to this client alone since its lane last said that everything had left.
     var unprobedBytes = 0
+    /// Set where the client's writes go to another hub.
+    var forwarded: ForwardedClient?
+    /// Set for a client of another hub.
+    var remote: RemoteMarks?
     /// Set when the client's rights are over while something of it is parked: it observes nothing from then on, and ends behind that.
     var isRevoked = false
     /// Set on the net loop as soon as the connection is lost, and before a session that lags or has something parked is ended: content

@@ -27,6 +27,12 @@ struct AskedWrite: Sendable {
     }
 
     func origin(_ client: Client) -> WriteOrigin {
+        var origin = localOrigin(client)
+        if let remote = client.remote { origin.forwarded = remote.current }
+        return origin
+    }
+
+    private func localOrigin(_ client: Client) -> WriteOrigin {
         if let cause { return .system(cause) }
         if case .exchange(let exchange, _) = purpose, exchange.isImport, client.identity.isAdmin { return .imported }
         return .client(client.identity)

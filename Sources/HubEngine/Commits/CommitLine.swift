@@ -95,7 +95,7 @@ final class CommitLine {
             if !isSame { throw .dataStale }
         }
         guard !writes.isEmpty else { return content.sequence }
-        try log.mustTakeWrites()
+        try mustTake(origin)
         var found: Consequences?
         if let consequences = CommitConsequences(content.rules, origin, consequenceLimits, copies: copies?.index) {
             found = try follow(&candidate, consequences, origin, textWork: &work)
@@ -139,6 +139,12 @@ final class CommitLine {
             let count = found.writes.count { $0.kind == kind }
             if count > 0 { context.meter.counters.systemWrites[kind, default: 0] += count }
         }
+    }
+
+    private func mustTake(_ origin: WriteOrigin) throws(Failure) {
+        try log.mustTakeWrites()
+        // The hub was given up meanwhile, and asks again if it comes back.
+        if let forwarded = origin.forwarded, content.peers[forwarded.mark.hub]?.joined != forwarded.joined { throw .hubGone }
     }
 
     // MARK: Owed rows
@@ -236,7 +242,7 @@ final class CommitLine {
     func commit(
         _ write: PreparedWrite, by origin: WriteOrigin, stage: JournalStage?, mayWait: Bool
     ) throws(Failure) -> UInt64? {
-        try log.mustTakeWrites()
+        try mustTake(origin)
         let found = try consequences(of: write, by: origin)
         let (tree, more) = (found?.tree ?? write.candidate, found?.paths ?? [])
         // What follows is little, and compared here; the rest was in the background.
@@ -285,6 +291,8 @@ final class CommitLine {
         stage: JournalStage? = nil
     ) -> Node {
         let old = content.install(tree)
+        var more = more
+        if let forwarded = origin.forwarded { more.append(.peer(.done(forwarded.mark, at: content.sequence))) }
         if !more.isEmpty { content.note(more) }
         context.meter.counters.commits += 1
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
@@ -296,9 +304,16 @@ final class CommitLine {
     }
 
     /// A commit that leaves the tree as it is, and changes what sessions leave behind.
-    func record(_ changes: [PendingChange]) { batch.append([], pending: changes, as: content.skip()) }
+    /// - Parameter forwarded: the request of another hub that it carries out.
+    func record(_ changes: [PendingChange], by forwarded: RemoteMark? = nil) {
+        let sequence = content.skip()
+        guard let forwarded else { return batch.append([], pending: changes, as: sequence) }
+        let done = [JournalOperation.peer(.done(forwarded.mark, at: sequence))]
+        content.note(done)
+        batch.append(done, pending: changes, as: sequence)
+    }
 
-    /// The same for what is kept beside the tree: times at which nodes were written, and what is owed.
+    /// The same for what is kept beside the tree: times at which nodes were written, what is owed, and which hubs forward requests.
     func record(_ changes: [JournalOperation]) {
         content.note(changes)
         batch.append(changes, pending: [], as: content.skip())

@@ -108,7 +108,7 @@ final class DisconnectWrites: @unchecked Sendable {
         if let known = client.pendingID {
             id = known
         } else {
-            id = client.sessionID ?? ids.next(now: context.clock()).string
+            id = client.sessionID ?? context.sessionPrefix + ids.next(now: context.clock()).string
             client.pendingID = id
             leaving[id] = client
             changes.append(.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin))
@@ -119,7 +119,7 @@ final class DisconnectWrites: @unchecked Sendable {
             changes.append(.keep(session: id, write))
         }
         count(bytes, of: client)
-        commits.record(changes)
+        commits.record(changes, by: client.remote?.current)
         return .done
     }
 
@@ -135,9 +135,9 @@ final class DisconnectWrites: @unchecked Sendable {
             client.pendingID = nil
             leaving[id] = nil
             count(0, of: client)
-            commits.record([.forget(session: id)])
+            commits.record([.forget(session: id)], by: client.remote?.current)
         } else {
-            commits.record([.cancel(session: id, path)])
+            commits.record([.cancel(session: id, path)], by: client.remote?.current)
         }
         return .done
     }
@@ -220,6 +220,36 @@ final class DisconnectWrites: @unchecked Sendable {
     /// As much work on texts as so many operations may ask for is done to decide path by path about what one session left, and as
     /// much again to make each by itself.
     private static let singleDecisions = 2
+
+    // MARK: Sessions of other hubs
+
+    /// What a session of another hub has left behind, as the log has it, is left by a client from now on.
+    func adopt(_ session: PendingSession, by client: Client) {
+        (client.pending, client.pendingID) = (session.writes, session.id)
+        leaving[session.id] = client
+        count(session.writes.heldBytes, of: client)
+    }
+
+    /// What a client leaves behind is another hub's concern from now on: the log has it.
+    func release(_ client: Client) {
+        guard let id = client.pendingID else { return }
+        leaving[id] = nil
+        unstated.remove(id)
+        client.pendingID = nil
+        count(0, of: client)
+        _ = client.pending.takeAll()
+    }
+
+    /// What all clients leave behind is another hub's concern from now on.
+    func handOver(_ body: (Client, String) -> Void) {
+        for (id, client) in leaving {
+            release(client)
+            body(client, id)
+        }
+    }
+
+    /// Whether what a session left is still to be written.
+    func owes(_ id: String) -> Bool { leaving[id] != nil || owed.contains { $0.id == id } || owedAgain.contains { $0.id == id } }
 
     // MARK: While the log refuses
 

@@ -86,6 +86,7 @@ final class WriteRequests: @unchecked Sendable {
     /// Carries out a write and answers it, at once or later.
     func write(_ asked: AskedWrite, _ item: Database.Item) {
         let client = item.client
+        if let remote = client.remote { remote.begin(item.token) }
         if !client.identity.isAdmin, asked.writes.count > limits.writePlaces {
             batch.retire(item)
             return answers.answer(.failed(.tooManyPlaces(limits.writePlaces)), item)
@@ -315,6 +316,13 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     // MARK: Answers
+
+    /// The answer to a write that another hub has made for a client of this one, in the tree of that commit.
+    func madeElsewhere(_ asked: AskedWrite, sequence: UInt64, _ client: Client) -> Reply { made(asked, sequence: sequence, client) }
+    func notMadeElsewhere(_ asked: AskedWrite, _ failure: Failure) -> Reply { notMade(asked, failure) }
+
+    /// The key of a child that another hub is to add.
+    func nextKey() -> Key { pushIDs.next(now: context.clock()) }
 
     /// - Parameter operations: of a prepared write; nil to look at the tree.
     private func made(_ asked: AskedWrite, sequence: UInt64, _ client: Client, _ operations: [JournalOperation]? = nil) -> Reply {

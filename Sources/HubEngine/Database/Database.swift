@@ -56,8 +56,10 @@ public final class Database: Sendable {
     ///     commit for each session (contract §6.2).
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
     ///   - epoch: of this writer; see `JournalBatch`.
-    ///   - follows: whether the database begins by applying what another writes to the journal, and refuses every write itself.
+    ///   - follows: whether the database begins by applying what another writes to the journal, and takes no write itself.
     ///   - writership: tells whether it writes, where that changes; nil where it stays as it begins.
+    ///   - peers: which requests of other hubs were carried out.
+    ///   - link: the way to the other hubs of a cluster; nil where there are none.
     ///   - lanes: number of net loops.
     ///   - background: runs work whose cost depends on the size of the data.
     ///   - budget: memory that such work may hold; one for the whole process.
@@ -67,7 +69,8 @@ public final class Database: Sendable {
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), written: WrittenTimes = WrittenTimes(),
         owed: OwedRows = OwedRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
-        follows: Bool = false, writership: Writership? = nil, lanes: Int, limits: EngineLimits = EngineLimits(),
+        follows: Bool = false, writership: Writership? = nil, peers: PeerRequests = PeerRequests(), link: (any HubLink)? = nil,
+        lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
         onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }, scheduler: Scheduler
@@ -79,15 +82,18 @@ public final class Database: Sendable {
         self.writership = writership
         queue = DatabaseQueue(label: "vigla.database.\(name)")
         let context = EngineContext(
-            queue: queue, limits: limits, format: format, lanes: lanes, background: background, budget: budget, scheduler: scheduler,
-            onJournal: onJournal)
+            queue: queue, limits: limits, format: format, lanes: link == nil ? lanes : lanes + 1, background: background, budget: budget,
+            scheduler: scheduler, sessionPrefix: link.map { SessionName.prefix(of: $0.hub) } ?? "", onJournal: onJournal)
         engine = Engine(
-            context, rules: rules, start: Content.State(root: start.root, sequence: start.sequence, written: written, owed: owed),
-            journal: journal, epoch: epoch, follows: follows ? pending : nil, writership: writership, refusals: refusals, outlet: outlet)
+            context, rules: rules,
+            start: Content.State(root: start.root, sequence: start.sequence, written: written, owed: owed, peers: peers),
+            journal: journal, epoch: epoch, follows: follows ? pending : nil, writership: writership, link: link, refusals: refusals,
+            outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
         if rules.hasExpiry || !written.isEmpty, !follows { queue.async { [engine] in engine.expireFirst() } }
         if !owed.isEmpty, !follows { queue.async { [engine] in engine.goOn() } }
-        if !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
+        if link != nil { queue.async { [engine] in engine.beginWithPeers(pending, follows: follows) } }
+        if link == nil, !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
         writership?.begin { [queue, weak engine] wish in queue.async { [weak engine] in engine?.roles.wish(wish) } }
     }
 
@@ -164,6 +170,9 @@ public final class Database: Sendable {
     /// one, has to be known. From any thread.
     public var countsWrites: Bool { limits.writeRate != nil || engine.content.publishedRules.hasRates }
 
+    /// What the names of its sessions begin with: in a cluster they tell the hub. From any thread.
+    public var sessionPrefix: String { engine.context.sessionPrefix }
+
     /// The counters of the database, as of its last batch. From any thread.
     public var counters: EngineCounters { engine.context.meter.reading }
 
@@ -207,7 +216,7 @@ public final class Database: Sendable {
                 let content = engine.content
                 body(!isListed ? nil : JournalSnapshot(
                     root: content.root, sequence: content.sequence, pending: engine.pendingSessions, written: content.written,
-                    owed: content.owed))
+                    owed: content.owed, peers: content.peers))
             }
             if isLast { engine.loop.whenIdle { engine.whenListed(mayWait: false, show) } } else { engine.whenListed(mayWait: true, show) }
         }

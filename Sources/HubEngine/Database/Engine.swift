@@ -28,6 +28,8 @@ final class Engine: @unchecked Sendable {
     let dataCount: DataCount
     private let later: LaterParts
     private let copies: CopyKeeper
+    /// Nil where there are no other hubs.
+    private let peers: PeerParts?
     /// Whether it writes or follows.
     let roles: RoleKeeper
 
@@ -37,8 +39,11 @@ final class Engine: @unchecked Sendable {
     ///   - writership: tells whether it writes, where that changes.
     init(
         _ context: EngineContext, rules: RuleSet, start: Content.State, journal: any Journal,
-        epoch: UInt64, follows: [PendingSession]?, writership: Writership?, refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
+        epoch: UInt64, follows: [PendingSession]?, writership: Writership?, link: (any HubLink)?,
+        refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
+        let box = link.map { PeerParts(context, $0) }
+        let outlet = box?.wrap(outlet) ?? outlet
         let content = Content(start, rules: rules)
         let places = PlaceTrie()
         // Commits of another writer are never rolled back.
@@ -87,6 +92,7 @@ final class Engine: @unchecked Sendable {
             parking: parking)
         let handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
         let loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
+        box?.connect(pipeline, parts, commits, loop, handler, output, follows: follows != nil)
         let rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
 
         let roles = RoleKeeper(
@@ -152,6 +158,8 @@ final class Engine: @unchecked Sendable {
         self.loop = loop
         self.derived = derived
         dataCount = DataCount(context, content)
+        peers = box
+        roles.peers = box
         self.copies = copies
         self.roles = roles
         self.later = later
@@ -207,6 +215,21 @@ final class Engine: @unchecked Sendable {
         context.queue.assertCurrent()
         disconnects.fireAbandoned(sessions)
         durability.finishBatch()
+    }
+
+    /// Waits until what was heard of other hubs has come to the queue; for tests.
+    func readPeers() { peers?.readAll() }
+
+    /// Begins to hear of other hubs.
+    /// - Parameter left: what sessions have left behind by now.
+    func beginWithPeers(_ left: [PendingSession], follows: Bool) {
+        context.queue.assertCurrent()
+        guard let peers else { return }
+        if !follows {
+            let others = peers.remote?.begin(adopting: left) ?? []
+            if !others.isEmpty { fireAbandoned(others) }
+        }
+        peers.listen()
     }
 
     /// The pending onDisconnect writes of all sessions.

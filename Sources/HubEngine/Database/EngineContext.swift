@@ -17,6 +17,8 @@ final class EngineContext: Sendable {
     /// Results of queries that are not encoded yet: at most half of the budget, so that room for writes remains.
     let collected: MemoryShare
     let meter = Meter()
+    /// What names of sessions of this hub begin with; empty where it is no hub of a cluster.
+    let sessionPrefix: String
     /// Called with the events of the journal that operators should know.
     let onJournal: @Sendable (JournalEvent) -> Void
 
@@ -28,7 +30,7 @@ final class EngineContext: Sendable {
 
     init(
         queue: DatabaseQueue, limits: EngineLimits, format: any WireFormat, lanes: Int, background: BackgroundWork, budget: MemoryBudget,
-        scheduler: Scheduler, onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
+        scheduler: Scheduler, sessionPrefix: String = "", onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
     ) {
         self.queue = queue
         self.limits = limits
@@ -38,6 +40,7 @@ final class EngineContext: Sendable {
         self.budget = budget
         self.scheduler = scheduler
         self.onJournal = onJournal
+        self.sessionPrefix = sessionPrefix
         collected = MemoryShare(of: budget, limit: budget.limit / 2)
     }
 

@@ -205,10 +205,29 @@ public struct EngineLimits: Sendable {
     /// and 100.
     public var dataCountRestMs: Int64 = 10_000
     public var dataCountRestFactor: Int64 = 100
+    // MARK: Other hubs
+
+    /// Bytes of requests that a database which does not write has under way to the hub that does, and of the largest of them; and requests.
+    /// Default 16 MiB and 4,096.
+    public var forwardedBytes = 16 << 20
+    public var forwardedRequests = 4_096
+    /// ms after which a request that no hub has carried out is answered with `unavailable`. Longer than the cluster needs to find another
+    /// hub that writes. Default 30,000.
+    public var forwardMs: Int64 = 30_000
+    /// ms between two looks at what is under way, and after which what seems lost is sent again. Default 250 and 1,000.
+    public var forwardCheckMs: Int64 = 250
+    public var forwardAgainMs: Int64 = 1_000
+    /// Bytes of requests of one other hub, and of all together, that are carried out at a time or wait for it; and hubs that forward
+    /// requests. Default 32 MiB, 128 MiB and 64.
+    public var remoteBytes = 32 << 20
+    public var remoteBytesOfAll = 128 << 20
+    public var hubs = 64
+    /// ms for which a hub is not heard of, after it was noticed, until what its sessions have left is written; and between two looks.
+    /// Default 10,000 and 1,000.
+    public var presenceMs: Int64 = 10_000
+    public var hubCheckMs: Int64 = 1_000
     /// ms between two tries while the log refuses commits. Default 1,000.
     public var retryMs = 1_000
-    /// ms after which a database that has taken over from another hub writes what sessions of that one have left. Default 10,000.
-    public var presenceMs: Int64 = 10_000
 
     public init() {}
 

@@ -20,6 +20,8 @@ final class Follower: @unchecked Sendable {
     /// The newest writer.
     private(set) var epoch: UInt64 = 0
     private(set) var hasEnded = false
+    /// Hears of the commits that carry out what was forwarded; nil where nothing is.
+    var forwarding: Forwarding?
     /// A batch was applied, and what it says has left.
     var onApplied: (JournalBatch) -> Void = { _ in }
     /// Nothing more comes.
@@ -69,8 +71,10 @@ final class Follower: @unchecked Sendable {
             for commit in batch.commits {
                 commits.apply(commit)
                 for case .pending(let change) in commit.operations { pending.apply(change) }
+                if let forwarding { for case .peer(let change) in commit.operations { forwarding.applied(change, commit.sequence) } }
             }
             durability.confirm()
+            forwarding?.catchUp()
             durability.finishBatch()
             onApplied(batch)
         }

@@ -27,6 +27,8 @@ final class RoleKeeper: @unchecked Sendable {
     private let rollback: Rollback
     private let loop: RequestLoop
     private let derived: DerivedData
+    /// Nil where there are no other hubs.
+    var peers: PeerParts?
     /// Nil where the role never changes.
     private let writership: Writership?
     private(set) var role = Role.writing
@@ -80,6 +82,8 @@ final class RoleKeeper: @unchecked Sendable {
         role = .following
         log.follow()
         follower = Follower(context, content, commits, durability, log, pending: pending)
+        follower?.forwarding = peers?.forwarding
+        peers?.forwarding?.isFollowing = true
         follower?.onApplied = { [unowned self] in applied($0) }
         follower?.onEnd = { [unowned self] in giveUp($0) }
         follower?.follow(journal)
@@ -169,6 +173,8 @@ final class RoleKeeper: @unchecked Sendable {
         let pending = follower?.pendingSessions ?? []
         disconnects.forgetOwed(besides: Set(pending.map(\.id)))
         left = pending.filter { !own.contains($0.id) }
+        if let remote = peers?.remote { left = remote.begin(adopting: left) }
+        peers?.forwarding?.isFollowing = false
         follower?.end()
         follower = nil
         batch.keepsHistory = !journal.isImmediate
@@ -178,6 +184,7 @@ final class RoleKeeper: @unchecked Sendable {
         become(.writing)
         term?.begin()
         loop.handle([])
+        peers?.forwarding?.writerChanged()
         if !left.isEmpty { fireLater(epoch) }
         goOn()
     }
@@ -217,6 +224,10 @@ final class RoleKeeper: @unchecked Sendable {
         batch.keepsHistory = false
         let pending = pendingSessions
         left = []
+        if let peers {
+            peers.remote?.end()
+            disconnects.handOver { peers.forwarding?.takeOver($0, leaving: $1) }
+        }
         follow(pending)
         become(.following, reason)
         loop.scheduleTurn()

@@ -15,6 +15,8 @@ final class Parked: @unchecked Sendable {
     fileprivate var follows = false
     /// Whether it is done, and only yields its turn to other clients.
     fileprivate let isDone: Bool
+    /// Whether it is carried out by another hub, where later writes of the client may be on their way meanwhile.
+    var isForwarded = false
     /// An index that must be kept until the request is resumed.
     fileprivate var pinned: KeptIndex?
     /// User ids that held requests sign in as.
@@ -209,6 +211,7 @@ final class Parking: @unchecked Sendable {
     /// Whether the request has to wait behind a parked one; then it is held.
     func mustWait(_ item: Database.Item) -> Bool {
         guard let parked = item.client.parked else { return false }
+        if parked.isForwarded, parked.held.isEmpty, item.client.lag == nil, item.request.isWrite { return false }
         switch item.request {
         case .congested, .drained: return false
         case .revoke: sessions.endRights(of: item.client)

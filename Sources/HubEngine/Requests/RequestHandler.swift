@@ -21,6 +21,8 @@ final class RequestHandler: @unchecked Sendable {
     private let queries: QueryKeeper
     private let early: EarlyAnswers
     private let answers: Answers
+    /// Nil where there are no other hubs.
+    var forwarding: Forwarding?
 
     init(
         _ context: EngineContext, _ batch: Batch, _ permissions: ReadPermissions, _ foresight: PermissionForesight,
@@ -69,8 +71,12 @@ final class RequestHandler: @unchecked Sendable {
         defer { slowReaders.probeIfNeeded(client) }
         // The connection has closed: writes of the client are still carried out, reads are skipped.
         if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
+        if let forwarding, forwarding.takes(item) { return }
         carryOut(item.request, item)
     }
+
+    /// Carries out a request of which another hub has done its part.
+    func goOn(_ item: Database.Item) { carryOut(item.request, item) }
 
     private func carryOut(_ request: Request, _ item: Database.Item) {
         let client = item.client
@@ -105,7 +111,9 @@ final class RequestHandler: @unchecked Sendable {
             case .push(let value): writes.exchange(exchange, push: value, item)
             }
         case .onDisconnect(let asked): writes.write(AskedWrite(asked, .onDisconnect), item)
-        case .cancelOnDisconnect(let path): answers.answer(disconnects.cancel(path, of: client), item)
+        case .cancelOnDisconnect(let path):
+            if let remote = client.remote { remote.begin(item.token) }
+            answers.answer(disconnects.cancel(path, of: client), item)
         case .revoke(let notice):
             if asksFirst(beforeEndOf: client, item) { return sessions.endRights(of: client) }
             outbox.send(notice, to: client)

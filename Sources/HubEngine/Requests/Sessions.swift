@@ -10,6 +10,10 @@ final class Sessions {
     private let disconnects: DisconnectWrites
     private let removalsAtOnce: Int
     private var byID: [String: Client] = [:]
+    /// The client of a session of another hub, where this one writes.
+    var remote: (String) -> Client? = { _ in nil }
+    /// Called at the end of a client that has left something behind at the hub that writes.
+    var onLeft: (Client) -> Void = { _ in }
 
     /// - Parameter removalsAtOnce: most observers that are removed before the session's onDisconnect writes are made.
     init(
@@ -24,9 +28,11 @@ final class Sessions {
         self.removalsAtOnce = removalsAtOnce
     }
 
+    func client(named id: String) -> Client? { byID[id] }
+
     /// The session before that ends when a client begins one.
     func ended(by client: Client, replacing previous: String?) -> Client? {
-        guard let previous, let old = byID[previous], old !== client else { return nil }
+        guard let previous, let old = byID[previous] ?? remote(previous), old !== client else { return nil }
         return old
     }
 
@@ -50,6 +56,7 @@ final class Sessions {
         // A few observers are removed first, so that the onDisconnect writes have fewer receivers; many are removed later in slices.
         if client.observations.count <= removalsAtOnce { registry.removeAll(of: client) }
         disconnects.write(of: client)
+        if client.forwarded?.leavesBehind == true { onLeft(client) }
         if client.observations.count > 0 { registry.removeAll(of: client) }
         batch.record(.ended(client, wasNamed: id != nil))
     }

@@ -41,9 +41,8 @@ extension Server {
             }
             return webSocket(request, connection) { [self] carrier, database in
                 RealtimeSession(
-                    carrier, id: SecureRandom.text(32), host: dialled(request), replacing: request.target.value("ls"),
-                    lane: carrier.lane.index,
-                    database: database, server: self)
+                    carrier, id: database.sessionPrefix + SecureRandom.text(32), host: dialled(request),
+                    replacing: request.target.value("ls"), lane: carrier.lane.index, database: database, server: self)
             }
         case ".lp": return longPoll(request, connection)
         case ".observe":

@@ -66,7 +66,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     init(callback: String, from address: SocketAddress, lane: Lane, database: Database, server: Server) {
         let key = LongPollKey(id: SecureRandom.text(16), password: SecureRandom.text(24))
         self.key = key
-        sessionID = SecureRandom.text(32)
+        sessionID = database.sessionPrefix + SecureRandom.text(32)
         network = address.network
         self.lane = lane
         self.database = database

@@ -155,7 +155,8 @@ public final class Server: Sendable {
                 let database = Database(
                     name: name, rules: try rulesInForce.open(name), start: (recovered.root, recovered.sequence),
                     written: recovered.written, owed: recovered.owed, pending: recovered.pending, journal: opened.journal,
-                    epoch: opened.epoch, follows: opened.writership != nil, writership: opened.writership, lanes: loopCount,
+                    epoch: opened.epoch, follows: opened.writership != nil, writership: opened.writership, peers: recovered.peers,
+                    link: opened.link, lanes: loopCount,
                     limits: settings.limits.engine, budget: memory.budget, format: HubFormat(),
                     refusals: recentRefusals.listener(name, beside: refusalLog?.listener(name)), outlet: outlet,
                     onJournal: { $0.log(name, logger) }, scheduler: scheduler)

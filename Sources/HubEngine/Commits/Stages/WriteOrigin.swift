@@ -16,6 +16,8 @@ struct WriteOrigin: Sendable {
 
     let identity: Identity
     let cause: Cause
+    /// The request of another hub that it carries out; nil for all others.
+    var forwarded: RemoteMark?
 
     static func client(_ identity: Identity) -> WriteOrigin { WriteOrigin(identity: identity, cause: .request) }
     static func sessionEnd(_ left: PendingSession) -> WriteOrigin {

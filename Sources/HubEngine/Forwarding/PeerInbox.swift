@@ -1,0 +1,87 @@
+import Dispatch
+import Synchronization
+
+/// Reads what other hubs say to a database, beside its queue, and joins the parts of large requests.
+///
+///     message ─► dropped when too much waits ─► own queue: decode, join ─► database queue
+///
+/// From any thread.
+final class PeerInbox: @unchecked Sendable {
+    // Sendable: `parts` is confined to `queue`; the rest is immutable or guards itself.
+
+    /// What is read of a message.
+    enum Letter: Sendable {
+        case join
+        case probe(PeerMessage.Place)
+        /// - messages: of the stream, in which they came, this one the last.
+        case requests(PeerMessage.Place, messages: UInt64, [PeerRequest], bytes: Int)
+        case state(PeerMessage.Place)
+        case replies(term: UInt64, [PeerReply])
+    }
+
+    private struct Parts {
+        var place: PeerMessage.Place
+        var next: UInt32
+        let of: UInt32
+        var bytes: [UInt8]
+    }
+
+    private let queue = DispatchQueue(label: "vigla.database.peers")
+    private let most: Int
+    private let waiting = Atomic<Int>(0)
+    /// Of each hub, the request that has come in part. All together at most `most` bytes.
+    private var parts: [UInt64: Parts] = [:]
+    private let deliver: @Sendable (Letter, UInt64) -> Void
+
+    /// - Parameter most: bytes that may wait to be read, and as many of requests that have come in part.
+    init(most: Int, _ deliver: @escaping @Sendable (Letter, UInt64) -> Void) {
+        self.most = most
+        self.deliver = deliver
+    }
+
+    /// Messages of one hub are delivered in the order in which they came. One for which there is no room is dropped: it comes again.
+    func receive(_ message: [UInt8], from hub: UInt64) {
+        let count = message.count
+        guard waiting.add(count, ordering: .relaxed).newValue <= most else {
+            waiting.subtract(count, ordering: .relaxed)
+            return
+        }
+        queue.async { [self] in
+            read(message, hub)
+            waiting.subtract(count, ordering: .relaxed)
+        }
+    }
+
+    /// Waits until all that was received is delivered.
+    func readAll() { queue.sync {} }
+
+    private func read(_ bytes: [UInt8], _ hub: UInt64) {
+        switch PeerMessage(decoding: bytes) {
+        case nil: return
+        case .join: deliver(.join, hub)
+        case .probe(let place): deliver(.probe(place), hub)
+        case .state(let place): deliver(.state(place), hub)
+        case .replies(let term, let replies): deliver(.replies(term: term, replies), hub)
+        case .requests(let place, let bytes):
+            if let requests = PeerRequest.all(in: bytes) { deliver(.requests(place, messages: 1, requests, bytes: bytes.count), hub) }
+        case .part(let place, let number, let count, let part): join(part, place, number, of: count, hub)
+        }
+    }
+
+    private func join(_ part: [UInt8], _ place: PeerMessage.Place, _ number: UInt32, of count: UInt32, _ hub: UInt64) {
+        if number == 0 { parts[hub] = Parts(place: place, next: 0, of: count, bytes: []) }
+        guard var open = parts.removeValue(forKey: hub), number == open.next, count == open.of, place.stream == open.place.stream,
+            place.term == open.place.term, place.index == open.place.index &+ (number == 0 ? 0 : 1),
+            parts.values.reduce(open.bytes.count + part.count, { $0 + $1.bytes.count }) <= most
+        else { return }
+        open.bytes += part
+        open.next += 1
+        open.place = place
+        guard open.next == count else {
+            parts[hub] = open
+            return
+        }
+        guard let requests = PeerRequest.all(in: open.bytes) else { return }
+        deliver(.requests(place, messages: UInt64(count), requests, bytes: open.bytes.count), hub)
+    }
+}

@@ -1,0 +1,214 @@
+import JSONTree
+
+/// What the databases of two hubs say to each other: one forwards requests, the other, which writes, carries them out.
+///
+/// ```
+/// follower                                    writer
+/// join ─────────────────────────────────────► commit: the hub joins          (heard by the log)
+/// probe ────────────────────────────────────► state: of which term, and what of the stream has come
+/// requests, in a stream of messages ────────► commits                        (heard by the log)
+///        ◄─────────────────────────────────── replies: refusals, and what needed no commit
+/// ```
+/// All numbers are little-endian; whatever does not decode is dropped.
+enum PeerMessage: Equatable {
+    /// Where a message stands in what a hub sends to a writer.
+    struct Place: Equatable {
+        /// The commit by which the hub joined.
+        var joined: UInt64 = 0
+        /// Of the one who writes: another each time that a database begins to.
+        var term: UInt64 = 0
+        /// The hub begins another one when something has got lost, and repeats in it all that is not settled.
+        var stream: UInt64 = 0
+        /// Number of the message in the stream; in a probe, of the next one.
+        var index: UInt64 = 0
+        /// The hub's requests before this one are settled.
+        var base: UInt64 = 0
+    }
+
+    case join
+    case probe(Place)
+    /// Whole requests, encoded, one after the other.
+    case requests(Place, [UInt8])
+    /// A part of a request that is larger than a message.
+    case part(Place, number: UInt32, of: UInt32, [UInt8])
+    /// The answer to a probe; its index is that of the message that comes next.
+    case state(Place)
+    /// Of a term: those of an earlier one count no more.
+    case replies(term: UInt64, [PeerReply])
+
+    private static let magic: UInt32 = 0x3146_4756
+    /// Bytes before requests, and before a part.
+    static let headerBytes = 64
+
+    // MARK: Encoding
+
+    var encoded: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.append(little: Self.magic)
+        switch self {
+        case .join: bytes.append(0)
+        case .probe(let place):
+            bytes.append(1)
+            Self.encode(place, &bytes)
+        case .requests(let place, let requests):
+            bytes.reserveCapacity(Self.headerBytes + requests.count)
+            bytes.append(2)
+            Self.encode(place, &bytes)
+            bytes += requests
+        case .part(let place, let number, let parts, let part):
+            bytes.reserveCapacity(Self.headerBytes + part.count)
+            bytes.append(3)
+            Self.encode(place, &bytes)
+            bytes.append(little: number)
+            bytes.append(little: parts)
+            bytes += part
+        case .state(let place):
+            bytes.append(4)
+            Self.encode(place, &bytes)
+        case .replies(let term, let replies):
+            bytes.append(5)
+            bytes.append(little: term)
+            for reply in replies { reply.encode(into: &bytes) }
+        }
+        return bytes
+    }
+
+    private static func encode(_ place: Place, _ bytes: inout [UInt8]) {
+        for number in [place.joined, place.term, place.stream, place.index, place.base] { bytes.append(little: number) }
+    }
+
+    // MARK: Decoding
+
+    /// Nil for anything that no hub has made.
+    init?(decoding bytes: [UInt8]) {
+        let read = bytes.withUnsafeBytes { bytes -> PeerMessage? in
+            var reader = PeerReader(bytes)
+            guard reader.number(UInt32.self) == Self.magic, let kind = reader.number(UInt8.self) else { return nil }
+            switch kind {
+            case 0: return reader.isAtEnd ? .join : nil
+            case 5:
+                guard let term = reader.number(UInt64.self) else { return nil }
+                var replies: [PeerReply] = []
+                while !reader.isAtEnd {
+                    guard let reply = PeerReply(&reader) else { return nil }
+                    replies.append(reply)
+                }
+                return .replies(term: term, replies)
+            case 1...4: break
+            default: return nil
+            }
+            guard let joined = reader.number(UInt64.self), let term = reader.number(UInt64.self), let stream = reader.number(UInt64.self),
+                let index = reader.number(UInt64.self), let base = reader.number(UInt64.self)
+            else { return nil }
+            let place = Place(joined: joined, term: term, stream: stream, index: index, base: base)
+            switch kind {
+            case 1: return reader.isAtEnd ? .probe(place) : nil
+            case 2: return .requests(place, Array(reader.rest()))
+            case 3:
+                guard let number = reader.number(UInt32.self), let parts = reader.number(UInt32.self), number < parts else { return nil }
+                return .part(place, number: number, of: parts, Array(reader.rest()))
+            default: return reader.isAtEnd ? .state(place) : nil
+            }
+        }
+        guard let read else { return nil }
+        self = read
+    }
+}
+
+/// What became of a forwarded request. Of most that were carried out the log says it.
+struct PeerReply: Equatable {
+    enum Outcome: Equatable {
+        case done
+        case stale
+        case failed(Failure)
+    }
+
+    var number: UInt64
+    var outcome: Outcome
+    /// The commit that the answer may follow: that of the request, or the last one that its refusal can rest on.
+    var sequence: UInt64
+
+    func encode(into bytes: inout [UInt8]) {
+        bytes.append(little: number)
+        bytes.append(little: sequence)
+        switch outcome {
+        case .done: bytes.append(0)
+        case .stale: bytes.append(1)
+        case .failed(let failure):
+            bytes.append(2)
+            bytes.append(text: failure.code.rawValue)
+            bytes.append(text: failure.message)
+            bytes.append(little: UInt16(clamping: failure.ruleMessages.count))
+            for text in failure.ruleMessages.prefix(Int(UInt16.max)) { bytes.append(text: text) }
+            bytes.append(little: failure.retryAfterMs ?? -1)
+        }
+    }
+}
+
+extension PeerReply {
+    init?(_ reader: inout PeerReader) {
+        guard let number = reader.number(UInt64.self), let sequence = reader.number(UInt64.self), let kind = reader.number(UInt8.self)
+        else { return nil }
+        let outcome: Outcome
+        switch kind {
+        case 0: outcome = .done
+        case 1: outcome = .stale
+        case 2:
+            guard let name = reader.text(), let code = Failure.Code(rawValue: name), let message = reader.text(),
+                let count = reader.number(UInt16.self)
+            else { return nil }
+            var failure = Failure(code, message)
+            for _ in 0..<count {
+                guard let text = reader.text() else { return nil }
+                failure.ruleMessages.append(text)
+            }
+            guard let retry = reader.number(Int64.self) else { return nil }
+            failure.retryAfterMs = retry < 0 ? nil : retry
+            outcome = .failed(failure)
+        default: return nil
+        }
+        self.init(number: number, outcome: outcome, sequence: sequence)
+    }
+}
+
+/// Reads numbers and runs of bytes that another hub has sent; nil behind the end.
+struct PeerReader {
+    private var left: UnsafeRawBufferPointer
+
+    init(_ bytes: UnsafeRawBufferPointer) { left = bytes }
+
+    var isAtEnd: Bool { left.isEmpty }
+
+    mutating func number<Number: FixedWidthInteger>(_ type: Number.Type) -> Number? {
+        bytes(MemoryLayout<Number>.size).map { Number(littleEndian: $0.loadUnaligned(as: Number.self)) }
+    }
+
+    mutating func bytes(_ count: Int) -> UnsafeRawBufferPointer? {
+        guard count >= 0, count <= left.count else { return nil }
+        defer { left = UnsafeRawBufferPointer(rebasing: left.dropFirst(count)) }
+        return UnsafeRawBufferPointer(rebasing: left.prefix(count))
+    }
+
+    /// Bytes behind their count.
+    mutating func counted() -> UnsafeRawBufferPointer? { number(UInt32.self).flatMap { bytes(Int($0)) } }
+    mutating func text() -> String? { counted().flatMap { String(validating: $0, as: UTF8.self) } }
+
+    mutating func rest() -> UnsafeRawBufferPointer {
+        defer { left = UnsafeRawBufferPointer(start: nil, count: 0) }
+        return left
+    }
+}
+
+extension [UInt8] {
+    mutating func append(little number: some FixedWidthInteger) {
+        Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
+    }
+
+    /// Bytes behind their count.
+    mutating func append(counted bytes: some Collection<UInt8>) {
+        append(little: UInt32(bytes.count))
+        append(contentsOf: bytes)
+    }
+
+    mutating func append(text: String) { append(counted: text.utf8) }
+}

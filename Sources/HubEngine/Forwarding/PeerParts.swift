@@ -1,0 +1,69 @@
+import Journal
+
+/// What a database of a cluster has beside others: the part that forwards requests, the part that carries out those of other hubs, and
+/// their way to each other.
+///
+///     other hub ─► HubLink ─► PeerInbox ─► database queue ─► Forwarding (replies), RemoteRequests (requests) ─► HubLink ─► other hub
+final class PeerParts: @unchecked Sendable {
+    // Sendable: the parts are set once, when the engine is made, and used on the database queue.
+    private let context: EngineContext
+    private let link: any HubLink
+    private(set) var forwarding: Forwarding?
+    private(set) var remote: RemoteRequests?
+    private var inbox: PeerInbox?
+
+    init(_ context: EngineContext, _ link: any HubLink) { (self.context, self.link) = (context, link) }
+
+    /// Answers to other hubs leave by the last lane, behind those of the net loops.
+    private var lane: Int { context.lanes - 1 }
+
+    func wrap(_ outlet: @escaping Outlet) -> Outlet {
+        { [weak self, lane] of, deliveries in if of == lane { self?.remote?.deliver(deliveries) } else { outlet(of, deliveries) } }
+    }
+
+    func connect(
+        _ pipeline: BatchPipeline, _ parts: RequestParts, _ commits: CommitLine, _ loop: RequestLoop, _ handler: RequestHandler,
+        _ output: ClientOutput, follows: Bool
+    ) {
+        let inbox = PeerInbox(most: context.limits.remoteBytesOfAll) { [weak self, queue = context.queue] letter, hub in
+            queue.async { [weak self] in self?.receive(letter, from: hub) }
+        }
+        self.inbox = inbox
+        // What is for this hub itself goes the same way.
+        let post = { [link] (message: [UInt8], hub: UInt64) in
+            if hub == link.hub { inbox.receive(message, from: hub) } else { link.send(message, to: hub) }
+        }
+        let forwarding = Forwarding(
+            context, pipeline, parts.parking, parts.writes, output.answers, link, isFollowing: follows, post)
+        let remote = RemoteRequests(
+            context, pipeline, commits, parts.disconnects, parts.sessions, loop, output.outbox, link, lane: lane, post)
+        forwarding.carryOut = { [weak handler] in handler?.goOn($0) }
+        forwarding.close = { [weak outbox = output.outbox] in outbox?.close($0) }
+        parts.sessions.onLeft = { [weak forwarding] in forwarding?.left($0) }
+        parts.sessions.remote = { [weak remote] in remote?.client(named: $0) }
+        handler.forwarding = forwarding
+        (self.forwarding, self.remote) = (forwarding, remote)
+    }
+
+    private func receive(_ letter: PeerInbox.Letter, from hub: UInt64) {
+        switch letter {
+        case .join, .probe, .requests: remote?.receive(letter, from: hub)
+        case .state, .replies: forwarding?.receive(letter, from: hub)
+        }
+    }
+
+    /// Waits until what was heard has come to the database queue; for tests.
+    func readAll() { inbox?.readAll() }
+
+    /// Begins to hear other hubs.
+    func listen() {
+        let inbox = inbox
+        link.listen { [weak self, queue = context.queue] news in
+            switch news {
+            case .message(let bytes, let hub): inbox?.receive(bytes, from: hub)
+            case .writerChanged: queue.async { [weak self] in self?.forwarding?.writerChanged() }
+            }
+        }
+        forwarding?.writerChanged()
+    }
+}

@@ -1,0 +1,272 @@
+import Foundation
+import Journal
+import JSONTree
+import SecurityRules
+import Synchronization
+import TestSupport
+
+@testable import HubEngine
+
+/// Hubs in one process over one journal: their messages go astray as the test says.
+final class HubNet: @unchecked Sendable {
+    // Sendable: `random` and what is on the way are guarded by `state`; hubs are changed by the test's thread.
+
+    struct Letter: Sendable {
+        let bytes: [UInt8]
+        let from: UInt64
+        let to: UInt64
+    }
+
+    /// What happens to messages, each in percent.
+    struct Weather: Sendable {
+        var loses = 0
+        var doubles = 0
+        var delays = 0
+    }
+
+    private struct State {
+        var waiting: [Letter] = []
+        var random = SeededRandom(1)
+        var weather = Weather()
+        var writer: UInt64?
+        var dead: Set<UInt64> = []
+        var sent = 0
+        var held: [Letter] = []
+        var holds: (@Sendable (Letter) -> Bool)?
+    }
+
+    private let state: Mutex<State>
+    let journal: MemoryJournal
+    private(set) var hubs: [UInt64: Hub] = [:]
+    let rules: RuleSet
+    let limits: EngineLimits
+    private var nextID: UInt64 = 0xA000_0000_0000_0001
+    private var epoch: UInt64 = 0
+
+    init(rules: RuleSet = .allowAll, limits: EngineLimits = EngineLimits(), seed: UInt64 = 1, weather: Weather = Weather()) {
+        journal = MemoryJournal()
+        (self.rules, self.limits) = (rules, limits)
+        state = Mutex(State(random: SeededRandom(seed), weather: weather))
+    }
+
+    final class Hub: HubLink, @unchecked Sendable {
+        // Sendable: `heard` is set once; the rest is constant.
+        let hub: UInt64
+        unowned let net: HubNet
+        fileprivate let heard = Mutex<(@Sendable (HubNews) -> Void)?>(nil)
+        let messageBytes: Int
+        var harness: EngineHarness!
+        let log: MortalJournal
+
+        fileprivate init(_ id: UInt64, _ net: HubNet, _ log: MortalJournal, messageBytes: Int) {
+            (hub, self.net, self.log, self.messageBytes) = (id, net, log, messageBytes)
+        }
+
+        var writer: HubWriter {
+            net.state.withLock { state in
+                guard let writer = state.writer else { return .unknown }
+                return writer == hub ? .here : .hub(writer)
+            }
+        }
+
+        func isAlive(_ hub: UInt64) -> Bool { net.state.withLock { !$0.dead.contains(hub) } && net.isThere(hub) }
+        func send(_ message: [UInt8], to hub: UInt64) { net.send(Letter(bytes: message, from: self.hub, to: hub)) }
+        func listen(_ receive: @escaping @Sendable (HubNews) -> Void) { heard.withLock { $0 = receive } }
+        func hear(_ news: HubNews) { heard.withLock { $0 }?(news) }
+
+        func client(lane: Int = 0, dialect: Dialect = .realtime, _ identity: Identity = .anonymous) -> Client {
+            Client(lane: lane, dialect: dialect, identity: identity)
+        }
+
+        func ask(_ client: Client, _ requests: Request..., as token: Int64 = 0) -> [String] {
+            for (i, request) in requests.enumerated() { harness.database.submit(request, from: client, token: token + Int64(i)) }
+            net.settle()
+            return harness.told(client)
+        }
+
+        var root: Node {
+            let root = Mutex(Node.null)
+            harness.database.snapshot { tree, _, _ in root.withLock { $0 = tree } }
+            harness.database.queue.sync {}
+            return root.withLock { $0 }
+        }
+
+        var pending: [PendingSession] {
+            let found = Mutex<[PendingSession]>([])
+            harness.database.snapshot { _, _, pending in found.withLock { $0 = pending } }
+            harness.database.queue.sync {}
+            return found.withLock { $0 }
+        }
+    }
+
+    // MARK: Hubs
+
+    func isThere(_ hub: UInt64) -> Bool { known.withLock { $0.contains(hub) } }
+    private let known = Mutex<Set<UInt64>>([])
+
+    private func add(messageBytes: Int) -> Hub {
+        let hub = Hub(nextID, self, MortalJournal(journal), messageBytes: messageBytes)
+        nextID += 1
+        hubs[hub.hub] = hub
+        known.withLock { _ = $0.insert(hub.hub) }
+        return hub
+    }
+
+    /// What the journal holds.
+    private var stored: (root: Node, sequence: UInt64, pending: PendingSessions, peers: PeerRequests) {
+        let found = Mutex<(Node, UInt64, PendingSessions, PeerRequests)>((.null, 0, PendingSessions(), PeerRequests()))
+        journal.tail(from: 0) { event in
+            guard case .batch(let batch) = event else { return }
+            found.withLock { found in
+                for operation in batch.operations {
+                    found.0.apply(operation)
+                    if case .pending(let change) = operation { found.2.apply(change) }
+                    if case .peer(let change) = operation { found.3.apply(change) }
+                }
+                found.1 = batch.sequence
+            }
+        }.cancel()
+        return found.withLock { $0 }
+    }
+
+    /// A hub that writes from now on; the one before is not the one that is asked any more.
+    @discardableResult
+    func addWriter(messageBytes: Int = 1 << 16) -> Hub {
+        let hub = add(messageBytes: messageBytes)
+        epoch += 1
+        let stored = stored
+        hub.harness = EngineHarness(
+            rules: rules, root: stored.root, pending: stored.pending.sessions, sequence: stored.sequence, log: hub.log, epoch: epoch,
+            limits: limits, peers: stored.peers, link: hub)
+        hub.harness.settle()
+        choose(hub)
+        return hub
+    }
+
+    func addFollower(messageBytes: Int = 1 << 16) -> Hub {
+        let hub = add(messageBytes: messageBytes)
+        hub.harness = EngineHarness(rules: rules, log: hub.log, limits: limits, follows: true, link: hub)
+        settle()
+        return hub
+    }
+
+    func choose(_ hub: Hub?) {
+        state.withLock { $0.writer = hub?.hub }
+        for other in hubs.values { other.hear(.writerChanged) }
+        settle()
+    }
+
+    /// As kill -9 does it: nothing is heard of it any more, and it writes nothing.
+    func kill(_ hub: Hub) {
+        hub.log.kill()
+        state.withLock { state in
+            state.dead.insert(hub.hub)
+            if state.writer == hub.hub { state.writer = nil }
+            state.waiting.removeAll { $0.from == hub.hub || $0.to == hub.hub }
+        }
+        hubs[hub.hub] = nil
+        for other in hubs.values { other.hear(.writerChanged) }
+    }
+
+    /// Whether others hear of it.
+    func lose(_ hub: Hub, _ isLost: Bool) { state.withLock { if isLost { $0.dead.insert(hub.hub) } else { $0.dead.remove(hub.hub) } } }
+
+    // MARK: Messages
+
+    private func send(_ letter: Letter) {
+        state.withLock { state in
+            if let holds = state.holds, holds(letter) { return state.held.append(letter) }
+            state.sent += 1
+            func roll(_ percent: Int) -> Bool { percent > 0 && Int.random(in: 0..<100, using: &state.random) < percent }
+            if roll(state.weather.loses) { return }
+            state.waiting.append(letter)
+            if roll(state.weather.doubles) { state.waiting.append(letter) }
+            if roll(state.weather.delays), state.waiting.count > 1 {
+                state.waiting.swapAt(state.waiting.count - 1, Int.random(in: 0..<state.waiting.count, using: &state.random))
+            }
+        }
+    }
+
+    var sent: Int { state.withLock { $0.sent } }
+    var weather: Weather {
+        get { state.withLock { $0.weather } }
+        set { state.withLock { $0.weather = newValue } }
+    }
+
+    /// Messages that are kept back from now on; nil: none are any more, and what was kept is delivered.
+    func hold(_ which: (@Sendable (Letter) -> Bool)?) {
+        state.withLock { state in
+            state.holds = which
+            if which == nil {
+                state.waiting += state.held
+                state.held = []
+            }
+        }
+    }
+
+    /// What is kept back is lost.
+    func drop() { state.withLock { $0.held = [] } }
+    var held: [Letter] { state.withLock { $0.held } }
+    func deliver(_ letter: Letter) { hubs[letter.to]?.hear(.message(letter.bytes, from: letter.from)) }
+
+    /// Delivers what is on the way, until nothing more comes.
+    func settle() {
+        var quiet = 0
+        while quiet < 3 {
+            let letters = state.withLock { state in
+                defer { state.waiting = [] }
+                return state.waiting
+            }
+            for letter in letters { deliver(letter) }
+            let before = sent
+            for hub in hubs.values {
+                hub.harness.database.engine.readPeers()
+                hub.harness.settle()
+            }
+            quiet = letters.isEmpty && before == sent && state.withLock({ $0.waiting.isEmpty }) ? quiet + 1 : 0
+        }
+    }
+
+    /// Time goes by for all of them.
+    func advance(ms: Int64, step: Int64 = 250) {
+        var left = ms
+        while left > 0 {
+            for hub in hubs.values { hub.harness.time.advance(ms: min(step, left)) }
+            settle()
+            left -= step
+        }
+    }
+}
+
+/// A journal that ends for one of its users.
+final class MortalJournal: Journal {
+    private let inner: MemoryJournal
+    private let isDead = Atomic(false)
+    /// Whether what is appended is stored, and nobody hears of it.
+    let isSilent = Atomic(false)
+
+    init(_ inner: MemoryJournal) { self.inner = inner }
+
+    func kill() { isDead.store(true, ordering: .relaxed) }
+
+    var isImmediate: Bool { false }
+    func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        if isDead.load(ordering: .relaxed) { return }
+        if isSilent.load(ordering: .relaxed) { return inner.append(batch) { _ in } }
+        inner.append(batch, completion: completion)
+    }
+    var stagedBytes: Int { .max }
+    func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {
+        inner.stage(operations, completion: completion)
+    }
+    @discardableResult
+    func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
+        inner.tail(from: position, receive)
+    }
+    func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        inner.store(snapshot, completion: completion)
+    }
+    func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
+    func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {}
+    func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {}
+}

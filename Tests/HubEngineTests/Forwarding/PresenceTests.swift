@@ -1,0 +1,134 @@
+import Journal
+import JSONTree
+import SecurityRules
+import Testing
+import TestSupport
+
+@testable import HubEngine
+
+/// What sessions leave for their disconnect, where the hub that they are at does not write.
+@Suite(.timeLimit(.minutes(30))) struct PresenceTests {
+    private let net = HubNet()
+
+    private func leave(_ path: Path, _ value: Node) -> Request { .onDisconnect([TreeWrite(path, WriteValue(value))]) }
+    private func name(_ hub: HubNet.Hub, _ text: String) -> String { SessionName.prefix(of: hub.hub) + text }
+
+    @Test func sessionThatEnds_atAFollower_leavesWhatItSaid_once() {
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let client = follower.client()
+        let id = name(follower, "s1")
+        #expect(follower.ask(client, .begin(sessionID: id, replacing: nil), leave("on", false), .put("on", true)) == ["ok 1", "ok 2"])
+        #expect(writer.pending.map(\.id) == [id] && follower.pending.map(\.id) == [id])
+        #expect(follower.ask(client, leave("n", .null), .cancelOnDisconnect("n")) == ["ok 0", "ok 1"])
+        _ = follower.ask(client, .end)
+        net.advance(ms: 2_000)
+        #expect(writer.root.node(at: "on") == false && writer.pending.isEmpty && follower.pending.isEmpty)
+        _ = writer.ask(writer.client(), .put("on", 5))
+        net.advance(ms: 30_000)
+        #expect(writer.root.node(at: "on") == 5)
+    }
+
+    @Test func cancelledWrites_areNotMade() {
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let client = follower.client()
+        #expect(follower.ask(client, leave("a", 1), leave("b", 1), .cancelOnDisconnect("a"), .end) == ["ok 0", "ok 1", "ok 2"])
+        net.advance(ms: 2_000)
+        #expect(!writer.root.node(at: "a").exists && writer.root.node(at: "b") == 1)
+    }
+
+    @Test func identityAtTheEnd_isThatOfTheClient() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".read":true,"$u":{".write":"auth.uid === $u"}}}"#)
+        let net = HubNet(rules: rules)
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let client = follower.client(Identity(auth: .object([("uid", "ana")])))
+        #expect(follower.ask(client, leave("ana", 1), leave("ben", 1)) == ["ok 0", "error 1 permission_denied"])
+        #expect(follower.ask(client, .signOut) == ["ok 0"])
+        #expect(writer.pending.first?.auth == .null)
+        _ = follower.ask(client, .end)
+        net.advance(ms: 2_000)
+        #expect(!writer.root.node(at: "ana").exists && writer.pending.isEmpty)
+    }
+
+    @Test func hubThatIsLost_hasItsSessionsEnded_afterTheDeadline_once() {
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let client = follower.client()
+        _ = follower.ask(client, leave("on", false), .put("on", true))
+        net.kill(follower)
+        net.advance(ms: net.limits.presenceMs - 2_000)
+        #expect(writer.root.node(at: "on") == true)
+        net.advance(ms: 4_000)
+        #expect(writer.root.node(at: "on") == false && writer.pending.isEmpty)
+        _ = writer.ask(writer.client(), .put("on", 7))
+        net.advance(ms: 60_000)
+        #expect(writer.root.node(at: "on") == 7)
+    }
+
+    @Test func sessionThatHasComeBackElsewhere_isEndedThen_andNotAgain() {
+        let (writer, first, second) = (net.addWriter(), net.addFollower(), net.addFollower())
+        let id = name(first, "s1")
+        _ = first.ask(first.client(), .begin(sessionID: id, replacing: nil), leave("on", false), .put("on", true))
+        net.kill(first)
+        let back = second.client()
+        // What it asks next is behind the end of its last session.
+        #expect(second.ask(back, .begin(sessionID: name(second, "s2"), replacing: id), .get("on"), .put("on", true), as: 1)
+            == ["value 2 false", "ok 3"])
+        net.advance(ms: net.limits.presenceMs * 3)
+        #expect(writer.root.node(at: "on") == true && writer.pending.isEmpty)
+    }
+
+    @Test func sessionThatComesBackAtTheWriter_orComesFromIt_isEndedAsWell() {
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let (one, two) = (name(follower, "s1"), name(writer, "s2"))
+        _ = follower.ask(follower.client(), .begin(sessionID: one, replacing: nil), leave("a", false), .put("a", true))
+        let atWriter = writer.client()
+        #expect(writer.ask(atWriter, .begin(sessionID: two, replacing: one), .get("a"), leave("b", false), as: 1)
+            == ["value 2 false", "ok 3"])
+        let back = follower.client()
+        #expect(follower.ask(back, .begin(sessionID: name(follower, "s3"), replacing: two), .get("b"), as: 1) == ["value 2 false"])
+        #expect(writer.harness.told(atWriter) == ["close"] && writer.pending.isEmpty)
+    }
+
+    @Test func whatSessionsLeft_survivesTheWriter_andIsMadeByTheNextOne_whenTheyEnd() {
+        let (old, follower) = (net.addWriter(), net.addFollower())
+        let (client, lost) = (follower.client(), old.client())
+        _ = follower.ask(client, leave("f", 1))
+        _ = old.ask(lost, leave("w", 1))
+        net.kill(old)
+        let writer = net.addWriter()
+        net.advance(ms: 2_000)
+        #expect(!writer.root.node(at: "f").exists && !writer.root.node(at: "w").exists)
+        net.advance(ms: net.limits.presenceMs + 2_000)
+        // The old writer's sessions went with it.
+        #expect(!writer.root.node(at: "f").exists && writer.root.node(at: "w") == 1)
+        _ = follower.ask(client, .end)
+        net.advance(ms: 2_000)
+        #expect(writer.root.node(at: "f") == 1 && writer.pending.isEmpty)
+    }
+
+    @Test func hubThatWasTakenForLost_joinsAnew_andClosesTheClientsWhoseWritesWereMade() {
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let (leaver, other) = (follower.client(), follower.client())
+        _ = follower.ask(leaver, leave("on", false), .put("on", true))
+        #expect(follower.ask(other, .put("n", 1)) == ["ok 0"])
+        net.lose(follower, true)
+        net.advance(ms: net.limits.presenceMs + 3_000)
+        net.lose(follower, false)
+        net.advance(ms: 3_000)
+        #expect(writer.root.node(at: "on") == false)
+        #expect(follower.harness.told(leaver) == ["close"])
+        #expect(follower.ask(other, .increments(["n"])) == ["ok 0"] && writer.root.node(at: "n") == 2)
+    }
+
+    @Test func endOfASession_thatIsLostOnTheWay_isAskedForAgain() {
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let client = follower.client()
+        _ = follower.ask(client, leave("on", false))
+        net.weather.loses = 100
+        _ = follower.ask(client, .end)
+        net.advance(ms: net.limits.forwardMs * 2)
+        #expect(!writer.root.node(at: "on").exists)
+        net.weather.loses = 0
+        net.advance(ms: 3_000)
+        #expect(writer.root.node(at: "on") == false)
+    }
+}
