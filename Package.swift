@@ -235,7 +235,8 @@ if hasNats {
             "ClusterJournal", "Journal", "JSONTree", "Scheduling", "SQLiteJournal", .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/ClusterWriter", swiftSettings: shared),
         .testTarget(name: "ClusterJournalTests", dependencies: [
-            "cluster-writer", "ClusterJournal", "CNats", "Journal", "JSONTree", "Scheduling", "SQLiteJournal", "TestCluster", "TestSupport",
+            "cluster-writer", "ClusterJournal", "CNats", "HubEngine", "Journal", "JSONTree", "Scheduling", "SecurityRules", "SQLiteJournal",
+            "TestCluster", "TestSupport",
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
     ]

@@ -2,6 +2,8 @@
 public struct ClusterSettings: Sendable {
     /// Tells the logs of this cluster from those of others on the same servers: letters, digits, `-` and `_`.
     public var name: String
+    /// Who the hubs are and who of them writes, for tests; nil: they find out.
+    package var hubs: HubDirectory?
     /// Where administrators find this hub, as the others show it; nil: where it says that it is shown (`JournalStorage.shown`).
     public var address: String?
     /// Between two signs of life to the other hubs, and the silence after which a hub counts as lost.

@@ -17,6 +17,8 @@ public final class ClusterStorage: JournalStorage {
     private let shards: [Shard]
     private let hubs: Hubs
     private let settings: ClusterSettings
+    /// What the hubs say to each other.
+    private let mail: HubMail
     /// Who writes which namespace.
     public let writers: Writers
     private let sharedSettings: SharedSettings
@@ -31,18 +33,21 @@ public final class ClusterStorage: JournalStorage {
         let local = try LocalJournals(store, shards: settings.shards)
         self.local = local
         var random = SecureRandom()
-        let hub = random.next()
+        let hub = settings.hubs?.hub ?? random.next()
         shards = (0..<settings.shards).map { number in
             let log = ShardLog(connection, name: settings.logName(number), settings: settings.log)
             return Shard(log, local, number: number, hub: hub, settings, scheduler, logger)
         }
-        writers = Writers(hub: hub, settings)
+        let writers = Writers(hub: hub, settings)
+        self.writers = writers
+        mail = HubMail(connection, settings.hubs ?? HubDirectory(writers), messageBytes: settings.messageBytes)
         hubs = Hubs(settings, over: connection, shards, writers, scheduler, logger)
         accounts = SharedStream(connection, name: settings.sharedLogName("accounts"), hub: hub, settings, scheduler, logger)
         let log = SharedStream(connection, name: settings.sharedLogName("settings"), hub: hub, settings, scheduler, logger)
         sharedSettings = SharedSettings(store, log, patienceMs: settings.openMs, logger)
         for shard in shards { shard.open() }
         hubs.start()
+        do throws(NatsConnection.Fault) { try mail.open() } catch { throw .unavailable(reason: "\(error)") }
     }
 
     public var isDurable: Bool { true }
@@ -54,7 +59,8 @@ public final class ClusterStorage: JournalStorage {
     /// What the data folder has of a namespace: its journal's tail brings the rest, and whether this hub writes it is told and changes.
     public func open(_ namespace: String) throws(JournalError) -> OpenedJournal {
         let writership = hubs.open(namespace, at: LocalJournals.shard(of: namespace, among: settings.shards))
-        return OpenedJournal(try local.store.recover(namespace), journal(of: namespace, writership), writership: writership)
+        let recovered = try local.store.recover(namespace)
+        return OpenedJournal(recovered, journal(of: namespace, writership), writership: writership, link: mail.link(of: namespace))
     }
 
     public var cluster: ClusterReport? { hubs.report }
@@ -67,7 +73,7 @@ public final class ClusterStorage: JournalStorage {
         guard reached.wait(timeout: .now() + .milliseconds(patienceMs)) == .success else {
             throw .unavailable(reason: "the log of \(namespace) was not received within \(patienceMs) ms")
         }
-        return OpenedJournal(try local.store.recover(namespace), journal(of: namespace))
+        return OpenedJournal(try local.store.recover(namespace), journal(of: namespace), link: mail.link(of: namespace))
     }
 
     func journal(of namespace: String, _ writership: Writership? = nil) -> ClusterJournal {
@@ -79,6 +85,7 @@ public final class ClusterStorage: JournalStorage {
     public func prepareToClose() { local.store.prepareToClose() }
 
     public func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) {
+        mail.close()
         let ended = DispatchGroup()
         for shard in shards {
             ended.enter()

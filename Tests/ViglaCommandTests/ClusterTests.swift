@@ -98,14 +98,14 @@ import TestCluster
         let follower = try #require(hubs.first { $0 !== writer })
         #expect(try set(writer, "/a", #"{"x":1}"#).code == 0)
         #expect(try becomes { try value(follower, "/a/x") == "1" })
-        let refused = try set(follower, "/a", "2")
-        #expect(refused.code != 0)
-        #expect(refused.error.contains("This server follows \(writer.url), which takes the writes"), "\(refused)")
+        // A write at the follower is read there at once.
+        #expect(try set(follower, "/a/z", "2").code == 0)
+        #expect(try value(follower, "/a/z") == "2" && value(writer, "/a/z") == "2")
         // An observer at the follower hears of the writer's next commit.
         let heard = Handover<Command.Result>()
         let url = follower.url
         Thread {
-            if let result = try? Command.run("watch", url + "/a", "--events", "added", "--count", "2") { heard.put(result) }
+            if let result = try? Command.run("watch", url + "/a", "--events", "added", "--count", "3") { heard.put(result) }
         }.start()
         #expect(try becomes { try follower.page("/.metrics").contains("vigla_observers{namespace=\"default\"} 1") })
         #expect(try set(writer, "/a/y", #""new""#).code == 0)
@@ -115,6 +115,34 @@ import TestCluster
         #expect(status.code == 0 && hubs.allSatisfy { status.output.contains($0.url) } && !status.output.contains("none"), "\(status)")
         #expect(try follower.page("/.metrics").contains("vigla_cluster_hubs 2"))
         for hub in hubs { #expect(hub.stop() == 0) }
+    }
+
+    @Test func clientsOfAllHubs_addUpExactly_alsoWhenAFollowerIsKilled() throws {
+        let hubs = try (0..<3).map { _ in try RunningHub(arguments) }
+        let writer = try writer(among: hubs)
+        #expect(try set(writer, "/sum", "0").code == 0)
+        for hub in hubs { #expect(try becomes { try hub.put("/ready.json", "true").hasPrefix("HTTP/1.1 200") }) }
+        let counts = Mutex(0)
+        let done = DispatchGroup()
+        for hub in hubs.map({ UncheckedSendable($0) }) {
+            done.enter()
+            Thread {
+                for _ in 0..<40 {
+                    let answer = try? hub.value.put("/sum.json", #"{".sv":{"increment":1}}"#)
+                    if answer?.hasPrefix("HTTP/1.1 200") == true { counts.withLock { $0 += 1 } }
+                }
+                done.leave()
+            }.start()
+        }
+        done.wait()
+        #expect(counts.withLock { $0 } == 120)
+        #expect(try becomes { try hubs.allSatisfy { try value($0, "/sum") == "120" } })
+        let lost = try #require(hubs.first { $0 !== writer })
+        _ = lost.stop(SIGKILL)
+        let left = hubs.filter { $0 !== lost }
+        for hub in left { #expect(try hub.put("/sum.json", #"{".sv":{"increment":1}}"#).hasPrefix("HTTP/1.1 200")) }
+        #expect(try becomes { try left.allSatisfy { try value($0, "/sum") == "122" } })
+        for hub in left { #expect(hub.stop() == 0) }
     }
 
     /// The writer is killed while others write: one of the rest takes over by itself, and what was acknowledged is on all of them.
