@@ -26,7 +26,7 @@ extension AccountService {
         do { try store.applyArrived() } catch AccountStoreFault.closed {
             // The next start.
         } catch {
-            logger.error("what other hubs have changed cannot be stored", metadata: ["reason": "\(error)"])
+            faults.log("what other hubs have changed cannot be stored", ["reason": "\(error)"])
             scheduler.after(ms: Self.againMs, on: queue) { [weak self] in self?.assumeIsolated { $0.applyArrived() } }
         }
     }
