@@ -8,7 +8,7 @@ import TestSupport
 @testable import Journal
 
 /// Databases of several hubs on one journal, of which now one, now another writes.
-@Suite(.timeLimit(.minutes(2))) struct RoleTests {
+@Suite(.timeLimit(.minutes(30))) struct RoleTests {
     // MARK: Decisions
 
     @Test func role_stepsWhenItIsWished_andOnlyThen() {

@@ -26,7 +26,7 @@ import TestCluster
         for (folder, rules) in zip(folders, rules) { if let rules { try folder.file("rules.json", rules) } }
         func more(_ i: Int) -> [String] { rules[i] == nil ? [] : ["--rules", folders[i].at("rules.json")] }
         let first = try RunningHub(options + more(0), folder: folders[0])
-        return try [first] + (1...2).map { try RunningHub(options + ["--cluster-writer", first.url] + more($0), folder: folders[$0]) }
+        return try [first] + (1...2).map { try RunningHub(options + more($0), folder: folders[$0]) }
     }
 
     private struct Reply {
@@ -94,8 +94,8 @@ import TestCluster
         #expect(other.status == 200)
         _ = hubs[2].stop(SIGKILL)
         #expect(try call(hubs[0], "signInWithPassword", ["email": "bo@x.org", "password": "correct horse"]).status == 200)
-        hubs[1] = try RunningHub(options + ["--cluster-writer", hubs[0].url], folder: follower)
-        hubs[2] = try RunningHub(options + ["--cluster-writer", hubs[0].url], folder: folder)
+        hubs[1] = try RunningHub(options, folder: follower)
+        hubs[2] = try RunningHub(options, folder: folder)
         for hub in hubs.dropFirst() { #expect(try refresh(hub, other["refreshToken"]).status == 200) }
         // Nothing that is to be kept is in a log of the process.
         for hub in hubs { #expect(!hub.error.contains("scrypt") && !hub.error.contains(made["refreshToken"])) }
@@ -154,7 +154,7 @@ import TestCluster
         let folder = hubs[1].folder
         _ = hubs[1].stop(SIGKILL)
         try deploy(Self.closed, hubs[2])
-        hubs[1] = try RunningHub(options + ["--cluster-writer", hubs[0].url, "--rules", folder.at("rules.json")], folder: folder)
+        hubs[1] = try RunningHub(options + ["--rules", folder.at("rules.json")], folder: folder)
         for hub in hubs { #expect(try becomes { try status(hub) == 401 }) }
         #expect(hubs.allSatisfy { $0.stop() == 0 })
     }
