@@ -11,9 +11,15 @@ public protocol HubLink: AnyObject, Sendable {
     var writer: HubWriter { get }
     /// Whether a hub was heard of lately.
     func isAlive(_ hub: UInt64) -> Bool
+    /// Whether this hub has heard all others for long enough to say that one is not there.
+    var hears: Bool { get }
     func send(_ message: [UInt8], to hub: UInt64)
     /// Begins to hear; called once. Calls back on any thread, one message of a hub at a time.
     func listen(_ receive: @escaping @Sendable (HubNews) -> Void)
+}
+
+extension HubLink {
+    public var hears: Bool { true }
 }
 
 /// The hub that writes a namespace.
@@ -26,7 +32,7 @@ public enum HubWriter: Sendable, Equatable {
 
 public enum HubNews: Sendable {
     case message([UInt8], from: UInt64)
-    /// Another hub writes, or none.
+    /// Another hub writes, or none; one came or went; or this one hears them again, or no longer.
     case writerChanged
 }
 

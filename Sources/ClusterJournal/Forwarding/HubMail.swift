@@ -12,6 +12,8 @@ public struct HubDirectory: Sendable {
     public var writer: @Sendable (_ namespace: String) -> HubWriter
     /// Whether a hub was heard of lately.
     public var isAlive: @Sendable (_ hub: UInt64) -> Bool
+    /// Whether this hub has heard all others for long enough to say that one is not there.
+    public var hears: @Sendable () -> Bool = { true }
     /// Calls back when another one writes some namespace, or a hub came or went.
     public var whenChanged: @Sendable (@escaping @Sendable () -> Void) -> Void
 
@@ -35,6 +37,7 @@ public struct HubDirectory: Sendable {
             }
         }
         isAlive = { writers.isAlive($0) }
+        hears = { writers.hears }
         whenChanged = { writers.whenChanged($0) }
     }
 }
@@ -161,6 +164,8 @@ private final class MailLink: HubLink {
     var writer: HubWriter { hubs.writer(namespace) }
 
     func isAlive(_ hub: UInt64) -> Bool { hubs.isAlive(hub) }
+
+    var hears: Bool { hubs.hears() }
 
     func send(_ message: [UInt8], to hub: UInt64) {
         let bytes = HubEnvelope(hub: self.hub, namespace: namespace, message: message).encoded

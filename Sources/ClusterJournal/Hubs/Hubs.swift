@@ -145,10 +145,13 @@ final class Hubs: @unchecked Sendable {
 
     // MARK: Election
 
+    /// Whether each hub that is there was heard by now.
+    private var hears: Bool { listeningSince.map { scheduler.steadyMs - $0 >= settings.lostMs } ?? false }
+
     private func decide() {
         guard !isClosed else { return }
         let now = scheduler.steadyMs
-        let isKnown = listeningSince.map { now - $0 >= settings.lostMs } ?? false
+        let isKnown = hears
         var hasChanged = false
         for i in shards.indices {
             let peers = isKnown ? table.peers(at: i) : nil
@@ -212,7 +215,7 @@ final class Hubs: @unchecked Sendable {
             let writing = table.peers(at: i).filter(\.writes).map(\.hub)
             return Ranking.best(writing, at: i).map { .hub(id: $0) } ?? .unknown
         }
-        writers.update(found, addresses: known)
+        writers.update(found, addresses: known, hears: hears)
         let others = table.hubs.values.map { one in
             ClusterReport.Hub(
                 id: one.beat.hub, address: one.beat.address, startedMs: one.beat.startedMs, isThis: false,

@@ -20,6 +20,7 @@ public final class Writers: Sendable {
     private struct State {
         var writers: [Writer]
         var addresses: [UInt64: String] = [:]
+        var hears = false
     }
 
     init(hub: UInt64, _ settings: ClusterSettings) {
@@ -35,6 +36,9 @@ public final class Writers: Sendable {
     /// Whether a hub was heard of lately; this one always is.
     public func isAlive(_ hub: UInt64) -> Bool { hub == self.hub || state.withLock { $0.addresses[hub] != nil } }
 
+    /// Whether this hub has heard all others for long enough to say that one is not there.
+    public var hears: Bool { state.withLock { $0.hears } }
+
     /// How the hub that writes a namespace is shown; nil where this one does, or none is known.
     public func address(ofWriterOf namespace: String) -> String? {
         guard case .hub(let id) = writer(of: namespace) else { return nil }
@@ -44,13 +48,13 @@ public final class Writers: Sendable {
     /// By which a hub of this cluster is reached.
     public func subject(of hub: UInt64) -> String { "vigla.hub.\(cluster).\(String(hub, radix: 16))" }
 
-    /// Calls back when another one writes some namespace, or a hub came or went. On a queue of the cluster.
+    /// Calls back when another one writes some namespace, a hub came or went, or `hears` has changed. On a queue of the cluster.
     public func whenChanged(_ listener: @escaping @Sendable () -> Void) { listeners.withLock { $0.append(listener) } }
 
-    func update(_ writers: [Writer], addresses: [UInt64: String]) {
+    func update(_ writers: [Writer], addresses: [UInt64: String], hears: Bool) {
         let isOther = state.withLock { state in
-            defer { state = State(writers: writers, addresses: addresses) }
-            return state.writers != writers || state.addresses.keys != addresses.keys
+            defer { state = State(writers: writers, addresses: addresses, hears: hears) }
+            return state.writers != writers || state.addresses.keys != addresses.keys || state.hears != hears
         }
         guard isOther else { return }
         for listener in listeners.withLock({ $0 }) { listener() }

@@ -61,9 +61,15 @@ final class PeerParts: @unchecked Sendable {
         link.listen { [weak self, queue = context.queue] news in
             switch news {
             case .message(let bytes, let hub): inbox?.receive(bytes, from: hub)
-            case .writerChanged: queue.async { [weak self] in self?.forwarding?.writerChanged() }
+            case .writerChanged: queue.async { [weak self] in self?.changed() }
             }
         }
+        changed()
+    }
+
+    /// Another hub writes, or none; or one came or went.
+    private func changed() {
+        remote?.lookAround()
         forwarding?.writerChanged()
     }
 }

@@ -25,8 +25,6 @@ final class RemoteRequests: @unchecked Sendable {
         var open: [UInt64: Standing] = [:]
         /// Bytes of those that are not answered.
         var bytes = 0
-        /// Since when the hub was not heard of, steady ms.
-        var lostSince: Int64?
     }
 
     private enum Standing {
@@ -53,6 +51,9 @@ final class RemoteRequests: @unchecked Sendable {
     /// 0 while the database does not write.
     private var term: UInt64 = 0
     private var peers: [UInt64: Peer] = [:]
+    /// Since when hubs are not heard of that may have left something, steady ms. Noted while the database follows, too: how long a hub has
+    /// been lost does not begin anew with each writer.
+    private var lostSince: [UInt64: Int64] = [:]
     private var clients: [String: RemoteClient] = [:]
     /// By which answers leave that are for no client.
     private var senders: [UInt64: RemoteClient] = [:]
@@ -265,20 +266,28 @@ final class RemoteRequests: @unchecked Sendable {
         if isAny { durability.finishBatch() }
     }
 
-    /// Looks at which hubs are still heard of.
+    /// Notes which hubs are heard of now, while the database writes and while it follows.
+    func lookAround() {
+        context.queue.assertCurrent()
+        // What a hub that hears nobody does not hear says nothing about others.
+        guard link.hears else { return lostSince = [:] }
+        let now = context.scheduler.steadyMs
+        var hubs = Set(content.peers.peers.keys)
+        for client in clients.values { hubs.insert(client.hub) }
+        var lost: [UInt64: Int64] = [:]
+        for hub in hubs where hub != link.hub && !link.isAlive(hub) { lost[hub] = lostSince[hub] ?? now }
+        lostSince = lost
+    }
+
+    /// Gives up the hubs that have not been heard of for a while.
     private func tick() {
         guard isWriting else { return }
         let now = context.scheduler.steadyMs
         if !durability.isBehind { for client in clients.values where client.hasEnded { refuseAll(of: client) } }
         clients = clients.filter { !$0.value.isIdle }
-        var hubs = Set(content.peers.peers.keys)
-        for client in clients.values { hubs.insert(client.hub) }
-        for hub in hubs where hub != link.hub {
-            var peer = peers[hub] ?? Peer()
-            if link.isAlive(hub) { peer.lostSince = nil } else { peer.lostSince = peer.lostSince ?? now }
-            peers[hub] = peer
-            if let since = peer.lostSince, now - since >= context.limits.presenceMs, !log.isRefusing { giveUp(hub) }
-        }
+        lookAround()
+        if log.isRefusing { return }
+        for (hub, since) in lostSince where now - since >= context.limits.presenceMs { giveUp(hub) }
     }
 
     /// Requests that came behind the end of their session, which was taken over elsewhere.
@@ -299,7 +308,7 @@ final class RemoteRequests: @unchecked Sendable {
     /// A hub is gone: first none of its requests counts any more, then what its sessions have left is written.
     func giveUp(_ hub: UInt64) {
         if content.peers[hub] != nil { commits.record([.peer(.gone(hub: hub))]) }
-        (peers[hub], senders[hub]) = (nil, nil)
+        (peers[hub], senders[hub], lostSince[hub]) = (nil, nil, nil)
         let ended = clients.values.filter { $0.hub == hub && !$0.hasEnded }.sorted { $0.name < $1.name }
         loop.handle(ended.map { Database.Item(client: $0, request: .end, token: 0, size: 0, hold: nil) })
     }
