@@ -14,8 +14,9 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-NATS = next((path for path in ("/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/usr/bin/nats-server") if os.access(path, os.X_OK)), None)
-PRESENCE = 5   # s until what a lost hub's sessions have left is written
+PLACES = ("/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/usr/bin/nats-server")
+NATS = next((path for path in PLACES if os.access(path, os.X_OK)), None)
+PRESENCE = 5   # s of silence after which a hub ends a session; what those of a lost hub have left is written 10 s later
 
 
 def sh(*words):
