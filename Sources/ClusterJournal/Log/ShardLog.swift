@@ -72,7 +72,8 @@ final class ShardLog: Sendable {
                 do throws(StateFault) { state = try info() } catch {
                     guard error == .missing, mayCreate else { throw error }
                     _ = try create()
-                    // Of hubs that make it at the same moment each is told another time at which it was made, until the servers have settled it.
+                    // Hubs that make it at the same moment are told different times at which it was made, until the servers have
+                    // settled it.
                     usleep(useconds_t(settings.settleMs * 1_000))
                     state = try info()
                 }
