@@ -148,9 +148,19 @@ struct PackedMembers {
             if order <= 0 { return order == 0 ? (high &- 1, true) : (high, false) }
             high &-= 1
         }
+        // Keys between two others have the beginning that these have in common: it is not compared each time.
+        var word: Key.ProbeWord?
+        if high > 8 {
+            let first = entry(0).key
+            let order = probe.order(first)
+            if order >= 0 { return (0, order == 0) }
+            low = 1
+            word = Key.ProbeWord(probe, between: first, entry(high).key)
+        }
         while low < high {
             let middle = (low &+ high) / 2
-            let order = probe.order(entry(middle).key)
+            let key = entry(middle).key
+            let order = word?.order(key) ?? probe.order(key)
             if order == 0 { return (middle, true) }
             if order < 0 { low = middle &+ 1 } else { high = middle }
         }

@@ -137,6 +137,29 @@ extension Key: Comparable {
         }
     }
 
+    /// The eight bytes of a key in which it differs from its neighbours, with which it begins alike.
+    struct ProbeWord {
+        private let at: Int
+        private let word: UInt64
+
+        /// Nil for short keys, and where numbers are among the others.
+        @inline(__always)
+        init?(_ probe: Probe, between first: UnsafeBufferPointer<UInt8>, _ last: UnsafeBufferPointer<UInt8>) {
+            let bytes = probe.bytes
+            guard bytes.count >= 8, Key.integer(first) == nil, let base = UnsafeRawPointer(bytes.baseAddress) else { return nil }
+            at = min(commonPrefix(first, last), bytes.count &- 8)
+            word = base.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+        }
+
+        /// As that of the probe; nil where these bytes do not tell.
+        @inline(__always)
+        func order(_ key: UnsafeBufferPointer<UInt8>) -> Int? {
+            guard key.count >= at &+ 8, let base = UnsafeRawPointer(key.baseAddress) else { return nil }
+            let other = base.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+            return other == word ? nil : utf16Order(other, word)
+        }
+    }
+
     @inline(__always)
     static func order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
         if let a = x.first, let b = y.first, a > UInt8(ascii: "9"), b > UInt8(ascii: "9") {

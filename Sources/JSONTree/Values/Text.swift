@@ -82,14 +82,33 @@ func utf16Order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>
     while i < n {
         let at = min(i, n &- 8)
         let (a, b) = (p.loadUnaligned(fromByteOffset: at, as: UInt64.self), q.loadUnaligned(fromByteOffset: at, as: UInt64.self))
-        if a != b {
-            let shift = UInt64(UInt64(littleEndian: a ^ b).trailingZeroBitCount & ~7)
-            let (u, v) = (UInt64(littleEndian: a) &>> shift, UInt64(littleEndian: b) &>> shift)
-            return utf16Order(UInt8(truncatingIfNeeded: u), UInt8(truncatingIfNeeded: v))
-        }
+        if a != b { return utf16Order(a, b) }
         i &+= 8
     }
     return x.count - y.count
+}
+
+/// The same for eight bytes each, as they lie in memory, that differ behind equal ones.
+@inline(__always)
+func utf16Order(_ a: UInt64, _ b: UInt64) -> Int {
+    let shift = UInt64(UInt64(littleEndian: a ^ b).trailingZeroBitCount & ~7)
+    let (u, v) = (UInt64(littleEndian: a) &>> shift, UInt64(littleEndian: b) &>> shift)
+    return utf16Order(UInt8(truncatingIfNeeded: u), UInt8(truncatingIfNeeded: v))
+}
+
+/// How many bytes both begin with.
+@inline(__always)
+func commonPrefix(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
+    let n = min(x.count, y.count)
+    guard let p = UnsafeRawPointer(x.baseAddress), let q = UnsafeRawPointer(y.baseAddress) else { return 0 }
+    var i = 0
+    while i &+ 8 <= n {
+        let different = p.loadUnaligned(fromByteOffset: i, as: UInt64.self) ^ q.loadUnaligned(fromByteOffset: i, as: UInt64.self)
+        if different != 0 { return i &+ UInt64(littleEndian: different).trailingZeroBitCount / 8 }
+        i &+= 8
+    }
+    while i < n, p.byte(i) == q.byte(i) { i &+= 1 }
+    return i
 }
 
 /// The same for the first bytes that differ.

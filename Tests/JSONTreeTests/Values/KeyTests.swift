@@ -52,6 +52,25 @@ import TestSupport
         }
     }
 
+    /// Only what differs behind the beginning that neighbours have in common is compared.
+    @Test(arguments: Array(1...60) as [UInt64]) func child_amongKeysThatBeginAlike_isFound(round: UInt64) {
+        var random = SeededRandom(round)
+        let letters = ["a", "b", "é", "ê", "\u{D7FF}", "\u{E000}", "\u{F000}", "\u{FFFD}", "\u{10000}", "\u{1F600}", "0", "-"]
+        let beginning = random.pick(["", "1", "-", "-Nx8sKq2Ld0aB", "k7Fh2Lq9ZxT4bNnP0sVd", "aé", "\u{10000}\u{E000}"])
+        let most = random.pick([3, 8, 14])
+        func next() -> Key { Key(beginning + (0..<1 + random.below(most)).map { _ in random.pick(letters) }.joined()) }
+        var values: [Key: Node] = [:]
+        for i in 0..<random.pick([12, 60, 400]) { values[next()] = .int(Int64(i)) }
+        var node = Node.null
+        for (key, value) in values { node.set(value, at: Path([key])) }
+        #expect(node.children.map(\.key) == values.keys.sorted())
+        for (key, value) in values { #expect(node.child(key) == value && node.exists(at: Path([key]))) }
+        for _ in 0..<200 {
+            let key = next()
+            #expect(node.child(key) == values[key] ?? .null && node.exists(at: Path([key])) == (values[key] != nil), "\(key)")
+        }
+    }
+
     @Test func keyOrder_contractExample_isAscending() {
         let keys = ["-5", "0", "1", "01", "2", "10", "2147483647", "-", "-K…", "2147483648", "a"].map { Key($0) }
         for i in keys.indices.dropLast() { #expect(keys[i] < keys[i + 1]) }
