@@ -20,11 +20,20 @@ struct ExpiryLayer: Sendable {
             }
         }
 
-        mutating func set(_ place: ExpiryPlace, _ time: Int64?) {
-            if let known = head, known?.place == place || time != nil { head = nil }
-            times[place] = time
-            if let time { heap.insert(ExpiryEntry(time: time, place: place)) }
+        /// - Returns: how many nodes there are more.
+        mutating func set(_ place: ExpiryPlace, _ time: Int64?) -> Int {
+            guard let time else {
+                guard times.removeValue(forKey: place) != nil else { return 0 }
+                if let known = head, known?.place == place { head = nil }
+                compact()
+                return -1
+            }
+            let isNew = times.updateValue(time, forKey: place) == nil
+            let entry = ExpiryEntry(time: time, place: place)
+            if !isNew { head = nil } else if case .some(let known) = head, known.map({ entry < $0 }) ?? true { head = .some(entry) }
+            heap.insert(entry)
             compact()
+            return isNew ? 1 : 0
         }
 
         /// Entries that are out of date stay until their time comes, or there are more of them than of others.
@@ -42,18 +51,22 @@ struct ExpiryLayer: Sendable {
     }
 
     private var shards = [Shard](repeating: Shard(), count: 64)
+
+    /// Their shares grow from one to the next, up to twice that of the first, about by `log2(1 + hash)`: so each has to make room for more
+    /// at a time of its own, and not all of them in one commit of many nodes.
+    private static func shard(of place: ExpiryPlace) -> Int {
+        let part = place.hash &>> 24 & 0xFFFF
+        return (part &* 64 &+ (part &* (0x1_0000 &- part)) &>> 16 &* 22) &>> 16
+    }
+
     /// How many nodes there are.
     private(set) var count = 0
 
-    func time(of place: ExpiryPlace) -> Int64? { shards[place.hash & 63].times[place] }
+    func time(of place: ExpiryPlace) -> Int64? { shards[Self.shard(of: place)].times[place] }
 
     /// - Parameter time: nil takes it out.
     mutating func set(_ place: ExpiryPlace, _ time: Int64?) {
-        let i = place.hash & 63
-        let isKnown = shards[i].times[place] != nil
-        if time == nil, !isKnown { return }
-        count += (time == nil ? 0 : 1) - (isKnown ? 1 : 0)
-        shards[i].set(place, time)
+        count += shards[Self.shard(of: place)].set(place, time)
     }
 
     var first: ExpiryEntry? {
