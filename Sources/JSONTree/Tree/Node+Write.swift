@@ -10,21 +10,33 @@ extension Node {
     }
 
     /// The same value at several places, none at or above another: the way that they have in common is gone once.
-    public mutating func set(_ value: Node, atEach paths: [Path]) {
+    /// - Returns: those of them that had another value or none, in their order.
+    @discardableResult
+    public mutating func set(_ value: Node, atEach paths: [Path]) -> [Path] {
+        var changed: [Path] = []
         guard value.exists, paths.count > 1, let first = paths.first, !first.isRoot else {
-            for path in paths { set(value, at: path) }
-            return
+            for path in paths where node(at: path) != value {
+                set(value, at: path)
+                changed.append(path)
+            }
+            return changed
         }
+        changed.reserveCapacity(paths.count)
         let shared = paths.reduce(first.depth - 1) { min($0, $1.commonDepth(with: first)) }
         first.keys.withUnsafeBufferPointer { way in
             mutate(at: UnsafeBufferPointer(rebasing: way[..<shared])) { node in
                 for path in paths {
                     path.keys.withUnsafeBufferPointer { keys in
-                        node.mutate(at: UnsafeBufferPointer(rebasing: keys[shared...])) { $0 = value }
+                        node.mutate(at: UnsafeBufferPointer(rebasing: keys[shared...])) {
+                            if $0 == value { return }
+                            $0 = value
+                            changed.append(path)
+                        }
                     }
                 }
             }
         }
+        return changed
     }
 
     /// Changes only the priority at a place; no effect where there is no value.

@@ -124,10 +124,14 @@ struct ConsequenceRound {
 
     /// The same value at several places of one depth, each another.
     mutating func write(_ value: Node, atEach paths: [Path], _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
-        var changed: [Path] = []
-        changed.reserveCapacity(paths.count)
-        for path in paths where try note(value, at: path, place, kind) { changed.append(path) }
-        result.tree.set(value, atEach: changed)
+        // Most are new. With room for all of them which are is found out on the way, else in time.
+        if let first = paths.first, !result.tree.exists(at: first), hasRoom(for: value, at: paths) {
+            for path in result.tree.set(value, atEach: paths) { try add(value, at: path, place, kind) }
+        } else {
+            var changed: [Path] = []
+            for path in paths where try note(value, at: path, place, kind) { changed.append(path) }
+            result.tree.set(value, atEach: changed)
+        }
     }
 
     /// Adds a write, which is to be made.
@@ -135,10 +139,21 @@ struct ConsequenceRound {
     private mutating func note(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) -> Bool {
         // Another target may have been above it. Most targets are new.
         guard result.tree.exists(at: path) ? result.tree.node(at: path) != value : value.exists else { return false }
+        try add(value, at: path, place, kind)
+        return true
+    }
+
+    private mutating func add(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
         guard result.writes.count < limits.writes else { throw fault(.tooManyWrites(limits.writes), place, kind) }
         try pay(for: value, at: path, place, kind)
         result.writes.append(SystemWrite(path: path, value: value, kind: kind, pattern: program.details[Int(place)].pattern))
-        return true
+    }
+
+    /// Whether so many writes are within the bounds.
+    private func hasRoom(for value: Node, at paths: [Path]) -> Bool {
+        guard result.writes.count + paths.count <= limits.writes else { return false }
+        let room = paths.reduce(limits.bytes - result.bytes) { $0 - $1.memoryBytes }
+        return Self.bytes(of: value, atMost: room).map { $0 * paths.count <= room } ?? false
     }
 
     mutating func pay(for value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
