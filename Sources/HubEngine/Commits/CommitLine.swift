@@ -103,12 +103,13 @@ final class CommitLine {
         let paths = candidate.touched
         let readers = foresight.touched(by: paths, making: candidate.tree)
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
-        let note = try expiry?.note(candidate.stored, new: candidate.tree)
+        let values = candidate.values()
+        let note = try expiry?.note(values.map(ExpiryKeeper.WrittenNodes.values) ?? .places(candidate.stored), new: candidate.tree)
         context.meter.spend(writes.placesByDepth)
         let owed = changesOfOwed(found, in: candidate.tree, origin, at: paths, settling: settled)
         let old = install(candidate.tree, candidate.operations, also: (note?.times ?? []) + owed, origin, at: paths)
         if let note { expiry?.take(note) }
-        if content.rules.hasIndexedCopies { copies?.note(paths, exist: candidate.hasOnlyValues, old: old) }
+        if content.rules.hasIndexedCopies { copies?.note(paths, exist: values != nil, old: old) }
         if let found { count(found) }
         permissions.recheck(readers)
         publisher.publish(paths, old: old)
@@ -251,7 +252,7 @@ final class CommitLine {
         if mayWait, foresight.mustAsk(about: readers, in: tree) { return nil }
         let isFollowed = write.operations.count <= context.limits.followedPlaces
         let paths = (isFollowed ? write.paths : [write.common]) + more
-        let note = try expiry?.note(isFollowed ? write.stored + more : more, many: isFollowed ? nil : write.expiring, new: tree)
+        let note = try expiry?.note(.places(isFollowed ? write.stored + more : more), many: isFollowed ? nil : write.expiring, new: tree)
         context.meter.counters.prepared += 1
         let following = (found?.operations ?? []) + (note?.times ?? []) + changesOfOwed(found, in: tree, origin, at: paths)
         let old = install(tree, write.operations, also: following, origin, at: paths, stage: stage)

@@ -41,7 +41,11 @@ struct ExpiryIndex: Sendable {
         for _ in 0..<2 where count > most { removeLast() }
     }
 
-    private func time(of place: ExpiryPlace) -> Int64? { layers.lazy.compactMap { $0.time(of: place) }.min() }
+    private func time(of place: ExpiryPlace) -> Int64? {
+        var earliest: Int64?
+        for layer in layers { if let time = layer.time(of: place), time < earliest ?? .max { earliest = time } }
+        return earliest
+    }
 
     private mutating func remove(_ place: ExpiryPlace) { for i in layers.indices { layers[i].set(place, nil) } }
 

@@ -100,10 +100,31 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     // MARK: Commits
 
+    /// Where a commit writes.
+    enum WrittenNodes {
+        /// Values at places of which none lies above or below another.
+        case values([(path: Path, value: Node)])
+        case places([Path])
+
+        var count: Int {
+            switch self {
+            case .values(let values): values.count
+            case .places(let paths): paths.count
+            }
+        }
+
+        subscript(i: Int) -> (path: Path, value: Node?) {
+            switch self {
+            case .values(let values): (values[i].path, values[i].value)
+            case .places(let paths): (paths[i], nil)
+            }
+        }
+    }
+
     /// What a commit changes here; found before it is made.
     struct Note {
-        /// Nodes that may be due at other times, ascending.
-        fileprivate var paths: [Path] = []
+        /// Nodes that may be due at other times, with the values of those that were written themselves, as far as these are known.
+        fileprivate var nodes: [(path: Path, value: Node?)] = []
         /// When they were written, for the journal.
         fileprivate(set) var times: [JournalOperation] = []
         /// Where more of them are.
@@ -113,27 +134,31 @@ final class ExpiryKeeper: @unchecked Sendable {
     }
 
     /// Finds the nodes with an `.expire` that a commit touches. O(depth of its places, and what it writes below such rules)
-    /// - Parameter more: other places, which are looked at beside the queue.
+    /// - Parameters:
+    ///   - written: where it writes.
+    ///   - more: other places, which are looked at beside the queue.
     /// - Throws: when it adds more nodes of which it is to be known when they were written than there may be.
-    func note(_ paths: [Path], many more: WrittenPlaces? = nil, new: Node) throws(Failure) -> Note? {
+    func note(_ written: WrittenNodes, many more: WrittenPlaces? = nil, new: Node) throws(Failure) -> Note? {
         let rules = content.rules
         guard rules.hasExpiry else { return nil }
         var note = Note(old: content.root, now: context.clock())
         var left = context.limits.inlineChildren
         if let more { note.open = more }
         var above: Set<Path> = []
-        for (i, path) in paths.enumerated() {
+        for i in 0..<written.count {
+            let (path, value) = written[i]
             let isAll = rules.visitExpiring(path, old: note.old, new: new, atMost: &left) {
+                if $0.depth == path.depth { return note.nodes.append(($0, value)) }
                 // One above several places is visited for each of them.
-                if $0.depth >= path.depth || above.insert($0).inserted { note.paths.append($0) }
+                if $0.depth > path.depth || above.insert($0).inserted { note.nodes.append(($0, nil)) }
             }
-            guard isAll, note.paths.count <= context.limits.inlineChildren else {
-                for path in paths[i...] where rules.mayExpire(around: path) { note.open.insert(path) }
+            guard isAll, note.nodes.count <= context.limits.inlineChildren else {
+                for i in i..<written.count where rules.mayExpire(around: written[i].path) { note.open.insert(written[i].path) }
                 break
             }
         }
-        note.paths = note.paths.ascending().withoutRepeated()
-        let asking = rules.asksWhenWritten ? note.paths.filter { rules.asksWhenWritten(at: $0) } : []
+        if case .places = written { note.nodes = note.nodes.map(\.path).ascending().withoutRepeated().map { ($0, nil) } }
+        let asking = rules.asksWhenWritten ? note.nodes.map(\.path).filter { rules.asksWhenWritten(at: $0) } : []
         note.times = asking.filter { !new.node(at: $0).exists && content.written[$0] != nil }.map { .written($0, nil) }
         var room = context.limits.expiryEntries - content.written.count + note.times.count
         for path in asking where new.node(at: path).exists {
@@ -149,14 +174,15 @@ final class ExpiryKeeper: @unchecked Sendable {
         if !note.open.isEmpty, rules.asksWhenWritten {
             note.times.append(.open(content.sequence + 1, OpenWrite(ms: note.now, places: note.open)))
         }
-        context.meter.spend(note.paths.count / 2)
+        context.meter.spend(note.nodes.count / 2)
         return note
     }
 
     /// The commit is made.
     func take(_ note: Note) {
-        let dues = content.rules.dues(at: note.paths, in: content.root) { content.written.time(of: $0) }
-        for (path, due) in zip(note.paths, dues) {
+        let dues = content.rules.dues(of: note.nodes, in: content.root) { content.written.time(of: $0) }
+        for (i, due) in dues.enumerated() {
+            let path = note.nodes[i].path
             if ending == nil, !refused.isEmpty { refused[path] = nil }
             if let ending, let due, due <= ending.at, goesRound(path, isNew: !note.old.node(at: path).exists, ending.at) {
                 rest(path, after: ending.path, from: ending.at)

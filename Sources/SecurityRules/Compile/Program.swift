@@ -43,7 +43,7 @@ final class Program: Sendable {
         copies = builder.places.first?.copies ?? false
         hasRates = builder.places.first?.rates ?? false
         hasExpiry = builder.places.first?.expires ?? false
-        asksWhenWritten = builder.details.contains { $0.asksWhenWritten }
+        asksWhenWritten = builder.places.contains { $0.asksWhenWritten }
         indexed = builder.indexed
         hasInboxes = builder.details.contains { !$0.inboxes.isEmpty }
         counters = builder.counters
@@ -146,6 +146,12 @@ struct Place {
     var copies = false
     var rates = false
     var expires = false
+    /// Itself has a `.removes`, `.counts`, a `.copy` or an `.inbox`; an `.expire`.
+    var isSource = false
+    var ends = false
+    /// Whether its `.expire` asks when the node was written, and the wildcards that it sees, a bit for the depth of each.
+    var asksWhenWritten = false
+    var expiryKeys: UInt64 = 0
     /// What its `.validate` and those below it look at.
     var validity = Reach()
 
@@ -208,11 +214,8 @@ struct PlaceDetails: Sendable {
     var copies: [CopyRule] = []
     /// The rows in others' places that follow from the node.
     var inboxes: [InboxRule] = []
-    /// When and how the node ends, and whether that depends on when it was written.
+    /// When and how the node ends.
     var expires: [ExpiryRule] = []
-    var asksWhenWritten = false
-    /// Wildcards that they see, a bit for the depth of each.
-    var expiryKeys: UInt64 = 0
     /// The counters of the node, by number.
     var counts: [Int] = []
     /// How often one user may write here and below.
@@ -231,6 +234,21 @@ public struct RuleSource: Sendable, Hashable {
 }
 
 extension ProgramTables {
+    /// The rule node of a place; -1 for none. O(depth · log literals)
+    /// - Parameter isAlong: asked about each rule node above it, from the root; no place is looked for where it says no.
+    @inline(__always)
+    func place(of path: Path, along isAlong: (Place) -> Bool) -> Int32 {
+        path.keys.withUnsafeBufferPointer { keys in
+            var place: Int32 = 0
+            for i in keys.indices {
+                guard isAlong(places[Int(place)]) else { return -1 }
+                place = child(of: place, TextCursor(keys.baseAddress.unsafelyUnwrapped + i))
+                if place < 0 { return -1 }
+            }
+            return place
+        }
+    }
+
     @inline(__always)
     func key(_ number: Int32) -> TextCursor { TextCursor(UnsafePointer(keys.baseAddress.unsafelyUnwrapped + Int(number))) }
 

@@ -56,8 +56,8 @@ extension ProgramBuilder {
     /// Adds an end of a node; what was lowered last is its.
     mutating func addExpiry(_ rule: ExpiryRule, from start: Int, at place: Int32) {
         details[Int(place)].expires.append(rule)
-        if code[start...].contains(where: { $0.operation == .written }) { details[Int(place)].asksWhenWritten = true }
-        for reach in reaches[start...] { details[Int(place)].expiryKeys |= reach.keys }
+        if code[start...].contains(where: { $0.operation == .written }) { places[Int(place)].asksWhenWritten = true }
+        for reach in reaches[start...] { places[Int(place)].expiryKeys |= reach.keys }
     }
 
     mutating func addCounter(_ counter: Counter) {
@@ -86,7 +86,9 @@ extension ProgramBuilder {
         place.counts = !details[Int(number)].counts.isEmpty || below.contains { $0.counts }
         place.copies = !details[Int(number)].copies.isEmpty || !details[Int(number)].inboxes.isEmpty || below.contains { $0.copies }
         place.rates = details[Int(number)].rate != nil || below.contains { $0.rates }
-        place.expires = !details[Int(number)].expires.isEmpty || below.contains { $0.expires }
+        place.ends = !details[Int(number)].expires.isEmpty
+        place.expires = place.ends || below.contains { $0.expires }
+        place.isSource = details[Int(number)].isFollowed
         if place.validate >= 0 { place.validity = reaches[Int(place.validate)] }
         for below in below { place.validity.add(below.validity) }
         places[Int(number)] = place

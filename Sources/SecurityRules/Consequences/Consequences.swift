@@ -31,6 +31,11 @@ public struct Consequences: Sendable {
     public internal(set) var tree: Node
     /// In the order in which they are made.
     public internal(set) var writes: [SystemWrite] = []
+    /// Their places, ascending, without those that lie below others.
+    public internal(set) var places: [Path] = []
+    /// Whether none of them lies at, above or below another: then each has the value that was put there.
+    var areApart: Bool { places.count == writes.count }
+    mutating func findPlaces() { places = writes.map(\.path).outermost }
     /// Keys that were looked at to find them.
     public internal(set) var keysLookedAt = 0
     /// Written places, and counters, copies and removals of them, that were asked about.
@@ -200,6 +205,7 @@ extension RuleSet {
             result.written?.note(written.outermost, old: after, new: result.tree, atMost: limits.noted)
             (before, after) = (after, result.tree)
         }
+        result.findPlaces()
         return result
     }
 
@@ -212,7 +218,7 @@ extension RuleSet {
         let most = min(work, program.textWork)
         return Evaluator.run(program, old: old, new: consequences.tree, auth: Self.hubAuth, now: now, query: nil) { evaluator in
             evaluator.textWork = most
-            let isValid = evaluator.areValid(consequences.writes.map(\.path))
+            let isValid = evaluator.areValid(consequences)
             work -= most - evaluator.textWork
             return isValid
         }

@@ -203,9 +203,7 @@ public final class CopyIndex: @unchecked Sendable {
     private func set(_ run: inout Run) {
         if run.rests.isEmpty { return }
         var difference = 0
-        groups.change(run.group) { rests in
-            for (rest, isThere) in run.rests { difference += Self.change(&rests, rest, isThere: isThere) }
-        }
+        groups.change(run.group) { difference = Self.change(&$0, run.rests) }
         count += difference
         run.rests.removeAll(keepingCapacity: true)
     }
@@ -214,6 +212,25 @@ public final class CopyIndex: @unchecked Sendable {
         var difference = 0
         groups.change(place.group) { difference = Self.change(&$0, place.rest, isThere: isThere) }
         count += difference
+    }
+
+    /// - Returns: how many there are more.
+    private static func change(_ rests: inout Rests?, _ run: [(rest: Key, isThere: Bool)]) -> Int {
+        guard run.count > 1 else { return run.reduce(0) { $0 + change(&rests, $1.rest, isThere: $1.isThere) } }
+        let before = rests?.count ?? 0
+        var all = Shards<Key, Void>()
+        switch rests {
+        case .many(let known): all = known
+        case .one(let known): all.change(known) { $0 = () }
+        case nil: break
+        }
+        // Not held twice while it is changed.
+        rests = nil
+        all.reserve(run.count)
+        for (rest, isThere) in run { all.change(rest) { $0 = isThere ? () : nil } }
+        let count = all.count
+        if count > 1 { rests = .many(all) } else if let only = all.keys.first { rests = .one(only) }
+        return count - before
     }
 
     /// - Returns: how many there are more.

@@ -12,8 +12,7 @@ extension RuleSet {
                 isKnown = false
                 break
             }
-            let details = program.details[Int(place)]
-            if level > 0, details.isFollowed { return true }
+            if level > 0, program.tables.places[Int(place)].isSource { return true }
             place = withUnsafePointer(to: key) { program.tables.child(of: place, TextCursor($0)) }
             if place < 0 {
                 isKnown = false
@@ -43,7 +42,7 @@ extension RuleSet {
 
 extension PlaceDetails {
     /// Whether the node itself has anything follow.
-    fileprivate var isFollowed: Bool { !(removes.isEmpty && counts.isEmpty && copies.isEmpty && inboxes.isEmpty) }
+    var isFollowed: Bool { !(removes.isEmpty && counts.isEmpty && copies.isEmpty && inboxes.isEmpty) }
 }
 
 extension Place {

@@ -26,6 +26,11 @@ struct Shards<Key: Hashable, Value> {
     var keys: [Key] { storage.shards.isEmpty ? Array(storage.few.keys) : storage.shards.flatMap(\.keys) }
     var values: [Value] { storage.shards.isEmpty ? Array(storage.few.values) : storage.shards.flatMap(\.values) }
 
+    /// Makes room for so many entries, if there are none yet: they are not moved then as it grows.
+    func reserve(_ count: Int) {
+        if storage.count == 0, storage.shards.isEmpty { storage.few.reserveCapacity(min(count, Self.few)) }
+    }
+
     /// Lets `body` change the value of a key in place; nil for none.
     mutating func change(_ key: Key, _ body: (inout Value?) -> Void) {
         if !isKnownUniquelyReferenced(&storage) { copy() }

@@ -12,6 +12,35 @@ struct ValidPlace {
     let work: Int
 }
 
+extension Consequences {
+    /// Where `.validate` is to be asked about its writes, and for how many of them each place stands: of copies behind each other, which
+    /// are the very same value, one is asked about, if the rules look at nothing else that differs. Nothing is looked up in a tree.
+    func placesToAsk(_ tables: ProgramTables) -> [(path: Path, times: Int)] {
+        guard areApart else { return writes.map { ($0.path, 1) } }
+        var asked: [(path: Path, times: Int)] = []
+        var known: (number: Int, place: Int32, keys: UInt64)?
+        for (i, write) in writes.enumerated() {
+            var isBelowOthers = false
+            let place = tables.place(of: write.path) {
+                if $0.validate >= 0 { isBelowOthers = true }
+                return true
+            }
+            if let known, known.place == place, write.value.isSameObject(as: writes[known.number].value),
+                write.path.hasKeys(of: writes[known.number].path, at: known.keys)
+            {
+                asked[asked.count - 1].times += 1
+                continue
+            }
+            asked.append((write.path, 1))
+            known = nil
+            guard place >= 0, !isBelowOthers else { continue }
+            let (validity, depth) = (tables.places[Int(place)].validity, write.path.depth)
+            if validity.isWithin(depth), !validity.seesOld { known = (i, place, validity.keys & (2 << UInt64(depth) - 1)) }
+        }
+        return asked
+    }
+}
+
 /// Copies of a node at many places: what `.validate` says about one, it says about the next that has the same rules and the same value, if
 /// the rules look at nothing else that differs (`Reach`).
 extension Evaluator {

@@ -67,15 +67,31 @@ extension Evaluator {
         return added.isEmpty || areValid(added)
     }
 
+    /// Whether what has followed from a commit is valid.
+    mutating func areValid(_ found: Consequences) -> Bool {
+        let asked = found.placesToAsk(tables)
+        return areValid(asked.map(\.path), times: asked.map(\.times))
+    }
+
     /// Whether what is written at the locations is valid, whoever may write there.
-    mutating func areValid(_ locations: [Path]) -> Bool {
+    /// - Parameter times: how many places each stands for, of which the same would be said.
+    mutating func areValid(_ locations: [Path], times: [Int] = []) -> Bool {
         withExtendedLifetime(locations) {
             pop(to: 0)
             asksOnce = locations.count > 1 && recorder == nil && dependencies == nil
             defer { (asksOnce, lastValid) = (false, nil) }
+            var number = 0
             return follow(locations, areKept: true) { evaluator, chain, keys in
                 evaluator.dependencies?.writtenDepth = keys.count
-                return evaluator.isValid(&chain, keys)
+                let before = evaluator.textWork
+                guard evaluator.isValid(&chain, keys) else { return false }
+                guard number < times.count else { return true }
+                // Each of them would have taken as much work.
+                let more = (before - evaluator.textWork) * (times[number] - 1)
+                number += 1
+                guard more <= evaluator.textWork else { return false }
+                evaluator.textWork -= more
+                return true
             }
         }
     }

@@ -15,7 +15,9 @@ extension RuleSet {
     public var asksWhenWritten: Bool { program.asksWhenWritten }
 
     /// Whether the place of a node has an `.expire` that asks when it was written. O(depth)
-    public func asksWhenWritten(at path: Path) -> Bool { rulesPlace(of: path).map { program.details[Int($0)].asksWhenWritten } ?? false }
+    public func asksWhenWritten(at path: Path) -> Bool {
+        rulesPlace(of: path).map { program.tables.places[Int($0)].asksWhenWritten } ?? false
+    }
 
     /// How many rules the place of a node has that end it. O(depth)
     public func expiryRules(at path: Path) -> Int { rulesPlace(of: path).map { program.details[Int($0)].expires.count } ?? 0 }
@@ -30,28 +32,35 @@ extension RuleSet {
     /// - Parameter written: ms of the last commit at or below it; nil where that is not known.
     public func due(at path: Path, in root: Node, written: Int64?) -> Int64? { earliest(path, root, written)?.due }
 
+    public func dues(at paths: [Path], in root: Node, written: (Path) -> Int64?) -> [Int64?] {
+        dues(of: paths.map { ($0, nil) }, in: root, written: written)
+    }
+
     /// The same for many nodes, with what they have in common done once: nodes behind each other that have the same rules and the same
     /// value, as copies have, are due at one time.
-    public func dues(at paths: [Path], in root: Node, written: (Path) -> Int64?) -> [Int64?] {
+    /// - Parameter nodes: with the value of each where it is known, so that it is not looked up.
+    public func dues(of nodes: [(path: Path, value: Node?)], in root: Node, written: (Path) -> Int64?) -> [Int64?] {
         Evaluator.run(program, old: root, new: root, auth: .null, now: 0, query: nil) { evaluator in
             // Keys are read in place, also those of the path before.
-            withExtendedLifetime(paths) {
+            withExtendedLifetime(nodes) {
                 var (previous, known) = (Path.root, KnownDue?.none)
-                return paths.map { path in
+                return nodes.map { path, value in
+                    guard let place = rulesPlace(of: path) else { return nil }
+                    let rules = program.tables.places[Int(place)]
+                    let time = rules.asksWhenWritten ? written(path) : nil
+                    let isLike = known.map {
+                        $0.place == place && $0.written == time && path.hasKeys(of: $0.path, at: rules.expiryKeys)
+                    } ?? false
+                    if isLike, let known, let value, known.value?.isSameObject(as: value) ?? false { return known.due }
                     let shared = path.commonDepth(with: previous)
                     evaluator.pop(to: shared)
                     previous = path
                     return path.keys.withUnsafeBufferPointer { keys in
                         evaluator.descend(UnsafeBufferPointer(rebasing: keys[shared...]))
-                        guard let place = rulesPlace(of: path), let node = evaluator.node(.new, at: path.depth) else { return nil }
-                        let time = program.details[Int(place)].asksWhenWritten ? written(path) : nil
-                        if let known, known.place == place, known.written == time, known.node.isIdentical(to: node),
-                            path.hasKeys(of: known.path, at: program.details[Int(place)].expiryKeys)
-                        {
-                            return known.due
-                        }
+                        guard let node = evaluator.node(.new, at: path.depth) else { return nil }
+                        if isLike, let known, known.node.isIdentical(to: node) { return known.due }
                         let due = earliest(path, root, time, &evaluator)?.due
-                        known = KnownDue(place: place, path: path, node: node, written: time, due: due)
+                        known = KnownDue(place: place, path: path, value: value, node: node, written: time, due: due)
                         return due
                     }
                 }
@@ -63,6 +72,7 @@ extension RuleSet {
     private struct KnownDue {
         let place: Int32
         let path: Path
+        let value: Node?
         let node: NodeCursor
         let written: Int64?
         let due: Int64?
@@ -116,7 +126,7 @@ extension RuleSet {
         var place: Int32 = 0
         for (level, key) in location.keys.enumerated() {
             guard program.tables.places[Int(place)].expires else { return true }
-            if level > 0, !program.details[Int(place)].expires.isEmpty { body(Path(location.keys.prefix(level))) }
+            if level > 0, program.tables.places[Int(place)].ends { body(Path(location.keys.prefix(level))) }
             place = child(of: place, key)
             if place < 0 { return true }
         }
@@ -137,7 +147,7 @@ extension RuleSet {
         var (place, isBelow): (Int32, Bool) = (0, false)
         for key in location.keys {
             guard program.tables.places[Int(place)].expires else { return isBelow }
-            if !program.details[Int(place)].expires.isEmpty { isBelow = true }
+            if program.tables.places[Int(place)].ends { isBelow = true }
             place = child(of: place, key)
             if place < 0 { return isBelow }
         }
@@ -147,13 +157,8 @@ extension RuleSet {
     private func child(of place: Int32, _ key: Key) -> Int32 { program.child(of: place, key) }
 
     private func rulesPlace(of path: Path) -> Int32? {
-        var place: Int32 = 0
-        for key in path.keys {
-            guard program.tables.places[Int(place)].expires else { return nil }
-            place = child(of: place, key)
-            if place < 0 { return nil }
-        }
-        return place
+        let place = program.tables.place(of: path) { $0.expires }
+        return place < 0 ? nil : place
     }
 
     // MARK: Evaluation
@@ -244,7 +249,7 @@ extension RuleSet {
 
 extension Path {
     /// Whether it has the keys of another one at some depths, a bit for each.
-    fileprivate func hasKeys(of other: Path, at depths: UInt64) -> Bool {
+    func hasKeys(of other: Path, at depths: UInt64) -> Bool {
         var depths = depths
         while depths != 0 {
             let depth = depths.trailingZeroBitCount

@@ -6,9 +6,8 @@ import Testing
 
 /// Places with the same value and rules, as copies of a node are, are asked about once: with the same outcome as one after the other.
 @Suite(.timeLimit(.minutes(30))) struct SamePlaceTests {
-    private static func value(_ random: inout SeededRandom) -> Node {
-        random.pick([1, 2, "a", "b", true, ["a": 1, "b": "x"], ["a": 1, "b": "y"], ["0": true, "b": ["a": 1]]] as [Node])
-    }
+    private static let values: [Node] = [1, 2, "a", "b", true, ["a": 1, "b": "x"], ["a": 1, "b": "y"], ["0": true, "b": ["a": 1]]]
+    private static func value(_ random: inout SeededRandom) -> Node { random.pick(values) }
 
     private static func tree(_ random: inout SeededRandom) -> Node {
         var tree = Node.null
@@ -39,6 +38,30 @@ import Testing
         }
     }
 
+    /// Of what has followed from a commit the values are known, and none is looked up.
+    @Test(arguments: Array(1...40) as [UInt64]) func consequences_areAsValidAsEachPlaceAlone(round: UInt64) throws {
+        var random = SeededRandom(round)
+        for _ in 0..<60 {
+            let rules = try RuleSet(parsing: #"{"rules":\#(ModelRules(&random, depth: 3).json)}"#)
+            let old = Self.tree(&random)
+            for _ in 0..<20 {
+                var found = Consequences(tree: old)
+                let (depth, value) = (1 + random.below(3), Self.value(&random))
+                for _ in 0..<2 + random.below(5) {
+                    let path = Path((0..<depth + (random.chance(5) ? 1 : 0)).map { _ in random.pick(["a", "b", "0", "k", "l"] as [Key]) })
+                    let value = random.chance(90) ? value : random.chance(50) ? .null : Self.value(&random)
+                    found.tree.set(value, at: path)
+                    found.writes.append(SystemWrite(path: path, value: value, kind: .copy, pattern: .root))
+                }
+                found.findPlaces()
+                var work = Int.max
+                let isValid = rules.admits(found, old: old, now: 7, textWork: &work)
+                let all = found.writes.allSatisfy { rules.isValidSystemWrite([$0.path], old: old, new: found.tree, now: 7) }
+                #expect(isValid == all, "\(found.writes.map(\.path)) of \(found.tree.json) before \(old.json): \(rules.text)")
+            }
+        }
+    }
+
     /// What differs from place to place beside the value: each of these rules allows `/t/a/k` and refuses `/t/b/k`.
     @Test(arguments: [
         "$u == 'a'", "newData.parent().child('x').exists()", "data.parent().child('x').exists()", "!data.exists()",
@@ -64,6 +87,17 @@ import Testing
         let paths = ["t/a/k", "t/b/k", "t/c/k"] as [Path]
         for path in paths { new.set("aaaaaaaab", at: path) }
         let isValid = rules.isValidSystemWrite(paths, old: .null, new: new, now: 1)
+        var found = Consequences(tree: .null)
+        let value: Node = ["v": "aaaaaaaab"]
+        for path in paths {
+            found.tree.set(value, at: path)
+            found.writes.append(SystemWrite(path: path, value: value, kind: .copy, pattern: .root))
+        }
+        found.findPlaces()
+        let same = try RuleSet(
+            parsing: #"{"rules":{"t":{"$u":{"$k":{".validate":"newData.child('v').val().contains('b')"}}}}}"#, textWork: most)
+        var work = Int.max
+        #expect(same.admits(found, old: .null, now: 1, textWork: &work) == (most >= 30))
         #expect(isValid == (most >= 30) && isValid == rules.explainSystemWrite(paths, old: .null, new: new, now: 1, fault: nil).isAllowed)
     }
 
@@ -84,6 +118,10 @@ import Testing
             if random.chance(50) { paths.shuffle(using: &random) }
             let written = Dictionary(uniqueKeysWithValues: paths.map { ($0, random.chance(50) ? Int64(random.below(2)) : nil) })
             let dues = rules.dues(at: paths, in: tree) { written[$0] ?? nil }
+            // As a commit knows the values that it has put there.
+            let values = paths.map { path in random.chance(70) ? Self.values.first { $0 == tree.node(at: path) } : nil }
+            let known = rules.dues(of: zip(paths, values).map { (path: $0, value: $1) }, in: tree) { written[$0] ?? nil }
+            #expect(dues == known, "\(tree.json)")
             #expect(dues == paths.map { rules.due(at: $0, in: tree, written: written[$0] ?? nil) }, "\(tree.json)")
         }
     }

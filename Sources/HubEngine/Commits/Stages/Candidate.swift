@@ -62,16 +62,23 @@ struct Candidate: Sendable {
     mutating func add(_ consequences: Consequences) {
         tree = consequences.tree
         operations += consequences.operations
-        if !consequences.writes.isEmpty { outermost = (paths + consequences.paths).outermost }
+        if !consequences.writes.isEmpty { outermost = consequences.places.with(paths) }
     }
 
     /// Where it writes, with what follows from it.
     var touched: [Path] { outermost ?? paths }
 
-    /// Whether a value is written at each of these places, with nothing above or below it: then each has that value. O(operations)
-    var hasOnlyValues: Bool {
-        guard let outermost, dropped.isEmpty, outermost.count == operations.count else { return false }
-        return operations.allSatisfy { if case .set(_, let value) = $0 { value.exists } else { false } }
+    /// The values that are written, at places of which none lies above or below another: then each place has its value. Nil where
+    /// something else is written, or nothing follows. O(operations)
+    func values() -> [(path: Path, value: Node)]? {
+        guard let outermost, dropped.isEmpty, outermost.count == operations.count else { return nil }
+        var values: [(path: Path, value: Node)] = []
+        values.reserveCapacity(operations.count)
+        for operation in operations {
+            guard case .set(let path, let value) = operation, value.exists else { return nil }
+            values.append((path, value))
+        }
+        return values
     }
 
     /// The same without those of which nothing is stored: there nothing counts as written.
