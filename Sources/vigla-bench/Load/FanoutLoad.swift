@@ -22,9 +22,15 @@ struct FanoutLoad {
         case realtime
     }
 
-    func run(against server: ServerProcess) throws -> Sample {
-        let swarm = try Swarm(port: server.port, trusting: trusting)
-        for _ in 0..<observers { _ = try swarm.connect(speech == .plain ? "/observe" : Realtime.target) }
+    func run(against server: ServerProcess) throws -> Sample { try run(against: [server]) }
+
+    /// - Parameter servers: that show the same; observers are divided among them, the publisher is at the first. The CPU is that of all.
+    func run(against servers: [ServerProcess]) throws -> Sample {
+        let swarm = try Swarm(port: servers[0].port, trusting: trusting)
+        var cpuNs: UInt64 { servers.reduce(0) { $0 + $1.cpuNs } }
+        for i in 0..<observers {
+            _ = try swarm.connect(speech == .plain ? "/observe" : Realtime.target, port: servers[i % servers.count].port)
+        }
         let publisher = try swarm.connect(speech == .plain ? "/publish" : Realtime.target)
         if speech == .plain { try swarm.finishUpgrades() } else { try Realtime.begin(swarm, publisher) }
 
@@ -42,7 +48,7 @@ struct FanoutLoad {
         while published < total {
             if !isMeasuring, published >= warmUp {
                 isMeasuring = true
-                start = (vigla_monotonic_ns(), server.cpuNs)
+                start = (vigla_monotonic_ns(), cpuNs)
             }
             let size = min(burst, (isMeasuring ? total : warmUp) - published)
             var frames: [UInt8] = []
@@ -72,7 +78,7 @@ struct FanoutLoad {
                 if isMeasuring { latencies.record(now - burstNs) }
             }
         }
-        let end = (ns: vigla_monotonic_ns(), cpu: server.cpuNs)
+        let end = (ns: vigla_monotonic_ns(), cpu: cpuNs)
         if speech == .realtime {
             try swarm.run(until: { acknowledged == total }, missing: { "\(total - acknowledged) acknowledgements" }) {
                 peer, payload, _ in

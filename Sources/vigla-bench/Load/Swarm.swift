@@ -33,7 +33,9 @@ final class Swarm {
     }
 
     /// Connects and asks for the upgrade; `frames` completes it.
-    func connect(_ target: String) throws -> LoadPeer {
+    /// - Parameter other: the port of another server than the swarm's.
+    func connect(_ target: String, port other: UInt16? = nil) throws -> LoadPeer {
+        let port = other ?? self.port
         let fd = vigla_socket(AF_INET)
         guard fd >= 0 else { throw BenchError.system("socket", errno: -fd) }
         var address = sockaddr_in()
