@@ -15,7 +15,7 @@ import Scheduling
 /// Confined to the database queue.
 final class RemoteRequests: @unchecked Sendable {
     // Sendable: only hops back to the queue.
-    private struct Peer {
+    struct Peer {
         var stream: UInt64 = 0
         /// Message that comes next.
         var next: UInt64 = 0
@@ -27,37 +27,37 @@ final class RemoteRequests: @unchecked Sendable {
         var bytes = 0
     }
 
-    private enum Standing {
+    enum Standing {
         case underWay
         /// The session is ending.
         case ending(String)
         case answered(PeerReply)
     }
 
-    private let context: EngineContext
-    private let content: Content
-    private let durability: DurabilityLine
-    private let log: LogGuard
-    private let commits: CommitLine
-    private let disconnects: DisconnectWrites
-    private let sessions: Sessions
-    private let loop: RequestLoop
-    private let outbox: Outbox
-    private let link: any HubLink
+    let context: EngineContext
+    let content: Content
+    let durability: DurabilityLine
+    let log: LogGuard
+    let commits: CommitLine
+    let disconnects: DisconnectWrites
+    let sessions: Sessions
+    let loop: RequestLoop
+    let outbox: Outbox
+    let link: any HubLink
     /// Sends a message to another hub, or to this one.
-    private let post: ([UInt8], UInt64) -> Void
+    let post: ([UInt8], UInt64) -> Void
     /// Answers to clients of other hubs leave by a lane of their own.
-    private let lane: Int
+    let lane: Int
     /// 0 while the database does not write.
-    private var term: UInt64 = 0
-    private var peers: [UInt64: Peer] = [:]
+    var term: UInt64 = 0
+    var peers: [UInt64: Peer] = [:]
     /// Since when hubs are not heard of that may have left something, steady ms. Noted while the database follows, too: how long a hub has
     /// been lost does not begin anew with each writer.
-    private var lostSince: [UInt64: Int64] = [:]
-    private var clients: [String: RemoteClient] = [:]
+    var lostSince: [UInt64: Int64] = [:]
+    var clients: [String: RemoteClient] = [:]
     /// By which answers leave that are for no client.
-    private var senders: [UInt64: RemoteClient] = [:]
-    private var isTicking = false
+    var senders: [UInt64: RemoteClient] = [:]
+    var isTicking = false
 
     init(
         _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitLine, _ disconnects: DisconnectWrites, _ sessions: Sessions,
@@ -231,158 +231,16 @@ final class RemoteRequests: @unchecked Sendable {
         }
     }
 
-    private func client(_ facts: PeerRequest.Facts, _ hub: UInt64) -> RemoteClient {
+    func client(_ facts: PeerRequest.Facts, _ hub: UInt64) -> RemoteClient {
         if let known = clients[facts.session], !known.hasEnded { return known }
         let client = RemoteClient(facts.session, of: hub, lane: lane, identity: facts.identity)
         clients[facts.session] = client
         return client
     }
-
-    // MARK: Ends
-
-    /// The client of another hub that has the session.
-    func client(named session: String) -> Client? { clients[session].flatMap { $0.hasEnded ? nil : $0 } }
-
-    /// What ends a session, here or at another hub, so that what it left is written.
-    private func end(_ session: String) -> [Database.Item] {
-        if let remote = client(named: session) { return [Database.Item(client: remote, request: .end, token: 0, size: 0, hold: nil)] }
-        guard let local = sessions.client(named: session) else { return [] }
-        return [Database.Item(client: local, request: .revoke(notice: []), token: 0, size: 0, hold: nil)]
-    }
-
-    /// Answers ends of sessions that are over by now, behind what is not durable yet.
-    private func checkEnds(of hub: UInt64) {
-        guard let open = peers[hub]?.open else { return }
-        var isAny = false
-        for (number, standing) in open {
-            guard case .ending(let session) = standing, client(named: session) == nil, sessions.client(named: session) == nil,
-                !disconnects.owes(session)
-            else { continue }
-            isAny = true
-            let sender = senders[hub] ?? RemoteClient("", of: hub, lane: lane)
-            senders[hub] = sender
-            outbox.mark(sender, Int(Int64(bitPattern: number)))
-        }
-        if isAny { durability.finishBatch() }
-    }
-
-    /// Notes which hubs are heard of now, while the database writes and while it follows.
-    func lookAround() {
-        context.queue.assertCurrent()
-        // What a hub that hears nobody does not hear says nothing about others.
-        guard link.hears else { return lostSince = [:] }
-        let now = context.scheduler.steadyMs
-        var hubs = Set(content.peers.peers.keys)
-        for client in clients.values { hubs.insert(client.hub) }
-        var lost: [UInt64: Int64] = [:]
-        for hub in hubs where hub != link.hub && !link.isAlive(hub) { lost[hub] = lostSince[hub] ?? now }
-        lostSince = lost
-    }
-
-    /// Gives up the hubs that have not been heard of for a while.
-    private func tick() {
-        guard isWriting else { return }
-        let now = context.scheduler.steadyMs
-        if !durability.isBehind { for client in clients.values where client.hasEnded { refuseAll(of: client) } }
-        clients = clients.filter { !$0.value.isIdle }
-        lookAround()
-        if log.isRefusing { return }
-        for (hub, since) in lostSince where now - since >= context.limits.presenceMs { giveUp(hub) }
-    }
-
-    /// Requests that came behind the end of their session, which was taken over elsewhere.
-    private func refuseAll(of client: RemoteClient) {
-        let late = client.waiting.map { _ in Delivery.reply(client, .failed(.endedElsewhere)) }
-        deliver(late)
-    }
-
-    private func tickLater() {
-        isTicking = true
-        context.later(ms: context.limits.hubCheckMs) { [weak self] in
-            guard let self else { return }
-            tick()
-            if isWriting { tickLater() } else { isTicking = false }
-        }
-    }
-
-    /// A hub is gone: first none of its requests counts any more, then what its sessions have left is written.
-    func giveUp(_ hub: UInt64) {
-        if content.peers[hub] != nil { commits.record([.peer(.gone(hub: hub))]) }
-        (peers[hub], senders[hub], lostSince[hub]) = (nil, nil, nil)
-        let ended = clients.values.filter { $0.hub == hub && !$0.hasEnded }.sorted { $0.name < $1.name }
-        loop.handle(ended.map { Database.Item(client: $0, request: .end, token: 0, size: 0, hold: nil) })
-    }
-
-    // MARK: Answers
-
-    /// What is durable, or needs no commit. By the lane of other hubs.
-    func deliver(_ deliveries: [Delivery]) {
-        var replies: [UInt64: [PeerReply]] = [:]
-        for delivery in deliveries {
-            switch delivery {
-            case .reply(let client, let answer):
-                guard let client = client as? RemoteClient, let asked = client.waiting.popFirst(), let number = asked.number else {
-                    continue
-                }
-                client.remote?.forget(Int64(bitPattern: number))
-                peers[client.hub]?.bytes -= asked.bytes
-                guard let reply = reply(answer, number) else { continue }
-                peers[client.hub]?.open[number] = .answered(reply)
-                if reply.outcome == .done, asked.commits, client.hub != link.hub { continue }
-                replies[client.hub, default: []].append(reply)
-            case .marked(let client, let number):
-                guard let client = client as? RemoteClient else { continue }
-                let reply = PeerReply(number: UInt64(bitPattern: Int64(number)), outcome: .done, sequence: durability.durable.sequence)
-                peers[client.hub]?.open[reply.number] = .answered(reply)
-                replies[client.hub, default: []].append(reply)
-            default: break
-            }
-        }
-        for (hub, replies) in replies { reply(replies, to: hub) }
-    }
-
-    /// Nil while the outcome is open: the log tells, or the hub that writes next.
-    private func reply(_ answer: Reply, _ number: UInt64) -> PeerReply? {
-        let durable = durability.durable.sequence
-        switch answer {
-        case .failed(let failure):
-            guard failure.code == .unavailable, !isCertain(failure) else {
-                return PeerReply(number: number, outcome: .failed(failure), sequence: durable)
-            }
-            return nil
-        case .written(let sequence), .pushed(_, let sequence): return PeerReply(number: number, outcome: .done, sequence: sequence)
-        case .exchanged(let outcome) where outcome.isStale: return PeerReply(number: number, outcome: .stale, sequence: durable)
-        case .exchanged(let outcome): return PeerReply(number: number, outcome: .done, sequence: outcome.sequence)
-        default: return PeerReply(number: number, outcome: .done, sequence: durable)
-        }
-    }
-
-    /// Whether the request is stored nowhere, and no other hub should be asked in place of this one.
-    private func isCertain(_ failure: Failure) -> Bool {
-        ![CommitRefusal.outcomeUnknown, .conflict, .following, .cutOff, .stopping].contains { $0.text == failure.message }
-    }
-
-    private func reply(_ replies: [PeerReply], to hub: UInt64) {
-        if replies.isEmpty { return }
-        var (part, bytes) = ([PeerReply](), 0)
-        for reply in replies {
-            var encoded: [UInt8] = []
-            reply.encode(into: &encoded)
-            if bytes + encoded.count > link.messageBytes - PeerMessage.headerBytes, !part.isEmpty {
-                post(PeerMessage.replies(term: term, part).encoded, hub)
-                (part, bytes) = ([], 0)
-            }
-            part.append(reply)
-            bytes += encoded.count
-        }
-        post(PeerMessage.replies(term: term, part).encoded, hub)
-    }
 }
 
 extension Failure {
     static let hubGone = Failure(.unavailable, "The hub that asked was not heard of any more. Nothing of this was stored.")
-    fileprivate static let endedElsewhere = Failure(
-        .unavailable, "The session has gone on elsewhere. Nothing of this was stored.")
     fileprivate static let refusedBefore = Failure(
         .unavailable, "The hub that wrote before has refused this, and its reason was lost with it. Nothing of it was stored.")
 }

@@ -1,0 +1,89 @@
+import Journal
+import JSONTree
+import Scheduling
+
+/// The sessions of other hubs' clients: when they end, alone or with their hub.
+///
+/// ```
+/// end of a session ─► its client ends ─► what it left is written, durable ─► answered
+/// a hub is not heard of ─► for a while ─► none of its requests counts any more ─► its sessions end
+/// ```
+extension RemoteRequests {
+    /// The client of another hub that has the session.
+    func client(named session: String) -> Client? { clients[session].flatMap { $0.hasEnded ? nil : $0 } }
+
+    /// What ends a session, here or at another hub, so that what it left is written.
+    func end(_ session: String) -> [Database.Item] {
+        if let remote = client(named: session) { return [Database.Item(client: remote, request: .end, token: 0, size: 0, hold: nil)] }
+        guard let local = sessions.client(named: session) else { return [] }
+        return [Database.Item(client: local, request: .revoke(notice: []), token: 0, size: 0, hold: nil)]
+    }
+
+    /// Answers ends of sessions that are over by now, behind what is not durable yet.
+    func checkEnds(of hub: UInt64) {
+        guard let open = peers[hub]?.open else { return }
+        var isAny = false
+        for (number, standing) in open {
+            guard case .ending(let session) = standing, client(named: session) == nil, sessions.client(named: session) == nil,
+                !disconnects.owes(session)
+            else { continue }
+            isAny = true
+            let sender = senders[hub] ?? RemoteClient("", of: hub, lane: lane)
+            senders[hub] = sender
+            outbox.mark(sender, Int(Int64(bitPattern: number)))
+        }
+        if isAny { durability.finishBatch() }
+    }
+
+    /// Notes which hubs are heard of now, while the database writes and while it follows.
+    func lookAround() {
+        context.queue.assertCurrent()
+        // What a hub that hears nobody does not hear says nothing about others.
+        guard link.hears else { return lostSince = [:] }
+        let now = context.scheduler.steadyMs
+        var hubs = Set(content.peers.peers.keys)
+        for client in clients.values { hubs.insert(client.hub) }
+        var lost: [UInt64: Int64] = [:]
+        for hub in hubs where hub != link.hub && !link.isAlive(hub) { lost[hub] = lostSince[hub] ?? now }
+        lostSince = lost
+    }
+
+    /// Gives up the hubs that have not been heard of for a while.
+    private func tick() {
+        guard isWriting else { return }
+        let now = context.scheduler.steadyMs
+        if !durability.isBehind { for client in clients.values where client.hasEnded { refuseAll(of: client) } }
+        clients = clients.filter { !$0.value.isIdle }
+        lookAround()
+        if log.isRefusing { return }
+        for (hub, since) in lostSince where now - since >= context.limits.presenceMs { giveUp(hub) }
+    }
+
+    /// Requests that came behind the end of their session, which was taken over elsewhere.
+    private func refuseAll(of client: RemoteClient) {
+        let late = client.waiting.map { _ in Delivery.reply(client, .failed(.endedElsewhere)) }
+        deliver(late)
+    }
+
+    func tickLater() {
+        isTicking = true
+        context.later(ms: context.limits.hubCheckMs) { [weak self] in
+            guard let self else { return }
+            tick()
+            if isWriting { tickLater() } else { isTicking = false }
+        }
+    }
+
+    /// A hub is gone: first none of its requests counts any more, then what its sessions have left is written.
+    func giveUp(_ hub: UInt64) {
+        if content.peers[hub] != nil { commits.record([.peer(.gone(hub: hub))]) }
+        (peers[hub], senders[hub], lostSince[hub]) = (nil, nil, nil)
+        let ended = clients.values.filter { $0.hub == hub && !$0.hasEnded }.sorted { $0.name < $1.name }
+        loop.handle(ended.map { Database.Item(client: $0, request: .end, token: 0, size: 0, hold: nil) })
+    }
+}
+
+extension Failure {
+    fileprivate static let endedElsewhere = Failure(
+        .unavailable, "The session has gone on elsewhere. Nothing of this was stored.")
+}

@@ -1,0 +1,166 @@
+import DequeModule
+import Journal
+import JSONTree
+import Scheduling
+
+/// What is heard of the requests that were sent: by the hub that writes, by the log, or for too long by nobody.
+///
+/// ```
+/// probe ─► state: not what was sent? ─► sent again                commit that names a request ─► settled
+///       ─► replies ─► when their commits are applied ─► settled   deadline ─► settled
+/// ```
+extension WriterStream {
+    // MARK: Hearing
+
+    func receive(_ letter: PeerInbox.Letter, from hub: UInt64) {
+        context.queue.assertCurrent()
+        guard hub == target, hub == asked else { return }
+        switch letter {
+        case .state(let state): heard(state)
+        case .replies(let term, let replies):
+            guard term == place.term else { return }
+            for reply in replies { heard(reply) }
+            tellMoved()
+            durability.finishBatch()
+        case .join, .probe, .requests: break
+        }
+    }
+
+    private func heard(_ state: PeerMessage.Place) {
+        guard state.joined == place.joined, state.term != 0 else { return }
+        if state.term != place.term {
+            place.term = state.term
+            return sendAgain()
+        }
+        if state.stream == place.stream, state.index == place.index { return }
+        if state.stream == place.stream, state.index > received { (received, movedAt) = (state.index, context.scheduler.steadyMs) }
+        if context.scheduler.steadyMs - movedAt >= limits.forwardAgainMs { sendAgain() }
+    }
+
+    private func heard(_ reply: PeerReply) {
+        guard let i = index(of: reply.number), !entries[i].isSettled, entries[i].said == nil else { return }
+        entries[i].said = reply
+        saidCount += 1
+        if reply.sequence <= content.sequence { settleSaid(i) }
+    }
+
+    private func settleSaid(_ i: Int) {
+        guard let reply = entries[i].said else { return }
+        switch reply.outcome {
+        case .done: settle(i, .carriedOut(sequence: reply.sequence))
+        case .stale: settle(i, .refused(.dataStale))
+        case .failed(let failure): settle(i, .refused(failure))
+        }
+    }
+
+    /// A commit was applied that says something about forwarded requests.
+    func applied(_ change: PeerChange, _ sequence: UInt64) {
+        switch change {
+        case .join(link.hub, let sequence): join(sequence)
+        case .gone(link.hub): wasGivenUp()
+        case .done(let mark, _) where mark.hub == link.hub:
+            if let i = index(of: mark.number), !entries[i].isSettled { settle(i, .carriedOut(sequence: sequence)) }
+        default: break
+        }
+    }
+
+    private func join(_ sequence: UInt64) {
+        (place.joined, place.term) = (sequence, 0)
+        probe()
+    }
+
+    /// Others have taken this hub for lost: what it has under way is carried out no more under its old entry.
+    private func wasGivenUp() {
+        place.joined = 0
+        probe()
+        tickLater()
+    }
+
+    /// The last commits are applied: what has waited for them is answered.
+    func catchUp() {
+        if saidCount > 0 {
+            for i in entries.indices where !entries[i].isSettled {
+                if let said = entries[i].said, said.sequence <= content.sequence { settleSaid(i) }
+            }
+        }
+        tellMoved()
+    }
+
+    // MARK: Settling
+
+    func settle(_ i: Int, _ outcome: Outcome) {
+        if entries[i].said != nil { saidCount -= 1 }
+        if i < cursor, let frame = entries[i].frame { inFlight -= frame.count }
+        entries[i].isSettled = true
+        (entries[i].frame, entries[i].request, entries[i].said) = (nil, nil, nil)
+        onSettled(base + UInt64(i), outcome)
+    }
+
+    /// Has answered what is settled, and forgets what is answered.
+    func tellMoved() {
+        onMoved()
+        while let first = entries.first, first.isSettled, !first.isAwaited {
+            entries.removeFirst()
+            base += 1
+            cursor = max(0, cursor - 1)
+        }
+        if cursor < entries.count { pumpLater() }
+    }
+
+    // MARK: Time
+
+    /// Another hub writes, or none; or one that does not came or went.
+    func writerChanged() {
+        guard isFollowing || !entries.isEmpty else { return }
+        probe()
+        pumpLater()
+        tickLater()
+    }
+
+    /// Asks to join, or how far the other hub is.
+    func probe() {
+        guard let target else { return }
+        if target != asked { (asked, place.term) = (target, 0) }
+        if let joined = content.peers[link.hub]?.joined {
+            if place.joined != joined { (place.joined, place.term) = (joined, 0) }
+            post(PeerMessage.probe(here).encoded, target)
+        } else {
+            post(PeerMessage.join.encoded, target)
+        }
+    }
+
+    func tickLater() {
+        if isTicking { return }
+        isTicking = true
+        context.later(ms: limits.forwardCheckMs) { [weak self] in
+            guard let self else { return }
+            isTicking = false
+            tick()
+            if !entries.isEmpty || (isFollowing && place.term == 0) { tickLater() }
+        }
+    }
+
+    private func tick() {
+        let now = context.scheduler.steadyMs
+        for i in entries.indices where !entries[i].isSettled {
+            if entries[i].deadline == .max { continue }
+            guard entries[i].deadline <= now else { break }
+            settle(i, .failed(entries[i].wasSent ? .outcomeUnknown : .noWriter))
+        }
+        tellMoved()
+        probe()
+        if cursor < entries.count { pumpLater() }
+        durability.finishBatch()
+    }
+}
+
+extension Failure {
+    fileprivate static let noWriter = Failure(
+        .unavailable, "No hub of the cluster takes writes at the moment. Nothing of this was stored; try again.")
+    fileprivate static let outcomeUnknown = Failure(
+        .unavailable,
+        """
+        The hub that takes the writes was lost while it had this one. It is not known whether it is stored: read the place before you write \
+        it again.
+        """)
+}

@@ -1,0 +1,217 @@
+import DequeModule
+import Journal
+import JSONTree
+import Scheduling
+
+/// The stream of forwarded requests to the hub that writes, and what it says to them.
+///
+/// ```
+/// request, numbered ─► encoded ─► sent, as far as the window goes ─► its commit comes by the log ─► settled
+///                                  │ a reply was lost, or a message,  └ refused: the reply waits for the commit
+///                                  └ or another hub writes: all that is not settled is sent again
+/// ```
+/// A request keeps its number until it is settled, and its commit names it, so that it is carried out once by whichever hub.
+///
+/// Confined to the database queue.
+final class WriterStream: @unchecked Sendable {
+    // Sendable: background work and timers only hop back to the queue with it.
+
+    /// What became of a request.
+    enum Outcome {
+        case carriedOut(sequence: UInt64)
+        /// The hub that writes has refused it.
+        case refused(Failure)
+        /// It was not heard about, or could not be sent.
+        case failed(Failure)
+    }
+
+    struct Entry {
+        let size: Int
+        /// Released when it is encoded.
+        var request: PeerRequest?
+        var frame: [UInt8]?
+        var isEncoding = false
+        /// It may have come to a hub that writes.
+        var wasSent = false
+        /// Steady ms.
+        let deadline: Int64
+        /// What a hub has said about it, which waits for a commit.
+        var said: PeerReply?
+        var isSettled = false
+        /// A client waits for its answer.
+        var isAwaited: Bool
+    }
+
+    let context: EngineContext
+    let content: Content
+    let durability: DurabilityLine
+    let link: any HubLink
+    let post: ([UInt8], UInt64) -> Void
+    /// Whether another hub writes.
+    var isFollowing: Bool
+    /// A request is settled.
+    var onSettled: (_ number: UInt64, Outcome) -> Void = { _, _ in }
+    /// Several may be.
+    var onMoved: () -> Void = {}
+
+    /// Those that are not settled, and others between them.
+    var entries: Deque<Entry> = []
+    /// Number of the first.
+    var base: UInt64 = 1
+    var place = PeerMessage.Place()
+    /// The hub of that term.
+    var asked: UInt64?
+    /// Entries before this one were sent in the stream, and their bytes that are not settled.
+    var cursor = 0
+    var inFlight = 0
+    /// When something was sent or came, steady ms.
+    var movedAt: Int64 = 0
+    var received: UInt64 = 0
+    /// Replies that wait for a commit.
+    var saidCount = 0
+    private var isPumping = false
+    var isTicking = false
+
+    init(
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ link: any HubLink, isFollowing: Bool,
+        _ post: @escaping ([UInt8], UInt64) -> Void
+    ) {
+        self.context = context
+        (content, durability) = (pipeline.content, pipeline.durability)
+        (self.link, self.isFollowing, self.post) = (link, isFollowing, post)
+    }
+
+    var limits: EngineLimits { context.limits }
+
+    // MARK: Requests
+
+    /// Adds a request behind the others.
+    /// - Returns: its number.
+    @discardableResult
+    func add(_ request: PeerRequest, size: Int, isAwaited: Bool, deadline: Int64) -> UInt64 {
+        var request = request
+        request.number = base + UInt64(entries.count)
+        entries.append(Entry(size: size, request: request, deadline: deadline, isAwaited: isAwaited))
+        pumpLater()
+        tickLater()
+        return request.number
+    }
+
+    /// Its client has the answer.
+    func answered(_ number: UInt64) { if let i = index(of: number) { entries[i].isAwaited = false } }
+
+    // MARK: Sending
+
+    func pumpLater() {
+        if isPumping { return }
+        isPumping = true
+        context.queue.async { [self] in
+            isPumping = false
+            pump()
+        }
+    }
+
+    var target: UInt64? {
+        switch link.writer {
+        case .here: link.hub
+        case .hub(let hub): hub
+        case .unknown: nil
+        }
+    }
+
+    /// Sends what is next, as far as the window goes.
+    private func pump() {
+        guard place.joined != 0, place.term != 0, let target, target == asked else { return }
+        var message: [UInt8] = []
+        func flush() {
+            guard !message.isEmpty else { return }
+            send(.requests(here, message), to: target)
+            message = []
+        }
+        let room = link.messageBytes - PeerMessage.headerBytes
+        while cursor < entries.count, cursor < limits.forwardedRequests {
+            if entries[cursor].isSettled {
+                cursor += 1
+                continue
+            }
+            guard let frame = frame(at: cursor) else { break }
+            if frame.count > limits.forwardedBytes {
+                settle(cursor, .failed(.tooLargeToForward(limits.forwardedBytes)))
+                continue
+            }
+            guard inFlight == 0 || inFlight + frame.count <= limits.forwardedBytes else { break }
+            inFlight += frame.count
+            entries[cursor].wasSent = true
+            cursor += 1
+            if message.count + frame.count > room { flush() }
+            if frame.count <= room { message += frame } else { sendInParts(frame, room, to: target) }
+            if message.count > Self.bytesAtOnce { flush() }
+        }
+        flush()
+        tellMoved()
+    }
+
+    /// A message that has so many bytes takes no further request along.
+    private static let bytesAtOnce = 256 << 10
+
+    var here: PeerMessage.Place {
+        var here = place
+        here.base = base
+        return here
+    }
+
+    private func send(_ message: PeerMessage, to target: UInt64) {
+        place.index += 1
+        movedAt = context.scheduler.steadyMs
+        post(message.encoded, target)
+    }
+
+    private func sendInParts(_ frame: [UInt8], _ room: Int, to target: UInt64) {
+        let count = (frame.count + room - 1) / room
+        for i in 0..<count {
+            let part = Array(frame[(i * room)..<min(frame.count, (i + 1) * room)])
+            send(.part(here, number: UInt32(i), of: UInt32(count), part), to: target)
+        }
+    }
+
+    /// The encoded request; nil while a large one is being encoded.
+    private func frame(at i: Int) -> [UInt8]? {
+        if let frame = entries[i].frame { return frame }
+        guard let request = entries[i].request, !entries[i].isEncoding else { return nil }
+        if entries[i].size <= limits.largeWriteBytes {
+            let frame = request.encoded
+            (entries[i].frame, entries[i].request) = (frame, nil)
+            return frame
+        }
+        entries[i].isEncoding = true
+        context.background.run(.preparation) { [self] in
+            let frame = request.encoded
+            context.queue.async { [self] in
+                guard let i = index(of: request.number), !entries[i].isSettled else { return }
+                (entries[i].frame, entries[i].request, entries[i].isEncoding) = (frame, nil, false)
+                pump()
+                durability.finishBatch()
+            }
+        }
+        return nil
+    }
+
+    func index(of number: UInt64) -> Int? {
+        number >= base && number - base < UInt64(entries.count) ? Int(number - base) : nil
+    }
+
+    /// Begins another stream, with all that is not settled.
+    func sendAgain() {
+        place.stream += 1
+        place.index = 0
+        (cursor, inFlight, received) = (0, 0, 0)
+        movedAt = context.scheduler.steadyMs
+        pumpLater()
+    }
+}
+
+extension Failure {
+    fileprivate static func tooLargeToForward(_ limit: Int) -> Failure {
+        Failure(.tooBig, "At most \(limit) bytes may be written through a hub that does not write itself: send it to the one that does.")
+    }
+}
