@@ -32,6 +32,13 @@ public struct ClusterSettings: Sendable {
     public var lookMs: Int64 = 2_000
     /// For which the servers may say that they hold less of a log than was received, before that is believed.
     public var doubtMs: Int64 = 10_000
+    /// Bytes of a log that stay in it behind what a snapshot and all hubs have, so that a hub that was away for a while finds the rest. A
+    /// snapshot is made when so many more have come; of a shard whose snapshot has more than twice that, when half of its bytes have.
+    public var keptBytes: UInt64 = 64 << 20
+    /// After a snapshot that could not be written.
+    var snapshotRetryMs: Int64 = 60_000
+    /// For which a namespace that is to be read waits until something is heard of its log.
+    public var openPatienceMs: Int64 = 2_000
     /// A record that has so many bytes takes no further batch along.
     var recordBytes = 256 << 10
     /// Records that local journals have not stored yet, above which nothing more is appended or received.
@@ -57,6 +64,7 @@ public struct ClusterSettings: Sendable {
     var election: ShardElection.Settings { ShardElection.Settings(restMs: restMs, preferMs: preferMs) }
 
     func logName(_ shard: Int) -> String { "VIGLA_\(name)_\(shard)" }
+    func snapshotName(_ shard: Int) -> String { logName(shard) + "_snapshot" }
     /// Of the log of accounts, and of that of rules, secrets and other settings.
     func sharedLogName(_ content: String) -> String { "VIGLA_\(name)_\(content)" }
 }

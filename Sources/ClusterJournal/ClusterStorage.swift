@@ -58,6 +58,7 @@ public final class ClusterStorage: JournalStorage {
 
     /// What the data folder has of a namespace: its journal's tail brings the rest, and whether this hub writes it is told and changes.
     public func open(_ namespace: String) throws(JournalError) -> OpenedJournal {
+        awaitOpenable(namespace)
         let writership = hubs.open(namespace, at: LocalJournals.shard(of: namespace, among: settings.shards))
         let recovered = try local.store.recover(namespace)
         return OpenedJournal(recovered, journal(of: namespace, writership), writership: writership, link: mail.link(of: namespace))
@@ -68,12 +69,20 @@ public final class ClusterStorage: JournalStorage {
 
     /// All that the log holds of a namespace, for a caller that writes it without an election. Blocks until that has come.
     package func openToWrite(_ namespace: String, patienceMs: Int) throws(JournalError) -> OpenedJournal {
+        awaitOpenable(namespace)
         let reached = DispatchSemaphore(value: 0)
         shard(of: namespace).whenCaughtUp { reached.signal() }
         guard reached.wait(timeout: .now() + .milliseconds(patienceMs)) == .success else {
             throw .unavailable(reason: "the log of \(namespace) was not received within \(patienceMs) ms")
         }
         return OpenedJournal(try local.store.recover(namespace), journal(of: namespace), link: mail.link(of: namespace))
+    }
+
+    /// A snapshot takes the place of what the folder has only before anybody has read that.
+    private func awaitOpenable(_ namespace: String) {
+        let openable = DispatchSemaphore(value: 0)
+        shard(of: namespace).whenOpenable { openable.signal() }
+        openable.wait()
     }
 
     func journal(of namespace: String, _ writership: Writership? = nil) -> ClusterJournal {

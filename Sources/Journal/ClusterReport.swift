@@ -35,6 +35,9 @@ public struct ClusterReport: Sendable {
         /// The newest message that the log is known to have, and the newest that this hub has applied.
         public var last: UInt64
         public var applied: UInt64
+        /// The first message that the log still has, and the one up to which the newest snapshot of it goes; 0 where that is not known.
+        public var first: UInt64 = 0
+        public var snapshot: UInt64 = 0
         /// For how long it has been behind; 0 where it is not.
         public var lagMs: Int64
 

@@ -35,6 +35,7 @@ final class Hubs: @unchecked Sendable {
     /// Since when all beats are heard; nil without a connection.
     private var listeningSince: Int64?
     private var tickedAt: Int64
+    private var shortenedAt = Int64.min / 2
     private var isClosed = false
     private var counts = (elections: 0, superseded: 0)
     private let published: Mutex<ClusterReport>
@@ -130,6 +131,18 @@ final class Hubs: @unchecked Sendable {
         for hub in table.forget(before: now - settings.lostMs) { log("a hub of the cluster is not heard of any more", hub.beat) }
         decide()
         beat()
+        if now - shortenedAt >= settings.lookMs { shorten(now) }
+    }
+
+    /// The logs that this hub writes are kept short.
+    private func shorten(_ now: Int64) {
+        shortenedAt = now
+        // Not before all hubs that are there were heard: each has to have what is removed.
+        guard hears else { return }
+        for i in shards.indices where elections[i].part == .writing {
+            let others = table.hubs.values.map { i < $0.beat.shards.count ? $0.beat.shards[i].applied : 0 }
+            shards[i].shorten(others: others.min() ?? .max)
+        }
     }
 
     private func beat() {
@@ -242,7 +255,7 @@ final class Hubs: @unchecked Sendable {
 extension ClusterReport.Shard {
     fileprivate init(_ status: ShardStatus, _ writer: Writer, this hub: UInt64) {
         let standing: ClusterReport.Standing =
-            status.standing != .following ? .cutOff : !status.isCaughtUp ? .behind : writer == .here ? .writer : .follower
+            status.isBehindPurge ? .behind : status.standing != .following ? .cutOff : !status.isCaughtUp ? .behind : writer == .here ? .writer : .follower
         let writing: UInt64? =
             switch writer {
             case .here: hub
@@ -250,5 +263,6 @@ extension ClusterReport.Shard {
             case .unknown: nil
             }
         self.init(standing: standing, writer: writing, last: status.last, applied: status.applied, lagMs: status.lagMs)
+        (first, snapshot) = (status.first, status.snapshot)
     }
 }

@@ -53,6 +53,8 @@ final class ShardLog: Sendable {
         var id: UInt64?
         /// The name of the server that leads it; nil while none does, and on a single server.
         var leader: String?
+        /// Of all messages that it keeps.
+        var bytes: UInt64 = 0
     }
 
     enum StateFault: Error, Equatable {
@@ -124,11 +126,17 @@ final class ShardLog: Sendable {
         defer { jsStreamInfo_Destroy(found) }
         let stream = found.pointee
         let leader = stream.Cluster?.pointee.Leader.map { String(cString: $0) }
-        return State(created: stream.Created, first: stream.State.FirstSeq, last: stream.State.LastSeq, leader: leader)
+        return State(created: stream.Created, first: stream.State.FirstSeq, last: stream.State.LastSeq, leader: leader,
+            bytes: stream.State.Bytes)
     }
 
     /// The id of a message, by the leader: 0 where it does not decode, nil where there is none.
     private func id(at sequence: UInt64) throws(StateFault) -> UInt64? {
+        try message(at: sequence).map { LogMessage(decoding: $0)?.id ?? 0 }
+    }
+
+    /// A message, by the leader; nil where there is none. Blocks.
+    func message(at sequence: UInt64) throws(StateFault) -> [UInt8]? {
         var message: OpaquePointer?
         var code = jsErrCode(0)
         let status = js_GetMsg(&message, connection.stream, name, sequence, nil, &code)
@@ -137,13 +145,29 @@ final class ShardLog: Sendable {
             throw .unreachable(NatsConnection.text(status))
         }
         defer { natsMsg_Destroy(message) }
-        return LogMessage(decoding: Self.bytes(of: message))?.id ?? 0
+        return Self.bytes(of: message)
     }
 
     static func bytes(of message: OpaquePointer) -> [UInt8] {
         let count = Int(natsMsg_GetDataLength(message))
         guard count > 0, let data = natsMsg_GetData(message) else { return [] }
         return Array(UnsafeRawBufferPointer(start: data, count: count))
+    }
+
+    // MARK: Shortening
+
+    /// Removes the messages before one.
+    /// - Parameter done: called with whether the servers have done that.
+    func purge(before sequence: UInt64, _ done: @escaping @Sendable (Bool) -> Void) {
+        calls.async { [self] in
+            guard connection.isConnected, sequence > 1 else { return done(sequence <= 1) }
+            var options = jsOptions()
+            jsOptions_Init(&options)
+            options.Wait = connection.settings.requestMs
+            options.Stream.Purge.Sequence = sequence
+            var code = jsErrCode(0)
+            done(js_PurgeStream(connection.stream, name, &options, &code) == NATS_OK)
+        }
     }
 
     // MARK: Appending

@@ -7,6 +7,8 @@ struct Inspection {
         case isSound
         /// Not known, or not sure.
         case isOpen
+        /// It is that one, and what comes next was removed from it.
+        case isShortened(first: UInt64)
         /// What is wrong with it.
         case isAnother(String)
     }
@@ -40,7 +42,8 @@ struct Inspection {
             } else if let id = state.id, newest.sequence > 0, id != newest.id {
                 doubt = "message \(newest.sequence) is another than the one that this hub has applied"
             } else if state.first > newest.sequence + 1 {
-                doubt = "it begins with message \(state.first); this hub needs those from \(newest.sequence + 1) on"
+                doubts = 0
+                return .isShortened(first: state.first)
             } else {
                 doubts = 0
                 return .isSound

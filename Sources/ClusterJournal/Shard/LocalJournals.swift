@@ -15,16 +15,25 @@ final class LocalJournals: Sendable {
 
     let store: JournalStore
     private let starts: [Start]
+    private let shards: Int
     private let journals = Mutex<[String: SQLiteJournal]>([:])
 
     /// Reads the positions of all namespaces. Blocks.
     /// - Throws: `.corrupt`, `.disk`, `.closed`; `.foreign` for content that has not come by a cluster's log.
-    init(_ store: JournalStore, shards: Int) throws(JournalError) {
+    init(_ store: JournalStore, shards count: Int) throws(JournalError) {
         self.store = store
+        shards = count
+        starts = try Self.starts(store, shards: count)
+    }
+
+    /// From where on a shard follows its log, as the folder has it now. Blocks.
+    func readStart(ofShard number: Int) throws(JournalError) -> Start { try Self.starts(store, shards: shards)[number] }
+
+    private static func starts(_ store: JournalStore, shards: Int) throws(JournalError) -> [Start] {
         var starts = [Start](repeating: Start(), count: shards)
         var marks = [[String: Ledger.Mark]](repeating: [:], count: shards)
         for (namespace, mark) in store.marks() where mark.last > 0 {
-            let shard = Self.shard(of: namespace, among: shards)
+            let shard = shard(of: namespace, among: shards)
             guard let value = try store.settings(of: namespace)[StoredPosition.name] else { throw .foreign(namespace: namespace) }
             guard let position = StoredPosition(value), starts[shard].created == 0 || starts[shard].created == position.created else {
                 throw .corrupt(path: namespace, place: "position in the cluster's log")
@@ -34,7 +43,7 @@ final class LocalJournals: Sendable {
             marks[shard][namespace] = Ledger.Mark(last: mark.last, epoch: mark.epoch, position: position.sequence)
         }
         for shard in 0..<shards { starts[shard].ledger = Ledger(marks[shard]) }
-        self.starts = starts
+        return starts
     }
 
     func start(ofShard number: Int) -> Start { starts[number] }

@@ -53,8 +53,19 @@ extension Shard {
             guard standing != .following else { return }
             scheduler.after(ms: settings.retryMs, on: queue) { [weak self] in self?.look() }
         case .isAnother(let reason): refuse(reason)
+        case .isShortened(let first):
+            guard case .success(let state) = found, first > self.newest.sequence + 1 else { return }
+            lastKnown = state.last
+            // What has been delivered may not be received yet: then the next look finds it.
+            if standing == .following, newest != lookedAt { return lookedAt = newest }
+            if standing == .following {
+                standing = .opening
+                stopTail()
+            }
+            fill(upTo: first - 1)
         case .isSound:
             guard case .success(let state) = found else { return }
+            (self.state, isBehindPurge) = (state, false)
             if created != state.created {
                 if standing == .following { standing = .opening }
                 created = state.created
@@ -82,8 +93,9 @@ extension Shard {
             let message = LogMessage(decoding: bytes)
             self?.hop { $0.delivered(message, at: sequence, by: tail) }
         } missing: { [weak self] first in
-            self?.hop { $0.refuse("it begins with message \(first), and what came before is gone") }
+            self?.hop { $0.isMissing(first) }
         }
+        tellOpeners()
         proceed()
     }
 
@@ -94,6 +106,15 @@ extension Shard {
         owedPlaces += 1
         release()
         proceed()
+    }
+
+    /// The log begins behind what comes next: a look finds out why.
+    private func isMissing(_ first: UInt64) {
+        guard standing == .following else { return }
+        logger.notice("what comes next is no longer in the cluster's log", metadata: ["logBegins": "\(first)"])
+        standing = .opening
+        stopTail()
+        look()
     }
 
     private func stopTail() {
@@ -109,6 +130,7 @@ extension Shard {
         standing = .refusing(error)
         stopTail()
         logger.critical("\(error)")
+        tellOpeners()
         fail(.unknown(reason: reason))
         failWaiting(error)
     }
@@ -158,6 +180,8 @@ extension Shard {
         guard standing != .closed else { return done() }
         standing = .closed
         for look in looks { look.cancel() }
+        snapshots.stop()
+        tellOpeners()
         stopTail()
         if let flight {
             self.flight = nil

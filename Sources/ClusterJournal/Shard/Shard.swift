@@ -54,6 +54,7 @@ final class Shard: @unchecked Sendable {
     /// Id of this hub's next message.
     var nextID = UInt64.random(in: 1..<1 << 63)
     let hub: UInt64
+    let number: Int
     var inspection: Inspection
     var looks: [ScheduledWork] = []
     var isLooking = false
@@ -70,6 +71,24 @@ final class Shard: @unchecked Sendable {
     /// What is awaited since when, for the lag.
     var behindTarget: UInt64 = 0
     var behindSince: Int64?
+    /// The log at the last look that found it sound.
+    var state: ShardLog.State?
+    let snapshots: SnapshotStream
+    /// The newest snapshot on the servers that this hub knows of, and its bytes.
+    var snapshot: SnapshotPlace?
+    var snapshotBytes: UInt64 = 0
+    var isSnapshotting = false
+    /// Steady ms.
+    var nextSnapshotAt = Int64.min
+    /// Whether a snapshot is being taken over, and how often there was none in a row.
+    var isFilling = false
+    var fillings = 0
+    /// What comes next is no longer in the log.
+    var isBehindPurge = false
+    /// Whether databases have read the folder, and who waits to.
+    var isOpen = false
+    var openers: [@Sendable () -> Void] = []
+    var hasAskedForStart = false
     /// Of tails before this one.
     var retries = 0
     let published = Mutex(ShardStatus())
@@ -107,7 +126,7 @@ final class Shard: @unchecked Sendable {
         _ log: ShardLog, _ local: LocalJournals, number: Int, hub: UInt64, _ settings: ClusterSettings, _ scheduler: Scheduler,
         _ logger: Logger
     ) {
-        (self.log, self.local, self.settings, self.scheduler, self.hub) = (log, local, settings, scheduler, hub)
+        (self.log, self.local, self.settings, self.scheduler, self.hub, self.number) = (log, local, settings, scheduler, hub, number)
         var logger = logger
         logger[metadataKey: "log"] = "\(log.name)"
         self.logger = logger
@@ -116,6 +135,11 @@ final class Shard: @unchecked Sendable {
         (created, newest, ledger) = (start.created, start.complete, start.ledger)
         applying = LocalLine(complete: start.complete)
         inspection = Inspection(patienceMs: settings.doubtMs)
+        var snapshotLog = log.settings
+        snapshotLog.window = 4
+        snapshots = SnapshotStream(
+            ShardLog(log.connection, name: settings.snapshotName(number), settings: snapshotLog), local.store, logger,
+            isInShard: { LocalJournals.shard(of: $0, among: settings.shards) == number })
     }
 
     /// What libnats, the log and the local journals call back goes on here.

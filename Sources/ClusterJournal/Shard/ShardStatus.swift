@@ -9,6 +9,11 @@ struct ShardStatus: Sendable {
     var standing = Standing.opening
     /// The newest message that the log is known to have.
     var last: UInt64 = 0
+    /// The first message that the log had, and the one up to which the newest snapshot goes, as far as this hub knows.
+    var first: UInt64 = 0
+    var snapshot: UInt64 = 0
+    /// What comes next is no longer in the log: a snapshot is needed, or being taken over.
+    var isBehindPurge = false
     /// All messages up to this one are applied.
     var applied: UInt64 = 0
     /// For how long messages of the log have been missing, ms.
@@ -44,6 +49,8 @@ extension Shard {
             (behindTarget, behindSince) = status.applied < status.last ? (status.last, now) : (0, nil)
         }
         status.lagMs = behindSince.map { max(0, now - $0) } ?? 0
+        (status.first, status.snapshot) = (state?.first ?? 0, snapshot?.complete.sequence ?? 0)
+        status.isBehindPurge = isBehindPurge
         (status.conflicts, status.retries) = (conflicts, retries + (tail?.refetches ?? 0))
         published.withLock { $0 = status }
     }

@@ -63,6 +63,9 @@ extension SharedStream {
             if gate.withLock({ $0.fault }) != nil || standing != .following {
                 scheduler.after(ms: settings.retryMs, on: queue) { [weak self] in self?.look() }
             }
+        case .isShortened(let first):
+            refuse("it begins with message \(first), and what came before is gone")
+            failWaiters(upTo: number)
         case .isAnother(let reason):
             refuse(reason)
             failWaiters(upTo: number)

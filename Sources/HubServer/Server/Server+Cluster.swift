@@ -41,6 +41,9 @@ extension Server {
             ClusterReport.Standing.allCases.map { standing in (standing.rawValue, report.shards.count { $0.standing == standing }) })
         page.gauge("vigla_cluster_lag_commits", "Records of a log that this hub has not applied, at most.", Int(clamping: report.lag))
         page.gauge("vigla_cluster_lag_ms", "For how long it has lacked some.", Int(report.lagMs))
+        page.gauge(
+            "vigla_cluster_log_records", "Messages that a log of a shard holds, at most.",
+            Int(clamping: report.shards.map { $0.first > 0 && $0.last >= $0.first ? $0.last - $0.first + 1 : 0 }.max() ?? 0))
         page.counter("vigla_cluster_elections_total", "Times that this hub began to write a shard.", report.elections)
         page.counter("vigla_cluster_superseded_total", "Times that another hub had written a shard of this one.", report.superseded)
         page.counter("vigla_cluster_conflicts_total", "Records that were appended again behind another hub's.", report.conflicts)
@@ -76,6 +79,10 @@ extension Server {
             writer.string(shard.writer.map { String($0, radix: 16) } ?? "")
             writer.raw(",\"standing\":")
             writer.string(shard.standing.rawValue)
+            writer.raw(",\"first\":")
+            writer.int(Int64(clamping: shard.first))
+            writer.raw(",\"snapshot\":")
+            writer.int(Int64(clamping: shard.snapshot))
             writer.raw(",\"last\":")
             writer.int(Int64(clamping: shard.last))
             writer.raw(",\"applied\":")

@@ -11,7 +11,7 @@ extension JournalStore: SettingStore {
         } catch { throw JournalError(error, opening: path) }
     }
 
-    private static func settings(of scope: String, _ db: Database, path: String) throws -> [String: [UInt8]] {
+    static func settings(of scope: String, _ db: Database, path: String) throws -> [String: [UInt8]] {
         var settings: [String: [UInt8]] = [:]
         let rows = try Row.fetchCursor(db, sql: "SELECT name, checksum, value FROM setting WHERE namespace = ?", arguments: [scope])
         while let row = try rows.next() {

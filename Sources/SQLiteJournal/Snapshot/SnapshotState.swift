@@ -20,6 +20,8 @@ final class SnapshotState: @unchecked Sendable {
     var next: [(snapshot: JournalSnapshot, completion: @Sendable (Result<Void, JournalError>) -> Void)] = []
     /// Whether the store was closed during a snapshot: none starts any more.
     var isAbandoned = false
+    /// Whether chunks that another folder has sent lie beside the stored ones, which no list has yet.
+    var isFilling = false
     /// Called when a snapshot is due.
     var whenDue: (@Sendable () -> Void)?
 

@@ -140,7 +140,7 @@ extension JournalStore {
             logBytes += outcome.bytes + 3 * 4096
             switch item.work {
             case .append, .seal, .slice: written.bytes += outcome.bytes
-            case .step(.chunks): chunkBytes += outcome.bytes
+            case .step(.chunks), .taking: chunkBytes += outcome.bytes
             default: break
             }
             if let batch = item.work.batch, case .success = outcome.result, outcome.isNew {
@@ -205,6 +205,7 @@ extension JournalStore {
             try store(value, setting: name, of: item.namespace, db)
             return (.success(()), value?.count ?? 0, true)
         case .step(let step): return (.success(()), try store(step, db, &registry), true)
+        case .taking(let step): return (.success(()), try store(step, db, &registry), true)
         case .truncate(let sequence):
             guard let known = registry[item.namespace] else { break }
             // Batches after the snapshot are stored nowhere else.
@@ -252,7 +253,7 @@ extension JournalStore {
         return written
     }
 
-    private func register(_ namespace: String, _ db: Database, _ registry: [String: Registered]) throws -> Registered {
+    func register(_ namespace: String, _ db: Database, _ registry: [String: Registered]) throws -> Registered {
         if let known = registry[namespace] { return known }
         try db.execute(sql: "INSERT INTO namespace (name) VALUES (?)", arguments: [namespace])
         return Registered(id: db.lastInsertedRowID, last: 0, snapshotSequence: 0, epoch: 0)

@@ -15,7 +15,7 @@ struct Waiting {
             case .put(_, let value): room -= value?.count ?? 0
             case .step(.chunks(let run)): room -= run.bytes
             case .slice(let staging): room -= staging.bytes
-            case .step, .snapshot, .truncate, .close: break
+            case .step, .snapshot, .truncate, .taking, .close: break
             }
             return room >= 0
         }
@@ -44,6 +44,8 @@ struct Waiting {
         /// A step of the store's own.
         case step(JournalStore.SnapshotStep)
         case truncate(upTo: UInt64)
+        /// What another folder has exported.
+        case taking(NamespaceImport.Step)
         case close
 
         /// Whether a journal's end lets it pass: settings of a namespace outlive its journal, and so does a snapshot under way.
@@ -66,7 +68,7 @@ struct Waiting {
         /// Whether it is part of a transaction, and may share it.
         var isStored: Bool {
             switch self {
-            case .append, .put, .slice, .seal, .step, .truncate: true
+            case .append, .put, .slice, .seal, .step, .truncate, .taking: true
             case .snapshot, .close: false
             }
         }
@@ -74,7 +76,7 @@ struct Waiting {
         /// Whether it goes in a transaction alone: it fills one, and the commits before it need not wait for that.
         var isAlone: Bool {
             switch self {
-            case .slice, .step(.chunks), .step(.remove): true
+            case .slice, .step(.chunks), .step(.remove), .taking: true
             default: false
             }
         }
@@ -88,7 +90,10 @@ struct Waiting {
         }
 
         /// Commits that become durable with it.
-        var commits: UInt64 { batch.map { $0.sequence - $0.expectedLast } ?? 0 }
+        var commits: UInt64 {
+            if case .taking(let step) = self { return step.commits }
+            return batch.map { $0.sequence - $0.expectedLast } ?? 0
+        }
 
         /// Where a crash test may end the process: before the commit with this in it is made, and after.
         var faultPoints: (before: FaultPoint?, after: FaultPoint?) {
@@ -98,6 +103,8 @@ struct Waiting {
             case .step(.remove): (nil, .truncate)
             case .slice: (nil, .slice)
             case .append(let batch), .seal(let batch): (batch.staged.isEmpty ? nil : .beforeSeal, nil)
+            case .taking(.chunks): (nil, .snapshotChunk)
+            case .taking(.take): (.beforeSwitch, .afterSwitch)
             default: (nil, nil)
             }
         }

@@ -1,0 +1,139 @@
+import Dispatch
+import Journal
+import Logging
+import Scheduling
+
+/// How a shard's log is kept short, and how a hub comes to what is no longer in it.
+///
+/// ```
+/// the hub that writes: the log has grown ─► snapshot ─► what is in it, and on all hubs, but for a reserve ─► purged
+/// a hub that needs what was purged: snapshot ─► data folder ─► the rest from the log            (before its databases are opened)
+/// ```
+extension Shard {
+    // MARK: Shortening
+
+    /// Makes the log shorter where that is due. By the hub that writes.
+    /// - Parameter others: up to which message all other hubs have it.
+    func shorten(others: UInt64) {
+        queue.async { [self] in
+            guard standing == .following, !isSnapshotting, let state, state.first > 0, state.last >= state.first else { return }
+            let each = max(1, state.bytes / (state.last - state.first + 1))
+            let known = snapshot?.complete.sequence ?? 0
+            if (state.last - min(state.last, max(known, state.first - 1))) * each >= max(settings.keptBytes, snapshotBytes / 2) {
+                return writeSnapshot(behind: known)
+            }
+            let safe = min(known, others, applying.complete.sequence)
+            let reserve = settings.keptBytes / each
+            // Not for a few messages each time.
+            guard safe > reserve, safe - reserve >= state.first + reserve / 8 else { return }
+            logger.info("the cluster's log is shortened", metadata: ["from": "\(state.first)", "upTo": "\(safe - reserve)"])
+            log.purge(before: safe - reserve + 1) { [weak self] _ in self?.hop { $0.look() } }
+        }
+    }
+
+    /// Writes a snapshot, unless another hub has done that.
+    private func writeSnapshot(behind known: UInt64) {
+        guard scheduler.steadyMs >= nextSnapshotAt else { return }
+        isSnapshotting = true
+        snapshots.queue.async { [self] in
+            let result = Result { () throws -> (place: SnapshotPlace, bytes: UInt64)? in
+                if let newest = try snapshots.newest(), newest.place.complete.sequence > known { return newest }
+                _ = try snapshots.write()
+                return try snapshots.newest()
+            }
+            hop { $0.wrote(result) }
+        }
+    }
+
+    private func wrote(_ result: Result<(place: SnapshotPlace, bytes: UInt64)?, any Error>) {
+        isSnapshotting = false
+        switch result {
+        // Of another log: nothing is purged for it.
+        case .success((let place, let bytes)?) where place.created == created:
+            (snapshot, snapshotBytes) = (place, bytes)
+            logger.info("a snapshot of the shard is on the servers", metadata: ["upTo": "\(place.complete.sequence)", "bytes": "\(bytes)"])
+        case .success: nextSnapshotAt = scheduler.steadyMs + settings.snapshotRetryMs
+        case .failure(let error):
+            nextSnapshotAt = scheduler.steadyMs + settings.snapshotRetryMs
+            if case SnapshotStream.Fault.stopped = error { return }
+            logger.warning("no snapshot of the shard was written", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    // MARK: Filling
+
+    /// The log has not what this hub needs next: it takes a snapshot over, if nothing has been read from its folder yet.
+    func fill(upTo needed: UInt64) {
+        guard !isFilling, standing != .closed else { return }
+        isBehindPurge = true
+        publish()
+        if isOpen {
+            guard !hasAskedForStart else { return }
+            hasAskedForStart = true
+            logger.critical(
+                "this hub was away for longer than the cluster's log is kept: start it again, and it takes a snapshot over",
+                metadata: ["has": "\(newest.sequence)", "logBegins": "\(needed + 1)"])
+            return
+        }
+        guard applying.count == 0, flight == nil else { return }
+        isFilling = true
+        logger.notice("taking a snapshot of the shard over", metadata: ["upTo": "\(needed)"])
+        let created = self.created
+        snapshots.queue.async { [self] in
+            let result = Result { () throws -> LocalJournals.Start in
+                _ = try snapshots.read(upTo: needed, created: created)
+                return try local.readStart(ofShard: number)
+            }
+            hop { $0.filled(result, needed) }
+        }
+    }
+
+    private func filled(_ result: Result<LocalJournals.Start, any Error>, _ needed: UInt64) {
+        isFilling = false
+        guard standing != .closed else { return tellOpeners() }
+        switch result {
+        case .success(let start):
+            (created, newest, ledger) = (start.created, start.complete, start.ledger)
+            applying = LocalLine(complete: start.complete)
+            assembler = RecordAssembler()
+            inspection = Inspection(patienceMs: settings.doubtMs)
+            (lookedAt, fillings, isBehindPurge) = (LogPlace(), 0, false)
+            if case .refusing = standing { standing = .opening }
+            logger.notice("a snapshot of the shard was taken over", metadata: ["upTo": "\(newest.sequence)"])
+            look()
+        case .failure(SnapshotStream.Fault.absent):
+            fillings += 1
+            // One that was read may have been replaced meanwhile.
+            if fillings >= Inspection.looks {
+                refuse("it begins with message \(needed + 1), this hub needs those from \(newest.sequence + 1) on, and no snapshot has them")
+                tellOpeners()
+            }
+        case .failure(let error):
+            logger.warning("no snapshot was taken over; it is tried again", metadata: ["reason": "\(error)"])
+        }
+        publish()
+    }
+
+    // MARK: Opening
+
+    /// Calls back when the namespaces of the shard can be read from the folder: when the log is followed, or cannot be, or nothing was
+    /// heard of it for a while. From then on no snapshot is taken over.
+    func whenOpenable(_ done: @escaping @Sendable () -> Void) {
+        queue.async { [self] in
+            openers.append(done)
+            if isOpen || standing != .opening { return tellOpeners() }
+            scheduler.after(ms: settings.openPatienceMs, on: queue) { [weak self] in
+                guard let self, !isFilling, !isBehindPurge else { return }
+                tellOpeners()
+            }
+        }
+    }
+
+    func tellOpeners() {
+        guard !openers.isEmpty else { return }
+        isOpen = true
+        let waiting = openers
+        openers = []
+        for done in waiting { done() }
+    }
+}

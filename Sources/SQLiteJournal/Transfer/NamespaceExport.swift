@@ -1,0 +1,83 @@
+import GRDB
+import Journal
+import Synchronization
+
+/// A namespace as a folder holds it at one moment, for another folder.
+public struct ExportedNamespace: Sendable, Equatable {
+    public var name: String
+    /// The last commit, and the newest epoch of its writers.
+    public var last: UInt64
+    public var epoch: UInt64
+    /// The value of a setting that goes with that commit; nil where there is none.
+    public var setting: [UInt8]?
+
+    public init(name: String, last: UInt64, epoch: UInt64, setting: [UInt8]?) {
+        (self.name, self.last, self.epoch, self.setting) = (name, last, epoch, setting)
+    }
+}
+
+/// What an export consists of, in order.
+public enum ExportedPart: Sendable, Equatable {
+    case namespace(ExportedNamespace)
+    /// Entries of the namespace before, in stored form: a chunk of its snapshot, or what a later batch has changed. Applied one after the
+    /// other they make all that is kept of it.
+    case entries([UInt8])
+}
+
+extension JournalStore {
+    /// Reads all that the folder holds of some namespaces, as it is at one moment, while commits go on. As long as it reads, SQLite's log
+    /// grows by what is written. Nothing is decoded: it costs what the folder holds, in bytes read. Blocks.
+    /// - Parameters:
+    ///   - setting: the name of the setting that goes with each.
+    ///   - begin: gets the namespaces first.
+    ///   - give: called for each part. What it throws ends the export.
+    /// - Throws: `.corrupt` naming the place; `.disk`, `.closed`; what `give` throws.
+    public func export(
+        of isWanted: (String) -> Bool, with setting: String, begin: ([ExportedNamespace]) throws -> Void, give: (ExportedPart) throws -> Void
+    ) throws {
+        if waiting.withLock(\.isClosed) { throw JournalError.closed }
+        var configuration = Self.patient
+        configuration.label = "vigla.journal.export"
+        configuration.readonly = true
+        let connection = try DatabaseQueue(path: path, configuration: configuration)
+        defer { try? connection.close() }
+        try connection.writeWithoutTransaction { db in
+            try Self.reading(db) {
+                let found = try Schema.namespaces(db, path: path).filter { $0.value.last > 0 && isWanted($0.key) }.sorted { $0.key < $1.key }
+                var namespaces: [ExportedNamespace] = []
+                for (name, known) in found {
+                    let value = try Self.settings(of: name, db, path: path)[setting]
+                    namespaces.append(ExportedNamespace(name: name, last: known.last, epoch: known.epoch, setting: value))
+                }
+                try begin(namespaces)
+                for (namespace, (_, known)) in zip(namespaces, found) {
+                    try give(.namespace(namespace))
+                    try export(known, namespace.name, db, give)
+                }
+            }
+        }
+    }
+
+    private func export(_ known: Registered, _ name: String, _ db: Database, _ give: (ExportedPart) throws -> Void) throws {
+        do {
+            let snapshot = try Self.storedManifest(of: known.id, db)
+            let statement = try RawStatement(db, cached: "SELECT entries FROM chunk WHERE id = ? AND namespace = ?")
+            for (number, chunk) in (snapshot?.manifest.chunks ?? []).enumerated() {
+                var isThere = false
+                try statement.forEach([chunk.id, known.id]) { row in
+                    guard StoredChunk.checksum(row.bytes(0)) == chunk.checksum else { return }
+                    isThere = true
+                    try give(.entries(Array(row.bytes(0))))
+                }
+                guard isThere else { throw PlaceFault(place: "snapshot part \(number)") }
+            }
+            var last = snapshot?.sequence ?? 0
+            try StoredBatches(namespace: known.id, after: last).forEach(db) { part in
+                guard part.isIntact else { throw PlaceFault(place: part.check.place) }
+                last = part.sequence
+                if part.operations.count > 2 { try give(.entries(Array(part.operations))) }
+            }
+            guard last == known.last else { throw PlaceFault(place: "batch of commit \(known.last)") }
+        } catch let fault as PlaceFault { throw JournalError.corrupt(path: path, place: "\(fault.place) of namespace \(name)") }
+    }
+}

@@ -1,0 +1,159 @@
+import Dispatch
+import struct Foundation.Data
+import GRDB
+public import Journal
+import JSONTree
+import Synchronization
+
+/// Takes namespaces over that another folder has exported. Until all of it is there, chunks lie beside what the folder holds; then one
+/// commit puts them in its place, for all namespaces at once. After a kill before that the folder holds what it held, and the next
+/// import, snapshot or start removes the rest.
+///
+/// ```
+/// part ─► chunks, about a megabyte at a time ─► commits      take ─► lists of chunks, commit numbers, settings: one commit
+/// ```
+/// One caller at a time; each call waits for the disk.
+public final class NamespaceImport: @unchecked Sendable {
+    // Sendable: used by one caller at a time, and by the journal queue while that waits.
+    private let store: JournalStore
+    fileprivate let setting: String
+    fileprivate struct Incoming {
+        let namespace: ExportedNamespace
+        var id: Int64 = 0
+        var chunks: [StoredChunk] = []
+    }
+    fileprivate var incoming: [Incoming] = []
+    /// Chunks that are not stored.
+    fileprivate var waiting: [[UInt8]] = []
+    private var bytes = 0
+    /// Commits more than the folder held.
+    fileprivate var gained: UInt64 = 0
+
+    private static let bytesAtOnce = 1 << 20
+
+    /// - Parameter setting: the name of the setting that goes with each namespace.
+    public init(into store: JournalStore, setting: String) { (self.store, self.setting) = (store, setting) }
+
+    public func add(_ part: ExportedPart) throws(JournalError) {
+        switch part {
+        case .namespace(let namespace):
+            try storeWaiting()
+            incoming.append(Incoming(namespace: namespace))
+            let name = namespace.name
+            store.database.writeWithoutTransaction { [store] _ in store.state(of: name).isFilling = true }
+        case .entries(let entries):
+            guard !incoming.isEmpty else { throw .corrupt(path: store.path, place: "what is taken over has no namespace") }
+            waiting.append(entries)
+            bytes += entries.count
+            if bytes >= Self.bytesAtOnce { try storeWaiting() }
+        }
+    }
+
+    /// All is there: it takes the place of what the folder has of these namespaces.
+    public func take() throws(JournalError) {
+        try storeWaiting()
+        try run(.take(self))
+        end(isTaken: true)
+    }
+
+    /// What has come is not wanted any more.
+    public func giveUp() { end(isTaken: false) }
+
+    private func end(isTaken: Bool) {
+        let names = incoming.map(\.namespace.name)
+        (incoming, waiting, bytes) = ([], [], 0)
+        if store.waiting.withLock(\.isClosed) { return }
+        store.database.writeWithoutTransaction { [store] _ in
+            for name in names {
+                // What was noted of the content before counts no more.
+                if isTaken { store.states[name] = nil } else { store.state(of: name).isFilling = false }
+                store.removeLeftovers(of: name, keeping: nil)
+            }
+        }
+    }
+
+    private func storeWaiting() throws(JournalError) {
+        guard !waiting.isEmpty else { return }
+        try run(.chunks(self))
+        (waiting, bytes) = ([], 0)
+    }
+
+    enum Step: Sendable {
+        case chunks(NamespaceImport)
+        case take(NamespaceImport)
+    }
+
+    private func run(_ step: Step) throws(JournalError) {
+        let outcome = Mutex<Result<Void, JournalError>>(.failure(.closed))
+        let done = DispatchSemaphore(value: 0)
+        store.enqueue(Waiting.Item(namespace: "", work: .taking(step)) { result in
+            outcome.withLock { $0 = result }
+            done.signal()
+        })
+        done.wait()
+        try outcome.withLock { $0 }.get()
+    }
+}
+
+extension JournalStore {
+    /// Within a transaction on the journal queue. Returns the bytes written.
+    func store(_ step: NamespaceImport.Step, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
+        switch step {
+        case .chunks(let taking): try storeChunks(taking, db, &registry)
+        case .take(let taking): try take(taking, db, &registry)
+        }
+    }
+
+    private func storeChunks(_ taking: NamespaceImport, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
+        let i = taking.incoming.count - 1
+        let known = try register(taking.incoming[i].namespace.name, db, registry)
+        registry[taking.incoming[i].namespace.name] = known
+        taking.incoming[i].id = known.id
+        let insert = try RawStatement(db, cached: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
+        var bytes = 0
+        for entries in taking.waiting {
+            try insert.run([known.id], blob: entries)
+            let checksum = entries.withUnsafeBytes(StoredChunk.checksum)
+            taking.incoming[i].chunks.append(StoredChunk(id: db.lastInsertedRowID, bytes: entries.count, checksum: checksum))
+            bytes += entries.count
+        }
+        return bytes + 4096
+    }
+
+    private func take(_ taking: NamespaceImport, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
+        var bytes = 4096
+        taking.gained = 0
+        for incoming in taking.incoming {
+            let namespace = incoming.namespace
+            var known = try register(namespace.name, db, registry)
+            var manifest = SnapshotManifest()
+            // Places are not known, as entries of batches are among them: the next snapshot writes all chunks anew.
+            manifest.hasPlaces = false
+            manifest.tree = incoming.chunks.map { ChunkLayout.Part(start: .root, chunk: $0) }
+            let encoded = manifest.encoded()
+            try db.execute(
+                sql: "INSERT OR REPLACE INTO snapshot (namespace, sequence, checksum, manifest) VALUES (?, ?, ?, ?)",
+                arguments: [
+                    known.id, Int64(clamping: namespace.last), Int64(Self.checksum(encoded, sequence: namespace.last)), Data(encoded),
+                ])
+            try db.execute(
+                sql: "UPDATE namespace SET epoch = ? WHERE id = ?", arguments: [Int64(clamping: namespace.epoch), known.id])
+            if let value = namespace.setting { try store(value, setting: taking.setting, of: namespace.name, db) }
+            taking.gained &+= namespace.last &- known.last
+            (known.last, known.snapshotSequence, known.epoch) = (namespace.last, namespace.last, namespace.epoch)
+            registry[namespace.name] = known
+            bytes += encoded.count + 4096
+        }
+        return bytes
+    }
+}
+
+extension NamespaceImport.Step {
+    /// Commits that become durable with it; known when it is stored.
+    var commits: UInt64 {
+        switch self {
+        case .chunks: 0
+        case .take(let taking): taking.gained
+        }
+    }
+}
