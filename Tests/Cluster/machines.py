@@ -8,15 +8,17 @@ Needs root and `unshare --net --mount`, which `run` does for itself: nothing of 
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-PLACES = ("/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/usr/bin/nats-server")
-NATS = next((path for path in PLACES if os.access(path, os.X_OK)), None)
+from server import storing
+
 PRESENCE = 5   # s of silence after which a hub ends a session; what those of a lost hub have left is written 10 s later
+ENDED_AT_LAST = 4 * PRESENCE + 20     # a hub that was lost has its sessions ended after a while, and a connection that hangs as well
 
 
 def sh(*words):
@@ -24,8 +26,9 @@ def sh(*words):
 
 
 class Machine:
-    def __init__(self, number, count, program, folder):
-        self.number, self.program, self.folder = number, program, Path(folder) / f"m{number}"
+    def __init__(self, number, count, programs, folder):
+        self.number, self.folder = number, Path(folder) / f"m{number}"
+        self.program, self.server = programs
         self.address = f"10.77.{number}.2"
         self.name, self.link = f"machine{number}", f"link{number}"
         self.others = [n for n in range(1, count + 1) if n != number]
@@ -37,8 +40,12 @@ class Machine:
         (self.folder / "nats.conf").write_text(f"""
             server_name: n{number}
             listen: 0.0.0.0:4222
+            http: 0.0.0.0:8222
             log_file: "{self.folder / 'nats.log'}"
-            jetstream {{ store_dir: "{self.folder / 'nats'}", max_memory_store: 67108864, max_file_store: 4294967296 }}
+            jetstream {{
+                store_dir: "{self.folder / 'nats'}", max_memory_store: 67108864, max_file_store: 4294967296
+                {storing(self.server)}
+            }}
             cluster {{ name: chaos, listen: {self.address}:6222, routes: [{routes}] }}
             """)
         self.servers = ",".join(f"nats://10.77.{n}.2:4222" for n in range(1, count + 1))
@@ -57,7 +64,7 @@ class Machine:
         return subprocess.Popen(["ip", "netns", "exec", self.name, *words], stdin=subprocess.DEVNULL, **options)
 
     def start_nats(self):
-        self.nats = self._run(NATS, "-c", str(self.folder / "nats.conf"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.nats = self._run(self.server, "-c", str(self.folder / "nats.conf"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def start_hub(self, rules):
         self.hub = self._run(
@@ -79,9 +86,11 @@ class Machine:
         process.kill()
         process.wait()
 
-    def halt_hub(self):
-        self.hub.terminate()
-        self.hub.wait(timeout=60)
+    def halt(self, which):
+        """Ends it in order."""
+        process = getattr(self, which)
+        process.terminate()
+        process.wait(timeout=60)
 
     def stop(self, which):
         getattr(self, which).send_signal(signal.SIGSTOP)
@@ -111,15 +120,36 @@ class Machine:
         with urllib.request.urlopen(request, timeout=timeout) as answer:
             return json.loads(answer.read() or b"null")
 
-    def role(self):
-        """What its hub is for the namespace; None where it does not say."""
+    def monitor(self, path):
+        """What its NATS server says of itself; None where it does not."""
         try:
-            health = self.get("/.health", timeout=1)
-        except urllib.error.HTTPError as error:
-            health = json.loads(error.read() or b"{}")
+            with urllib.request.urlopen(f"http://{self.address}:8222{path}", timeout=1) as answer:
+                return json.loads(answer.read())
         except OSError:
             return None
-        return health.get("cluster", {}).get("namespaces", {}).get("default")
+
+    def logs(self):
+        """The logs of the shards, as its server knows them, the longest first: the name, and that of the server which leads it."""
+        accounts = (self.monitor("/jsz?streams=true") or {}).get("account_details", [])
+        streams = [stream for account in accounts for stream in account.get("stream_detail", []) if stream["name"][-1].isdigit()]
+        streams.sort(key=lambda stream: -stream["state"]["messages"])
+        return [(stream["name"], stream.get("cluster", {}).get("leader")) for stream in streams]
+
+    def reason(self):
+        """Why its hub is not well; empty where it is, or does not answer."""
+        return self.health().get("reason", "")
+
+    def role(self):
+        """What its hub is for the namespace; None where it does not say."""
+        return self.health().get("cluster", {}).get("namespaces", {}).get("default")
+
+    def health(self):
+        try:
+            return self.get("/.health", timeout=1)
+        except urllib.error.HTTPError as error:
+            return json.loads(error.read() or b"{}")
+        except OSError:
+            return {}
 
     def end(self):
         for process in (self.hub, self.nats):
@@ -131,13 +161,17 @@ class Machine:
 
 
 class Machines(list):
-    def __init__(self, program, folder, rules, count=3):
+    """
+    :param programs: the hub's and the NATS server's.
+    """
+
+    def __init__(self, programs, folder, rules, count=3):
         sh("mount", "-t", "tmpfs", "none", "/run")      # ip keeps the names of namespaces there
         sh("ip", "link", "set", "lo", "up")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         self.rules = Path(folder) / "rules.json"
         self.rules.write_text(json.dumps(rules))
-        super().__init__(Machine(n, count, program, folder) for n in range(1, count + 1))
+        super().__init__(Machine(n, count, programs, folder) for n in range(1, count + 1))
         for machine in self:
             machine.start_nats()
         for machine in self:
@@ -145,6 +179,22 @@ class Machines(list):
 
     def start_hub(self, machine):
         machine.start_hub(str(self.rules))
+
+    def keep_logs(self):
+        """A copy of what the servers have, made while none of them goes on."""
+        for machine in self:
+            machine.stop("nats")
+        for machine in self:
+            shutil.copytree(machine.folder / "nats", machine.folder / "kept")
+            machine.go_on("nats")
+
+    def put_logs_back(self):
+        for machine in self:
+            machine.kill("nats")
+        for machine in self:
+            shutil.rmtree(machine.folder / "nats")
+            (machine.folder / "kept").rename(machine.folder / "nats")
+            machine.start_nats()
 
     def end(self):
         for machine in self:

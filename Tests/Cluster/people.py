@@ -10,27 +10,39 @@ import struct
 import threading
 import time
 
+from machines import ENDED_AT_LAST
+
 
 class Lost(Exception):
     """The connection is gone; what was asked for last may have happened or not."""
 
 
+class Absent(Lost):
+    """Nobody answered: nothing has begun."""
+
+
 class Link:
     """A connection that speaks the realtime protocol, as far as it is needed here."""
 
-    def __init__(self, address, timeout=20):
+    def __init__(self, address, last="", timeout=20):
+        """
+        :param last: the session that this one replaces.
+        """
         try:
             self.socket = socket.create_connection((address, 9000), timeout=3)
+        except OSError as error:
+            raise Absent(error) from None
+        try:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.socket.settimeout(timeout)
             key = base64.b64encode(os.urandom(16)).decode()
-            self.socket.sendall(f"GET /.ws?v=5&ns=default HTTP/1.1\r\nHost: {address}:9000\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                                f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode())
+            self.socket.sendall(f"GET /.ws?v=5&ns=default&ls={last} HTTP/1.1\r\nHost: {address}:9000\r\n"
+                                f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode())
             self.buffer, self.parts, self.number, self.pushes = b"", 0, 0, []
             head = self._until(b"\r\n\r\n")
             if b" 101 " not in head.split(b"\r\n")[0]:
                 raise Lost(head[:60])
-            self.receive()
+            self.session = self.receive()["d"]["d"]["s"]
         except OSError as error:
             raise Lost(error) from None
 
@@ -120,6 +132,7 @@ class Person(threading.Thread):
         super().__init__(daemon=True, name=name)
         self.world, self.random, self.isOver = world, random.Random(f"{world.seed} {name}"), False
         self.failure = None
+        self.last = ""      # the session that is replaced, for those who come back as the same client
         self.start()
 
     def run(self):
@@ -128,14 +141,17 @@ class Person(threading.Thread):
                 link = None
                 try:
                     self.at = self.random.choice(self.world.machines)
-                    link = Link(self.at.address)
+                    link = Link(self.at.address, self.last)
                     self.arrive(link)
                     while not self.isOver:
                         if self.world.isQuiet:
                             time.sleep(0.05)
                         else:
                             self.step(link)
+                except Absent:
+                    time.sleep(0.2)
                 except Lost:
+                    self.lost(link)
                     time.sleep(0.2)
                 finally:
                     if link:
@@ -146,6 +162,7 @@ class Person(threading.Thread):
 
     def arrive(self, link): pass
     def step(self, link): pass
+    def lost(self, link): pass
     def leave(self, link): pass
 
 
@@ -158,49 +175,61 @@ class Counter(Person):
 
     def step(self, link):
         self.n += 1
-        note = f"{self.name}-{self.n:06}"
+        note, group = f"{self.name}-{self.n:06}", "abc"[self.n % 3]
         self.world.asked(note)
-        status, text = link.ask("m", p="/", d={f"count/{self.n % 3}": {".sv": {"increment": 1}}, f"notes/{self.n % 3}/{note}": True})
+        status, text = link.ask("m", p="/", d={f"tally/{group}": {".sv": {"increment": 1}}, f"notes/{group}/{note}": True})
         self.world.answered(note, status, text)
         time.sleep(self.random.random() * 0.02)
 
 
 class Buyer(Person):
-    """Raises a number on the condition that it is what was read, as a transaction does."""
+    """Raises a number on the condition that it is what was read, as a transaction does, and reads what it has written."""
+
+    def arrive(self, link):
+        self.mine = 0
 
     def step(self, link):
-        status, value = link.ask("g", p="/till")
+        status, value = link.ask("g", p="/tally/till")
         if status != "ok":
             return time.sleep(0.1)
         value = value or 0
-        status, text = link.ask("p", p="/till", d=value + 1, h=number_hash(value) if value else "")
+        self.world.check(value >= self.mine, f"{self.name} at hub {self.at.number} was told that the till is {self.mine}, and read {value}")
+        status, text = link.ask("p", p="/tally/till", d=value + 1, h=number_hash(value) if value else "")
         self.world.bought(value + 1, self.name, status, text)
+        self.mine = value + 1 if status == "ok" else self.mine
         time.sleep(self.random.random() * 0.05)
 
 
 class Watcher(Person):
-    """Sees one number only grow, at whatever hub, and each note after the count that came with it."""
+    """Sees one number after the other grow, in the order that all others see."""
 
     def arrive(self, link):
-        self.last = -1
-        self.link = link
-        link.ask("q", p="/till", h="")
-        link.ask("q", p="/count", h="")
-        self.look()
+        self.tally = {}
+        link.ask("q", p="/tally", h="")
+        self.look(link)
 
     def step(self, link):
         link.ask("s", c={})     # something that is answered
-        self.look()
+        self.look(link)
         time.sleep(0.05)
 
-    def look(self):
-        for push in self.link.pushes:
-            body = push["b"]
-            if body["p"] == "till":
-                value = body["d"] or 0
-                self.world.check(value >= self.last, f"{self.name} at hub {self.at.number} saw the till at {value} behind {self.last}")
-                self.last = value
-        self.link.pushes = []
+    def look(self, link):
+        for push in link.pushes:
+            where, value = push["b"]["p"].removeprefix("tally").strip("/"), push["b"]["d"]
+            before = self.state()
+            if where:
+                self.tally[where] = value
+            elif push["a"] == "m":
+                self.tally.update(value)
+            else:
+                self.tally = value or {}
+            after = self.state()
+            self.world.check(all(a >= b for a, b in zip(after, before)), f"{self.name} at hub {self.at.number} saw {after} behind {before}")
+            self.world.seen.add(after)
+        link.pushes = []
+
+    def state(self):
+        return tuple(self.tally.get(name) or 0 for name in ("till", "a", "b", "c"))
 
 
 class Guest(Person):
@@ -227,3 +256,34 @@ class Guest(Person):
         if getattr(self, "id", None):
             self.world.ended[self.id] = time.time()
             self.id = None
+
+
+class Resident(Person):
+    """Is shown as present, and comes back elsewhere as the same client: what its session before had left does not count any more."""
+
+    visits = 0
+    sureFrom = 0.0      # an arrival that was cut short may have left something, which is written later
+
+    def arrive(self, link):
+        self.isHere = False
+        self.visits += 1
+        here = f"/here/{self.name}"
+        answers = [link.ask("o", p=here, d=None), link.ask("p", p=here, d=self.visits)]
+        if any(status != "ok" for status, _ in answers):
+            raise Lost("not let in")
+        self.last, self.isHere = link.session, True
+        self.until = time.time() + 2 + self.random.random() * 8
+
+    def step(self, link):
+        if time.time() > self.until:
+            raise Lost("its own wish")
+        status, value = link.ask("g", p=f"/here/{self.name}")
+        self.world.check(
+            status != "ok" or value == self.visits or time.time() < self.sureFrom,
+            f"{self.name} is there for visit {self.visits}, and hub {self.at.number} says {value}")
+        time.sleep(0.1)
+
+    def lost(self, link):
+        if not link or not self.isHere:
+            self.sureFrom = time.time() + ENDED_AT_LAST
+        self.isHere = False

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from machines import PRESENCE
+from machines import ENDED_AT_LAST
 
 
 class World:
@@ -13,6 +13,7 @@ class World:
         self.isQuiet = False
         self.outcomes = {}          # note: None while it is asked, then "ok", "unknown" or "refused"
         self.tills = {}             # value of the till: who was told that it is theirs
+        self.seen = set()           # what watchers were shown: till and counts at one moment
         self.left, self.ended, self.guests = {}, {}, 0
         self.acknowledged = self.unknown = self.refused = 0
         self.acknowledgedAt = time.monotonic()
@@ -67,6 +68,19 @@ class World:
             time.sleep(0.02)
         return self.longest
 
+    def wait_until(self, what, isSo, seconds):
+        end = time.monotonic() + seconds
+        while not isSo():
+            if time.monotonic() > end:
+                raise AssertionError(f"{what}: not within {seconds} s")
+            time.sleep(0.1)
+
+    def hush(self):
+        """Nobody asks for anything any more, and what was under way is answered, or lost with its hub. Returns what all hubs hold."""
+        self.isQuiet = True
+        time.sleep(0.5)
+        return self.settle(60)
+
     def writer(self):
         """The machine whose hub says that it writes the namespace; None while none does."""
         for machine in self.machines:
@@ -93,13 +107,11 @@ class World:
     def check_all(self, people):
         """Nobody asks for anything meanwhile. Returns the seconds until all hubs held the same."""
         began = time.monotonic()
-        self.isQuiet = True
-        time.sleep(0.5)
-        # What was under way is answered, or lost with its hub.
-        tree = self.settle(60)
+        tree = self.hush()
         took = time.monotonic() - began
         self._check_notes(tree)
-        till = tree.get("till") or 0
+        self._check_order()
+        till = tree.get("tally", {}).get("till") or 0
         with self.lock:
             wrong = [value for value in self.tills if value > till]
             self.check(not wrong, f"the till is {till}, and {wrong[:3]} were acknowledged")
@@ -116,12 +128,8 @@ class World:
 
     def _check_notes(self, tree):
         groups = tree.get("notes") or {}
-        # A list, where the keys are those of one.
-        groups = dict(enumerate(groups)) if isinstance(groups, list) else groups
-        counts = tree.get("count") or {}
-        counts = dict(enumerate(counts)) if isinstance(counts, list) else counts
         for group, notes in groups.items():
-            count = counts.get(group, 0)
+            count = tree.get("tally", {}).get(group, 0)
             self.check(count == len(notes or {}), f"group {group} has {len(notes or {})} notes and counts {count}")
         found = {note for notes in groups.values() for note in (notes or {})}
         with self.lock:
@@ -132,12 +140,17 @@ class World:
         self.check(not made, f"{len(made)} refused writes were made, as {made[:3]}")
         self.check(not strange, f"{len(strange)} writes that nobody asked for, as {strange[:3]}")
 
+    def _check_order(self):
+        """Of two states that were seen anywhere, one comes before the other: nothing in it is newer than in the other."""
+        states = sorted(self.seen.copy())
+        wrong = [(a, b) for a, b in zip(states, states[1:]) if any(x > y for x, y in zip(a, b))]
+        self.check(not wrong, f"{len(wrong)} pairs of states were seen that are not in one order, as {wrong[:2]}")
+
     def _check_guests(self, tree):
         gone = tree.get("gone") or {}
         twice = [guest for guest, times in gone.items() if times != 1]
         self.check(not twice, f"{len(twice)} disconnects were made more than once, as {twice[:3]}")
-        # A hub that was lost has its sessions ended after a while, and a connection that hangs as well.
-        late = time.time() - 4 * PRESENCE - 20
+        late = time.time() - ENDED_AT_LAST
         missing = [guest for guest, end in self.ended.items() if self.left.get(guest) and end < late and guest not in gone]
         self.check(not missing, f"{len(missing)} disconnects were never made, as {missing[:3]}")
 
