@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 
 from machines import ENDED_AT_LAST
 
@@ -16,6 +17,7 @@ class World:
         self.seen = set()           # what watchers were shown: till and counts at one moment
         self.left, self.ended, self.guests = {}, {}, 0
         self.acknowledged = self.unknown = self.refused = 0
+        self.reasons = Counter()    # why writes were refused
         self.acknowledgedAt = time.monotonic()
         self.longest = 0.0
         self.faults = []
@@ -41,6 +43,7 @@ class World:
             elif status == "unavailable":
                 self.outcomes[note] = "refused"
                 self.refused += 1
+                self.reasons[text] += 1
             else:
                 self.faults.append(f"{note} was answered {status}: {text}")
 
