@@ -240,12 +240,15 @@ final class DisconnectWrites: @unchecked Sendable {
         _ = client.pending.takeAll()
     }
 
-    /// What all clients leave behind is another hub's concern from now on.
-    func handOver(_ body: (Client, String) -> Void) {
+    /// What all clients leave behind is another hub's concern from now on, also of those that have ended and were not written.
+    func handOver(_ body: (Client, String) -> Void, ended: (String) -> Void) {
         for (id, client) in leaving {
             release(client)
             body(client, id)
         }
+        mergeOwed()
+        for session in owed { ended(session.id) }
+        owed.removeAll()
     }
 
     /// Whether what a session left is still to be written.

@@ -226,7 +226,7 @@ final class RoleKeeper: @unchecked Sendable {
         left = []
         if let peers {
             peers.remote?.end()
-            disconnects.handOver { peers.forwarding?.takeOver($0, leaving: $1) }
+            disconnects.handOver { peers.forwarding?.takeOver($0, leaving: $1) } ended: { peers.hasEnded($0) }
         }
         follow(pending)
         become(.following, reason)

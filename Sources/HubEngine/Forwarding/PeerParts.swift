@@ -45,6 +45,15 @@ final class PeerParts: @unchecked Sendable {
         (self.forwarding, self.remote) = (forwarding, remote)
     }
 
+    /// A session of this hub ended while it wrote, and another hub has written before that was stored: that one is asked for it. Those of
+    /// other hubs are their own concern, or that of who writes when they are lost.
+    func hasEnded(_ session: String) {
+        guard let forwarding, SessionName.hub(of: session) == link.hub else { return }
+        let client = Client(lane: lane, dialect: .realtime, identity: .anonymous)
+        forwarding.takeOver(client, leaving: session)
+        forwarding.left(client)
+    }
+
     private func receive(_ letter: PeerInbox.Letter, from hub: UInt64) {
         switch letter {
         case .join, .probe, .requests: remote?.receive(letter, from: hub)

@@ -56,6 +56,8 @@ final class HubNet: @unchecked Sendable {
         fileprivate let heard = Mutex<(@Sendable (HubNews) -> Void)?>(nil)
         let messageBytes: Int
         var harness: EngineHarness!
+        /// Of one that now writes and now follows.
+        fileprivate var writership: Writership?
         let log: MortalJournal
 
         fileprivate init(_ id: UInt64, _ net: HubNet, _ log: MortalJournal, messageBytes: Int) {
@@ -148,6 +150,34 @@ final class HubNet: @unchecked Sendable {
         hub.harness = EngineHarness(rules: rules, log: hub.log, limits: limits, follows: true, link: hub)
         settle()
         return hub
+    }
+
+    /// A hub that follows until it is elected.
+    func addCandidate(messageBytes: Int = 1 << 16) -> Hub {
+        let hub = add(messageBytes: messageBytes)
+        let writership = Writership(writer: { nil }) { _, _ in }
+        hub.writership = writership
+        hub.harness = EngineHarness(
+            rules: rules, log: hub.log, epoch: 1, limits: limits, follows: true, writership: writership, link: hub)
+        settle()
+        return hub
+    }
+
+    /// Another candidate writes from now on, behind the one before.
+    func elect(_ hub: Hub) {
+        let before = state.withLock { $0.writer }.flatMap { hubs[$0] }
+        if let before, before !== hub { become(.following, before) }
+        become(.writing, hub)
+        choose(hub)
+    }
+
+    /// Another candidate writes, and the one before has not heard of it.
+    func supersede(by hub: Hub) { become(.writing, hub) }
+
+    /// A claim that finds something unapplied is made again by the clock.
+    private func become(_ role: Writership.Role, _ hub: Hub) {
+        hub.writership?.wish(role == .writing ? .write : .follow)
+        for _ in 0..<500 where hub.writership?.role != role { advance(ms: 20, step: 20) }
     }
 
     func choose(_ hub: Hub?) {

@@ -63,6 +63,43 @@ import TestSupport
         #expect(writer.root.node(at: "on") == 7)
     }
 
+    @Test func hubThatIsLost_hasItsSessionsEnded_once_alsoWhenWritersChangeMoreOftenThanThat() {
+        let (one, two, lost) = (net.addCandidate(), net.addCandidate(), net.addCandidate())
+        net.elect(one)
+        let client = lost.client()
+        #expect(lost.ask(client, leave("on", false), .put("on", true)) == ["ok 0", "ok 1"])
+        net.kill(lost)
+        for i in 0..<6 {
+            net.elect(i % 2 == 0 ? two : one)
+            net.advance(ms: 3_000)
+            // Not before its time.
+            if i < 2 { #expect(one.root.node(at: "on") == true) }
+        }
+        #expect(one.root.node(at: "on") == false && two.root.node(at: "on") == false)
+        #expect(one.pending.isEmpty && two.pending.isEmpty)
+        #expect(one.ask(one.client(), .put("on", 7)) == ["ok 0"])
+        for i in 0..<6 {
+            net.elect(i % 2 == 0 ? two : one)
+            net.advance(ms: 3_000)
+        }
+        #expect(one.root.node(at: "on") == 7)
+    }
+
+    @Test func sessionThatEnds_atAWriterThatAnotherHasReplaced_leavesWhatItSaid_once() {
+        let (old, new) = (net.addCandidate(), net.addCandidate())
+        net.elect(old)
+        let client = old.client()
+        #expect(old.ask(client, leave("on", false), .put("on", true)) == ["ok 0", "ok 1"])
+        net.supersede(by: new)
+        _ = old.ask(client, .end)
+        net.choose(new)
+        net.advance(ms: 3_000)
+        #expect(new.root.node(at: "on") == false && new.pending.isEmpty && old.pending.isEmpty)
+        #expect(new.ask(new.client(), .put("on", 7)) == ["ok 0"])
+        net.advance(ms: 30_000)
+        #expect(new.root.node(at: "on") == 7)
+    }
+
     @Test func sessionThatHasComeBackElsewhere_isEndedThen_andNotAgain() {
         let (writer, first, second) = (net.addWriter(), net.addFollower(), net.addFollower())
         let id = name(first, "s1")
