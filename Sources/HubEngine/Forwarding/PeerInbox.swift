@@ -29,13 +29,16 @@ final class PeerInbox: @unchecked Sendable {
     private let queue = DispatchQueue(label: "vigla.database.peers")
     private let most: Int
     private let waiting = Atomic<Int>(0)
+    private let share: MemoryShare
     /// Of each hub, the request that has come in part. All together at most `most` bytes.
     private var parts: [UInt64: Parts] = [:]
     private let deliver: @Sendable (Letter, UInt64) -> Void
 
     /// - Parameter most: bytes that may wait to be read, and as many of requests that have come in part.
-    init(most: Int, _ deliver: @escaping @Sendable (Letter, UInt64) -> Void) {
+    /// - Parameter budget: of the process, to which what waits is charged.
+    init(most: Int, of budget: MemoryBudget, _ deliver: @escaping @Sendable (Letter, UInt64) -> Void) {
         self.most = most
+        share = MemoryShare(of: budget)
         self.deliver = deliver
     }
 
@@ -46,11 +49,20 @@ final class PeerInbox: @unchecked Sendable {
             waiting.subtract(count, ordering: .relaxed)
             return
         }
+        // Small ones are not worth asking.
+        let charged = count >= Self.chargedBytes ? count : 0
+        guard charged == 0 || share.reserve(charged, for: .incoming) == nil else {
+            waiting.subtract(count, ordering: .relaxed)
+            return
+        }
         queue.async { [self] in
             read(message, hub)
             waiting.subtract(count, ordering: .relaxed)
+            if charged > 0 { share.release(charged, from: .incoming) }
         }
     }
+
+    private static let chargedBytes = 4 << 10
 
     /// Waits until all that was received is delivered.
     func readAll() { queue.sync {} }

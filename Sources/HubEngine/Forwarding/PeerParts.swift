@@ -25,7 +25,7 @@ final class PeerParts: @unchecked Sendable {
         _ pipeline: BatchPipeline, _ parts: RequestParts, _ commits: CommitLine, _ loop: RequestLoop, _ handler: RequestHandler,
         _ output: ClientOutput, follows: Bool
     ) {
-        let inbox = PeerInbox(most: context.limits.remoteBytesOfAll) { [weak self, queue = context.queue] letter, hub in
+        let inbox = PeerInbox(most: context.limits.remoteBytesOfAll, of: context.budget) { [weak self, queue = context.queue] letter, hub in
             queue.async { [weak self] in self?.receive(letter, from: hub) }
         }
         self.inbox = inbox

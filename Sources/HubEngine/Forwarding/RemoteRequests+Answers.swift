@@ -28,6 +28,7 @@ extension RemoteRequests {
             }
         }
         for (hub, replies) in replies { reply(replies, to: hub) }
+        _ = held.become(peers.values.reduce(0) { $0 + $1.bytes })
     }
 
     /// Nil while the outcome is open: the log tells, or the hub that writes next.

@@ -51,6 +51,8 @@ final class RemoteRequests: @unchecked Sendable {
     /// 0 while the database does not write.
     var term: UInt64 = 0
     var peers: [UInt64: Peer] = [:]
+    /// What the bytes of their requests take of the process's budget.
+    let held: MemoryLease
     /// Since when hubs are not heard of that may have left something, steady ms. Noted while the database follows, too: how long a hub has
     /// been lost does not begin anew with each writer.
     var lostSince: [UInt64: Int64] = [:]
@@ -73,6 +75,7 @@ final class RemoteRequests: @unchecked Sendable {
         self.link = link
         self.lane = lane
         self.post = post
+        held = MemoryLease(MemoryShare(of: context.budget), for: .parsing)
     }
 
     var isWriting: Bool { term != 0 }
@@ -105,6 +108,7 @@ final class RemoteRequests: @unchecked Sendable {
         context.queue.assertCurrent()
         term = 0
         peers = [:]
+        held.shrink(to: 0)
         for client in clients.values { disconnects.release(client) }
         clients = [:]
     }
@@ -153,7 +157,8 @@ final class RemoteRequests: @unchecked Sendable {
         var peer = peers[hub] ?? Peer()
         if place.stream > peer.stream, first == 0 { (peer.stream, peer.next) = (place.stream, 0) }
         guard place.stream == peer.stream, first == peer.next, peer.bytes + bytes <= context.limits.remoteBytes,
-            peers.values.reduce(bytes, { $0 + $1.bytes }) <= context.limits.remoteBytesOfAll
+            peers.values.reduce(bytes, { $0 + $1.bytes }) <= context.limits.remoteBytesOfAll,
+            held.become(peers.values.reduce(bytes, { $0 + $1.bytes }))
         else { return }
         peer.next = place.index &+ 1
         peers[hub] = peer

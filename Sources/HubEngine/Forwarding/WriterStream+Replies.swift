@@ -90,7 +90,10 @@ extension WriterStream {
 
     func settle(_ i: Int, _ outcome: Outcome) {
         if entries[i].said != nil { saidCount -= 1 }
-        if i < cursor, let frame = entries[i].frame { inFlight -= frame.count }
+        if i < cursor, let frame = entries[i].frame {
+            inFlight -= frame.count
+            _ = held.become(inFlight)
+        }
         entries[i].isSettled = true
         (entries[i].frame, entries[i].request, entries[i].said) = (nil, nil, nil)
         onSettled(base + UInt64(i), outcome)

@@ -64,6 +64,8 @@ final class WriterStream: @unchecked Sendable {
     /// Entries before this one were sent in the stream, and their bytes that are not settled.
     var cursor = 0
     var inFlight = 0
+    /// What these bytes take of the process's budget.
+    let held: MemoryLease
     /// When something was sent or came, steady ms.
     var movedAt: Int64 = 0
     var received: UInt64 = 0
@@ -79,6 +81,7 @@ final class WriterStream: @unchecked Sendable {
         self.context = context
         (content, durability) = (pipeline.content, pipeline.durability)
         (self.link, self.isFollowing, self.post) = (link, isFollowing, post)
+        held = MemoryLease(MemoryShare(of: context.budget), for: .incoming)
     }
 
     var limits: EngineLimits { context.limits }
@@ -139,7 +142,7 @@ final class WriterStream: @unchecked Sendable {
                 settle(cursor, .failed(.tooLargeToForward(limits.forwardedBytes)))
                 continue
             }
-            guard inFlight == 0 || inFlight + frame.count <= limits.forwardedBytes else { break }
+            guard inFlight == 0 || inFlight + frame.count <= limits.forwardedBytes && held.become(inFlight + frame.count) else { break }
             inFlight += frame.count
             entries[cursor].wasSent = true
             cursor += 1
@@ -205,6 +208,7 @@ final class WriterStream: @unchecked Sendable {
         place.stream += 1
         place.index = 0
         (cursor, inFlight, received) = (0, 0, 0)
+        held.shrink(to: 0)
         movedAt = context.scheduler.steadyMs
         pumpLater()
     }

@@ -174,6 +174,56 @@ import TestSupport
         #expect(writer.root.node(at: "a").childCount == 40)
     }
 
+    /// A write just below what the hub that writes takes at a time, and one above it.
+    @Test(arguments: [false, true]) func write_overTheBytesThatTheWriterTakes_isNotStored(ofAllHubs: Bool) {
+        var limits = EngineLimits()
+        if ofAllHubs { limits.remoteBytesOfAll = 20_000 } else { limits.remoteBytes = 20_000 }
+        let net = HubNet(limits: limits)
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let client = follower.client()
+        let fits = Node.string(Text(String(repeating: "x", count: 18_000)))
+        #expect(follower.ask(client, .put("a", fits)) == ["ok 0"])
+        let larger = Node.string(Text(String(repeating: "x", count: 21_000)))
+        #expect(follower.ask(client, .put("a", larger)) == [])
+        net.advance(ms: limits.forwardMs + 500)
+        #expect(follower.harness.told(client) == ["error 0 unavailable"])
+        #expect(writer.root.node(at: "a") == fits)
+    }
+
+    @Test func hubsOverTheLimit_doNotJoin_untilOneIsGone() {
+        var limits = EngineLimits()
+        limits.hubs = 2
+        let net = HubNet(limits: limits)
+        let (writer, one, two, three) = (net.addWriter(), net.addFollower(), net.addFollower(), net.addFollower())
+        #expect(one.ask(one.client(), .put("a/1", 1)) == ["ok 0"])
+        #expect(two.ask(two.client(), .put("a/2", 1)) == ["ok 0"])
+        let client = three.client()
+        #expect(three.ask(client, .put("a/3", 1)) == [])
+        net.advance(ms: limits.forwardMs + 500)
+        #expect(three.harness.told(client) == ["error 0 unavailable"])
+        #expect(writer.root.node(at: "a").childCount == 2)
+        net.kill(one)
+        net.advance(ms: limits.presenceMs + 3_000)
+        #expect(three.ask(client, .put("a/3", 1), as: 5) == ["ok 5"])
+    }
+
+    @Test func lostRequest_isSentAgain_afterTheChecks_notBefore() {
+        var limits = EngineLimits()
+        (limits.forwardCheckMs, limits.forwardAgainMs) = (400, 2_000)
+        let net = HubNet(limits: limits)
+        let (_, follower) = (net.addWriter(), net.addFollower())
+        let client = follower.client()
+        #expect(follower.ask(client, .put("a", 0)) == ["ok 0"])
+        net.hold { [hub = follower.hub] in $0.from == hub }
+        #expect(follower.ask(client, .put("a", 1)) == [])
+        net.drop()
+        net.hold(nil)
+        net.advance(ms: 1_900, step: 100)
+        #expect(follower.harness.told(client) == [])
+        net.advance(ms: 1_000, step: 100)
+        #expect(follower.harness.told(client) == ["ok 0"])
+    }
+
     @Test func hubsThatMayNotAsk_areNotServed() {
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client()
