@@ -135,11 +135,16 @@ final class CommitLine {
         context.meter.spend(found.keysLookedAt / RequestLoop.childrenForWork + found.asked / 2)
         if content.rules.hasCounters { onCounted(found) }
         if !found.continued.isEmpty { owedKeeper?.note() }
-        for write in found.writes { context.meter.spend(1 + write.path.depth / 8) }
-        for kind in ConsequenceKind.allCases {
-            let count = found.writes.count { $0.kind == kind }
-            if count > 0 { context.meter.counters.systemWrites[kind, default: 0] += count }
+        // What is of one kind comes one behind the other. Nothing is copied of a write but what is looked at.
+        let writes = found.writes
+        var (first, work) = (0, 0)
+        for i in writes.indices {
+            work += 1 + writes[i].path.depth / 8
+            guard i + 1 == writes.count || writes[i + 1].kind != writes[first].kind else { continue }
+            context.meter.counters.systemWrites[writes[first].kind, default: 0] += i + 1 - first
+            first = i + 1
         }
+        context.meter.spend(work)
     }
 
     private func mustTake(_ origin: WriteOrigin) throws(Failure) {

@@ -6,7 +6,10 @@ extension Node {
     public mutating func set(_ value: Node, at path: Path) {
         // Copies nothing when there is nothing to remove, so that an unchanged tree stays identical.
         if value.isNull, node(at: path).isNull { return }
-        path.keys.withUnsafeBufferPointer { keys in mutate(at: keys) { $0 = value } }
+        // By its address, as what a closure captures is retained on each level.
+        withUnsafePointer(to: value) { value in
+            path.keys.withUnsafeBufferPointer { keys in mutate(at: keys) { $0 = value.pointee } }
+        }
     }
 
     /// The same value at several places, none at or above another: the way that they have in common is gone once.
@@ -25,18 +28,25 @@ extension Node {
         let shared = paths.reduce(first.depth - 1) { min($0, $1.commonDepth(with: first)) }
         first.keys.withUnsafeBufferPointer { way in
             mutate(at: UnsafeBufferPointer(rebasing: way[..<shared])) { node in
-                for path in paths {
-                    path.keys.withUnsafeBufferPointer { keys in
-                        node.mutate(at: UnsafeBufferPointer(rebasing: keys[shared...])) {
-                            if $0 == value { return }
-                            $0 = value
-                            changed.append(path)
-                        }
-                    }
-                }
+                for path in paths where node.set(value, atRest: path, from: shared) { changed.append(path) }
             }
         }
         return changed
+    }
+
+    /// The same at the rest of a path, behind so many keys.
+    /// - Returns: whether there was another value, or none.
+    private mutating func set(_ value: Node, atRest path: Path, from depth: Int) -> Bool {
+        withUnsafePointer(to: value) { value in
+            path.keys.withUnsafeBufferPointer { keys in
+                var isOther = false
+                mutate(at: UnsafeBufferPointer(rebasing: keys[depth...])) {
+                    isOther = $0 != value.pointee
+                    if isOther { $0 = value.pointee }
+                }
+                return isOther
+            }
+        }
     }
 
     /// Changes only the priority at a place; no effect where there is no value.
