@@ -236,7 +236,7 @@ if hasNats {
         ], path: "Tests/ClusterWriter", swiftSettings: shared),
         .testTarget(name: "ClusterJournalTests", dependencies: [
             "cluster-writer", "ClusterJournal", "CNats", "HubEngine", "Journal", "JSONTree", "Scheduling", "SecurityRules", "SQLiteJournal",
-            "TestCluster", "TestSupport",
+            "TestCertificates", "TestCluster", "TestSupport",
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
     ]

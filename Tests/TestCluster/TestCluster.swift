@@ -8,11 +8,25 @@ import TestSupport
 /// Three NATS servers with JetStream on this machine, in a temporary folder, on free ports. They end with the value, and with the process
 /// in whatever way it ends: a shell beside each waits for that.
 package final class TestCluster: Sendable {
-    /// Nil where Debian's `nats-server` is not installed.
-    package static let program: String? = ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/usr/bin/nats-server"]
+    /// The server that VIGLA_NATS_SERVER names, or Debian's; nil where that is not installed.
+    package static let program: String? = ([ProcessInfo.processInfo.environment["VIGLA_NATS_SERVER"]].compactMap { $0 }
+        + ["/usr/sbin/nats-server", "/usr/local/bin/nats-server", "/usr/bin/nats-server"])
         .first { (path: String) in access(path, X_OK) == 0 }
     /// What a test that is skipped says.
     package static let absent = "nats-server is not installed: apt-get install nats-server libnats-dev"
+
+    /// What the configuration says so that what is acknowledged is on the disk; servers before 2.10 cannot.
+    private static let storing: String = {
+        let output = Pipe()
+        guard let program, let process = try? ChildProcess(program, ["--version"], output: .handle(output.fileHandleForWriting))
+        else { return "" }
+        try? output.fileHandleForWriting.close()
+        let said = String(decoding: (try? output.fileHandleForReading.readToEnd()) ?? Data(), as: UTF8.self)
+        process.waitUntilExit()
+        // "nats-server: v2.12.8"
+        let numbers = said.split { !$0.isNumber }.compactMap { Int($0) }
+        return numbers.count > 1 && (numbers[0], numbers[1]) >= (2, 10) ? "sync_interval: always" : ""
+    }()
 
     /// For all tests that do the servers no harm.
     package static let shared = Result { try TestCluster() }
@@ -29,19 +43,29 @@ package final class TestCluster: Sendable {
     private let folder: TemporaryFolder
     private let servers: Mutex<[Server?]>
     private let ports: [UInt16]
+    private let scheme: String
 
-    package init(servers count: Int = 3) throws {
+    /// - Parameters:
+    ///   - certificate: with which the servers speak TLS to hubs, and its key; nil: they do not.
+    ///   - authority: whose certificates hubs have to show; nil: none.
+    package init(servers count: Int = 3, certificate: (file: String, key: String)? = nil, authority: String? = nil) throws {
         guard Self.program != nil else { throw NotStarted(error: Self.absent) }
         folder = try TemporaryFolder()
         ports = try freePorts(count * 2)
         servers = Mutex(Array(repeating: nil, count: count))
+        scheme = certificate == nil ? "nats" : "tls"
+        let asking = authority.map { ", ca_file: \"\($0)\", verify: true" } ?? ""
+        let tls = certificate.map { "tls { cert_file: \"\($0.file)\", key_file: \"\($0.key)\"\(asking) }" } ?? ""
         let routes = ports[count...].map { "nats-route://127.0.0.1:\($0)" }.joined(separator: ", ")
         for i in 0..<count {
             try folder.file("n\(i).conf", """
                 server_name: n\(i)
                 listen: 127.0.0.1:\(ports[i])
                 log_file: "\(folder.at("n\(i).log"))"
-                jetstream { store_dir: "\(folder.at("n\(i)"))", max_memory_store: 67108864, max_file_store: 1073741824 }
+                jetstream { store_dir: "\(folder.at("n\(i)"))", max_memory_store: 67108864, max_file_store: 1073741824
+                    \(Self.storing)
+                }
+                \(tls)
                 cluster { name: vigla-test, listen: 127.0.0.1:\(ports[count + i]), routes: [\(routes)] }
                 """)
             try start(i)
@@ -56,7 +80,7 @@ package final class TestCluster: Sendable {
         }
     }
 
-    package var urls: [String] { ports.prefix(ports.count / 2).map { "nats://127.0.0.1:\($0)" } }
+    package var urls: [String] { ports.prefix(ports.count / 2).map { "\(scheme)://127.0.0.1:\($0)" } }
     package func url(_ server: Int) -> String { urls[server] }
     package var names: [String] { (0..<ports.count / 2).map { "n\($0)" } }
 

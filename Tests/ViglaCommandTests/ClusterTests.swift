@@ -235,6 +235,12 @@ extension RunningHub {
         for text in ["--cluster-name: \"a b\" is not 1–32 letters", "--cluster-address: there is no --cluster"] {
             #expect(alone.error.contains(text), "\(alone.error)")
         }
+        let mixed = try Command.run("serve", "--cluster", "nats://x,tls://y", in: folder.url)
+        #expect(mixed.code == 78 && mixed.error.contains("all alike"), "\(mixed.error)")
+        let plain = try Command.run("serve", "--cluster", "nats://x", "--cluster-ca", "ca.pem", "--cluster-key", "my.key", in: folder.url)
+        for text in ["--cluster-ca: the servers are named by nats://", "--cluster-key: a certificate and its key belong together"] {
+            #expect(plain.code == 78 && plain.error.contains(text), "\(plain.error)")
+        }
         let memory = try Command.run("serve", "--memory", "--cluster", "http://x", in: folder.url)
         #expect(memory.code == 78 && memory.error.contains("is not addresses nats://host:port"))
         #if VIGLA_CLUSTER

@@ -13,8 +13,12 @@ public final class NatsConnection: @unchecked Sendable {
     public enum Change: Sendable { case connected, disconnected, closed }
 
     public struct Settings: Sendable {
-        /// `nats://host:port`, one or more of the servers; the others are found by these.
+        /// `nats://host:port` or, with TLS, `tls://host:port`: one or more of the servers; the others are found by these.
         public var servers: [String]
+        /// Certificates (PEM) to trust besides the system's.
+        public var authority: String?
+        /// What this hub shows to servers that ask for it (PEM).
+        public var certificate: (file: String, key: String)?
         /// How the servers' logs name the connection.
         public var name: String
         /// After which a server that does not answer counts as lost: twice this.
@@ -44,22 +48,17 @@ public final class NatsConnection: @unchecked Sendable {
         let handle: OpaquePointer
     }
 
-    /// Begins to connect. Servers that are not there yet are awaited in the background.
-    /// - Throws: `Fault` for addresses that cannot be any.
+    /// Begins to connect. Servers that are not there yet are awaited in the background, and so are those that refuse this hub: why is in
+    /// the log.
+    /// - Throws: `Fault` for addresses and files that cannot be used.
     public init(_ settings: Settings, logger: Logger) throws(Fault) {
         self.settings = settings
         self.logger = logger
-        var options: OpaquePointer?
-        try Self.check(natsOptions_Create(&options))
+        let options = try Self.options(of: settings)
         defer { natsOptions_Destroy(options) }
-        try Self.withStrings(settings.servers) { servers throws(Fault) in
-            try Self.check(natsOptions_SetServers(options, servers, Int32(settings.servers.count)))
-        }
-        natsOptions_SetName(options, settings.name)
         natsOptions_SetMaxReconnect(options, -1)
         natsOptions_SetReconnectWait(options, settings.reconnectMs)
         natsOptions_SetReconnectJitter(options, 50, 50)
-        natsOptions_SetTimeout(options, settings.requestMs)
         natsOptions_SetPingInterval(options, settings.pingMs)
         natsOptions_SetMaxPingsOut(options, 2)
         natsOptions_SetFailRequestsOnDisconnect(options, true)
@@ -80,10 +79,54 @@ public final class NatsConnection: @unchecked Sendable {
             listener.release()
             throw Fault(description: Self.text(status))
         }
+        if status == NATS_NOT_YET_CONNECTED, let reason = Self.refusal(of: settings) {
+            logger.error("a NATS server was reached and is of no use to this hub", metadata: ["reason": "\(reason)"])
+        }
         var wait = jsOptions()
         jsOptions_Init(&wait)
         wait.Wait = settings.requestMs
         try Self.check(natsConnection_JetStream(&stream, handle, &wait))
+    }
+
+    /// What every connection has; the caller ends it.
+    private static func options(of settings: Settings) throws(Fault) -> OpaquePointer? {
+        var options: OpaquePointer?
+        try check(natsOptions_Create(&options))
+        do throws(Fault) {
+            try withStrings(settings.servers) { servers throws(Fault) in
+                try check(natsOptions_SetServers(options, servers, Int32(settings.servers.count)))
+            }
+            natsOptions_SetName(options, settings.name)
+            natsOptions_SetTimeout(options, settings.requestMs)
+            if settings.servers.contains(where: { $0.hasPrefix("tls://") }) { try check(natsOptions_SetSecure(options, true)) }
+            if let file = settings.authority { try check(natsOptions_LoadCATrustedCertificates(options, file), file) }
+            if let own = settings.certificate { try check(natsOptions_LoadCertificatesChain(options, own.file, own.key), own.file) }
+            return options
+        } catch {
+            natsOptions_Destroy(options)
+            throw error
+        }
+    }
+
+    /// Why a server that answers takes no connection: its certificate, TLS on one side only, a password. Nil where none answers. libnats
+    /// does not tell that of the attempts that it makes by itself.
+    private static func refusal(of settings: Settings) -> String? {
+        var settings = settings
+        settings.requestMs = 1_000
+        guard let options = try? options(of: settings) else { return nil }
+        defer { natsOptions_Destroy(options) }
+        natsOptions_SetAllowReconnect(options, false)
+        var handle: OpaquePointer?
+        let status = natsConnection_Connect(&handle, options)
+        let reason = text(status)
+        natsConnection_Destroy(handle)
+        switch status {
+        case NATS_SSL_ERROR where !settings.servers.contains { $0.hasPrefix("tls://") }:
+            return "it wants TLS, and is named by nats://, not by tls://: \(reason)"
+        case NATS_SSL_ERROR, NATS_CONNECTION_AUTH_FAILED, NATS_SECURE_CONNECTION_REQUIRED: return reason
+        case NATS_SECURE_CONNECTION_WANTED: return "it has no TLS, and is named by tls://"
+        default: return nil
+        }
     }
 
     /// No call is under way any more: each holds the connection.
@@ -146,8 +189,9 @@ public final class NatsConnection: @unchecked Sendable {
 
     // MARK: Status
 
-    static func check(_ status: natsStatus) throws(Fault) {
-        if status != NATS_OK { throw Fault(description: text(status)) }
+    /// - Parameter subject: what the fault is about.
+    static func check(_ status: natsStatus, _ subject: String? = nil) throws(Fault) {
+        if status != NATS_OK { throw Fault(description: (subject.map { "\($0): " } ?? "") + text(status)) }
     }
 
     /// With what libnats knows of the last error of this thread.

@@ -13,6 +13,8 @@ struct ClusterOptions {
     let name: String
     /// Where others find this hub; nil where it is found at its own address and port.
     let address: String?
+    /// Certificates to trust besides the system's; this hub's own, and its key.
+    let tls: (authority: String?, certificate: String?, key: String?)
 
     static let defaultName = "vigla"
 
@@ -38,8 +40,8 @@ struct ClusterOptions {
 
     static func servers(_ text: String) -> [String]? {
         let servers = text.split(separator: ",").map { $0.trimmingPrefix(" ") }.map(String.init)
-        let scheme = "nats://"
-        return !servers.isEmpty && servers.allSatisfy { $0.hasPrefix(scheme) && $0.count > scheme.count } ? servers : nil
+        func areAll(_ scheme: String) -> Bool { servers.allSatisfy { $0.hasPrefix(scheme) && $0.count > scheme.count } }
+        return !servers.isEmpty && (areAll("nats://") || areAll("tls://")) ? servers : nil
     }
 
     /// The addresses as they may be shown, without users, passwords and tokens: `nats://…@host`.
@@ -53,8 +55,11 @@ struct ClusterOptions {
         var settings = ClusterSettings(name: name)
         settings.address = address
         let connection: NatsConnection
+        var connecting = NatsConnection.Settings(servers: servers, name: "vigla \(name)")
+        connecting.authority = tls.authority
+        if let file = tls.certificate, let key = tls.key { connecting.certificate = (file, key) }
         do throws(NatsConnection.Fault) {
-            connection = try NatsConnection(NatsConnection.Settings(servers: servers, name: "vigla \(name)"), logger: logger)
+            connection = try NatsConnection(connecting, logger: logger)
         } catch { throw .unavailable(reason: "\(error)") }
         logger.info("one of a cluster", metadata: ["cluster": "\(name)"])
         return try ClusterStorage(settings, over: connection, in: store, scheduler: scheduler, logger: logger)

@@ -52,6 +52,8 @@ extension ServeOption {
         case .rateBurst: return made.limits.writeRate.map { "\($0.burst) (those of 5 s)" } ?? "none (no --rate)"
         case .cluster: return "none (this hub alone)"
         case .clusterName: return ClusterOptions.defaultName
+        case .clusterCA: return "the system's"
+        case .clusterCert, .clusterKey: return "none"
         case .clusterAddress: return "the hub's own address and port"
         case .accounts: return "as docs/accounts.md describes them"
         case .project: return made.accounts.map { "\($0.project) (the namespace)" } ?? "none (no accounts)"

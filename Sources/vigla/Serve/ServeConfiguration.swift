@@ -255,9 +255,9 @@ struct ServeConfiguration {
         private mutating func resolveCluster() {
             let name = value(.clusterName, "1–32 letters, digits, - and _", { ClusterOptions.isName($0) ? $0 : nil })
             let address = value(.clusterAddress, "http://host:port", { ClusterOptions.isAddress($0) ? $0 : nil })
-            let servers = value(.cluster, "addresses nats://host:port, separated by commas", ClusterOptions.servers)
+            let servers = value(.cluster, "addresses nats://host:port or tls://host:port, all alike, separated by commas", ClusterOptions.servers)
             guard let found = layers.find(.cluster) else {
-                for option in [ServeOption.clusterName, .clusterAddress] {
+                for option in [ServeOption.clusterName, .clusterAddress, .clusterCA, .clusterCert, .clusterKey] {
                     if let found = layers.find(option) { faults.append("\(found.source): there is no --cluster") }
                 }
                 return
@@ -266,7 +266,19 @@ struct ServeConfiguration {
             if made.settings.dataFolder == nil {
                 faults.append("\(found.source): a hub of a cluster keeps its data in a folder, not in memory")
             }
-            if let servers { made.cluster = ClusterOptions(servers: servers, name: name ?? ClusterOptions.defaultName, address: address) }
+            let (certificate, key) = (layers.find(.clusterCert), layers.find(.clusterKey))
+            if let alone = certificate ?? key, certificate == nil || key == nil {
+                faults.append("\(alone.source): a certificate and its key belong together (--cluster-cert, --cluster-key)")
+            }
+            let tls = [layers.find(.clusterCA), certificate, key].compactMap { $0 }
+            if let one = tls.first, let servers, !servers[0].hasPrefix("tls://") {
+                faults.append("\(one.source): the servers are named by nats://, not by tls://")
+            }
+            if let servers {
+                made.cluster = ClusterOptions(
+                    servers: servers, name: name ?? ClusterOptions.defaultName, address: address,
+                    tls: (layers.find(.clusterCA)?.text, certificate?.text, key?.text))
+            }
         }
 
         private mutating func resolveRules() {

@@ -21,6 +21,9 @@ enum ServeOption: String, CaseIterable {
     case cluster
     case clusterName = "cluster-name"
     case clusterAddress = "cluster-address"
+    case clusterCA = "cluster-ca"
+    case clusterCert = "cluster-cert"
+    case clusterKey = "cluster-key"
     case accounts, project
     case publicURL = "public-url"
     case onAccountDeletion = "on-account-deletion"

@@ -67,7 +67,7 @@ struct ServeOptions: ParsableArguments {
     var rateBurst: String?
     @Option(help: ArgumentHelp(
         "NATS servers with JetStream that keep the log of several hubs, separated by commas (docs/cluster.md).",
-        valueName: "nats://host:port,…"))
+        valueName: "nats://host:port,…|tls://host:port,…"))
     var cluster: String?
     @Option(help: ArgumentHelp("Which of the servers' clusters of hubs this one belongs to. Default: vigla.", valueName: "name"))
     var clusterName: String?
@@ -75,6 +75,11 @@ struct ServeOptions: ParsableArguments {
         "Where the other hubs of the cluster and administrators find this one. Default: its own address and port.",
         valueName: "http://host:port"))
     var clusterAddress: String?
+    @Option(help: ArgumentHelp("tls:// servers: certificates (PEM) to trust besides the system's.", valueName: "file"))
+    var clusterCa: String?
+    @Option(help: ArgumentHelp("tls:// servers that ask for it: this hub's certificate (PEM).", valueName: "file"))
+    var clusterCert: String?
+    @Option(help: ArgumentHelp("The certificate's key (PEM).", valueName: "file")) var clusterKey: String?
     @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
@@ -86,6 +91,7 @@ struct ServeOptions: ParsableArguments {
             .logFormat: logFormat, .allowOrigin: allowOrigin, .metrics: metrics, .logRefusals: logRefusals,
             .memoryBudget: memoryBudget, .presenceDeadline: presenceDeadline, .rate: rate, .rateBurst: rateBurst,
             .cluster: cluster, .clusterName: clusterName, .clusterAddress: clusterAddress,
+            .clusterCA: clusterCa, .clusterCert: clusterCert, .clusterKey: clusterKey,
         ].merging(accountOptions.given) { $1 }.compactMapValues { $0 }
         if memory { given[.memory] = "true" }
         if logRequests { given[.logRequests] = "true" }
