@@ -37,7 +37,8 @@ class Link:
             self.socket.settimeout(timeout)
             key = base64.b64encode(os.urandom(16)).decode()
             self.socket.sendall(f"GET /.ws?v=5&ns=default&ls={last} HTTP/1.1\r\nHost: {address}:9000\r\n"
-                                f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode())
+                                "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+                                f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode())
             self.buffer, self.parts, self.number, self.pushes = b"", 0, 0, []
             head = self._until(b"\r\n\r\n")
             if b" 101 " not in head.split(b"\r\n")[0]:
