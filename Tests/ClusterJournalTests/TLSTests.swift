@@ -73,8 +73,9 @@ struct ClusterTLSTests {
 
     @Test func files_thatCannotBeUsed_areNamed() throws {
         let file = certificates.key("server")
-        #expect { try NatsConnection(Self.settings { $0.authority = "/absent.pem" }, logger: .silent) } throws: { "\($0)".contains("/absent.pem") }
-        #expect { try NatsConnection(Self.settings { $0.certificate = (file, file) }, logger: .silent) } throws: { "\($0)".contains(file) }
+        let (absent, wrong) = (Self.settings { $0.authority = "/absent.pem" }, Self.settings { $0.certificate = (file, file) })
+        #expect { try NatsConnection(absent, logger: .silent) } throws: { "\($0)".contains("/absent.pem") }
+        #expect { try NatsConnection(wrong, logger: .silent) } throws: { "\($0)".contains(file) }
     }
 
     private static func settings(_ change: (inout NatsConnection.Settings) -> Void) -> NatsConnection.Settings {

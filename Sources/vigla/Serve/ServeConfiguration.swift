@@ -255,7 +255,8 @@ struct ServeConfiguration {
         private mutating func resolveCluster() {
             let name = value(.clusterName, "1–32 letters, digits, - and _", { ClusterOptions.isName($0) ? $0 : nil })
             let address = value(.clusterAddress, "http://host:port", { ClusterOptions.isAddress($0) ? $0 : nil })
-            let servers = value(.cluster, "addresses nats://host:port or tls://host:port, all alike, separated by commas", ClusterOptions.servers)
+            let form = "addresses nats://host:port or tls://host:port, all alike, separated by commas"
+            let servers = value(.cluster, form, ClusterOptions.servers)
             guard let found = layers.find(.cluster) else {
                 for option in [ServeOption.clusterName, .clusterAddress, .clusterCA, .clusterCert, .clusterKey] {
                     if let found = layers.find(option) { faults.append("\(found.source): there is no --cluster") }
