@@ -59,6 +59,21 @@ final class Batch {
     /// Drops the changes that were recorded during a rollback; they belong to no batch.
     func forgetHistory() { history = BatchHistory() }
 
+    /// Ends a batch of which nothing is taken back: it has no commits, or they are durable at once.
+    /// - Returns: its commits if it has any, bytes of its requests, and large values that are not needed any more.
+    func endAtOnce() -> (journalled: JournalBatch?, bytes: Int, retiring: [any Sendable]) {
+        var ended: (journalled: JournalBatch?, bytes: Int, retiring: [any Sendable]) = (nil, bytes, [])
+        bytes = 0
+        if hasCommits {
+            var commits = JournalBatch(after: 0)
+            swap(&commits, &journalled)
+            ended.journalled = commits
+        }
+        if keepsHistory { history = BatchHistory() }
+        if !retiring.isEmpty { swap(&ended.retiring, &retiring) }
+        return ended
+    }
+
     /// Ends the batch; the next one begins empty.
     func end() -> Result {
         defer { (journalled, history, bytes, retiring) = (JournalBatch(after: 0), BatchHistory(), 0, []) }

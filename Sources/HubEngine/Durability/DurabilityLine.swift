@@ -75,22 +75,17 @@ final class DurabilityLine: @unchecked Sendable {
     func finishBatch() {
         context.meter.publish()
         outbox.releaseEarly(to: outlet)
+        let tally = context.meter.endTally()
+        let now = tally.since < .max || batch.hasCommits ? context.scheduler.steadyNs : 0
+        tally.addCarriedOut(to: context.meter.latencies, now: now)
+        let isStored = !batch.hasCommits || journal.isImmediate
+        if isStored, waiting.isEmpty { return leaveAtOnce(tally, now) }
         let output = outbox.end(next: firstWaiting + waiting.count + 1)
         let result = batch.end()
-        let tally = context.meter.endTally()
-        let now = tally.since < .max || !result.journalled.isEmpty ? context.scheduler.steadyNs : 0
-        tally.addCarriedOut(to: context.meter.latencies, now: now)
-        if result.journalled.isEmpty || journal.isImmediate {
+        if isStored {
             if !result.journalled.isEmpty { journal.append(stamped(result.journalled), completion: storedAtOnce) }
-            if waiting.isEmpty {
-                firstWaiting += 1
-                leave(output, result)
-                tally.addWrites(to: context.meter.latencies, now: now)
-            } else {
-                waiting.append(
-                    WaitingBatch(
-                        output: output, result: result, state: content.state, isDurable: true, tally: tally, handedOver: 0))
-            }
+            waiting.append(
+                WaitingBatch(output: output, result: result, state: content.state, isDurable: true, tally: tally, handedOver: 0))
             return
         }
         let number = firstWaiting + waiting.count
@@ -105,6 +100,20 @@ final class DurabilityLine: @unchecked Sendable {
             context.queue.async { [self] in completed(number, result) }
         }
     }
+
+    /// Ends a batch that waits for nothing: every one of reads, and all in memory. What a line of batches would need of it is not made.
+    private func leaveAtOnce(_ tally: RequestTally, _ now: Int64) {
+        let ended = batch.endAtOnce()
+        if let commits = ended.journalled { journal.append(stamped(commits), completion: storedAtOnce) }
+        firstWaiting += 1
+        context.meter.finish(ended.bytes)
+        outbox.release(to: outlet, from: firstLane, next: firstWaiting)
+        context.release(ended.retiring)
+        tally.addWrites(to: context.meter.latencies, now: now)
+    }
+
+    /// The lane that is served first: it changes from batch to batch, so that none is favoured.
+    private var firstLane: Int { Int(truncatingIfNeeded: content.sequence % UInt64(context.lanes)) }
 
     private lazy var storedAtOnce: @Sendable (Result<Void, JournalError>) -> Void = { [weak self] result in
         guard case .failure(let error) = result, let self else { return }
@@ -158,8 +167,7 @@ final class DurabilityLine: @unchecked Sendable {
 
     private func leave(_ output: OutputBuffer, _ result: Batch.Result) {
         context.meter.finish(result.bytes)
-        // The first lane changes from batch to batch, so that none is favoured.
-        output.release(to: outlet, from: Int(truncatingIfNeeded: content.sequence % UInt64(context.lanes)))
+        output.release(to: outlet, from: firstLane)
         context.release(result.retiring)
     }
 

@@ -27,7 +27,7 @@ struct OutputBuffer {
     /// Bytes that are held. Bytes for many clients count once, and a deferred message counts as its minimum size.
     private(set) var bytes = 0
     /// Number of the batch, for what is noted of its receivers; nil notes nothing.
-    let number: Int?
+    private(set) var number: Int?
 
     init(lanes: Int, number: Int? = nil) {
         self.lanes = Array(repeating: [], count: lanes)
@@ -101,6 +101,15 @@ struct OutputBuffer {
         for (lane, deliveries) in other.lanes.enumerated() {
             for delivery in deliveries { if case .probe = delivery { lanes[lane].append(delivery) } }
         }
+    }
+
+    /// Forgets the bytes that are held, which are taken lane by lane then; what comes from now on is of the batch with this number.
+    mutating func begin(_ number: Int) { (bytes, self.number) = (0, number) }
+
+    mutating func take(_ lane: Int) -> [Delivery] {
+        var deliveries: [Delivery] = []
+        swap(&deliveries, &lanes[lane])
+        return deliveries
     }
 
     /// - Parameter first: the lane that is served first.

@@ -58,6 +58,17 @@ final class Outbox {
         return output
     }
 
+    /// Ends a batch that nothing has to be waited for: it leaves at once. The next one has this number.
+    /// - Parameter first: the lane that is served first.
+    func release(to outlet: Outlet, from first: Int, next number: Int) {
+        output.begin(number)
+        for i in 0..<lanes {
+            let lane = (first + i) % lanes
+            let deliveries = output.take(lane)
+            if !deliveries.isEmpty { outlet(lane, deliveries) }
+        }
+    }
+
     func releaseEarly(to outlet: Outlet) {
         if early.isEmpty { return }
         let leaving = early
