@@ -3,7 +3,7 @@ public import LiveQueries
 public import SecurityRules
 
 /// A request of a client to its database. Requests of one client are handled and answered in the order of submission.
-/// Those with a query are indirect: requests are handed on by value, and most are writes.
+/// Those with much in them are indirect: requests are handed on by value, and most are reads and writes.
 public enum Request: Sendable {
     /// First request of a session; `replacing` names the client's previous session, which ends now (contract §1.2 `ls`).
     case begin(sessionID: String, replacing: String?)
@@ -22,9 +22,9 @@ public enum Request: Sendable {
     case unobserveID(Int64)
     /// Moves the centre of an observed circle; the observer is told the difference behind the answer (observe protocol).
     case move(Int64, to: GeoPoint)
-    indirect case get(Path, query: ChildQuery? = nil)
+    case get(Path, query: ChildQuery? = nil)
     /// How many children a place has, or a query selects of them.
-    indirect case count(Path, query: ChildQuery? = nil)
+    case count(Path, query: ChildQuery? = nil)
     /// One of the three before; its answer also tells from where the children of its query are looked for (observe protocol).
     indirect case explained(Request)
     /// All or nothing.

@@ -2,12 +2,12 @@ public import JSONTree
 public import LiveQueries
 import SecurityRules
 
-/// Which children of a place an observer or a read asks for.
-public enum ChildQuery: Sendable, Hashable {
+/// Which children of a place an observer or a read asks for. Indirect: it is handed on with requests, and most have none.
+public indirect enum ChildQuery: Sendable, Hashable {
     /// Order, range and limit: a window of an order (`QueryWindow`).
     case window(TreeQuery)
     /// With conditions, or a circle (`PlaceQueries`).
-    indirect case live(LiveQuery)
+    case live(LiveQuery)
 
     /// Order, range and limit; of what is ordered by distance there is no range.
     public var tree: TreeQuery {

@@ -109,8 +109,8 @@ final class RealtimeSession: Session, @unchecked Sendable {
             // No such listen was accepted: the one without a query and a tag stays.
             if tag == nil, Self.filter(query) != nil { return answer(.done, number) }
             ask(.unobserve(path, style: .patches(tag: tag)), number)
-        case .get(let path, let query):
-            ask(.get(path, query: Self.filter(query)), number)
+        case .get(let path): ask(.get(path), number)
+        case .select(let path, let query): ask(.get(path, query: Self.filter(query)), number)
         case .put(let write, let hash): ask(.write([write], condition: hash.map { Condition(write.path, hash: $0) }), number)
         case .merge(let base, let writes, let hash):
             ask(.write(writes.below(base), condition: hash.map { Condition(base, hash: $0) }), number)

@@ -43,6 +43,7 @@ extension JSONReader {
 
     /// The text of a string, for comparisons with short literals.
     public mutating func shortText() throws(JSONError) -> JSONName {
+        if let letter = nextLetter() { return JSONName(letter: letter) }
         guard try peek() == .string else { throw .unexpectedType(offset: offset) }
         return try shortText(try scanString())
     }

@@ -82,11 +82,39 @@ public struct JSONReader {
         guard bytes[quote] == UInt8(ascii: "\""), bytes[quote &+ 2] == UInt8(ascii: "\""), bytes[quote &+ 3] == UInt8(ascii: ":")
         else { return nil }
         let letter = bytes[quote &+ 1]
-        guard letter >= 0x20, letter < 0x80, letter != UInt8(ascii: "\""), letter != UInt8(ascii: "\\") else { return nil }
+        guard Self.isPlain(letter) else { return nil }
         nameOffset = quote
         offset = quote &+ 4
         isFirst = false
         return letter
+    }
+
+    /// The text of a string that comes next, if it is one letter, written without an escape. Nil for all others; nothing of them is read.
+    @inline(__always)
+    mutating func nextLetter() -> UInt8? {
+        guard offset &+ 3 <= end, bytes[offset] == UInt8(ascii: "\""), bytes[offset &+ 2] == UInt8(ascii: "\"") else { return nil }
+        let letter = bytes[offset &+ 1]
+        guard Self.isPlain(letter) else { return nil }
+        offset &+= 3
+        return letter
+    }
+
+    /// Whether a byte within a string stands for itself.
+    @inline(__always)
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        byte >= 0x20 && byte < 0x80 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+    }
+
+    /// Skips a text if it is exactly what comes next, without a space, as programs write messages: the beginning of a value, up to one in
+    /// the object that begins last in it. That is read next, and then the members behind it.
+    public mutating func skip(_ text: StaticString) -> Bool {
+        let count = text.utf8CodeUnitCount
+        guard count > 0, count <= end &- offset, let base = UnsafeRawPointer(bytes.baseAddress),
+            memoryEqual(base + offset, UnsafeRawPointer(text.utf8Start), count)
+        else { return false }
+        offset &+= count
+        isFirst = false
+        return true
     }
 
     /// Whether another element follows in the array; at its end, leaves it.
@@ -136,6 +164,10 @@ public struct JSONReader {
     /// An integer of 64 bits; `7.0` is 7.
     public mutating func int() throws(JSONError) -> Int64 {
         let start = offset
+        if start < end, bytes[start] &- UInt8(ascii: "0") <= 9 {
+            if case .int(let value)? = shortNumber() { return value }
+            offset = start
+        }
         if case .int(let value) = try number() { return value }
         throw .unexpectedType(offset: start)
     }

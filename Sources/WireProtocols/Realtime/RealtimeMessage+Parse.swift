@@ -29,7 +29,12 @@ private struct RealtimeParser {
         var type: JSONName?
         var payload: Range<Int>?
         var request: RealtimeRequest?
-        try reader.beginObject()
+        if let head = head(&reader) {
+            type = JSONName("d")
+            request = try self.request(&reader, head)
+        } else {
+            try reader.beginObject()
+        }
         while let name = try reader.nextShortName() {
             switch name {
             case "t": type = try reader.shortText()
@@ -49,6 +54,19 @@ private struct RealtimeParser {
         }
     }
 
+    /// What stands in front of a request's body.
+    private typealias Head = (number: Int64, name: ActionName)
+
+    /// `{"t":"d","d":{"r":number,"a":action,"b":` as the SDKs write it, at once. Nil for all others; nothing of them is read then.
+    private func head(_ reader: inout JSONReader) -> Head? {
+        var ahead = reader
+        guard ahead.skip(#"{"t":"d","d":{"r":"#), let number = try? ahead.int(), ahead.skip(#","a":"#), let name = try? ActionName(&ahead),
+            ahead.skip(#","b":"#)
+        else { return nil }
+        reader = ahead
+        return (number, name)
+    }
+
     /// `{"t":type,"d":…}`
     private func control(_ reader: inout JSONReader) throws(JSONError) -> RealtimeControl {
         var type: String?
@@ -66,12 +84,13 @@ private struct RealtimeParser {
     }
 
     /// `{"r":number,"a":action,"b":body}`
-    private func request(_ reader: inout JSONReader) throws(JSONError) -> RealtimeRequest {
-        var number: Int64?
-        var name: ActionName?
+    /// - Parameter head: what was read of it already, up to the body.
+    private func request(_ reader: inout JSONReader, _ head: Head? = nil) throws(JSONError) -> RealtimeRequest {
+        var number = head?.number
+        var name = head?.name
         var payload: Range<Int>?
         var action: RealtimeAction?
-        try reader.beginObject()
+        if let head { action = try self.action(head.name, &reader) } else { try reader.beginObject() }
         while let member = try reader.nextShortName() {
             switch member {
             case "r": number = try reader.int()
@@ -213,7 +232,7 @@ private struct RealtimeParser {
         case "s": return .stats
         case "q", "l": return at { .listen(path: $0, query: body.query, tag: body.tag, hash: body.hash) }
         case "n", "u": return at { .unlisten(path: $0, query: body.query, tag: body.tag) }
-        case "g": return at { .get(path: $0, query: body.query) }
+        case "g": return at { path in body.query.map { .select(path: path, $0) } ?? .get(path: path) }
         case "p": return put { .put($0, hash: body.hash) }
         case "m": return at { path in body.entries.map { .merge(path: path, $0, hash: body.hash) } }
         case "o": return put { .onDisconnectPut($0) }

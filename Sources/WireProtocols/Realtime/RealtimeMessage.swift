@@ -70,8 +70,10 @@ public enum RealtimeAction: Sendable {
     indirect case listen(path: Path, query: TreeQuery?, tag: Int64?, hash: String?)
     /// `n`, and `u` of very old clients.
     indirect case unlisten(path: Path, query: TreeQuery?, tag: Int64?)
-    /// `g`
-    indirect case get(path: Path, query: TreeQuery?)
+    /// `g` without a query, as most are.
+    case get(path: Path)
+    /// `g` with one, even if it `isDefault`.
+    indirect case select(path: Path, TreeQuery)
     /// `p`. A hash makes it compare-and-set (contract §4.6).
     case put(TreeWrite, hash: String?)
     /// `m`: paths of the writes are relative to `path` and do not overlap.

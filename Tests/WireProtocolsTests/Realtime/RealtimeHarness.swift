@@ -73,7 +73,8 @@ extension RealtimeAction {
         case .listen(let path, let query, let tag, let hash):
             "listen \(path) \(query?.json ?? "-") \(tag.map(String.init) ?? "-") \(hash ?? "-")"
         case .unlisten(let path, let query, let tag): "unlisten \(path) \(query?.json ?? "-") \(tag.map(String.init) ?? "-")"
-        case .get(let path, let query): "get \(path) \(query?.json ?? "-")"
+        case .get(let path): "get \(path) -"
+        case .select(let path, let query): "get \(path) \(query.json)"
         case .put(let write, let hash): "put \(write.summary) \(hash ?? "-")"
         case .merge(let path, let writes, let hash): "merge \(path) [\(list(writes))] \(hash ?? "-")"
         case .onDisconnectPut(let write): "onPut \(write.summary)"
