@@ -7,11 +7,24 @@ public import JSONTree
 /// Immutable, so a deploy replaces the whole set. Evaluation takes the trees as they are and allocates nothing on the usual
 /// path; it costs the depth of the place plus, for writes, the size of what was written (rules contract §13).
 public struct RuleSet: Sendable {
+    /// All of a set, in one piece: it is handed on with every request.
+    private final class File: Sendable {
+        let text: String
+        let unsupported: [RuleError]
+        let program: Program
+
+        init(_ text: String, _ program: Program, _ unsupported: [RuleError] = []) {
+            (self.text, self.program, self.unsupported) = (text, program, unsupported)
+        }
+    }
+
+    private let file: File
+
     /// The text of the file, comments and layout included.
-    public let text: String
+    public var text: String { file.text }
     /// Keys of the text that this version does not act on. Only `init(inForce:)` leaves any.
-    public let unsupported: [RuleError]
-    let program: Program
+    public var unsupported: [RuleError] { file.unsupported }
+    var program: Program { file.program }
 
     /// Largest rules file in bytes of UTF-8.
     public static let maxBytes = RulesLimits.fileBytes
@@ -19,31 +32,29 @@ public struct RuleSet: Sendable {
     /// Parses and checks a rules file.
     /// - Throws: all its faults, in the order of the text; at most one per expression.
     public init(parsing text: String) throws(RulesErrors) {
-        self.text = text
-        (program, unsupported) = try RulesCompiler.compile(text)
+        let (program, unsupported) = try RulesCompiler.compile(text)
+        file = File(text, program, unsupported)
     }
 
     /// The rules of a text that an earlier version accepted. Keys that nothing acts on are passed over and listed in `unsupported`, so
     /// that a hub starts with the access rules that it had.
     public init(inForce text: String) throws(RulesErrors) {
-        self.text = text
-        (program, unsupported) = try RulesCompiler.compile(text, keepsUnsupported: true)
+        let (program, unsupported) = try RulesCompiler.compile(text, keepsUnsupported: true)
+        file = File(text, program, unsupported)
     }
 
     /// The same with other bounds than those of `RulesLimits`, for tests.
     init(
         parsing text: String, textWork: Int = RulesLimits.textWork, functionParts: Int = RulesLimits.functionParts
     ) throws(RulesErrors) {
-        self.text = text
-        (program, unsupported) = try RulesCompiler.compile(text, textWork: textWork, functionParts: functionParts)
+        let (program, unsupported) = try RulesCompiler.compile(text, textWork: textWork, functionParts: functionParts)
+        file = File(text, program, unsupported)
     }
 
     private init(text: String, granting: Bool) {
-        self.text = text
-        unsupported = []
         var builder = ProgramBuilder()
         builder.addRoot(granting: granting)
-        program = Program(builder)
+        file = File(text, Program(builder))
     }
 
     /// Refuses everything: the rules without a rules file.

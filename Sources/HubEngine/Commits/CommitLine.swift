@@ -170,6 +170,7 @@ final class CommitLine {
     private func changesOfOwed(
         _ found: Consequences?, in tree: Node, _ origin: WriteOrigin, at paths: [Path], settling settled: OwedChange? = nil
     ) -> [JournalOperation] {
+        if settled == nil, content.owed.isEmpty, found == nil { return [] }
         var changes: [JournalOperation] = settled.map { [.owed($0)] } ?? []
         for item in content.owed.items {
             let isReplaced = !origin.isFollowed && paths.contains { $0.contains(item.source) }

@@ -39,9 +39,9 @@ struct CommitConsequences {
     }
 
     /// Nil where nothing can follow: the usual rules, and imports.
-    init?(_ rules: RuleSet, _ origin: WriteOrigin, _ limits: ConsequenceLimits, copies: CopyIndex?) {
+    init?(_ rules: RuleSet, _ origin: WriteOrigin, _ limits: @autoclosure () -> ConsequenceLimits, copies: @autoclosure () -> CopyIndex?) {
         guard rules.hasConsequences, origin.isFollowed else { return nil }
-        (self.rules, self.origin, self.limits, self.copies) = (rules, origin, limits, copies)
+        (self.rules, self.origin, self.limits, self.copies) = (rules, origin, limits(), copies())
     }
 
     /// Finds what follows. Pure. O(what was written where rules with such keys are, and what follows)
