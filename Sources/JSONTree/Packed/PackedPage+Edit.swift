@@ -123,8 +123,9 @@ extension PackedPage {
 
     /// Lets `body` change the child of a key (`null` when missing); a child left `null` is removed. The page, which says all about an
     /// object without a priority or is a part of one, is replaced, or changed in place where only this owner holds it.
+    /// - Parameter isReplaced: whether `body` sets the child, whatever it was: it gets `null` then where that would have to be made.
     /// - Returns: the change of the count.
-    static func mutate(_ page: inout PackedPage, _ key: Key, _ body: (inout Node) -> Void) -> Int {
+    static func mutate(_ page: inout PackedPage, _ key: Key, isReplaced: Bool = false, _ body: (inout Node) -> Void) -> Int {
         if page.isRun { page = page.keyed }
         let (i, found) = key.text.withBytes { page.members.position(Key.Probe($0)) }
         var node = Node.null
@@ -133,7 +134,7 @@ extension PackedPage {
             if value.tag == PackedTag.objectSlot, isKnownUniquelyReferenced(&page), !page.isHashed {
                 return mutate(&page, i, slot: value.start.short(1), key, body)
             }
-            node = PackedObject(page).node(value)
+            if !isReplaced { node = PackedObject(page).node(value) }
         }
         body(&node)
         guard found || node.exists else { return 0 }

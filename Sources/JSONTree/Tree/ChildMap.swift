@@ -40,15 +40,15 @@ public struct ChildMap: Sendable {
     }
 
     /// Lets `body` change the child in place (`null` when missing); a child left `null` is removed. O(log n) plus the body.
-    mutating func mutate(_ key: Key, _ body: (inout Node) -> Void) {
-        if root != nil { return mutatePages(key, body) }
+    mutating func mutate(_ key: Key, isReplaced: Bool = false, _ body: (inout Node) -> Void) {
+        if root != nil { return mutatePages(key, isReplaced, body) }
         guard var page = takePage() else {
             var node = Node.null
             body(&node)
             if node.exists { packed = PackedObject(PackedPage.of(key, node)) }
             return
         }
-        _ = PackedPage.mutate(&page, key, body)
+        _ = PackedPage.mutate(&page, key, isReplaced: isReplaced, body)
         if page.count == 0 { return }
         if page.isOverfull { root = ChildPage(leaves: page.split(appending: false)) } else { packed = PackedObject(page) }
     }
@@ -59,10 +59,10 @@ public struct ChildMap: Sendable {
         return object.asPage
     }
 
-    private mutating func mutatePages(_ key: Key, _ body: (inout Node) -> Void) {
+    private mutating func mutatePages(_ key: Key, _ isReplaced: Bool, _ body: (inout Node) -> Void) {
         guard var page = root.take() else { return }
         if !isKnownUniquelyReferenced(&page) { page = page.copy() }
-        page.mutate(key, isAtEnd: true, body)
+        page.mutate(key, isReplaced: isReplaced, isAtEnd: true, body)
         if page.isOverfull {
             let (separator, right) = page.split(appending: false)
             page = ChildPage(separators: [page.firstKey, separator], pages: [page, right])

@@ -95,10 +95,10 @@ final class ChildPage: @unchecked Sendable {
 
     /// Precondition: this page is uniquely owned. Afterwards it may be overfull by some pages or empty; the caller repairs that.
     /// - Parameter isAtEnd: whether no page of the tree lies right of this one.
-    func mutate(_ key: Key, isAtEnd: Bool, _ body: (inout Node) -> Void) {
+    func mutate(_ key: Key, isReplaced: Bool, isAtEnd: Bool, _ body: (inout Node) -> Void) {
         let i = pageIndex(for: key)
         if isLowest {
-            let more = PackedPage.mutate(&leaves[i], key, body)
+            let more = PackedPage.mutate(&leaves[i], key, isReplaced: isReplaced, body)
             count += more
             if more != 0, !key.isIndex { named += more }
             repairLeaf(i, isAtEnd: isAtEnd && i == leaves.count - 1)
@@ -109,7 +109,7 @@ final class ChildPage: @unchecked Sendable {
         let page = pages[i]
         let before = (count: page.count, named: page.named)
         let isLast = isAtEnd && i == pages.count - 1
-        page.mutate(key, isAtEnd: isLast, body)
+        page.mutate(key, isReplaced: isReplaced, isAtEnd: isLast, body)
         count += page.count - before.count
         named += page.named - before.named
         repair(page, at: i, isAtEnd: isLast)

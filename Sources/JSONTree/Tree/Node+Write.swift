@@ -8,7 +8,7 @@ extension Node {
         if value.isNull, node(at: path).isNull { return }
         // By its address, as what a closure captures is retained on each level.
         withUnsafePointer(to: value) { value in
-            path.keys.withUnsafeBufferPointer { keys in mutate(at: keys) { $0 = value.pointee } }
+            path.keys.withUnsafeBufferPointer { keys in mutate(at: keys, isReplaced: true) { $0 = value.pointee } }
         }
     }
 
@@ -77,25 +77,29 @@ extension Node {
     }
 
     /// Lets `body` change the node at a place, copying only shared objects on the way. The result exists, or the place did.
-    /// - Parameter keys: in place, as a slice of an array would be retained at each level.
-    private mutating func mutate(at keys: UnsafeBufferPointer<Key>, _ body: (inout Node) -> Void) {
+    /// - Parameters:
+    ///   - keys: in place, as a slice of an array would be retained at each level.
+    ///   - isReplaced: whether `body` sets the node, whatever it was: it gets `null` then where the node would have to be made.
+    private mutating func mutate(at keys: UnsafeBufferPointer<Key>, isReplaced: Bool = false, _ body: (inout Node) -> Void) {
         guard let key = keys.first else {
             body(&self)
             return
         }
         let rest = UnsafeBufferPointer(rebasing: keys.dropFirst())
         if case .packed(let object) = self {
-            self = object.mutated(key) { $0.mutate(at: rest, body) }
+            if let mutated = object.mutated(key, isReplaced: isReplaced && rest.isEmpty, { $0.mutate(at: rest, isReplaced: isReplaced, body) }) {
+                self = mutated
+            }
             return
         }
         guard var object = extractObject() else {
             var child = Node.null
-            child.mutate(at: rest, body)
+            child.mutate(at: rest, isReplaced: isReplaced, body)
             self = .object(CollectionOfOne((key, child)), priority: priority)
             return
         }
         if !isKnownUniquelyReferenced(&object) || object.isHashed { object = object.copy(priority: object.priority) }
-        object.children.mutate(key) { $0.mutate(at: rest, body) }
+        object.children.mutate(key, isReplaced: isReplaced && rest.isEmpty) { $0.mutate(at: rest, isReplaced: isReplaced, body) }
         self = object.node
     }
 
@@ -123,13 +127,12 @@ extension ObjectNode {
 }
 
 extension PackedObject {
-    /// The object with one child changed by `body`; null without any.
-    fileprivate func mutated(_ key: Key, _ body: (inout Node) -> Void) -> Node {
+    /// The object with one child changed by `body`; `Node.null` without any, nil when nothing has changed.
+    fileprivate func mutated(_ key: Key, isReplaced: Bool, _ body: (inout Node) -> Void) -> Node? {
         let (i, found) = position(of: key)
-        let was = found ? node(i) : .null
-        var child = was
+        var child = found && !isReplaced ? node(i) : .null
         body(&child)
-        if found ? child.isIdentical(to: was) : child.isNull { return .packed(self) }
+        if found ? holds(child, at: i) : child.isNull { return nil }
         return key.text.withBytes { bytes in
             let edit = PackedEdit(self, at: i, removes: found, bytes, child)
             if child.isNull, count == 1 { return .null }
@@ -137,6 +140,27 @@ extension PackedObject {
             var children = ChildMap(self)
             children.set(key, child)
             return .object(ObjectNode(children: children, priority: value.priority))
+        }
+    }
+}
+
+extension PackedObject {
+    /// Whether a node is the value at an index, or an equal leaf.
+    fileprivate func holds(_ node: Node, at i: Int) -> Bool {
+        let value = members.entry(i).value
+        switch node {
+        case .packed(let object): return value.isObject && object.value.hasBytes(of: value)
+        case .object(let object):
+            guard value.tag == PackedTag.objectSlot else { return false }
+            return UnsafeRawPointer(page.slot(value.start.short(1))) == UnsafeRawPointer(Unmanaged.passUnretained(object).toOpaque())
+        case .string(let text):
+            guard let own = value.text else { return value.tag == PackedTag.textSlot && node == self.node(i) }
+            return text.withBytes { $0.count == own.count && ($0.isEmpty || memoryEqual($0, own)) }
+        case .int(let number): return value.integer == number
+        case .double(let number): return value.tag == PackedTag.double && value.double == number
+        case .bool(let flag): return value.tag == (flag ? PackedTag.yes : PackedTag.no)
+        case .prioritized: return node == self.node(i)
+        case .null: return false
         }
     }
 }
