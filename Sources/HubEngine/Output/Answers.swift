@@ -32,6 +32,23 @@ final class Answers {
         outbox.send(bytes, to: client, channel)
     }
 
+    /// Answers a read with what is stored at a place, written from where it lies: most reads, of small values.
+    /// - Returns: false, with nothing done, where the answer is a value, or takes more than that.
+    func answer(contentAt path: Path, of root: Node, _ item: Database.Item) -> Bool {
+        let client = item.client
+        if client.dialect.hasReplies { return false }
+        var written: [UInt8]?
+        root.withCursor(at: path) { node in
+            guard let node, !node.isLarger(than: context.limits.inlineBytes) else { return }
+            written = context.format.value(node, to: item.token, dialect: client.dialect)
+        }
+        guard let bytes = written, bytes.count <= context.limits.readBytes else { return false }
+        // It refuses nothing, which is all that is asked of the reply.
+        let channel: Outbox.Channel = early.admits(.done, item) ? .early : .batch
+        if early.departure != .muted { outbox.send(bytes, to: client, channel) }
+        return true
+    }
+
     /// An answer that was written without the database.
     func answer(_ bytes: [UInt8], to client: Client) { outbox.send(bytes, to: client, early.admitsUnread(client) ? .early : .batch) }
 

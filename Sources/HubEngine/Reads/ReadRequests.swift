@@ -57,6 +57,7 @@ final class ReadRequests: @unchecked Sendable {
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
         guard permissions.allowsRead(path, query, client) else { return answers.answer(.failed(.permissionDenied), item) }
         guard let query else {
+            if case .get = item.request, answers.answer(contentAt: path, of: content.root, item) { return }
             return answers.answer(explained(reply(content.root.node(at: path)), nil, at: path, item), item)
         }
         guard !lacksIndex(query, path, client) else { return answers.answer(.failed(.missingIndex(query.tree.orderedBy, path)), item) }

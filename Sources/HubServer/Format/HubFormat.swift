@@ -13,6 +13,10 @@ struct HubFormat: WireFormat {
         }
     }
 
+    func value(_ node: NodeCursor, to token: Int64, dialect: Dialect) -> [UInt8] {
+        dialect == .realtime ? RealtimeReply.ok(token, value: node).realtimeFrames : reply(.value(node.node), to: token, dialect: dialect)
+    }
+
     func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
         case .patches(let tag): RealtimePush.data(path: path, value: value).frames(tag: tag)

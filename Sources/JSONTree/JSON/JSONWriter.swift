@@ -117,7 +117,7 @@ public struct JSONWriter {
     /// A node in export form (contract §4.3): objects with `.priority` inside, prioritised leaves as `.value` and `.priority`.
     public mutating func node(_ node: Node) { withUnsafePointer(to: node) { self.node(NodeCursor($0)) } }
 
-    mutating func node(_ node: NodeCursor) {
+    public mutating func node(_ node: NodeCursor) {
         switch node.kind {
         case .null: raw("null")
         case .bool(let value): value ? raw("true") : raw("false")

@@ -201,6 +201,12 @@ extension Node {
 }
 
 extension NodeCursor {
+    /// As `Node.isLarger`.
+    public func isLarger(than limit: Int) -> Bool {
+        var left = limit
+        return !subtractSize(from: &left)
+    }
+
     /// Subtracts the node's bytes from `left`; false as soon as that is negative.
     fileprivate func subtractSize(from left: inout Int) -> Bool {
         switch kind {

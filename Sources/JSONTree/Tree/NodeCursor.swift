@@ -193,6 +193,10 @@ extension Node {
     /// Whether the node at a place below this one has children. Nothing is copied. O(depth · log children)
     public func hasChildren(at path: Path) -> Bool { look(at: path) { $0?.hasChildren ?? false } }
 
+    /// Calls `body` with a cursor at a place below this one, valid during the call; nil where there is no node. Nothing is copied.
+    /// O(depth · log children)
+    public func withCursor(at path: Path, _ body: (NodeCursor?) -> Void) { look(at: path, body) }
+
     /// Whether there is a node at a place below this one, or at the first so many keys of it. Nothing is copied. O(depth · log children)
     public func exists(at path: Path, depth: Int = .max) -> Bool { look(at: path, depth: depth) { $0 != nil } }
 

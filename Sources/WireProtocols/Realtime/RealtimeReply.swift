@@ -42,7 +42,12 @@ public enum RealtimeReply {
 
     /// ok with `""`: what most actions expect.
     public static func ok(_ number: Int64) -> FramedText {
-        response(number, .ok) { $0.raw("\"\"") }
+        // In two pieces: the answer to every write.
+        FramedText { writer in
+            writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
+            writer.int(number)
+            writer.raw(",\"b\":{\"s\":\"ok\",\"d\":\"\"}}}")
+        }
     }
 
     /// ok with `{}`, or with `{"w":["no_index"]}` when the listen's index is missing (contract §3.4).
@@ -52,6 +57,11 @@ public enum RealtimeReply {
 
     /// ok with a value in export form: the answer to a get.
     public static func ok(_ number: Int64, value: Node) -> FramedText {
+        response(number, .ok) { $0.node(value) }
+    }
+
+    /// The same for a value that is written from where it lies.
+    public static func ok(_ number: Int64, value: NodeCursor) -> FramedText {
         response(number, .ok) { $0.node(value) }
     }
 
