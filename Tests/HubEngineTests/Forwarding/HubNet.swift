@@ -30,6 +30,8 @@ final class HubNet: @unchecked Sendable {
         var weather = Weather()
         var writer: UInt64?
         var dead: Set<UInt64> = []
+        /// They still follow the log, but nothing that they say leaves them.
+        var killed: Set<UInt64> = []
         var sent = 0
         var held: [Letter] = []
         var holds: (@Sendable (Letter) -> Bool)?
@@ -191,6 +193,7 @@ final class HubNet: @unchecked Sendable {
         hub.log.kill()
         state.withLock { state in
             state.dead.insert(hub.hub)
+            state.killed.insert(hub.hub)
             if state.writer == hub.hub { state.writer = nil }
             state.waiting.removeAll { $0.from == hub.hub || $0.to == hub.hub }
         }
@@ -205,6 +208,7 @@ final class HubNet: @unchecked Sendable {
 
     private func send(_ letter: Letter) {
         state.withLock { state in
+            if state.killed.contains(letter.from) { return }
             if let holds = state.holds, holds(letter) { return state.held.append(letter) }
             state.sent += 1
             func roll(_ percent: Int) -> Bool { percent > 0 && Int.random(in: 0..<100, using: &state.random) < percent }
