@@ -40,6 +40,7 @@ final class PeerParts: @unchecked Sendable {
         forwarding.carryOut = { [weak handler] in handler?.goOn($0) }
         forwarding.close = { [weak outbox = output.outbox] in outbox?.close($0) }
         parts.sessions.onLeft = { [weak forwarding] in forwarding?.left($0) }
+        parts.sessions.onRestored = { [weak remote] in remote?.restored($0) }
         parts.sessions.remote = { [weak remote] in remote?.client(named: $0) }
         handler.forwarding = forwarding
         (self.forwarding, self.remote) = (forwarding, remote)

@@ -12,6 +12,9 @@ extension RemoteRequests {
     /// The client of another hub that has the session.
     func client(named session: String) -> Client? { clients[session].flatMap { $0.hasEnded ? nil : $0 } }
 
+    /// The end of a session was undone: the log has refused it. Its client may be forgotten by now.
+    func restored(_ client: Client) { if let client = client as? RemoteClient { clients[client.name] = client } }
+
     /// What ends a session, here or at another hub, so that what it left is written.
     func end(_ session: String) -> [Database.Item] {
         if let remote = client(named: session) { return [Database.Item(client: remote, request: .end, token: 0, size: 0, hold: nil)] }

@@ -12,6 +12,8 @@ final class Sessions {
     private var byID: [String: Client] = [:]
     /// The client of a session of another hub, where this one writes.
     var remote: (String) -> Client? = { _ in nil }
+    /// The end of a client is undone, with the batch that it was in.
+    var onRestored: (Client) -> Void = { _ in }
     /// Called at the end of a client that has left something behind at the hub that writes.
     var onLeft: (Client) -> Void = { _ in }
 
@@ -83,6 +85,7 @@ final class Sessions {
         case .ended(let client, let wasNamed):
             client.hasEnded = false
             if wasNamed, let id = client.sessionID { byID[id] = client }
+            onRestored(client)
         case .identified(let client, let before): client.identity = before
         case .pended(let client, let before, let id): disconnects.restore(before, id: id, of: client)
         case .observed(let client, let observation): registry.remove(observation, of: client)

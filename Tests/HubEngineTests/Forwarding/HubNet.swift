@@ -278,14 +278,33 @@ final class MortalJournal: Journal {
     private let isDead = Atomic(false)
     /// Whether what is appended is stored, and nobody hears of it.
     let isSilent = Atomic(false)
+    /// What is appended and not answered; nil when each is answered at once.
+    private let held = Mutex<[@Sendable (Result<Void, JournalError>) -> Void]?>(nil)
 
     init(_ inner: MemoryJournal) { self.inner = inner }
 
     func kill() { isDead.store(true, ordering: .relaxed) }
 
+    /// Answers nothing from now on.
+    func hold() { held.withLock { $0 = [] } }
+
+    /// Refuses what was appended since then, and takes what comes.
+    func refuse(_ error: JournalError) {
+        let refused = held.withLock { held in
+            defer { held = nil }
+            return held ?? []
+        }
+        for completion in refused { completion(.failure(error)) }
+    }
+
     var isImmediate: Bool { false }
     func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         if isDead.load(ordering: .relaxed) { return }
+        let isHeld = held.withLock { held in
+            held?.append(completion)
+            return held != nil
+        }
+        if isHeld { return }
         if isSilent.load(ordering: .relaxed) { return inner.append(batch) { _ in } }
         inner.append(batch, completion: completion)
     }

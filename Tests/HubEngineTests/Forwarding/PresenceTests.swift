@@ -113,6 +113,25 @@ import TestSupport
         #expect(writer.root.node(at: "on") == true && writer.pending.isEmpty)
     }
 
+    /// The end is rolled back with the request that asked for it, some time after it was made.
+    @Test func sessionThatComesBackAtTheWriter_whileTheLogRefuses_isEndedWhenItIsTaken_andNotAgain() {
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let one = name(follower, "s1")
+        _ = follower.ask(follower.client(), .begin(sessionID: one, replacing: nil), leave("on", false), .put("on", true))
+        writer.log.hold()
+        let back = writer.client()
+        #expect(writer.ask(back, .begin(sessionID: name(writer, "s2"), replacing: one)) == [])
+        net.advance(ms: 5_000)
+        #expect(writer.root.node(at: "on") == false && follower.root.node(at: "on") == true)
+        writer.log.refuse(.unavailable(reason: "test"))
+        net.advance(ms: 5_000)
+        #expect(writer.root.node(at: "on") == false && writer.pending.isEmpty && follower.pending.isEmpty)
+        #expect(writer.ask(back, .put("on", 7)) == ["ok 0"])
+        net.kill(follower)
+        net.advance(ms: net.limits.presenceMs * 3)
+        #expect(writer.root.node(at: "on") == 7)
+    }
+
     @Test func sessionThatComesBackAtTheWriter_orComesFromIt_isEndedAsWell() {
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let (one, two) = (name(follower, "s1"), name(writer, "s2"))
