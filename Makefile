@@ -13,6 +13,10 @@ CASES ?=
 FUZZ_SECONDS ?= 600
 ATTACKS ?=
 
+# What is built to be run here can be a hub of a cluster where libnats is (docs/cluster.md); packages, images and tests have it on demand.
+run release watchme bench hostile: export VIGLA_WITH_CLUSTER ?= \
+	$(if $(wildcard /usr/include/nats/nats.h /usr/local/include/nats/nats.h),1,0)
+
 .PHONY: help run test cluster-test watchme bench bench-check autobahn fuzz hostile dist clean build-needs release
 
 help: ## list these targets

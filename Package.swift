@@ -20,8 +20,9 @@ let hotPath: [SwiftSetting] = [
 /// `VIGLA_LOCALE_TABLE=icudt76_dat` (set by Scripts/build-static): the program gets an empty table of that name in place of ICU's data.
 let localeTable = Context.environment["VIGLA_LOCALE_TABLE"]
 
-/// Whether hubs can be one cluster over NATS JetStream: on demand while that is a beginning (docs/cluster.md), and where libnats is
-/// installed. Without it everything is built but what a cluster needs.
+/// Whether hubs can be one cluster over NATS JetStream (docs/cluster.md): where libnats is installed, and the build asks for it, as the
+/// Makefile does for what is to be run here. SwiftPM keeps what a manifest has said, so that libnats alone cannot be the question. Without
+/// it everything is built but what a cluster needs.
 let hasNats = Context.environment["VIGLA_WITH_CLUSTER"] == "1"
     && ["/usr/include", "/usr/local/include"].contains { FileManager.default.fileExists(atPath: $0 + "/nats/nats.h") }
 /// For targets with code that is there only with it.

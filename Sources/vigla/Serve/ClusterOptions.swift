@@ -21,7 +21,7 @@ struct ClusterOptions {
     /// What a hub says that was built without libnats.
     static let absent = """
         this program was built without libnats, so it can be no hub of a cluster: install it and build again \
-        (apt-get install libnats-dev, then VIGLA_WITH_CLUSTER=1 make release; docs/cluster.md)
+        (apt-get install libnats-dev, then make release; docs/cluster.md)
         """
 
     static func isName(_ text: String) -> Bool {
