@@ -99,15 +99,23 @@ extension WriterStream {
         onSettled(base + UInt64(i), outcome)
     }
 
-    /// Has answered what is settled, and forgets what is answered.
+    /// Has answered what is settled, forgets what is answered, and sends what there is room for now.
     func tellMoved() {
+        moveOn()
+        if cursor < entries.count { pumpLater() }
+    }
+
+    /// - Returns: whether requests have left the front, which makes room for others.
+    @discardableResult
+    func moveOn() -> Bool {
+        let before = base
         onMoved()
         while let first = entries.first, first.isSettled, !first.isAwaited {
             entries.removeFirst()
             base += 1
             cursor = max(0, cursor - 1)
         }
-        if cursor < entries.count { pumpLater() }
+        return base != before
     }
 
     // MARK: Time

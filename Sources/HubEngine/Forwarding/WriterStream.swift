@@ -144,6 +144,8 @@ final class WriterStream: @unchecked Sendable {
             }
             guard inFlight == 0 || inFlight + frame.count <= limits.forwardedBytes && held.become(inFlight + frame.count) else { break }
             inFlight += frame.count
+            // The first goes in any case, but counts.
+            _ = held.become(inFlight)
             entries[cursor].wasSent = true
             cursor += 1
             if message.count + frame.count > room { flush() }
@@ -151,7 +153,8 @@ final class WriterStream: @unchecked Sendable {
             if message.count > Self.bytesAtOnce { flush() }
         }
         flush()
-        tellMoved()
+        // Where the window is full the next reply goes on, or the next tick.
+        if moveOn(), cursor < entries.count { pumpLater() }
     }
 
     /// A message that has so many bytes takes no further request along.

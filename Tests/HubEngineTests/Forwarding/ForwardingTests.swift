@@ -174,6 +174,26 @@ import TestSupport
         #expect(writer.root.node(at: "a").childCount == 40)
     }
 
+    @Test func fullWindow_isLookedAtWhenAnswersCome_notAllTheTime() {
+        var limits = EngineLimits()
+        limits.forwardedBytes = 2_000
+        let net = HubNet(limits: limits)
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let client = follower.client()
+        #expect(follower.ask(client, .put("a", 1)) == ["ok 0"])
+        net.hold { [id = writer.hub] in $0.to == id }
+        let value = Node.string(Text(String(repeating: "x", count: 1_500)))
+        for i in 0..<4 { follower.harness.database.submit(.put([Key("k\(i)")].path, value), from: client, token: Int64(i)) }
+        func turn() { for _ in 0..<20 { follower.harness.database.queue.sync {} } }
+        turn()
+        let looks = follower.looks.load(ordering: .relaxed)
+        turn()
+        #expect(follower.looks.load(ordering: .relaxed) == looks)
+        net.hold(nil)
+        net.advance(ms: 3_000)
+        #expect(follower.harness.told(client) == (0..<4).map { "ok \($0)" })
+    }
+
     /// A write just below what the hub that writes takes at a time, and one above it.
     @Test(arguments: [false, true]) func write_overTheBytesThatTheWriterTakes_isNotStored(ofAllHubs: Bool) {
         var limits = EngineLimits()

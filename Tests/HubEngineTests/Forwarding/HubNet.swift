@@ -66,8 +66,12 @@ final class HubNet: @unchecked Sendable {
             (hub, self.net, self.log, self.messageBytes) = (id, net, log, messageBytes)
         }
 
+        /// How often this hub has looked who writes: once for each look at what is to be sent.
+        let looks = Atomic(0)
+
         var writer: HubWriter {
-            net.state.withLock { state in
+            looks.add(1, ordering: .relaxed)
+            return net.state.withLock { state in
                 guard let writer = state.writer else { return .unknown }
                 return writer == hub ? .here : .hub(writer)
             }
