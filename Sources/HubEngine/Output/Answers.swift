@@ -33,14 +33,14 @@ final class Answers {
     }
 
     /// Answers a read with what is stored at a place, written from where it lies: most reads, of small values.
-    /// - Returns: false, with nothing done, where the answer is a value, or takes more than that.
+    /// - Returns: false, with nothing done, where there is nothing, where that is larger, and for clients whose answers are made of values.
     func answer(contentAt path: Path, of root: Node, _ item: Database.Item) -> Bool {
         let client = item.client
-        if client.dialect.hasReplies { return false }
+        guard client.dialect == .realtime else { return false }
         var written: [UInt8]?
         root.withCursor(at: path) { node in
             guard let node, !node.isLarger(than: context.limits.inlineBytes) else { return }
-            written = context.format.value(node, to: item.token, dialect: client.dialect)
+            written = context.format.value(node, to: item.token)
         }
         guard let bytes = written, bytes.count <= context.limits.readBytes else { return false }
         // It refuses nothing, which is all that is asked of the reply.

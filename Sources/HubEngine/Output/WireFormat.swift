@@ -4,8 +4,8 @@ public import JSONTree
 /// An empty result means that there is nothing to send.
 public protocol WireFormat: Sendable {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8]
-    /// As `reply(.value(node), …)` of the node that lies here, without a copy of it.
-    func value(_ node: NodeCursor, to token: Int64, dialect: Dialect) -> [UInt8]
+    /// As `reply(.value(node), …)` to a realtime client of the node that lies here, without a copy of it.
+    func value(_ node: NodeCursor, to token: Int64) -> [UInt8]
     /// The first content of a new observer.
     /// - Parameter query: what selected it; nil for the whole place.
     func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8]
@@ -21,9 +21,7 @@ public protocol WireFormat: Sendable {
 }
 
 extension WireFormat {
-    public func value(_ node: NodeCursor, to token: Int64, dialect: Dialect) -> [UInt8] {
-        reply(.value(node.node), to: token, dialect: dialect)
-    }
+    public func value(_ node: NodeCursor, to token: Int64) -> [UInt8] { reply(.value(node.node), to: token, dialect: .realtime) }
     /// Formats that know no counts.
     public func ready(_ style: ObserverStyle, sequence: UInt64) -> [UInt8] { [] }
     public func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [] }

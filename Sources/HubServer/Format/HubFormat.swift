@@ -13,9 +13,7 @@ struct HubFormat: WireFormat {
         }
     }
 
-    func value(_ node: NodeCursor, to token: Int64, dialect: Dialect) -> [UInt8] {
-        dialect == .realtime ? RealtimeReply.ok(token, value: node).realtimeFrames : reply(.value(node.node), to: token, dialect: dialect)
-    }
+    func value(_ node: NodeCursor, to token: Int64) -> [UInt8] { RealtimeReply.ok(token, value: node).realtimeFrames }
 
     func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {

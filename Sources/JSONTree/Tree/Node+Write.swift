@@ -87,9 +87,8 @@ extension Node {
         }
         let rest = UnsafeBufferPointer(rebasing: keys.dropFirst())
         if case .packed(let object) = self {
-            if let mutated = object.mutated(key, isReplaced: isReplaced && rest.isEmpty, { $0.mutate(at: rest, isReplaced: isReplaced, body) }) {
-                self = mutated
-            }
+            let mutated = object.mutated(key, isReplaced: isReplaced && rest.isEmpty) { $0.mutate(at: rest, isReplaced: isReplaced, body) }
+            if let mutated { self = mutated }
             return
         }
         guard var object = extractObject() else {
@@ -149,7 +148,8 @@ extension PackedObject {
     fileprivate func holds(_ node: Node, at i: Int) -> Bool {
         let value = members.entry(i).value
         switch node {
-        case .packed(let object): return value.isObject && object.value.hasBytes(of: value)
+        case .packed(let object):
+            return value.isObject && (object.value.start == value.start || object.value.hasBytes(of: value))
         case .object(let object):
             guard value.tag == PackedTag.objectSlot else { return false }
             return UnsafeRawPointer(page.slot(value.start.short(1))) == UnsafeRawPointer(Unmanaged.passUnretained(object).toOpaque())
