@@ -8,7 +8,8 @@ struct ViglaBench: ParsableCommand {
         abstract: "Measures Vigla and its transport against bare C servers.",
         subcommands: [
             Table.self, Echo.self, Fanout.self, Requests.self, Idle.self, Connect.self, Memory.self, Engine.self, RulesBench.self,
-            HashBench.self, NearBench.self, QueriesBench.self, JournalBench.self, TokensBench.self, ClusterBench.self, Instructions.self, RunWorkload.self,
+            HashBench.self, NearBench.self, QueriesBench.self, JournalBench.self, TokensBench.self, ClusterBench.self, Instructions.self,
+            RunWorkload.self,
             ServeBaseline.self, ServeEcho.self, ServeFanout.self,
         ])
 }

@@ -44,7 +44,9 @@ import TestSupport
     private func first(_ hub: ClusterHub) async -> UInt64 { (try? await hub.storage.shard(of: "main").log.look().get())?.first ?? 0 }
 
     /// Writes until the log does not begin with its first message any more.
-    private func writeUntilPurged(beyond place: UInt64 = 1, from sequence: UInt64, _ hub: ClusterHub, _ journal: any Journal) async throws -> UInt64 {
+    private func writeUntilPurged(
+        beyond place: UInt64 = 1, from sequence: UInt64, _ hub: ClusterHub, _ journal: any Journal
+    ) async throws -> UInt64 {
         var last = sequence - 1
         while await first(hub) <= place, last < sequence + 20_000 {
             try await write((last + 1)...(last + 20), to: journal)
@@ -138,7 +140,8 @@ import TestSupport
         #expect(throws: SnapshotStream.Fault.self) { try made().read(upTo: 1, created: 0) }
         // Of a writer that was killed.
         _ = try await log.look(mayCreate: true).get()
-        let begin = SnapshotMessage(snapshot: 5, number: 0, kind: .begin, body: SnapshotPlace(created: shard.created, complete: shard.newest).encoded[...])
+        let place = SnapshotPlace(created: shard.created, complete: shard.newest)
+        let begin = SnapshotMessage(snapshot: 5, number: 0, kind: .begin, body: place.encoded[...])
         let half = SnapshotMessage(snapshot: 5, number: 1, kind: .data, body: [200, 0, 0, 0, 2, 91])
         #expect(await log.append(begin.encoded, id: 1, after: 0) == .stored(sequence: 1))
         #expect(await log.append(half.encoded, id: 2, after: 1) == .stored(sequence: 2))

@@ -255,7 +255,9 @@ final class Hubs: @unchecked Sendable {
 extension ClusterReport.Shard {
     fileprivate init(_ status: ShardStatus, _ writer: Writer, this hub: UInt64) {
         let standing: ClusterReport.Standing =
-            status.isBehindPurge ? .behind : status.standing != .following ? .cutOff : !status.isCaughtUp ? .behind : writer == .here ? .writer : .follower
+            status.isBehindPurge
+                ? .behind
+                : status.standing != .following ? .cutOff : !status.isCaughtUp ? .behind : writer == .here ? .writer : .follower
         let writing: UInt64? =
             switch writer {
             case .here: hub

@@ -155,7 +155,11 @@ final class SnapshotStream: @unchecked Sendable {
     func read(upTo needed: UInt64, created: Int64) throws -> SnapshotPlace {
         guard let state = try state(mayCreate: false), state.last > 0, state.last >= state.first else { throw Fault.absent }
         let messages = Messages()
-        let tail = log.tail(from: state.first) { tail, sequence, bytes in messages.add(sequence, bytes, tail) } missing: { _ in messages.end() }
+        let tail = log.tail(from: state.first) { tail, sequence, bytes in
+            messages.add(sequence, bytes, tail)
+        } missing: { _ in
+            messages.end()
+        }
         defer { tail.stop() }
         var taking: (into: NamespaceImport, message: SnapshotMessage, parts: PartReader)?
         defer { taking?.into.giveUp() }

@@ -33,7 +33,8 @@ extension JournalStore {
     ///   - give: called for each part. What it throws ends the export.
     /// - Throws: `.corrupt` naming the place; `.disk`, `.closed`; what `give` throws.
     public func export(
-        of isWanted: (String) -> Bool, with setting: String, begin: ([ExportedNamespace]) throws -> Void, give: (ExportedPart) throws -> Void
+        of isWanted: (String) -> Bool, with setting: String, begin: ([ExportedNamespace]) throws -> Void,
+        give: (ExportedPart) throws -> Void
     ) throws {
         if waiting.withLock(\.isClosed) { throw JournalError.closed }
         var configuration = Self.patient
@@ -43,7 +44,8 @@ extension JournalStore {
         defer { try? connection.close() }
         try connection.writeWithoutTransaction { db in
             try Self.reading(db) {
-                let found = try Schema.namespaces(db, path: path).filter { $0.value.last > 0 && isWanted($0.key) }.sorted { $0.key < $1.key }
+                let found = try Schema.namespaces(db, path: path).filter { $0.value.last > 0 && isWanted($0.key) }
+                    .sorted { $0.key < $1.key }
                 var namespaces: [ExportedNamespace] = []
                 for (name, known) in found {
                     let value = try Self.settings(of: name, db, path: path)[setting]
