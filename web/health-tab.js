@@ -1,6 +1,7 @@
 // Health: how the hub does, read every other second while the tab is shown, and the last lines of its log.
 //
 //   /.metrics ─► readings of the last minutes ─► charts, lists, table        /.health ─► the line on top        /.inspect/log ─► log
+//   /.inspect/cluster.json ─► the hubs beside this one
 
 import { Gate, Repeating, ask } from './admin-calls.js';
 import { element, setText } from './dom.js';
@@ -24,6 +25,7 @@ class HealthTab {
   #charts = charts.map((chart) => new Chart(chart));
   #generation = 0;
   #health = null;
+  #cluster = null;
 
   constructor(hub) {
     this.#hub = hub;
@@ -69,6 +71,8 @@ class HealthTab {
     ]);
     if (generation !== this.#generation) return;
     this.#health = health;
+    this.#cluster = health?.cluster ? await ask(this.#hub, '/.inspect/cluster.json').catch(() => null) : null;
+    if (generation !== this.#generation) return;
     if (typeof text !== 'string') {
       this.#say('bad', text.status === 404 ? 'This hub shows its metrics to its own machine only, or to nobody (--metrics)' : text.message);
       return;
@@ -94,14 +98,21 @@ class HealthTab {
     // The first half minute fills the charts, then they grow to their whole span.
     const from = Math.max(until - spanMs, Math.min(this.#readings.list[0].at, until - firstSpanMs));
     for (const chart of this.#charts) chart.draw(this.#readings, from, until);
-    this.#p.lists.replaceChildren(...lists.map((list) => this.#list(list)).filter(Boolean));
+    this.#p.lists.replaceChildren(...[this.#hubs(), ...lists.map((list) => this.#list(list, byLabel(this.#readings.last, list.metric, list.label)))].filter(Boolean));
     this.#paintAll();
   }
 
-  #list({ id, title, metric, label, unit }) {
-    const rows = byLabel(this.#readings.last, metric, label).slice(0, 12);
+  /** How the shards of the cluster are shared among its hubs. */
+  #hubs() {
+    if (!this.#cluster) return null;
+    const rows = this.#cluster.hubs.map(({ id, address, writes, lag, answers }) => [`${address || id}${answers ? ', this one' : ''}${lag ? `, ${figure(lag)} behind` : ''}`, writes]);
+    return this.#list({ id: 'cluster', title: `Cluster ${this.#cluster.name}: shards that each hub writes` }, rows.sort((a, b) => b[1] - a[1]));
+  }
+
+  #list({ id, title, unit }, all) {
+    const rows = all.slice(0, 12);
     if (!rows.length) return null;
-    const top = rows[0][1];
+    const top = rows[0][1] || 1;
     return element('section', { class: 'health-list', id: `list-${id}`, 'aria-label': title }, element('h3', {}, title),
       element('ul', {}, ...rows.map(([name, value]) => {
         const row = element('li', {}, element('span', {}, name || 'others'), element('b', {}, figure(value, unit)));

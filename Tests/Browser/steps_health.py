@@ -46,6 +46,30 @@ def health_showsWhatHappens(page, hub, client):
         quiet_until_here(page)
 
 
+CLUSTER = {"name": "trial", "hubs": [
+    {"id": "a1", "address": "http://10.0.0.1:9000", "startedAt": 1, "answers": False, "writes": 5, "lag": 0},
+    {"id": "b2", "address": "http://10.0.0.2:9000", "startedAt": 1, "answers": True, "writes": 11, "lag": 0},
+    {"id": "c3", "address": "", "startedAt": 1, "answers": False, "writes": 0, "lag": 1200}], "shards": []}
+
+
+def hubOfACluster_showsTheOthers(page, hub, client):
+    """What Tests/ViglaCommandTests/ClusterTests.swift reads of three hubs, as one hub's answers."""
+    with another_hub(page, "--dev") as watched:
+        be_administrator(page, watched, "health")
+        page.until("return vigla.health.readings >= 1", "a reading")
+        assert not page.run("return document.getElementById('list-cluster')"), "it is alone"
+        page.run("""const [real, cluster] = [window.fetch, arguments[0]];
+                    window.fetch = async (url, options) => {
+                      if (String(url).includes('/.inspect/cluster.json')) return Response.json(cluster);
+                      const answer = await real(url, options);
+                      return String(url).includes('/.health') ? Response.json({ ...await answer.json(), cluster: {} }) : answer;
+                    };""", CLUSTER)
+        page.until("return document.getElementById('list-cluster') !== null", "the hubs")
+        assert page.find("#list-cluster").text.split("\n") == [
+            "Cluster trial: shards that each hub writes", "http://10.0.0.2:9000, this one", "11", "http://10.0.0.1:9000", "5",
+            "c3, 1.2 k behind", "0"], page.find("#list-cluster").text
+
+
 def hiddenHealth_asksForNothing(page, hub, client):
     with another_hub(page, "--dev") as watched:
         be_administrator(page, watched, "health")
@@ -73,4 +97,4 @@ def page_isSmall_overTheWire(page, hub, client):
         print(f"   {len(files)} files, {total} bytes over the wire")
 
 
-STEPS = [health_showsWhatHappens, hiddenHealth_asksForNothing, page_isSmall_overTheWire]
+STEPS = [health_showsWhatHappens, hubOfACluster_showsTheOthers, hiddenHealth_asksForNothing, page_isSmall_overTheWire]
