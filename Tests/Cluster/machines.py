@@ -11,6 +11,7 @@ import select
 import shutil
 import signal
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -128,10 +129,17 @@ class Machine:
         except OSError:
             return None
 
+    def _streams(self):
+        accounts = (self.monitor("/jsz?streams=true") or {}).get("account_details", [])
+        return [stream for account in accounts for stream in account.get("stream_detail", []) if stream["name"][-1].isdigit()]
+
+    def ends(self):
+        """The last message of each log, as its server knows it."""
+        return {stream["name"]: stream["state"]["last_seq"] for stream in self._streams()}
+
     def logs(self):
         """The logs of the shards, as its server knows them, the longest first: the name, and that of the server which leads it."""
-        accounts = (self.monitor("/jsz?streams=true") or {}).get("account_details", [])
-        streams = [stream for account in accounts for stream in account.get("stream_detail", []) if stream["name"][-1].isdigit()]
+        streams = self._streams()
         streams.sort(key=lambda stream: -stream["state"]["messages"])
         return [(stream["name"], stream.get("cluster", {}).get("leader")) for stream in streams]
 
@@ -181,12 +189,20 @@ class Machines(list):
         machine.start_hub(str(self.rules))
 
     def keep_logs(self):
-        """A copy of what the servers have, made while none of them goes on."""
-        for machine in self:
-            machine.stop("nats")
-        for machine in self:
-            shutil.copytree(machine.folder / "nats", machine.folder / "kept")
-            machine.go_on("nats")
+        """A copy of all that the servers have, made while none of them goes on."""
+        while True:
+            ends = [machine.ends() for machine in self]
+            for machine in self:
+                machine.stop("nats")
+            for machine in self:
+                shutil.rmtree(machine.folder / "kept", ignore_errors=True)
+                shutil.copytree(machine.folder / "nats", machine.folder / "kept")
+            for machine in self:
+                machine.go_on("nats")
+            # What was on its way to a log is there now: hubs write something themselves at times, a hub that joins or is given up.
+            time.sleep(1)
+            if all(ends) and [machine.ends() for machine in self] == ends:
+                return
 
     def put_logs_back(self):
         for machine in self:

@@ -8,7 +8,7 @@ class Nats:
     """A connection that does not hear what it publishes itself."""
 
     def __init__(self, address):
-        self.socket = socket.create_connection((address, 4222), timeout=5)
+        self.socket = socket.create_connection((address, 4222), timeout=30)
         self.buffer = b""
         self._line()        # INFO
         self._send(b'CONNECT {"verbose":false,"pedantic":false,"echo":false,"headers":true,"no_responders":true}\r\nPING\r\n')
