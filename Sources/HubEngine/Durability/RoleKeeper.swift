@@ -84,8 +84,8 @@ final class RoleKeeper: @unchecked Sendable {
         follower = Follower(context, content, commits, durability, log, pending: pending)
         follower?.forwarding = peers?.forwarding
         peers?.forwarding?.isFollowing = true
-        follower?.onApplied = { [unowned self] in applied($0) }
-        follower?.onEnd = { [unowned self] in giveUp($0) }
+        follower?.onApplied = { [weak self] in self?.applied($0) }
+        follower?.onEnd = { [weak self] in self?.giveUp($0) }
         follower?.follow(journal)
     }
 

@@ -60,8 +60,8 @@ final class Forwarding: @unchecked Sendable {
         self.answers = answers
         self.link = link
         stream = WriterStream(context, pipeline, link, isFollowing: isFollowing, post)
-        stream.onSettled = { [unowned self] in settled($0, $1) }
-        stream.onMoved = { [unowned self] in answerMoved() }
+        stream.onSettled = { [weak self] in self?.settled($0, $1) }
+        stream.onMoved = { [weak self] in self?.answerMoved() }
     }
 
     /// Whether another hub writes.
@@ -186,13 +186,15 @@ final class Forwarding: @unchecked Sendable {
         stream.applied(change, sequence)
     }
 
-    /// Others have taken this hub for lost. What its sessions had left is written: their clients begin anew.
+    /// Others have taken this hub for lost. What its sessions had left is written: their clients begin anew. What one of them still has
+    /// under way is carried out behind that, and may leave something again: its end is told as well.
     private func wasGivenUp() {
-        for client in leaving.values {
-            client.forwarded?.leavesBehind = false
+        let closed = leaving.values
+        leaving = leaving.filter { $0.value.forwarded?.line.isEmpty == false }
+        for client in closed {
+            client.forwarded?.leavesBehind = client.forwarded?.line.isEmpty == false
             close(client)
         }
-        leaving = [:]
     }
 
     /// The last commits are applied: what has waited for them is answered.

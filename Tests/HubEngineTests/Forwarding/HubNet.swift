@@ -9,7 +9,7 @@ import TestSupport
 
 /// Hubs in one process over one journal: their messages go astray as the test says.
 final class HubNet: @unchecked Sendable {
-    // Sendable: `random` and what is on the way are guarded by `state`; hubs are changed by the test's thread.
+    // Sendable: what is on the way is guarded by the wire; hubs are changed by the test's thread.
 
     struct Letter: Sendable {
         let bytes: [UInt8]
@@ -24,20 +24,52 @@ final class HubNet: @unchecked Sendable {
         var delays = 0
     }
 
-    private struct State {
-        var waiting: [Letter] = []
-        var random = SeededRandom(1)
-        var weather = Weather()
-        var writer: UInt64?
-        var dead: Set<UInt64> = []
-        /// They still follow the log, but nothing that they say leaves them.
-        var killed: Set<UInt64> = []
-        var sent = 0
-        var held: [Letter] = []
-        var holds: (@Sendable (Letter) -> Bool)?
+    /// What the hubs hear of each other. It outlives the net as long as one of them has something to do.
+    fileprivate final class Wire: Sendable {
+        struct State {
+            var waiting: [Letter] = []
+            var random = SeededRandom(1)
+            var weather = Weather()
+            var writer: UInt64?
+            var known: Set<UInt64> = []
+            var dead: Set<UInt64> = []
+            /// They still follow the log, but nothing that they say leaves them.
+            var killed: Set<UInt64> = []
+            var sent = 0
+            var held: [Letter] = []
+            var holds: (@Sendable (Letter) -> Bool)?
+        }
+
+        let state: Mutex<State>
+
+        init(_ seed: UInt64, _ weather: Weather) { state = Mutex(State(random: SeededRandom(seed), weather: weather)) }
+
+        func writer(for hub: UInt64) -> HubWriter {
+            state.withLock { state in
+                guard let writer = state.writer else { return .unknown }
+                return writer == hub ? .here : .hub(writer)
+            }
+        }
+
+        func isAlive(_ hub: UInt64) -> Bool { state.withLock { $0.known.contains(hub) && !$0.dead.contains(hub) } }
+
+        func send(_ letter: Letter) {
+            state.withLock { state in
+                if state.killed.contains(letter.from) { return }
+                if let holds = state.holds, holds(letter) { return state.held.append(letter) }
+                state.sent += 1
+                func roll(_ percent: Int) -> Bool { percent > 0 && Int.random(in: 0..<100, using: &state.random) < percent }
+                if roll(state.weather.loses) { return }
+                state.waiting.append(letter)
+                if roll(state.weather.doubles) { state.waiting.append(letter) }
+                if roll(state.weather.delays), state.waiting.count > 1 {
+                    state.waiting.swapAt(state.waiting.count - 1, Int.random(in: 0..<state.waiting.count, using: &state.random))
+                }
+            }
+        }
     }
 
-    private let state: Mutex<State>
+    private let wire: Wire
     let journal: MemoryJournal
     private(set) var hubs: [UInt64: Hub] = [:]
     let rules: RuleSet
@@ -48,13 +80,15 @@ final class HubNet: @unchecked Sendable {
     init(rules: RuleSet = .allowAll, limits: EngineLimits = EngineLimits(), seed: UInt64 = 1, weather: Weather = Weather()) {
         journal = MemoryJournal()
         (self.rules, self.limits) = (rules, limits)
-        state = Mutex(State(random: SeededRandom(seed), weather: weather))
+        wire = Wire(seed, weather)
     }
 
     final class Hub: HubLink, @unchecked Sendable {
         // Sendable: `heard` is set once; the rest is constant.
         let hub: UInt64
-        unowned let net: HubNet
+        /// For the test's thread: the hub may say something still when the test is over.
+        private weak let net: HubNet?
+        private let wire: Wire
         fileprivate let heard = Mutex<(@Sendable (HubNews) -> Void)?>(nil)
         let messageBytes: Int
         var harness: EngineHarness!
@@ -63,7 +97,7 @@ final class HubNet: @unchecked Sendable {
         let log: MortalJournal
 
         fileprivate init(_ id: UInt64, _ net: HubNet, _ log: MortalJournal, messageBytes: Int) {
-            (hub, self.net, self.log, self.messageBytes) = (id, net, log, messageBytes)
+            (hub, self.net, wire, self.log, self.messageBytes) = (id, net, net.wire, log, messageBytes)
         }
 
         /// How often this hub has looked who writes: once for each look at what is to be sent.
@@ -71,14 +105,11 @@ final class HubNet: @unchecked Sendable {
 
         var writer: HubWriter {
             looks.add(1, ordering: .relaxed)
-            return net.state.withLock { state in
-                guard let writer = state.writer else { return .unknown }
-                return writer == hub ? .here : .hub(writer)
-            }
+            return wire.writer(for: hub)
         }
 
-        func isAlive(_ hub: UInt64) -> Bool { net.state.withLock { !$0.dead.contains(hub) } && net.isThere(hub) }
-        func send(_ message: [UInt8], to hub: UInt64) { net.send(Letter(bytes: message, from: self.hub, to: hub)) }
+        func isAlive(_ hub: UInt64) -> Bool { wire.isAlive(hub) }
+        func send(_ message: [UInt8], to hub: UInt64) { wire.send(Letter(bytes: message, from: self.hub, to: hub)) }
         func listen(_ receive: @escaping @Sendable (HubNews) -> Void) { heard.withLock { $0 = receive } }
         func hear(_ news: HubNews) { heard.withLock { $0 }?(news) }
 
@@ -88,7 +119,7 @@ final class HubNet: @unchecked Sendable {
 
         func ask(_ client: Client, _ requests: Request..., as token: Int64 = 0) -> [String] {
             for (i, request) in requests.enumerated() { harness.database.submit(request, from: client, token: token + Int64(i)) }
-            net.settle()
+            net?.settle()
             return harness.told(client)
         }
 
@@ -109,14 +140,11 @@ final class HubNet: @unchecked Sendable {
 
     // MARK: Hubs
 
-    func isThere(_ hub: UInt64) -> Bool { known.withLock { $0.contains(hub) } }
-    private let known = Mutex<Set<UInt64>>([])
-
     private func add(messageBytes: Int) -> Hub {
         let hub = Hub(nextID, self, MortalJournal(journal), messageBytes: messageBytes)
         nextID += 1
         hubs[hub.hub] = hub
-        known.withLock { _ = $0.insert(hub.hub) }
+        wire.state.withLock { _ = $0.known.insert(hub.hub) }
         return hub
     }
 
@@ -171,7 +199,7 @@ final class HubNet: @unchecked Sendable {
 
     /// Another candidate writes from now on, behind the one before.
     func elect(_ hub: Hub) {
-        let before = state.withLock { $0.writer }.flatMap { hubs[$0] }
+        let before = wire.state.withLock { $0.writer }.flatMap { hubs[$0] }
         if let before, before !== hub { become(.following, before) }
         become(.writing, hub)
         choose(hub)
@@ -187,7 +215,7 @@ final class HubNet: @unchecked Sendable {
     }
 
     func choose(_ hub: Hub?) {
-        state.withLock { $0.writer = hub?.hub }
+        wire.state.withLock { $0.writer = hub?.hub }
         for other in hubs.values { other.hear(.writerChanged) }
         settle()
     }
@@ -195,7 +223,7 @@ final class HubNet: @unchecked Sendable {
     /// As kill -9 does it: nothing is heard of it any more, and it writes nothing.
     func kill(_ hub: Hub) {
         hub.log.kill()
-        state.withLock { state in
+        wire.state.withLock { state in
             state.dead.insert(hub.hub)
             state.killed.insert(hub.hub)
             if state.writer == hub.hub { state.writer = nil }
@@ -206,34 +234,19 @@ final class HubNet: @unchecked Sendable {
     }
 
     /// Whether others hear of it.
-    func lose(_ hub: Hub, _ isLost: Bool) { state.withLock { if isLost { $0.dead.insert(hub.hub) } else { $0.dead.remove(hub.hub) } } }
+    func lose(_ hub: Hub, _ isLost: Bool) { wire.state.withLock { if isLost { $0.dead.insert(hub.hub) } else { $0.dead.remove(hub.hub) } } }
 
     // MARK: Messages
 
-    private func send(_ letter: Letter) {
-        state.withLock { state in
-            if state.killed.contains(letter.from) { return }
-            if let holds = state.holds, holds(letter) { return state.held.append(letter) }
-            state.sent += 1
-            func roll(_ percent: Int) -> Bool { percent > 0 && Int.random(in: 0..<100, using: &state.random) < percent }
-            if roll(state.weather.loses) { return }
-            state.waiting.append(letter)
-            if roll(state.weather.doubles) { state.waiting.append(letter) }
-            if roll(state.weather.delays), state.waiting.count > 1 {
-                state.waiting.swapAt(state.waiting.count - 1, Int.random(in: 0..<state.waiting.count, using: &state.random))
-            }
-        }
-    }
-
-    var sent: Int { state.withLock { $0.sent } }
+    var sent: Int { wire.state.withLock { $0.sent } }
     var weather: Weather {
-        get { state.withLock { $0.weather } }
-        set { state.withLock { $0.weather = newValue } }
+        get { wire.state.withLock { $0.weather } }
+        set { wire.state.withLock { $0.weather = newValue } }
     }
 
     /// Messages that are kept back from now on; nil: none are any more, and what was kept is delivered.
     func hold(_ which: (@Sendable (Letter) -> Bool)?) {
-        state.withLock { state in
+        wire.state.withLock { state in
             state.holds = which
             if which == nil {
                 state.waiting += state.held
@@ -243,15 +256,15 @@ final class HubNet: @unchecked Sendable {
     }
 
     /// What is kept back is lost.
-    func drop() { state.withLock { $0.held = [] } }
-    var held: [Letter] { state.withLock { $0.held } }
+    func drop() { wire.state.withLock { $0.held = [] } }
+    var held: [Letter] { wire.state.withLock { $0.held } }
     func deliver(_ letter: Letter) { hubs[letter.to]?.hear(.message(letter.bytes, from: letter.from)) }
 
     /// Delivers what is on the way, until nothing more comes.
     func settle() {
         var quiet = 0
         while quiet < 3 {
-            let letters = state.withLock { state in
+            let letters = wire.state.withLock { state in
                 defer { state.waiting = [] }
                 return state.waiting
             }
@@ -261,7 +274,7 @@ final class HubNet: @unchecked Sendable {
                 hub.harness.database.engine.readPeers()
                 hub.harness.settle()
             }
-            quiet = letters.isEmpty && before == sent && state.withLock({ $0.waiting.isEmpty }) ? quiet + 1 : 0
+            quiet = letters.isEmpty && before == sent && wire.state.withLock({ $0.waiting.isEmpty }) ? quiet + 1 : 0
         }
     }
 

@@ -175,6 +175,30 @@ import TestSupport
         #expect(follower.ask(other, .increments(["n"])) == ["ok 0"] && writer.root.node(at: "n") == 2)
     }
 
+    @Test func whatASessionLeaves_whileItsHubIsTakenForLost_isMadeAtItsEnd_once() {
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let (leaver, before) = (follower.client(), follower.client())
+        _ = follower.ask(before, leave("before", false))
+        net.lose(follower, true)
+        net.advance(ms: net.limits.presenceMs - 2_000)
+        net.weather.loses = 100
+        #expect(follower.ask(leaver, leave("on", false), .put("on", true)) == [])
+        net.advance(ms: 5_000)
+        #expect(writer.root.node(at: "before") == false && !writer.root.node(at: "on").exists)
+        net.weather.loses = 0
+        net.lose(follower, false)
+        net.advance(ms: 3_000)
+        #expect(follower.harness.told(leaver).contains("close") && follower.harness.told(before) == ["close"])
+        #expect(writer.root.node(at: "on") == true)
+        for client in [leaver, before] { _ = follower.ask(client, .end) }
+        net.advance(ms: 3_000)
+        #expect(writer.root.node(at: "on") == false && writer.pending.isEmpty && follower.pending.isEmpty)
+        #expect(writer.ask(writer.client(), .put("on", 7)) == ["ok 0"])
+        net.kill(follower)
+        net.advance(ms: net.limits.presenceMs * 3)
+        #expect(writer.root.node(at: "on") == 7)
+    }
+
     @Test func endOfASession_thatIsLostOnTheWay_isAskedForAgain() {
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client()
