@@ -35,7 +35,7 @@ import TestSupport
     }
 
     private final class Slow: Journal {
-        private unowned let storage: Told
+        private weak let storage: Told?
         private let inner: MemoryJournal
 
         init(of storage: Told, _ inner: MemoryJournal) { (self.storage, self.inner) = (storage, inner) }
@@ -52,8 +52,8 @@ import TestSupport
             inner.tail(from: position, receive)
         }
         func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-            storage.tell("snapshot")
-            if !storage.isStuck { completion(.success(())) }
+            storage?.tell("snapshot")
+            if storage?.isStuck != true { completion(.success(())) }
         }
         func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
         func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {

@@ -156,7 +156,7 @@ import Testing
         var limits = EngineLimits.patient
         limits.turnWork = turnWork
         let bench = try Self.bench(limits: limits)
-        bench.guardian.onTaken = { [unowned bench] in bench.loop.handle([]) }
+        bench.guardian.onTaken = { [weak bench] in bench?.loop.handle([]) }
         bench.run {
             bench.guardian.refused(.diskFull)
             for i in 0..<sessions {
@@ -208,7 +208,7 @@ import Testing
         var limits = EngineLimits.patient
         limits.turnWork = 4
         let bench = try Self.bench(limits: limits)
-        bench.guardian.onTaken = { [unowned bench] in bench.loop.handle([]) }
+        bench.guardian.onTaken = { [weak bench] in bench?.loop.handle([]) }
         let clients = (0..<10).map { _ in Client.make() }
         bench.run { for client in clients { _ = bench.disconnects.keep([TreeWrite("open/a", 1)], client) } }
         _ = bench.finish()

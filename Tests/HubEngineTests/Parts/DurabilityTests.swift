@@ -90,7 +90,8 @@ import Testing
     @Test func line_givesUpTheRest_whenTheLogRefuses() {
         let bench = Bench()
         var reasons: [CommitRefusal] = []
-        bench.durability.onRefused = { [unowned bench] error in
+        bench.durability.onRefused = { [weak bench] error in
+            guard let bench else { return }
             reasons.append(CommitRefusal(error))
             #expect(bench.durability.giveUp().count == 2)
         }
@@ -110,7 +111,8 @@ import Testing
         let bench = Bench()
         let client = Client.make()
         var refused: [(CommitRefusal, Int)] = []
-        bench.durability.onRefused = { [unowned bench] error in
+        bench.durability.onRefused = { [weak bench] error in
+            guard let bench else { return }
             refused.append((CommitRefusal(error), bench.durability.giveUp().count))
         }
         bench.run {

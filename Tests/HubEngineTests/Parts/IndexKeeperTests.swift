@@ -176,9 +176,9 @@ import Testing
         limits.indexEntries = 300
         let bench = Bench(root: ["a": Self.place(100), "q": Self.place(10)], rules: try RuleSet(parsing: Self.rules), limits: limits)
         let cancelled = Seen<[Path]>([])
-        bench.indexes.cancel = { [unowned bench] observation, client in
+        bench.indexes.cancel = { [weak bench] observation, client in
             cancelled.value.append(observation.path)
-            bench.registry.remove(observation, of: client)
+            bench?.registry.remove(observation, of: client)
         }
         // Half of the entries are for orders that no rule names: so there is room for one of them and a declared one.
         bench.observe(Observation("q", TreeQuery(index: .value, limit: 1)), by: .make())

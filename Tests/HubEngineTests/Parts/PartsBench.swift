@@ -19,14 +19,14 @@ final class Bench: @unchecked Sendable {
     let outbox: Outbox
     let places = PlaceTrie()
     private let listener: (any RefusalListener)?
-    /// What has left, by lane.
-    private(set) var deliveries: [[Delivery]]
+    /// What has left, by lane. The line of batches may tell something more behind the test.
+    private let deliveries: Seen<[[Delivery]]>
 
     init(
         root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = EngineLimits(), lanes: Int = 2,
         format: any WireFormat = LineFormat(), budget: MemoryBudget = MemoryBudget(1 << 30), refusals: (any RefusalListener)? = nil
     ) {
-        deliveries = Array(repeating: [], count: lanes)
+        deliveries = Seen(Array(repeating: [], count: lanes))
         context = EngineContext(
             queue: queue, limits: limits, format: format, lanes: lanes, background: work.background, budget: budget,
             scheduler: time.scheduler)
@@ -38,8 +38,8 @@ final class Bench: @unchecked Sendable {
     /// Runs on the queue, as all parts expect.
     func run<Result>(_ body: () throws -> Result) rethrows -> Result { try queue.sync(body) }
 
-    lazy var durability = DurabilityLine(context, content, batch, outbox, journal: log) { [unowned self] lane, all in
-        deliveries[lane] += all
+    lazy var durability = DurabilityLine(context, content, batch, outbox, journal: log) { [deliveries] lane, all in
+        deliveries.value[lane] += all
     }
     lazy var guardian = LogGuard(context, content, durability, journal: log)
     lazy var pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: guardian)
@@ -81,13 +81,13 @@ final class Bench: @unchecked Sendable {
 
     /// What clients were sent since the last call, in order of the lanes; each message is one line.
     func lines() -> [String] {
-        defer { deliveries = deliveries.map { _ in [] } }
-        return deliveries.joined().flatMap { delivery in Self.receivers(delivery).map { _ in Self.text(delivery) } }
+        defer { deliveries.value = deliveries.value.map { _ in [] } }
+        return deliveries.value.joined().flatMap { delivery in Self.receivers(delivery).map { _ in Self.text(delivery) } }
     }
 
     /// What one of them was sent since the last call of `lines`.
     func lines(to client: Client) -> [String] {
-        deliveries.joined().flatMap { delivery in Self.receivers(delivery).filter { $0 === client }.map { _ in Self.text(delivery) } }
+        deliveries.value.joined().flatMap { delivery in Self.receivers(delivery).filter { $0 === client }.map { _ in Self.text(delivery) } }
     }
 
     private static func receivers(_ delivery: Delivery) -> [Client] {
@@ -144,8 +144,8 @@ final class Bench: @unchecked Sendable {
             }
             if insert(observation, query, client) { return false }
             let node = content.root.node(at: observation.path)
-            return indexes.awaitIndex(query.orderedBy, at: observation.path, over: node) { [unowned self] _ in
-                _ = insert(observation, query, client)
+            return indexes.awaitIndex(query.orderedBy, at: observation.path, over: node) { [weak self] _ in
+                _ = self?.insert(observation, query, client)
             } == nil
         }
         if isAwaited { settle() }

@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct RequestHandlerTests {
     private static func bench(limits: EngineLimits = EngineLimits(), root: Node = ["a": 1]) -> Bench {
         let bench = Bench(root: root, limits: limits, lanes: 1)
-        bench.parking.onResumed = { [unowned bench] items, _ in for item in items { bench.handler.handle(item) } }
+        bench.parking.onResumed = { [weak bench] items, _ in for item in items { bench?.handler.handle(item) } }
         return bench
     }
 

@@ -10,8 +10,8 @@ import Testing
         var limits = EngineLimits.patient
         limits.turnWork = turnWork
         let bench = Bench(limits: limits, lanes: lanes)
-        bench.parking.onResumed = { [unowned bench] items, client in bench.loop.resume(items, of: client) }
-        bench.durability.onReleased = { [unowned bench] in bench.loop.scheduleTurn() }
+        bench.parking.onResumed = { [weak bench] items, client in bench?.loop.resume(items, of: client) }
+        bench.durability.onReleased = { [weak bench] in bench?.loop.scheduleTurn() }
         return bench
     }
 
@@ -149,7 +149,7 @@ import Testing
 
     @Test func turnThatWritesWhatIsOwed_letsRequestsHaveTheNext() {
         let bench = Self.bench(turnWork: 4)
-        bench.guardian.onTaken = { [unowned bench] in bench.loop.handle([]) }
+        bench.guardian.onTaken = { [weak bench] in bench?.loop.handle([]) }
         let reader = Client.make()
         bench.run {
             bench.guardian.refused(.diskFull)

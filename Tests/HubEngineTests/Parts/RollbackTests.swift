@@ -9,9 +9,9 @@ import Testing
     /// A bench whose line of batches gives up what the log refuses.
     private static func bench(root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = .patient) -> Bench {
         let bench = Bench(root: root, rules: rules, limits: limits, lanes: 1)
-        bench.durability.onRefused = { [unowned bench] in bench.rollback.run($0) }
-        bench.parking.onResumed = { [unowned bench] items, client in bench.loop.resume(items, of: client) }
-        bench.permissions.onStreamCancelled = { [unowned bench] in bench.sessions.end($0) }
+        bench.durability.onRefused = { [weak bench] in bench?.rollback.run($0) }
+        bench.parking.onResumed = { [weak bench] items, client in bench?.loop.resume(items, of: client) }
+        bench.permissions.onStreamCancelled = { [weak bench] in bench?.sessions.end($0) }
         return bench
     }
 
