@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Nodes end once, whenever the hub is killed.
-@Suite(.timeLimit(.minutes(10))) struct ExpiryCrashTests {
+@Suite(.timeLimit(.minutes(30))) struct ExpiryCrashTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,
           "a":{"$x":{".expire":{"at":"data.val()","log":"log","value":"$x"}}},

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// Rows that a commit owes are made once, whenever the hub is killed.
-@Suite(.timeLimit(.minutes(10))) struct InboxCrashTests {
+@Suite(.timeLimit(.minutes(30))) struct InboxCrashTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,
           "news":{"$k":{".inbox":{"to":"inbox/$u/$k","each":"subs/$u","any":"'all'","value":"newData.val()"}}}}}
