@@ -127,8 +127,13 @@ final class DisconnectWrites: @unchecked Sendable {
     private static let comparedForWork = 256
 
     func cancel(_ path: Path, of client: Client) -> Reply {
-        guard let id = client.pendingID else { return .done }
+        if client.pendingID == nil, client.remote == nil { return .done }
         do throws(Failure) { try log.mustTakeWrites() } catch { return .failed(error) }
+        guard let id = client.pendingID else {
+            // Whether a client of another hub has left nothing is known when the log takes a commit: another hub may write by now.
+            commits.record([], by: client.remote?.current)
+            return .done
+        }
         batch.record(.pended(client, before: client.pending, id: id))
         client.pending.cancel(path)
         if client.pending.isEmpty {

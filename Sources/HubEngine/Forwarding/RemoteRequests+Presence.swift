@@ -10,27 +10,33 @@ import Scheduling
 /// ```
 extension RemoteRequests {
     /// The client of another hub that has the session.
-    func client(named session: String) -> Client? { clients[session].flatMap { $0.hasEnded ? nil : $0 } }
+    func client(named session: String) -> RemoteClient? { clients[session].flatMap { $0.hasEnded ? nil : $0 } }
 
     /// The end of a session was undone: the log has refused it. Its client may be forgotten by now.
     func restored(_ client: Client) { if let client = client as? RemoteClient { clients[client.name] = client } }
 
     /// What ends a session, here or at another hub, so that what it left is written.
-    func end(_ session: String) -> [Database.Item] {
-        if let remote = client(named: session) { return [Database.Item(client: remote, request: .end, token: 0, size: 0, hold: nil)] }
+    /// - Parameter identity: who its client was at last, where that is known.
+    func end(_ session: String, as identity: Identity? = nil) -> [Database.Item] {
+        if let remote = client(named: session) {
+            let end = Database.Item(client: remote, request: .end, token: 0, size: 0, hold: nil)
+            return (identity.map { identify(remote, as: $0) } ?? []) + [end]
+        }
         guard let local = sessions.client(named: session) else { return [] }
         return [Database.Item(client: local, request: .revoke(notice: []), token: 0, size: 0, hold: nil)]
     }
 
-    /// Answers ends of sessions that are over by now, behind what is not durable yet.
+    /// Answers ends of sessions that are over by now, behind what is not durable yet. A hub that another has replaced without knowing it
+    /// does not know of all sessions: each end is answered behind a commit that the log has taken since it was asked for.
     func checkEnds(of hub: UInt64) {
-        guard let open = peers[hub]?.open else { return }
+        guard !log.isRefusing, let open = peers[hub]?.open else { return }
         var isAny = false
         for (number, standing) in open {
-            guard case .ending(let session) = standing, client(named: session) == nil, sessions.client(named: session) == nil,
+            guard case .ending(let session, let before) = standing, client(named: session) == nil, sessions.client(named: session) == nil,
                 !disconnects.owes(session)
             else { continue }
             isAny = true
+            if content.sequence <= before { commits.record([PendingChange]()) }
             let sender = senders[hub] ?? RemoteClient("", of: hub, lane: lane)
             senders[hub] = sender
             outbox.mark(sender, Int(Int64(bitPattern: number)))

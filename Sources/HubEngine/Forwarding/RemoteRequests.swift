@@ -29,8 +29,8 @@ final class RemoteRequests: @unchecked Sendable {
 
     enum Standing {
         case underWay
-        /// The session is ending.
-        case ending(String)
+        /// The session is ending, asked for behind the commit of that sequence.
+        case ending(String, behind: UInt64)
         case answered(PeerReply)
     }
 
@@ -200,8 +200,8 @@ final class RemoteRequests: @unchecked Sendable {
     private func take(_ request: PeerRequest, _ place: PeerMessage.Place, _ hub: UInt64) -> [Database.Item] {
         guard peers[hub]?.open[request.number] == nil else { return [] }
         if case .end(let session) = request.work {
-            peers[hub]?.open[request.number] = .ending(session)
-            return end(session)
+            peers[hub]?.open[request.number] = .ending(session, behind: content.sequence)
+            return end(session, as: session == request.facts.session ? request.facts.identity : nil)
         }
         guard SessionName.hub(of: request.facts.session) == hub else { return [] }
         peers[hub]?.open[request.number] = .underWay
@@ -210,12 +210,7 @@ final class RemoteRequests: @unchecked Sendable {
         let client = client(request.facts, hub)
         client.address = request.facts.address
         let mark = PeerMark(hub: hub, number: request.number, client: request.client, base: place.base)
-        var items: [Database.Item] = []
-        if (client.claimed ?? client.identity) != request.facts.identity {
-            client.waiting.append(RemoteClient.Asked(number: nil, commits: false, bytes: 0))
-            items.append(Database.Item(client: client, request: .identify(request.facts.identity), token: 0, size: 0, hold: nil))
-        }
-        client.claimed = request.facts.identity
+        var items = identify(client, as: request.facts.identity)
         let (asked, commits) = Self.request(request)
         let token = Int64(bitPattern: request.number)
         client.remote?.note(RemoteMark(mark, joined: place.joined), as: token)
@@ -223,6 +218,15 @@ final class RemoteRequests: @unchecked Sendable {
         context.meter.wait(bytes)
         items.append(Database.Item(client: client, request: asked, token: token, size: bytes, hold: nil))
         return items
+    }
+
+    /// What makes a client the one that it is at its hub.
+    func identify(_ client: RemoteClient, as identity: Identity) -> [Database.Item] {
+        let isOther = (client.claimed ?? client.identity) != identity
+        client.claimed = identity
+        guard isOther else { return [] }
+        client.waiting.append(RemoteClient.Asked(number: nil, commits: false, bytes: 0))
+        return [Database.Item(client: client, request: .identify(identity), token: 0, size: 0, hold: nil)]
     }
 
     private static func request(_ request: PeerRequest) -> (Request, commits: Bool) {

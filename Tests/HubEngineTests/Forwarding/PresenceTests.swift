@@ -100,6 +100,72 @@ import TestSupport
         #expect(new.root.node(at: "on") == 7)
     }
 
+    /// Another hub has replaced the writer, which does not know it and is asked again.
+    private func replacedWriter(_ net: HubNet) -> (old: HubNet.Hub, new: HubNet.Hub, third: HubNet.Hub) {
+        let (old, new, third) = (net.addCandidate(), net.addCandidate(), net.addCandidate())
+        net.elect(old)
+        #expect(third.ask(third.client(), .put("first", 1)) == ["ok 0"])
+        net.supersede(by: new)
+        net.choose(new)
+        return (old, new, third)
+    }
+
+    @Test func end_thatAReplacedWriterIsAskedFor_isMadeByTheNextOne() {
+        let (old, new, third) = replacedWriter(net)
+        let client = third.client()
+        #expect(third.ask(client, leave("on", false), .put("on", true)) == ["ok 0", "ok 1"])
+        net.choose(old)
+        _ = third.ask(client, .end)
+        net.advance(ms: 2_000)
+        net.elect(new)
+        net.advance(ms: 3_000)
+        #expect(new.root.node(at: "on") == false && third.root.node(at: "on") == false && new.pending.isEmpty)
+    }
+
+    @Test func end_thatAReplacedWriterIsAskedFor_whileItsLogRefuses_isMadeByTheNextOne() {
+        let (old, new, third) = replacedWriter(net)
+        let client = third.client()
+        #expect(third.ask(client, leave("on", false), .put("on", true)) == ["ok 0", "ok 1"])
+        old.log.hold()
+        _ = old.ask(old.client(), .put("lost", 1))
+        net.choose(old)
+        old.log.refuse(.unavailable(reason: "no leader"))
+        _ = third.ask(client, .end)
+        net.advance(ms: 2_000)
+        net.elect(new)
+        net.advance(ms: 3_000)
+        #expect(new.root.node(at: "on") == false && third.root.node(at: "on") == false && new.pending.isEmpty)
+    }
+
+    @Test func cancel_thatAReplacedWriterIsAskedFor_isNotAnsweredByIt() {
+        let (old, new, third) = replacedWriter(net)
+        let client = third.client()
+        #expect(third.ask(client, leave("on", false), .put("on", true)) == ["ok 0", "ok 1"])
+        net.choose(old)
+        #expect(third.ask(client, .cancelOnDisconnect("on"), as: 2) == [])
+        net.elect(new)
+        net.advance(ms: 3_000)
+        #expect(third.harness.told(client) == ["ok 2"])
+        _ = third.ask(client, .end)
+        net.advance(ms: 3_000)
+        #expect(new.root.node(at: "on") == true && new.pending.isEmpty)
+    }
+
+    @Test func identity_thatAReplacedWriterWasTold_isThatOfTheEnd() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".read":true,"first":{".write":true},"$u":{".write":"auth.uid === $u"}}}"#)
+        let net = HubNet(rules: rules)
+        let (old, new, third) = replacedWriter(net)
+        let client = third.client(Identity(auth: .object([("uid", "ada")])))
+        #expect(third.ask(client, leave("ada", "gone"), .put("ada", "here")) == ["ok 0", "ok 1"])
+        net.choose(old)
+        _ = third.ask(client, .identify(Identity(auth: .object([("uid", "bob")]))))
+        net.elect(new)
+        net.advance(ms: 3_000)
+        _ = third.ask(client, .end)
+        net.advance(ms: 3_000)
+        #expect(new.root.node(at: "ada") == "here" && new.pending.isEmpty)
+    }
+
     @Test func sessionThatHasComeBackElsewhere_isEndedThen_andNotAgain() {
         let (writer, first, second) = (net.addWriter(), net.addFollower(), net.addFollower())
         let id = name(first, "s1")
