@@ -64,8 +64,14 @@ public struct JSONReader {
 
     /// The same, without a copy.
     mutating func nextNameText() throws(JSONError) -> ScannedString? {
-        guard try advance(closing: UInt8(ascii: "}")) else { return nil }
-        guard try peekByte() == UInt8(ascii: "\"") else { throw .malformed(offset: offset) }
+        let quote = isFirst ? offset : offset &+ 1
+        if quote < end, bytes[quote] == UInt8(ascii: "\""), isFirst || bytes[offset] == UInt8(ascii: ",") {
+            // Without a space, as programs write.
+            (offset, isFirst) = (quote, false)
+        } else {
+            guard try advance(closing: UInt8(ascii: "}")) else { return nil }
+            guard try peekByte() == UInt8(ascii: "\"") else { throw .malformed(offset: offset) }
+        }
         nameOffset = offset
         let name = try scanString()
         guard try peekByte() == UInt8(ascii: ":") else { throw .malformed(offset: offset) }
@@ -224,10 +230,13 @@ public struct JSONReader {
         }
     }
 
+    @inline(__always)
     private mutating func literal(_ text: StaticString) throws(JSONError) {
-        guard offset + text.utf8CodeUnitCount <= end else { throw .malformed(offset: offset) }
-        for i in 0..<text.utf8CodeUnitCount where bytes[offset + i] != text.utf8Start[i] { throw .malformed(offset: offset) }
-        offset &+= text.utf8CodeUnitCount
+        let count = text.utf8CodeUnitCount
+        guard count <= end &- offset, let base = UnsafeRawPointer(bytes.baseAddress),
+            memoryEqual(base + offset, UnsafeRawPointer(text.utf8Start), count)
+        else { throw .malformed(offset: offset) }
+        offset &+= count
     }
 
     /// The error for a value of another type than expected, or for malformed text.

@@ -1,19 +1,35 @@
 /// Members that came in another order than that of their keys.
 extension ObjectBuilder {
-    /// An entry of the innermost object while they are sorted.
+    /// An entry of the innermost object while they are sorted. Two words: sorting a few moves each several times.
     private struct Place {
-        let start: Int
-        let end: Int
-        /// The index of what lies in its slot; -1 without one.
-        let slot: Int
         /// The first eight bytes of the key as a number, for keys whose order is that of these; else 0.
         let prefix: UInt64
+        /// Where it begins (32 bits), its size (16) and its slot (16).
+        private let place: UInt64
+
+        /// - Parameters:
+        ///   - size: below 2^16, as the offsets of a page have two bytes.
+        ///   - slot: of what lies in its slot, among those of the object; -1 without one.
+        @inline(__always)
+        init(prefix: UInt64, start: UInt32, size: UInt16, slot: Int16) {
+            self.prefix = prefix
+            place = UInt64(start) | UInt64(size) &<< 32 | UInt64(UInt16(bitPattern: slot)) &<< 48
+        }
+
+        var start: Int { Int(UInt32(truncatingIfNeeded: place)) }
+        var size: Int { Int(UInt16(truncatingIfNeeded: place &>> 32)) }
+        var slot: Int { Int(Int16(truncatingIfNeeded: place &>> 48)) }
 
         /// Negative, zero or positive as its key comes before, is, or comes after the other's.
         @inline(__always)
         func order(_ other: Place, _ base: UnsafeRawPointer) -> Int {
             if prefix != other.prefix, prefix != 0, other.prefix != 0 { return prefix < other.prefix ? -1 : 1 }
-            return Key.order(PackedEntry(base + start).key, PackedEntry(base + other.start).key)
+            return orderOfKeys(other, base)
+        }
+
+        @inline(never)
+        private func orderOfKeys(_ other: Place, _ base: UnsafeRawPointer) -> Int {
+            Key.order(PackedEntry(base + start).key, PackedEntry(base + other.start).key)
         }
     }
 
@@ -41,19 +57,22 @@ extension ObjectBuilder {
     }
 
     private func fill(_ places: UnsafeMutableBufferPointer<Place>) {
-        let base = UnsafeRawPointer(bytes.base)
+        guard let first = places.baseAddress else { return }
+        let (base, count) = (UnsafeRawPointer(bytes.base), places.count)
         let hasSlots = slots.count > level.firstSlot
-        var slot = level.firstSlot
-        for i in 0..<places.count {
-            let start = Int(entries[level.firstEntry + i])
-            let end = i + 1 < places.count ? Int(entries[level.firstEntry + i + 1]) : bytes.count
-            let entry = PackedEntry(base + start)
-            let isSlot = hasSlots && PackedPage.isSlot(entry.value.tag)
-            (places.baseAddress.unsafelyUnwrapped + i).initialize(
-                to: Place(start: start, end: end, slot: isSlot ? slot : -1, prefix: Self.prefix(entry.key)))
-            if isSlot { slot += 1 }
+        var slot: Int16 = 0
+        entries.withUnsafeBufferPointer { entries in
+            for i in 0..<count {
+                let start = entries[level.firstEntry &+ i]
+                let end = i &+ 1 < count ? entries[level.firstEntry &+ i &+ 1] : UInt32(truncatingIfNeeded: bytes.count)
+                let entry = PackedEntry(base + Int(start))
+                let isSlot = hasSlots && PackedPage.isSlot(entry.value.tag)
+                let size = UInt16(truncatingIfNeeded: end &- start)
+                (first + i).initialize(to: Place(prefix: Self.prefix(entry.key), start: start, size: size, slot: isSlot ? slot : -1))
+                if isSlot { slot += 1 }
+            }
         }
-        if places.count > 24 {
+        if count > 24 {
             var places = places
             places.sort { a, b in
                 let order = a.order(b, base)
@@ -61,14 +80,14 @@ extension ObjectBuilder {
             }
             return
         }
-        for i in 1..<max(1, places.count) {
-            let place = places[i]
+        for i in 1..<max(1, count) {
+            let place = first[i]
             var j = i
-            while j > 0, places[j &- 1].order(place, base) > 0 {
-                places[j] = places[j &- 1]
+            while j > 0, first[j &- 1].order(place, base) > 0 {
+                first[j] = first[j &- 1]
                 j &-= 1
             }
-            places[j] = place
+            first[j] = place
         }
     }
 
@@ -85,14 +104,17 @@ extension ObjectBuilder {
             let isLast = i + 1 == places.count || place.order(places[i + 1], base) != 0
             let isKept = isLast && entry.value.tag != PackedTag.removed
             if isKept {
-                let size = place.end - place.start
+                let size = place.size
                 target.copyFew(entry.start, size)
                 entries[written] = UInt32(truncatingIfNeeded: next)
                 written &+= 1
                 target += size
                 next &+= size
             }
-            if place.slot >= 0 { if isKept { kept.append(slots[place.slot]) } else { slots[place.slot].release() } }
+            if place.slot >= 0 {
+                let slot = slots[level.firstSlot + place.slot]
+                if isKept { kept.append(slot) } else { slot.release() }
+            }
         }
         (bytes.base + level.firstByte).copyMemory(from: bytes.base + bytes.count, byteCount: next - level.firstByte)
         bytes.count = next

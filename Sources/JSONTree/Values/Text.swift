@@ -51,6 +51,10 @@ func memoryEqual(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8
 func memoryEqual(_ p: UnsafeRawPointer, _ q: UnsafeRawPointer, _ n: Int) -> Bool {
     var i = 0
     guard n >= 8 else {
+        if n >= 4 {
+            return p.loadUnaligned(as: UInt32.self) == q.loadUnaligned(as: UInt32.self)
+                && p.loadUnaligned(fromByteOffset: n &- 4, as: UInt32.self) == q.loadUnaligned(fromByteOffset: n &- 4, as: UInt32.self)
+        }
         while i < n {
             if p.byte(i) != q.byte(i) { return false }
             i &+= 1
