@@ -11,12 +11,14 @@ struct Requests: ParsableCommand {
     @Option(help: "Bytes of the value read or written.") var size = 64
     @Option(help: "Seconds per run.") var seconds = 3.0
     @Option(help: "Runs of each server.") var runs = 3
+    @Option(help: "Net loops of the hub; 0 leaves it to the hub. The C echo has one.") var loops = 0
     @Option(help: "Where the data folder of durable writes is made.") var folder = NSTemporaryDirectory()
     @Option(help: "The vigla program; without it the one beside vigla-bench.") var vigla: String?
 
     func validate() throws {
         guard (10...16_000).contains(size) else { throw ValidationError("--size is 10 to 16000") }
         guard seconds > 0, runs > 0 else { throw ValidationError("numbers must be above 0") }
+        guard (0...256).contains(loops) else { throw ValidationError("--loops is 0 to 256") }
         guard counts.allSatisfy({ $0 > 0 }), !counts.isEmpty else { throw ValidationError("--connections: numbers") }
         guard kinds.split(separator: ",").allSatisfy({ RequestLoad.Kind(rawValue: String($0)) != nil }) else {
             throw ValidationError("--kinds: \(RequestLoad.Kind.allCases.map(\.rawValue).joined(separator: ", "))")
@@ -48,9 +50,11 @@ struct Requests: ParsableCommand {
     }
 
     private func options(_ kind: RequestLoad.Kind, _ data: URL) throws -> [String] {
-        guard kind == .durable else { return ["serve", "--memory", "--dev", "--port", "0"] }
+        let loops = self.loops > 0 ? ["--loops", "\(self.loops)"] : []
+        guard kind == .durable else { return ["serve", "--memory", "--dev", "--port", "0"] + loops }
         let rules = data.appending(path: "rules.json")
         try Data(RequestLoad.rules.utf8).write(to: rules)
         return ["serve", "--data", data.appending(path: "data").path, "--rules", rules.path, "--namespace", "bench", "--port", "0"]
+            + loops
     }
 }

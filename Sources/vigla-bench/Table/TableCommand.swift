@@ -10,11 +10,13 @@ struct Table: ParsableCommand {
     @Option(help: "Only the rows whose name contains this.") var only = ""
     @Option(help: "Seconds of each run of requests.") var seconds = 1.5
     @Option(help: "Runs of each server; the median counts.") var runs = 3
+    @Option(help: "Net loops of the hub; 0 leaves it to the hub. The C servers have one.") var loops = 0
     @Option(help: "Where data folders are made; on the disk that is measured.") var folder = NSTemporaryDirectory()
     @Option(help: "The vigla program; without it the one beside vigla-bench.") var vigla: String?
 
     func validate() throws {
         guard seconds > 0, runs > 0 else { throw ValidationError("numbers must be above 0") }
+        guard (0...256).contains(loops) else { throw ValidationError("--loops is 0 to 256") }
     }
 
     func run() throws {
@@ -22,7 +24,8 @@ struct Table: ParsableCommand {
         let data = URL(filePath: folder).appending(path: "vigla-bench-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: data, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: data) }
-        let servers = TableServers(vigla: vigla ?? besideThisProgram("vigla"), folder: data, seconds: seconds, runs: runs)
+        let servers = TableServers(
+            vigla: vigla ?? besideThisProgram("vigla"), folder: data, seconds: seconds, runs: runs, loops: loops)
         print(TableRow.head)
         for group in [servers.fanout, servers.requests, servers.stored, servers.redis] {
             for row in try group({ only.isEmpty || $0.contains(only) }) {

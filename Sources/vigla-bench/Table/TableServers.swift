@@ -8,6 +8,10 @@ struct TableServers {
     let folder: URL
     let seconds: Double
     let runs: Int
+    /// Net loops of the hub; 0 leaves it to the hub.
+    let loops: Int
+
+    private var loopOptions: [String] { loops > 0 ? ["--loops", "\(loops)"] : [] }
 
     // MARK: Fan-out
 
@@ -78,7 +82,7 @@ struct TableServers {
         let rules = own.appending(path: "rules.json")
         try Data(RequestLoad.rules.utf8).write(to: rules)
         let options = ["serve", "--data", own.appending(path: "data").path, "--rules", rules.path, "--namespace", "bench", "--port", "0"]
-        return try load.run(against: ServerProcess(vigla, options, isQuiet: true))
+        return try load.run(against: ServerProcess(vigla, options + loopOptions, isQuiet: true))
     }
 
     private func loneWrite() throws -> TableRow {
@@ -159,7 +163,9 @@ struct TableServers {
 
     // MARK: Runs
 
-    func hub() throws -> ServerProcess { try ServerProcess(vigla, ["serve", "--memory", "--dev", "--port", "0"], isQuiet: true) }
+    func hub() throws -> ServerProcess {
+        try ServerProcess(vigla, ["serve", "--memory", "--dev", "--port", "0"] + loopOptions, isQuiet: true)
+    }
 
     /// Medians of both in turns; which is first changes, so that neither always runs on a warm machine.
     private func pair(_ baseline: () throws -> Double, _ subject: () throws -> Double) throws -> (Double, Double) {
