@@ -148,14 +148,23 @@ final class DisconnectWrites: @unchecked Sendable {
     }
 
     /// A client with another identity than before makes its writes as that one.
-    func identityChanged(of client: Client) {
-        guard let id = client.pendingID else { return }
+    /// - Returns: why the log does not have that yet, for a request of another hub: another one may write by now, and is to be told.
+    @discardableResult
+    func identityChanged(of client: Client) -> Failure? {
         // An identity change is not refused for the disk; until the log has it, a crash restores the former identity.
         if log.isRefusing {
-            unstated.insert(id)
-            return
+            if let id = client.pendingID { unstated.insert(id) }
+            guard client.remote?.current != nil else { return nil }
+            do throws(Failure) { try log.mustTakeWrites() } catch { return error }
+            return nil
         }
-        commits.record([.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin)])
+        if let id = client.pendingID {
+            commits.record([.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin)])
+        } else if let asked = client.remote?.current {
+            // As with a cancel: the hub that writes by now may know what it leaves.
+            commits.record([], by: asked)
+        }
+        return nil
     }
 
     /// Records an upper bound for the bytes of a client's onDisconnect writes.

@@ -214,6 +214,8 @@ public struct EngineLimits: Sendable {
     /// ms after which a request that no hub has carried out is answered with `unavailable`. Longer than the cluster needs to find another
     /// hub that writes. Default 30,000.
     public var forwardMs: Int64 = 30_000
+    /// ms for which a client that comes back from another hub waits for what its session there has left to be written. Default 2,000.
+    public var endMs: Int64 = 2_000
     /// ms between two looks at what is under way, and after which what seems lost is sent again. Default 250 and 1,000.
     public var forwardCheckMs: Int64 = 250
     public var forwardAgainMs: Int64 = 1_000

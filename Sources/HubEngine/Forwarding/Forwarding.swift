@@ -31,6 +31,7 @@ final class Forwarding: @unchecked Sendable {
 
     private let context: EngineContext
     private let batch: Batch
+    private let durability: DurabilityLine
     private let parking: Parking
     private let writes: WriteRequests
     private let answers: Answers
@@ -48,13 +49,15 @@ final class Forwarding: @unchecked Sendable {
     private var moved: [Client] = []
     /// Clients that may have left something behind at the hub that writes.
     private var leaving: [ObjectIdentifier: Client] = [:]
+    /// Ends of sessions of other hubs that were made while this hub wrote, and the last commit then; oldest first.
+    private var unprovenEnds: Deque<(session: String, behind: UInt64)> = []
 
     init(
         _ context: EngineContext, _ pipeline: BatchPipeline, _ parking: Parking, _ writes: WriteRequests, _ answers: Answers,
         _ link: any HubLink, isFollowing: Bool, _ post: @escaping ([UInt8], UInt64) -> Void
     ) {
         self.context = context
-        batch = pipeline.batch
+        (batch, durability) = (pipeline.batch, pipeline.durability)
         self.parking = parking
         self.writes = writes
         self.answers = answers
@@ -67,7 +70,10 @@ final class Forwarding: @unchecked Sendable {
     /// Whether another hub writes.
     var isFollowing: Bool {
         get { stream.isFollowing }
-        set { stream.isFollowing = newValue }
+        set {
+            stream.isFollowing = newValue
+            if newValue { askForUnprovenEnds() }
+        }
     }
 
     // MARK: Requests
@@ -107,13 +113,20 @@ final class Forwarding: @unchecked Sendable {
         case .identify(let identity) where leaves && identity != client.identity:
             forward(item, .identify, .goOn, as: identity)
         case .signOut where leaves && client.identity != .anonymous: forward(item, .identify, .goOn, as: .anonymous)
-        case .begin(let session, let previous?) where isFollowing && isElsewhere(previous):
+        case .begin(let session, let previous?) where isElsewhere(previous):
+            guard isFollowing else {
+                noteEnd(of: previous)
+                return false
+            }
             _ = forwarded(client, named: session)
-            forward(item, .end(session: previous), .goOn)
+            let number = forward(item, .end(session: previous), .goOn, deadline: .max)
+            context.later(ms: context.limits.endMs) { [weak self] in self?.goOn(without: number) }
         default: return false
         }
         return true
     }
+
+    // MARK: Ends of sessions
 
     /// Whether a session may have left something at the hub that writes which this hub does not end.
     private func isElsewhere(_ session: String) -> Bool { SessionName.hub(of: session).map { $0 != link.hub } ?? false }
@@ -123,9 +136,41 @@ final class Forwarding: @unchecked Sendable {
         guard let forwarded = client.forwarded, forwarded.leavesBehind else { return }
         forwarded.leavesBehind = false
         leaving[ObjectIdentifier(client)] = nil
-        let end = PeerRequest(0, of: forwarded.number, facts(client, forwarded), .end(session: forwarded.session))
-        stream.add(end, size: 0, isAwaited: false, deadline: .max)
+        tell(.end(session: forwarded.session), facts(client, forwarded), of: forwarded.number)
     }
+
+    /// Nothing waits for it, and it is told until it is made.
+    private func tell(_ end: PeerRequest.Work, _ facts: PeerRequest.Facts, of client: UInt64) {
+        stream.add(PeerRequest(0, of: client, facts, end), size: 0, isAwaited: false, deadline: .max)
+    }
+
+    /// A client that came back from another hub has waited long enough for the end of its session before.
+    private func goOn(without end: UInt64) {
+        guard let entry = entries[end], entry.answer == nil else { return }
+        entries[end]?.answer = .done
+        moved.append(entry.item.client)
+        stream.tellMoved()
+        durability.finishBatch()
+    }
+
+    /// A session of another hub ends while this one writes. Whether it still does is known when the log takes a later commit.
+    private func noteEnd(of session: String) {
+        while let first = unprovenEnds.first, first.behind < durability.durable.sequence { unprovenEnds.removeFirst() }
+        if unprovenEnds.count == context.limits.forwardedRequests { unprovenEnds.removeFirst() }
+        unprovenEnds.append((session, stream.content.sequence))
+    }
+
+    /// Another hub writes: perhaps since before the last ends that this one has made.
+    private func askForUnprovenEnds() {
+        for end in unprovenEnds where end.behind >= durability.durable.sequence {
+            let number = nextClient()
+            let facts = PeerRequest.Facts(session: context.sessionPrefix + "c\(number)", identity: .anonymous, address: nil)
+            tell(.end(session: end.session), facts, of: number)
+        }
+        unprovenEnds = []
+    }
+
+    // MARK: Clients
 
     private func leave(_ client: Client, _ forwarded: ForwardedClient) {
         forwarded.leavesBehind = true
@@ -154,16 +199,32 @@ final class Forwarding: @unchecked Sendable {
     }
 
     private func facts(_ client: Client, _ forwarded: ForwardedClient, as identity: Identity? = nil) -> PeerRequest.Facts {
-        var identity = identity ?? client.identity
+        var identity = identity ?? asked(of: forwarded) ?? client.identity
         identity.expires = nil
         return PeerRequest.Facts(session: forwarded.session, identity: identity, address: client.address)
     }
 
-    private func forward(_ item: Database.Item, _ work: PeerRequest.Work, _ purpose: Purpose, as identity: Identity? = nil) {
+    /// Who a client is to be as of the last request that it has under way; nil when that is who it is.
+    private func asked(of forwarded: ForwardedClient) -> Identity? {
+        for number in forwarded.line.reversed() {
+            switch entries[number]?.item.request {
+            case .identify(let identity): return identity
+            case .signOut: return .anonymous
+            default: continue
+            }
+        }
+        return nil
+    }
+
+    /// - Returns: the request's number.
+    @discardableResult
+    private func forward(
+        _ item: Database.Item, _ work: PeerRequest.Work, _ purpose: Purpose, as identity: Identity? = nil, deadline: Int64? = nil
+    ) -> UInt64 {
         let forwarded = forwarded(item.client)
         let request = PeerRequest(0, of: forwarded.number, facts(item.client, forwarded, as: identity), work)
         let number = stream.add(
-            request, size: item.size, isAwaited: true, deadline: context.scheduler.steadyMs + context.limits.forwardMs)
+            request, size: item.size, isAwaited: true, deadline: deadline ?? context.scheduler.steadyMs + context.limits.forwardMs)
         entries[number] = Entry(item: item, purpose: purpose)
         if forwarded.parked == nil {
             let parked = parking.park(item)
@@ -174,6 +235,7 @@ final class Forwarding: @unchecked Sendable {
             context.meter.wait(item.size)
         }
         forwarded.line.append(number)
+        return number
     }
 
     // MARK: Hearing

@@ -36,7 +36,10 @@ extension RemoteRequests {
                 !disconnects.owes(session)
             else { continue }
             isAny = true
-            if content.sequence <= before { commits.record([PendingChange]()) }
+            if content.sequence <= before ?? .max {
+                peers[hub]?.open[number] = .ending(session, behind: content.sequence)
+                commits.record([PendingChange]())
+            }
             let sender = senders[hub] ?? RemoteClient("", of: hub, lane: lane)
             senders[hub] = sender
             outbox.mark(sender, Int(Int64(bitPattern: number)))

@@ -29,8 +29,9 @@ final class RemoteRequests: @unchecked Sendable {
 
     enum Standing {
         case underWay
-        /// The session is ending, asked for behind the commit of that sequence.
-        case ending(String, behind: UInt64)
+        /// The session is ending, asked for behind the commit of that sequence. Nil while the log refuses commits: which ones it has is
+        /// not known then.
+        case ending(String, behind: UInt64?)
         case answered(PeerReply)
     }
 
@@ -200,7 +201,7 @@ final class RemoteRequests: @unchecked Sendable {
     private func take(_ request: PeerRequest, _ place: PeerMessage.Place, _ hub: UInt64) -> [Database.Item] {
         guard peers[hub]?.open[request.number] == nil else { return [] }
         if case .end(let session) = request.work {
-            peers[hub]?.open[request.number] = .ending(session, behind: content.sequence)
+            peers[hub]?.open[request.number] = .ending(session, behind: log.isRefusing ? nil : content.sequence)
             return end(session, as: session == request.facts.session ? request.facts.identity : nil)
         }
         guard SessionName.hub(of: request.facts.session) == hub else { return [] }

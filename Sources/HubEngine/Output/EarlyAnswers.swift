@@ -97,8 +97,8 @@ final class EarlyAnswers {
             guard case .read(let query) = exchange.work, isDurable(reply, exchange.path, query, item.client) else { return false }
             departure = .left
         case .identify, .signOut:
-            // With pending onDisconnect writes it is a commit.
-            guard item.client.pendingID == nil else { return false }
+            // With pending onDisconnect writes, and for another hub, it is a commit.
+            guard item.client.pendingID == nil, item.client.remote == nil else { return false }
             departure = .settled
         default: return false
         }

@@ -143,9 +143,10 @@ final class RequestHandler: @unchecked Sendable {
 
     /// After the rules were evaluated for many observers, other clients get their turn before the client's next request.
     private func identify(as identity: Identity, _ reply: Reply, _ item: Database.Item) {
+        if let remote = item.client.remote { remote.begin(item.token) }
         let isAnother = identity != item.client.identity
-        sessions.identify(item.client, as: identity)
-        answers.answer(reply, item)
+        let refusal = sessions.identify(item.client, as: identity)
+        answers.answer(refusal.map { .failed($0) } ?? reply, item)
         guard isAnother else { return }
         let isLong = item.client.observations.count > context.limits.removalsAtOnce
         permissions.recheckObservers(of: item.client)

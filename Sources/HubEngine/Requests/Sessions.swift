@@ -70,10 +70,12 @@ final class Sessions {
         registry.removeAll(of: client)
     }
 
-    func identify(_ client: Client, as identity: Identity) {
+    /// - Returns: why another hub is not told that it is done.
+    @discardableResult
+    func identify(_ client: Client, as identity: Identity) -> Failure? {
         batch.record(.identified(client, before: client.identity))
         client.identity = identity
-        disconnects.identityChanged(of: client)
+        return disconnects.identityChanged(of: client)
     }
 
     /// Undoes a change of a batch that is rolled back. The content has been rolled back already.

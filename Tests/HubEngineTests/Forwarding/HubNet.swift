@@ -297,6 +297,8 @@ final class MortalJournal: Journal {
     let isSilent = Atomic(false)
     /// What is appended and not answered; nil when each is answered at once.
     private let held = Mutex<[@Sendable (Result<Void, JournalError>) -> Void]?>(nil)
+    /// Answers for what is stored; nil when each leaves at once.
+    private let late = Mutex<[@Sendable () -> Void]?>(nil)
 
     init(_ inner: MemoryJournal) { self.inner = inner }
 
@@ -305,6 +307,9 @@ final class MortalJournal: Journal {
     /// Answers nothing from now on.
     func hold() { held.withLock { $0 = [] } }
 
+    /// How many that are.
+    var waiting: Int { held.withLock { $0?.count ?? 0 } }
+
     /// Refuses what was appended since then, and takes what comes.
     func refuse(_ error: JournalError) {
         let refused = held.withLock { held in
@@ -312,6 +317,16 @@ final class MortalJournal: Journal {
             return held ?? []
         }
         for completion in refused { completion(.failure(error)) }
+    }
+
+    /// Stores what comes, and answers it when it is told to.
+    func delay() { late.withLock { $0 = [] } }
+    func answer() {
+        let answers = late.withLock { late in
+            defer { late = nil }
+            return late ?? []
+        }
+        for answer in answers { answer() }
     }
 
     var isImmediate: Bool { false }
@@ -323,7 +338,13 @@ final class MortalJournal: Journal {
         }
         if isHeld { return }
         if isSilent.load(ordering: .relaxed) { return inner.append(batch) { _ in } }
-        inner.append(batch, completion: completion)
+        inner.append(batch) { [self] result in
+            let isLate = late.withLock { late in
+                late?.append { completion(result) }
+                return late != nil
+            }
+            if !isLate { completion(result) }
+        }
     }
     var stagedBytes: Int { .max }
     func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {

@@ -137,6 +137,46 @@ import TestSupport
         #expect(new.root.node(at: "on") == false && third.root.node(at: "on") == false && new.pending.isEmpty)
     }
 
+    /// Its last try before it was replaced was stored, and the answer comes only now: that is no commit since.
+    @Test func end_thatAReplacedWriterIsAskedFor_whileItTriesItsLog_isMadeByTheNextOne() {
+        let (old, new, third) = (net.addCandidate(), net.addCandidate(), net.addCandidate())
+        net.elect(old)
+        #expect(third.ask(third.client(), .put("first", 1)) == ["ok 0"])
+        old.log.hold()
+        _ = old.ask(old.client(), .put("lost", 1))
+        old.log.refuse(.unavailable(reason: "no leader"))
+        old.log.delay()
+        old.harness.time.advance(ms: Int64(net.limits.retryMs))
+        net.settle()
+        net.supersede(by: new)
+        net.choose(new)
+        let client = third.client()
+        #expect(third.ask(client, leave("on", false), .put("on", true)) == ["ok 0", "ok 1"])
+        net.choose(old)
+        _ = third.ask(client, .end)
+        old.log.answer()
+        net.advance(ms: 2_000)
+        net.elect(new)
+        net.advance(ms: 3_000)
+        #expect(new.root.node(at: "on") == false && third.root.node(at: "on") == false && new.pending.isEmpty)
+    }
+
+    @Test func sessionThatComesBackAtAReplacedWriter_isEndedByTheNextOne() {
+        let (old, new, third) = replacedWriter(net)
+        let id = name(third, "s1")
+        #expect(third.ask(third.client(), .begin(sessionID: id, replacing: nil), leave("on", false), .put("on", true)) == ["ok 1", "ok 2"])
+        net.choose(old)
+        let back = old.client()
+        _ = old.ask(back, .begin(sessionID: name(old, "s2"), replacing: id))
+        net.elect(new)
+        net.advance(ms: 3_000)
+        #expect(new.root.node(at: "on") == false && new.pending.isEmpty)
+        #expect(old.ask(back, .put("on", 7)) == ["ok 0"])
+        net.kill(third)
+        net.advance(ms: net.limits.presenceMs * 3)
+        #expect(new.root.node(at: "on") == 7)
+    }
+
     @Test func cancel_thatAReplacedWriterIsAskedFor_isNotAnsweredByIt() {
         let (old, new, third) = replacedWriter(net)
         let client = third.client()
@@ -158,12 +198,30 @@ import TestSupport
         let client = third.client(Identity(auth: .object([("uid", "ada")])))
         #expect(third.ask(client, leave("ada", "gone"), .put("ada", "here")) == ["ok 0", "ok 1"])
         net.choose(old)
-        _ = third.ask(client, .identify(Identity(auth: .object([("uid", "bob")]))))
+        #expect(third.ask(client, .identify(Identity(auth: .object([("uid", "bob")])))) == [])
         net.elect(new)
         net.advance(ms: 3_000)
-        _ = third.ask(client, .end)
-        net.advance(ms: 3_000)
+        #expect(third.harness.told(client).count == 1)
+        #expect(new.pending.map { $0.auth.child("uid") } == ["bob"])
+        net.kill(third)
+        net.advance(ms: net.limits.presenceMs * 2)
         #expect(new.root.node(at: "ada") == "here" && new.pending.isEmpty)
+    }
+
+    @Test func identityThatIsUnderWay_isThatOfTheEnd_thatSomeoneElseAsksFor() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".read":true,"$u":{".write":"auth.uid === $u"}}}"#)
+        let net = HubNet(rules: rules)
+        let (writer, follower) = (net.addWriter(), net.addFollower())
+        let client = follower.client(Identity(auth: .object([("uid", "ada")])))
+        let id = name(follower, "s1")
+        #expect(
+            follower.ask(client, .begin(sessionID: id, replacing: nil), leave("ada", "gone"), .put("ada", "here")) == ["ok 1", "ok 2"])
+        net.hold { [hub = follower.hub] in $0.to == hub }
+        #expect(follower.ask(client, .signOut) == [])
+        _ = follower.ask(follower.client(), .begin(sessionID: name(follower, "s2"), replacing: id))
+        net.hold(nil)
+        net.advance(ms: 3_000)
+        #expect(writer.root.node(at: "ada") == "here" && writer.pending.isEmpty)
     }
 
     @Test func sessionThatHasComeBackElsewhere_isEndedThen_andNotAgain() {
@@ -177,6 +235,30 @@ import TestSupport
             == ["value 2 false", "ok 3"])
         net.advance(ms: net.limits.presenceMs * 3)
         #expect(writer.root.node(at: "on") == true && writer.pending.isEmpty)
+    }
+
+    @Test func sessionThatComesBackElsewhere_whileTheLogRefuses_waitsAWhile_andIsEndedAllTheSame() {
+        let (writer, first, second) = (net.addWriter(), net.addFollower(), net.addFollower())
+        let id = name(first, "s1")
+        _ = first.ask(first.client(), .begin(sessionID: id, replacing: nil), leave("on", false), .put("on", true))
+        writer.log.hold()
+        _ = writer.ask(writer.client(), .put("lost", 1))
+        writer.log.refuse(.unavailable(reason: "no leader"))
+        writer.log.hold()
+        let back = second.client()
+        #expect(second.ask(back, .begin(sessionID: name(second, "s2"), replacing: id), .get("on"), as: 1) == [])
+        // Another one, whose session before left nothing.
+        _ = second.ask(second.client(), .begin(sessionID: name(second, "s3"), replacing: name(first, "s0")))
+        net.advance(ms: net.limits.endMs - 500)
+        #expect(second.harness.told(back) == [])
+        net.advance(ms: 1_000)
+        #expect(second.harness.told(back) == ["value 2 true"])
+        net.advance(ms: net.limits.forwardMs * 2)
+        // Beside the try nothing is given to a log that refuses.
+        #expect(writer.log.waiting == 1)
+        writer.log.refuse(.unavailable(reason: "no leader"))
+        net.advance(ms: 5_000)
+        #expect(writer.root.node(at: "on") == false && second.root.node(at: "on") == false && writer.pending.isEmpty)
     }
 
     /// The end is rolled back with the request that asked for it, some time after it was made.
