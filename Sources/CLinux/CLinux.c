@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <sys/timex.h>
 #include <sys/vfs.h>
@@ -72,6 +73,13 @@ uint64_t vigla_monotonic_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void vigla_sleep_us(unsigned microseconds) {
+    struct timespec left = {microseconds / 1000000u, (long)(microseconds % 1000000u) * 1000L};
+    prctl(PR_SET_TIMERSLACK, 1000ul, 0ul, 0ul, 0ul);
+    nanosleep(&left, NULL);
+    prctl(PR_SET_TIMERSLACK, 0ul, 0ul, 0ul, 0ul);
 }
 
 int vigla_socket(int family) {

@@ -57,6 +57,10 @@ public struct NetSettings: Sendable {
     /// poller, where an event costs one wake-up instead of two and no re-arming: a busy loop is as fast as a bare one.
     /// 0 returns immediately.
     public var stayAwakeMs = 2
+    /// A loop that has served so many connections at once lets so many µs go by before it waits for the next events, so that several come
+    /// together: a wake-up for each costs more than a request. Work that is handed over waits as long. Default 4 and 50; 0 µs never.
+    public var gatherConnections = 4
+    public var gatherUs = 50
 
     public init() {}
 }

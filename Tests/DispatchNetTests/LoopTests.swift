@@ -45,6 +45,33 @@ import Testing
         #expect(seen.next() == false)
     }
 
+    /// - Returns: how often a loop has let others gather that was sent something by so many peers at once.
+    private func gatherings(_ peers: Int, connections: Int, us: Int) throws -> Int {
+        var settings = NetSettings()
+        (settings.gatherConnections, settings.gatherUs, settings.stayAwakeMs) = (connections, us, 1_000)
+        let server = try TestServer(settings: settings)
+        let peers = (0..<peers).map { _ in TestPeer(port: server.port) }
+        for _ in peers { _ = try #require(server.connections.next()) }
+        for round: UInt8 in 1...3 {
+            let (begun, written) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+            server.loop.execute {
+                begun.signal()
+                written.wait()
+            }
+            begun.wait()
+            for peer in peers { peer.write([round]) }
+            written.signal()
+            for peer in peers { #expect(peer.read(1) == [round]) }
+        }
+        return server.onLoop { [loop = server.loop] in loop.counters.gatherings } ?? -1
+    }
+
+    @Test func loopThatServesSeveral_letsThemGather_andNoOther() throws {
+        #expect(try gatherings(3, connections: 3, us: 1_000) >= 2)
+        #expect(try gatherings(2, connections: 3, us: 1_000) == 0)
+        #expect(try gatherings(3, connections: 3, us: 0) == 0)
+    }
+
     @Test func endOfATurn_comesOnce_howeverOftenItIsAskedFor_andBeforeTheFlush() throws {
         let server = try TestServer()
         let peer = TestPeer(port: server.port)

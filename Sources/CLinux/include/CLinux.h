@@ -48,6 +48,8 @@ int vigla_timerfd_create(void);
 int vigla_timerfd_arm(int fd, uint64_t deadline_ns);
 int vigla_timerfd_clear(int fd);
 uint64_t vigla_monotonic_ns(void);
+/// Sleeps, without the 50 µs that Linux may add to it to wake several threads together (timer slack).
+void vigla_sleep_us(unsigned microseconds);
 
 /// Whether the kernel's clock is kept right by the network (adjtimex): 1 yes, 0 no, negative when it cannot be told.
 int vigla_clock_is_synchronized(void);

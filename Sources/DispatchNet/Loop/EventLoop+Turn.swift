@@ -50,18 +50,21 @@ extension EventLoop {
     /// Runs a batch of events; returns the number of those that had an owner or an effect.
     private func runEvents(waiting: Bool) -> Int {
         let count = collect(waiting: waiting)
-        var idle = 0
+        var (idle, served) = (0, 0)
         isShared = areSeveralReady(count)
         for i in 0..<count {
             let event = poller.event(i)
             switch slots[event.tag] {
-            case .connection(let connection): connection.ready(event.readiness)
+            case .connection(let connection):
+                connection.ready(event.readiness)
+                served += 1
             case .listener(let listener): listener.acceptBatch()
             case .connector(let connector): connector.ready()
             case nil: if !runOwnEvent(event.tag) { idle += 1 }
             }
             settleIfLarge()
         }
+        if served > 0 { rest.served = served }
         return count - idle
     }
 

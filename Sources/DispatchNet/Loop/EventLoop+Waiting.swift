@@ -6,8 +6,8 @@ internal import Synchronization
 ///
 /// ```
 /// asleep ── source or queue.async ──► awake ── nothing to do ──► waiting ── event, doorbell ──► awake
-///   ▲                                   │
-///   └── no event for `stayAwakeMs`
+///   ▲                                   │  └── several were served ──► gathering ── `gatherUs` ──► awake
+///   └── no event for `stayAwakeMs` ─────┘
 /// ```
 extension EventLoop {
     /// How to make the loop run its inbox.
@@ -34,6 +34,8 @@ extension EventLoop {
         var isQuiet = true
         /// `untilNs` has passed without an event.
         var isOver = false
+        /// Connections that the last batch had which had any.
+        var served = 0
     }
 
     /// Runs work on the loop, in the order of the calls of each thread. Callable from any thread; never runs inside the
@@ -58,6 +60,10 @@ extension EventLoop {
     /// wait, armed once per `stayAwakeMs` however many waits there are.
     func collect(waiting: Bool) -> Int {
         guard waiting else { return poller.collect(waiting: false) }
+        if settings.gatherUs > 0, rest.served >= settings.gatherConnections {
+            gather()
+            return poller.collect(waiting: false)
+        }
         let mayWait = inbox.withLock { inbox in
             guard inbox.work.isEmpty else { return false }
             inbox.attention = .waiting
@@ -72,6 +78,13 @@ extension EventLoop {
         let count = poller.collect(waiting: true)
         inbox.withLock { $0.attention = .awake }
         return count
+    }
+
+    /// Lets events come together: once behind each batch of several connections.
+    private func gather() {
+        rest.served = 0
+        counting.gatherings += 1
+        vigla_sleep_us(UInt32(clamping: settings.gatherUs))
     }
 
     /// Returns to Dispatch, or continues if work has been submitted meanwhile.

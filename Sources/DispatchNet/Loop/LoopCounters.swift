@@ -12,6 +12,8 @@ public struct LoopCounters: Sendable {
     public var bytesSent = 0
     /// Loop turns: each handles a batch of events and handed-over work, and ends with one flush.
     public var turns = 0
+    /// Times that the loop has let others gather (``NetSettings/gatherUs``).
+    public var gatherings = 0
     /// Times that the system had no descriptor left for a new connection.
     public var acceptFailures = 0
     /// Bytes that wait now for peers that read too slowly.
