@@ -20,6 +20,8 @@
 
 #define READ_BYTES (128 << 10)
 #define MAX_FRAME (64 << 10)
+#define LOG_BYTES (16 << 20)
+#define PAGE 4096
 
 struct peer {
     int fd;
@@ -34,8 +36,17 @@ struct observers {
     size_t count, capacity;
 };
 
+// What a batch of events brought and is not on the disk yet.
+struct answer_later {
+    struct peer *peer;
+    size_t start, end;  // in `out`
+};
+
 struct server {
-    int form, epoll;
+    int form, epoll, log;
+    off_t log_at;
+    struct answer_later *later;
+    size_t later_count, later_capacity;
     SSL_CTX *tls;
     struct observers observers;
     unsigned char in[READ_BYTES + MAX_FRAME + 16];
@@ -116,7 +127,41 @@ static void fan_out(struct server *server) {
     server->out_used = 0;
 }
 
+// Appends to the log what the batch brought, and sends it when it is there.
+static void store_and_answer(struct server *server) {
+    size_t bytes = (server->out_used + PAGE - 1) / PAGE * PAGE;
+    reserve_out(server, bytes - server->out_used);
+    if (server->log_at + (off_t)bytes > LOG_BYTES) server->log_at = 0;
+    if (pwrite(server->log, server->out, bytes, server->log_at) != (ssize_t)bytes || fdatasync(server->log) < 0) abort();
+    server->log_at += (off_t)bytes;
+    for (size_t i = 0; i < server->later_count; i++) {
+        struct answer_later *later = &server->later[i];
+        if (later->peer) write_all(later->peer, server->out + later->start, later->end - later->start);
+    }
+    server->out_used = server->later_count = 0;
+}
+
+static void answer_later(struct server *server, struct peer *peer, size_t start) {
+    if (server->later_count == server->later_capacity) {
+        server->later_capacity = server->later_capacity ? server->later_capacity * 2 : 1024;
+        server->later = realloc(server->later, server->later_capacity * sizeof *server->later);
+    }
+    server->later[server->later_count++] = (struct answer_later){.peer = peer, .start = start, .end = server->out_used};
+}
+
+// A log as long as it will be, so that no write makes it longer.
+static int make_log(const char *path) {
+    int log = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (log < 0) return -1;
+    char page[PAGE] = {0};
+    for (int i = 0; i < LOG_BYTES / PAGE; i++)
+        if (write(log, page, PAGE) != PAGE) return -1;
+    return fsync(log) < 0 ? -1 : log;
+}
+
 static void drop(struct server *server, struct peer *peer) {
+    for (size_t i = 0; i < server->later_count; i++)
+        if (server->later[i].peer == peer) server->later[i].peer = NULL;
     for (size_t i = 0; i < server->observers.count; i++)
         if (server->observers.peers[i] == peer) {
             server->observers.peers[i] = server->observers.peers[--server->observers.count];
@@ -165,6 +210,7 @@ static ssize_t take(struct server *server, struct peer *peer, unsigned char *byt
 
 static void readable(struct server *server, struct peer *peer) {
     if (peer->held) memcpy(server->in, peer->hold, peer->held);
+    size_t start = server->out_used;
     ssize_t got = peer_receive(peer, server->in + peer->held, READ_BYTES);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) return drop(server, peer);
@@ -183,6 +229,7 @@ static void readable(struct server *server, struct peer *peer) {
         peer->hold = malloc(peer->held);
         memcpy(peer->hold, server->in + at, peer->held);
     }
+    if (server->form == CBASELINE_DURABLE && server->out_used > start) answer_later(server, peer, start);
     if (server->form == CBASELINE_ECHO && server->out_used) {
         int failed = write_all(peer, server->out, server->out_used);
         server->out_used = 0;
@@ -201,11 +248,12 @@ static SSL_CTX *make_tls(const char *certificate, const char *key) {
     return NULL;
 }
 
-int cbaseline_serve(int form, const char *certificate, const char *key) {
+int cbaseline_serve(int form, const char *certificate, const char *key, const char *log) {
     signal(SIGPIPE, SIG_IGN);
     struct server *server = calloc(1, sizeof *server);
     if (!server) return -ENOMEM;
     server->form = form;
+    if (form == CBASELINE_DURABLE && (!log || (server->log = make_log(log)) < 0)) return -EINVAL;
     if (certificate && !(server->tls = make_tls(certificate, key))) return -EINVAL;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -244,6 +292,7 @@ int cbaseline_serve(int form, const char *certificate, const char *key) {
             }
         }
         if (form == CBASELINE_FANOUT_CORKED && server->out_used) fan_out(server);
+        if (form == CBASELINE_DURABLE && server->out_used) store_and_answer(server);
     }
 }
 

@@ -13,9 +13,14 @@
 /// The same, but what one batch of events brought leaves with one `send` per observer at its end.
 #define CBASELINE_FANOUT_CORKED 2
 
+/// Every frame goes back to its sender when it is on the disk: what one batch of events brought is appended to a file, whole pages of it, with
+/// one `pwrite` and one `fdatasync`.
+#define CBASELINE_DURABLE 3
+
 /// Serves on a free port of 127.0.0.1, prints `ready PORT` and does not return; a negated errno if it cannot begin.
 /// With the files of a certificate and its key (PEM), every `send` is an `SSL_write`; both NULL without TLS.
-int cbaseline_serve(int form, const char *certificate, const char *key);
+/// The log is the file of CBASELINE_DURABLE, which is made; NULL for the others.
+int cbaseline_serve(int form, const char *certificate, const char *key, const char *log);
 
 /// The calling process gets SIGKILL when its parent ends, so that no server outlives a benchmark.
 void cbaseline_end_with_parent(void);

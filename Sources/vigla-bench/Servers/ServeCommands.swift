@@ -9,8 +9,9 @@ struct ServeBaseline: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve-baseline", abstract: "The C servers.", shouldDisplay: false)
 
-    enum Form: String, ExpressibleByArgument { case echo, fanout, corked }
+    enum Form: String, ExpressibleByArgument { case echo, fanout, corked, durable }
     @Argument var form: Form
+    @Option var log: String?
     @OptionGroup var tls: ServedTLS
 
     func run() throws {
@@ -20,8 +21,9 @@ struct ServeBaseline: ParsableCommand {
             case .echo: CBASELINE_ECHO
             case .fanout: CBASELINE_FANOUT
             case .corked: CBASELINE_FANOUT_CORKED
+            case .durable: CBASELINE_DURABLE
             }
-        throw BenchError.system("serve-baseline", errno: -cbaseline_serve(number, tls.tlsCert, tls.tlsKey))
+        throw BenchError.system("serve-baseline", errno: -cbaseline_serve(number, tls.tlsCert, tls.tlsKey, log))
     }
 }
 

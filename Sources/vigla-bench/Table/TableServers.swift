@@ -86,18 +86,27 @@ struct TableServers {
     }
 
     private func loneWrite() throws -> TableRow {
-        var cpu: [Double] = []
+        var (cpu, echoes): ([Double], [Double]) = ([], [])
+        func median(_ sample: Sample) -> Double { Double(sample.latencies.valueAtPercentile(50)) / 1000 }
         let (disk, hub) = try pair {
             let probe = try DiskProbe(folder.appending(path: "probe").path)
             return try (0..<2_000).map { _ in Double(try probe.write()) / 1000 }.median
         } _: {
+            echoes.append(median(try durableEcho(1)))
             let sample = try request(.durable, 1)
             cpu.append(sample.cpuMicros)
-            return Double(sample.latencies.valueAtPercentile(50)) / 1000
+            return median(sample)
         }
         return TableRow(
             name: "p durable, 1 connection", measured: "p50 \(hub.fixed(0)) µs, cpu \(cpu.median.fixed(0)) µs", ratio: hub / disk,
-            asked: "≤ 1.3 ×", beside: "fdatasync p50 \(disk.fixed(0)) µs")
+            asked: "≤ 1.3 ×", beside: "fdatasync p50 \(disk.fixed(0)) µs, C echo behind it \(echoes.median.fixed(0)) µs")
+    }
+
+    /// What the machine takes for a message that goes back when it is on the disk.
+    private func durableEcho(_ connections: Int) throws -> Sample {
+        let log = folder.appending(path: "log").path
+        return try EchoLoad(connections: connections, messageBytes: 64, seconds: seconds)
+            .run(against: ServerProcess(["serve-baseline", "durable", "--log", log]))
     }
 
     // MARK: Redis
