@@ -25,6 +25,14 @@ public protocol Journal: AnyObject, Sendable {
     ///   the completions of earlier appends.
     func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
 
+    /// The same for a caller that can wait for the disk: the journal may leave the commit to `commitHeld`, which the caller has to
+    /// call next, on the same thread, when it has left the database's queue.
+    func hold(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+
+    /// Makes durable what was held: a single commit on the calling thread, if it is expected to take a moment only, so that its completion
+    /// comes inside the call; all else as if it had been appended. Does nothing without a held batch. Not on a database's queue.
+    func commitHeld()
+
     /// Size in bytes from which operations should be staged.
     var stagedBytes: Int { get }
 
@@ -59,6 +67,15 @@ public protocol Journal: AnyObject, Sendable {
 
     /// Ends the journal, and all its tails, after everything appended before; later calls fail with `.closed`.
     func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
+}
+
+/// What journals do that always commit on a thread of their own.
+extension Journal {
+    public func hold(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        append(batch, completion: completion)
+    }
+
+    public func commitHeld() {}
 }
 
 /// What a follower of a journal receives.

@@ -1,6 +1,7 @@
 import Dispatch
 import DispatchNet
 import Testing
+import TestSupport
 
 @Suite(.timeLimit(.minutes(30))) struct LoopTests {
     @Test func execute_fromManyThreads_keepsEachThreadsOrder() throws {
@@ -119,6 +120,52 @@ import Testing
         for call in 1...2_500 { #expect(seen.next() == call) }
         loop.execute { seen.append(0) }
         #expect(seen.next() == 0)
+    }
+
+    @Test func oneIsAsking_whenTheConnectionThatWasReadLast_isReadAgain_andNothingElseIsDone() throws {
+        let seen = Log<Bool>()
+        let (begun, written) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        var settings = NetSettings()
+        // No turn between two of these.
+        settings.stayAwakeMs = 60_000
+        let server = try TestServer(settings: settings) { handler in
+            handler.onBytes = { connection, bytes in
+                connection.loop.finishLater()
+                guard bytes == [2] else { return }
+                begun.signal()
+                written.wait()
+            }
+        }
+        server.loop.execute { [loop = server.loop] in loop.beforeFlush { seen.append(loop.isOneAsking) } }
+        let peers = (0..<2).map { _ in TestPeer(port: server.port) }
+        for _ in peers { _ = try #require(server.connections.next()) }
+        func isOneAsking(_ peer: Int) -> Bool? {
+            peers[peer].write([1])
+            return seen.next()
+        }
+        #expect(isOneAsking(0) == false)
+        #expect(isOneAsking(0) == true)
+        #expect(isOneAsking(0) == true)
+        #expect(isOneAsking(1) == false, "another one asks")
+        #expect(isOneAsking(0) == false)
+        #expect(isOneAsking(0) == true)
+        // Two in one turn, the one that was read before as the last of them.
+        let blocking = TestPeer(port: server.port)
+        _ = try #require(server.connections.next())
+        blocking.write([2])
+        begun.wait()
+        peers[0].write([1])
+        blocking.write([1])
+        written.signal()
+        #expect(seen.next() == false, "another one asks")
+        #expect(seen.next() == false, "two ask")
+        // Work of others in the same turn.
+        _ = isOneAsking(0)
+        #expect(isOneAsking(0) == true)
+        // Its bytes are there before this turn looks for events.
+        server.loop.execute { [fd = peers[0].fd] in _ = Loopback.send([1], to: fd) }
+        #expect(seen.next() == false)
+        #expect(seen.waiting.isEmpty)
     }
 
     @Test func timers_fireInOrderOfTheirDeadlines() throws {

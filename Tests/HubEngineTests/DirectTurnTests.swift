@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 @testable import HubEngine
+import Journal
 import JSONTree
 import SecurityRules
 import Synchronization
@@ -155,5 +156,86 @@ import Testing
         #expect(!isDirect())
         hub.time.advance(ms: 1)
         #expect(isDirect())
+    }
+
+    // MARK: Commits
+
+    /// A journal that remembers how it was given what it has.
+    private final class HeldLog: Journal {
+        private struct State {
+            var held: [(JournalBatch, @Sendable (Result<Void, JournalError>) -> Void)] = []
+            var calls: [String] = []
+        }
+        private let state = Mutex(State())
+        private let memory = MemoryJournal()
+        var isImmediate: Bool { false }
+        var stagedBytes: Int { .max }
+        var calls: [String] { state.withLock { $0.calls } }
+
+        func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+            state.withLock { $0.calls.append("append \(batch.commitCount)") }
+            memory.append(batch, completion: completion)
+        }
+
+        func hold(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+            state.withLock {
+                $0.calls.append("hold \(batch.commitCount)")
+                $0.held.append((batch, completion))
+            }
+        }
+
+        func commitHeld() {
+            let held = state.withLock { state in
+                state.calls.append("commit")
+                defer { state.held = [] }
+                return state.held
+            }
+            for (batch, completion) in held { memory.append(batch, completion: completion) }
+        }
+
+        func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {
+            memory.stage(operations, completion: completion)
+        }
+        func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
+            memory.tail(from: position, receive)
+        }
+        func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+            memory.store(snapshot, completion: completion)
+        }
+        func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
+        func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+            memory.truncate(upTo: sequence, completion: completion)
+        }
+        func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) { memory.close(completion: completion) }
+    }
+
+    @Test func write_ofAThreadThatMayWaitForTheDisk_isAnsweredBeforeStartReturns() {
+        let log = HeldLog()
+        let hub = EngineHarness(log: log)
+        let client = Client.make()
+        for i in 0..<2 {
+            _ = hub.database.enqueue(.put("a", .int(Int64(i))), from: client, token: Int64(i))
+            hub.database.start(mayRunHere: true, mayCommitHere: true)
+            #expect(hub.told(client) == ["ok \(i)"])
+        }
+        #expect(log.calls == ["hold 1", "commit", "hold 1", "commit"])
+        _ = hub.database.enqueue(.put("a", 7), from: client, token: 7)
+        hub.database.start(mayRunHere: true)
+        #expect(hub.take(client) == ["ok 7"])
+        hub.database.submit(.put("a", 8), from: client, token: 8)
+        #expect(hub.take(client) == ["ok 8"])
+        #expect(log.calls.suffix(2) == ["append 1", "append 1"])
+    }
+
+    @Test func write_toADatabaseThatIsBusy_isNotHeld() {
+        let log = HeldLog()
+        let hub = EngineHarness(log: log)
+        let client = Client.make()
+        let gate = DispatchGate(hub.database)
+        _ = hub.database.enqueue(.put("a", 1), from: client, token: 1)
+        hub.database.start(mayRunHere: true, mayCommitHere: true)
+        gate.open()
+        #expect(hub.take(client) == ["ok 1"])
+        #expect(log.calls == ["append 1"])
     }
 }

@@ -16,6 +16,7 @@ extension EventLoop {
             let worked = runInbox()
             let events = phase == .closed ? 0 : runEvents(waiting: mayWait && !worked && !mustFinish && handshakes.isEmpty)
             runHandshakes()
+            if worked || !handshakes.isEmpty { isOneAsking = false }
             finishTurn()
             settle()
             counting.turns += 1
@@ -51,6 +52,7 @@ extension EventLoop {
     private func runEvents(waiting: Bool) -> Int {
         let count = collect(waiting: waiting)
         var (idle, served) = (0, 0)
+        let readBefore = lastReady
         isShared = areSeveralReady(count)
         for i in 0..<count {
             let event = poller.event(i)
@@ -58,6 +60,7 @@ extension EventLoop {
             case .connection(let connection):
                 connection.ready(event.readiness)
                 served += 1
+                lastReady = event.tag
             case .listener(let listener): listener.acceptBatch()
             case .connector(let connector): connector.ready()
             case nil: if !runOwnEvent(event.tag) { idle += 1 }
@@ -65,6 +68,7 @@ extension EventLoop {
             settleIfLarge()
         }
         if served > 0 { rest.served = served }
+        isOneAsking = count - idle == 1 && served == 1 && lastReady == readBefore
         return count - idle
     }
 

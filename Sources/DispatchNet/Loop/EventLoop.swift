@@ -64,6 +64,11 @@ public final class EventLoop: @unchecked Sendable {
     /// Called at the end of a turn in which `finishLater` was called; see ``beforeFlush(_:)``.
     var finish: (() -> Void)?
     var mustFinish = false
+    /// The connection that was ready last.
+    var lastReady: UInt64?
+    /// Whether this turn has read one connection and did nothing else, and it is the one that was read before: then others are not expected
+    /// to ask in the next moment.
+    public internal(set) var isOneAsking = false
     /// More than one connection is ready in this turn, so that each has a smaller read limit.
     var isShared = false
     /// Connections with a TLS handshake that are read at the end of this turn or of later ones.

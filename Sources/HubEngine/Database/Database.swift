@@ -125,8 +125,10 @@ public final class Database: Sendable {
     }
 
     /// Has the queued requests carried out, on the database queue or, if that is idle and they are few, by the calling thread.
-    /// - Parameter mayRunHere: whether the thread has time for a small turn (`EngineLimits.directWork`). Not inside a call by the database.
-    public func start(mayRunHere: Bool) {
+    /// - Parameters:
+    ///   - mayRunHere: whether the thread has time for a small turn (`EngineLimits.directWork`). Not inside a call by the database.
+    ///   - mayCommitHere: whether it has nothing else to do, so that it may also wait for the disk (`Journal.commitHeld`).
+    public func start(mayRunHere: Bool, mayCommitHere: Bool = false) {
         let isFew: Bool? = inbox.withLock { inbox in
             if inbox.items.isEmpty || inbox.isScheduled { return nil }
             let isFew = mayRunHere && inbox.work <= limits.directWork && inbox.since >= inbox.restsUntil
@@ -135,13 +137,18 @@ public final class Database: Sendable {
         }
         guard let isFew else { return }
         if !isFew { return queue.async { [self] in drain() } }
-        if queue.runIfIdle({ runHere() }) { return }
+        if queue.runIfIdle({ runHere(isHolding: mayCommitHere) }) {
+            if mayCommitHere { journal.commitHeld() }
+            return
+        }
         start(mayRunHere: false)
     }
 
     /// Carries out requests on the thread that asks. After one that took longer than such requests do, the next ones of a while are
     /// carried out on the queue: the thread has other clients.
-    private func runHere() {
+    private func runHere(isHolding: Bool) {
+        engine.durability.isHolding = isHolding
+        defer { engine.durability.isHolding = false }
         let begin = engine.context.scheduler.steadyNs
         // What follows from a write is not known before it: rules that have something follow get the queue.
         drain(work: engine.content.rules.hasConsequences ? 0 : limits.directWork)

@@ -17,7 +17,7 @@ final class Engine: @unchecked Sendable {
     // Sendable: confined to the database queue, which its entries check.
     let context: EngineContext
     let content: Content
-    private let durability: DurabilityLine
+    let durability: DurabilityLine
     private let ring: CommitRing
     private let indexes: IndexKeeper
     private let queries: QueryKeeper

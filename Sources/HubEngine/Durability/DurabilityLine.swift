@@ -48,6 +48,8 @@ final class DurabilityLine: @unchecked Sendable {
     var onRefused: (JournalError) -> Void = { _ in }
     /// A journal that stores at once has not: what it refused has left already.
     var onLost: (JournalError) -> Void = { _ in }
+    /// Whether the thread that runs the queue commits what is appended, as soon as it has left the queue.
+    var isHolding = false
     /// Batches have left.
     var onReleased: () -> Void = {}
 
@@ -94,11 +96,12 @@ final class DurabilityLine: @unchecked Sendable {
             WaitingBatch(
                 output: output, result: result.with(stamped), state: content.state, isDurable: false, tally: tally, handedOver: now))
         waitingCommits += stamped.commitCount
-        journal.append(stamped) { [self] result in
+        let completion: @Sendable (Result<Void, JournalError>) -> Void = { [self] result in
             // What a batch says leaves on the journal's thread if the queue is idle; a refusal leads to more.
             if case .success = result { return context.queue.run { [self] in completed(number, result) } }
             context.queue.async { [self] in completed(number, result) }
         }
+        if isHolding { journal.hold(stamped, completion: completion) } else { journal.append(stamped, completion: completion) }
     }
 
     /// Ends a batch that waits for nothing: every one of reads, and all in memory. What a line of batches would need of it is not made.

@@ -92,7 +92,7 @@ final class Lane: @unchecked Sendable {
     /// Has the requests of this turn carried out. What a database has to say at once leaves with this turn's flush.
     private func startRequests() {
         mailbox.withLock { $0.isExpected = true }
-        while let database = asked.popLast() { database.start(mayRunHere: true) }
+        while let database = asked.popLast() { database.start(mayRunHere: true, mayCommitHere: loop.isOneAsking) }
         // Requests that this leads to have the next turn.
         deliver()
     }

@@ -26,7 +26,7 @@ extension JournalStore {
     /// - Parameter manifest: nil to keep the stored one's chunks.
     func removeLeftovers(of namespace: String, keeping manifest: SnapshotManifest?) {
         guard let known = registry[namespace], states[namespace].map({ $0.run == nil && !$0.isFilling }) ?? true else { return }
-        database.asyncWriteWithoutTransaction { [self] db in
+        onQueue { [self] db in
             // After a failed read the leftovers are removed after the next snapshot or at the next start.
             guard let kept = try? manifest ?? Self.storedManifest(of: known.id, db)?.manifest ?? SnapshotManifest(),
                 let all = try? Row.fetchAll(

@@ -43,7 +43,7 @@ extension JournalStore {
         checkpointer.asyncWriteWithoutTransaction { [self] copying in
             FaultPoint.pass(.checkpoint)
             let copied = try? copying.checkpoint(.passive)
-            database.asyncWriteWithoutTransaction { [self] db in
+            onQueue { [self] db in
                 isCheckpointing = false
                 defer { staged.leave() }
                 defer {

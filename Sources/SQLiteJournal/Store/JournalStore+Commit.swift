@@ -2,6 +2,7 @@ import Dispatch
 import GRDB
 import Journal
 import JSONTree
+import Scheduling
 import Synchronization
 
 extension JournalStore {
@@ -10,7 +11,8 @@ extension JournalStore {
     static let refusals = DispatchQueue(label: "vigla.journal.refusals")
 
     /// Adds to the next commit.
-    func enqueue(_ item: Waiting.Item) {
+    /// - Parameter isHeld: whether the caller calls `commitHeld` next, on the same thread.
+    func enqueue(_ item: Waiting.Item, isHeld: Bool = false) {
         let verdict: (isClosed: Bool, mustSchedule: Bool) = waiting.withLock { waiting in
             let work = item.work
             let isRefused = waiting.isClosed && !work.outlivesStore(isLate: waiting.isLate)
@@ -18,13 +20,14 @@ extension JournalStore {
             if isRefused { return (true, false) }
             if case .close = item.work { waiting.closed.insert(item.namespace) }
             waiting.items.append(item)
-            defer { waiting.isScheduled = true }
-            return (false, !waiting.isScheduled)
+            if waiting.isScheduled { return (false, false) }
+            (waiting.isScheduled, waiting.isHeld) = (true, isHeld)
+            return (false, !isHeld)
         }
         if verdict.isClosed {
             Self.refusals.async { item.completion(.failure(.closed)) }
         } else if verdict.mustSchedule {
-            database.asyncWriteWithoutTransaction { db in self.commitWaiting(db) }
+            onQueue { [self] db in commitWaiting(db) }
         }
     }
 
@@ -48,7 +51,7 @@ extension JournalStore {
             }
         }
         if items.isEmpty { return }
-        if !backlog.isEmpty { database.asyncWriteWithoutTransaction { db in self.commitWaiting(db) } }
+        if !backlog.isEmpty { onQueue { [self] db in commitWaiting(db) } }
         if removal.mustLook { removeUnusedParts() }
         checkpointIfDue()
     }
@@ -116,12 +119,14 @@ extension JournalStore {
     private func commit(_ items: ArraySlice<Waiting.Item>, _ db: Database) {
         var registry = self.registry
         var outcomes: [Outcome] = []
+        let (begin, isDisturbed) = (scheduler.steadyNs, isDiskBusy)
         do {
             try inTransaction(db) {
                 for item in items { outcomes.append(try store(item, db, &registry)) }
                 FaultPoint.pass(.beforeCommit)
                 for item in items { FaultPoint.pass(item.work.faultPoints.before) }
             }
+            if !isDisturbed { direct.committed(from: begin, to: scheduler.steadyNs, settings) }
             FaultPoint.pass(.afterCommit)
             for item in items { FaultPoint.pass(item.work.faultPoints.after) }
             self.registry = registry

@@ -47,7 +47,7 @@ extension JournalStore {
         removal.mustLook = false
         // It looks for them by itself.
         if removal.isUnderWay { return }
-        database.asyncWriteWithoutTransaction { [self] db in
+        onQueue { [self] db in
             let isThere = try? Int.fetchOne(db, sql: "SELECT EXISTS (\(unusedParts))")
             if isThere == 1 { startRemoval() }
         }

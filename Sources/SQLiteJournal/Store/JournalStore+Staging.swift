@@ -71,7 +71,7 @@ extension JournalStore {
 
     /// Runs `body` on the journal queue, in order with the commits. A block put on that queue directly could wait for ever while
     /// commits keep arriving.
-    func afterCommits(_ body: @escaping @Sendable () -> Void) { database.asyncWriteWithoutTransaction { _ in body() } }
+    func afterCommits(_ body: @escaping @Sendable () -> Void) { onQueue { _ in body() } }
 
     /// Encodes the next slice and puts it among what waits.
     private func advance(_ staging: Staging) {

@@ -44,6 +44,7 @@ public final class JournalStore: @unchecked Sendable {
     /// Bytes by which the log had grown before that, since it was last restarted.
     var grownBytes = 0
     var isCheckpointing = false
+    var direct = Direct()
     /// Whether the process is about to end: snapshots and removals under way are given up, and only small snapshots begin.
     var isEnding = false
     /// Namespaces of which a snapshot is under way.
@@ -86,6 +87,10 @@ public final class JournalStore: @unchecked Sendable {
         /// Bytes of a write from which on it is stored ahead of its commit: while others can still commit before it. Default
         /// 256 KiB: what is smaller holds up the commits behind it for less than the two transactions more would cost.
         public var stagedBytes = 256 << 10
+        /// µs from which on a commit is too long for the thread that appends: then none is made there for so many times as long as it took,
+        /// but 10 s at most. Default 500 and 20: others of that thread wait for a slow disk for a twentieth of the time at most.
+        public var directUs = 500
+        public var directRest = 20
         /// Most bytes of a snapshot that is made when the process ends, so that its end is not put off.
         public var lastSnapshotBytes = 16 << 20
         /// Whether to open with the intact part when acknowledged commits cannot be read from the write-ahead log.

@@ -17,6 +17,12 @@ public final class SQLiteJournal: Journal {
         store.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion))
     }
 
+    public func hold(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
+        store.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion), isHeld: true)
+    }
+
+    public func commitHeld() { store.commitHeld() }
+
     /// In slices between which others are stored.
     /// - Parameter completion: called once, on the journal's queue or, when the store was closed meanwhile, on another.
     public func stage(

@@ -111,8 +111,12 @@ struct Waiting {
     }
 
     var items: [Item] = []
-    /// Whether a commit that takes all items is scheduled.
+    /// Whether a commit that takes all items is scheduled, or will be by the thread that holds one.
     var isScheduled = false
+    /// A thread has appended without scheduling that commit, and is about to (`JournalStore.commitHeld`).
+    var isHeld = false
+    /// Pieces of work that were put on the journal queue and have not ended.
+    var pending = 0
     /// The store.
     var isClosed = false
     /// Whether large batches under way are given up with it.

@@ -1,0 +1,243 @@
+import Dispatch
+import Glibc
+import GRDB
+import JSONTree
+import Synchronization
+import Testing
+import TestSupport
+
+@testable import Journal
+@testable import SQLiteJournal
+
+@Suite(.timeLimit(.minutes(30))) struct DirectCommitTests {
+    private let folder: TemporaryFolder
+    private let clock = FakeClock()
+    private let store: JournalStore
+    private let journal: SQLiteJournal
+    private let disk: SlowDisk
+
+    init() async throws {
+        folder = try TemporaryFolder()
+        var settings = JournalStore.Settings()
+        (settings.directUs, settings.directRest) = (2_000, 100)
+        store = try JournalStore.open(folder: folder.path, settings: settings, scheduler: clock.scheduler)
+        journal = store.journal(for: "main")
+        disk = SlowDisk(clock)
+        store.database.add(transactionObserver: disk, extent: .databaseLifetime)
+    }
+
+    /// Waits until nothing is under way on the journal queue: a completion comes before the end of its work there.
+    private func settle() async throws {
+        while store.waiting.withLock({ $0.pending }) > 0 { try await store.database.writeWithoutTransaction { _ in } }
+    }
+
+    /// Holds a batch, and has it committed, when the queue is idle.
+    /// - Returns: whether its completion came inside the call, on this thread and the journal queue.
+    private func isDirect(_ sequence: UInt64) async throws -> Bool {
+        try await settle()
+        let thread = Mutex<pthread_t?>(nil)
+        let queue = store.queue
+        let done = DispatchSemaphore(value: 0)
+        journal.hold(.small(sequence)) { result in
+            dispatchPrecondition(condition: .onQueue(queue))
+            if case .failure(let error) = result { Issue.record(error) }
+            thread.withLock { $0 = pthread_self() }
+            done.signal()
+        }
+        #expect(thread.withLock { $0 } == nil, "it is held")
+        journal.commitHeld()
+        let isDirect = thread.withLock { $0 } == pthread_self()
+        await withCheckedContinuation { continuation in
+            DispatchQueue.global().async {
+                done.wait()
+                continuation.resume()
+            }
+        }
+        return isDirect
+    }
+
+    @Test func heldBatch_thatIsAlone_isCommittedByTheThreadThatAppends_onceTheDiskIsKnown() async throws {
+        #expect(try await !isDirect(1), "nothing is known of the disk yet")
+        for i: UInt64 in 2...20 { #expect(try await isDirect(i)) }
+        journal.commitHeld()
+        try store.expectKept(["n": 20], upTo: 20, in: folder)
+    }
+
+    @Test func heldBatch_besideAnother_isCommittedOnTheQueue_inOrder() async throws {
+        try await journal.store(.small(1))
+        let completions = Completions()
+        let other = store.journal(for: "other")
+        await withCheckedContinuation { continuation in
+            let (thread, last) = (UInt(pthread_self()), completions.record(3))
+            journal.hold(.small(2), completion: completions.record(1))
+            other.append(.small(1), completion: completions.record(2))
+            journal.hold(.small(3)) { result in
+                if pthread_self() == pthread_t(thread) { Issue.record("on the thread that appends") }
+                last(result)
+                continuation.resume()
+            }
+            journal.commitHeld()
+        }
+        #expect(completions.labels == [1, 2, 3])
+        #expect(try store.recover("other").root == ["n": 1])
+        #expect(try store.recover("main").root == ["n": 3])
+        try store.close()
+    }
+
+    @Test func heldBatch_ofTwoCommits_isCommittedOnTheQueue() async throws {
+        try await journal.store(.small(1))
+        let gate = DispatchSemaphore(value: 0)
+        store.queue.async { gate.wait() }
+        await withCheckedContinuation { continuation in
+            journal.hold(JournalBatch(sequence: 3, after: 1, operations: [.set("n", 3)])) { _ in continuation.resume() }
+            // Would wait for ever if it waited for the queue.
+            journal.commitHeld()
+            gate.signal()
+        }
+        try store.expectKept(["n": 3], upTo: 3, in: folder)
+    }
+
+    @Test func commitHeld_whileTheQueueHasWork_doesNotWaitForIt() async throws {
+        try await journal.store(.small(1))
+        let gate = DispatchSemaphore(value: 0)
+        store.afterCommits { gate.wait() }
+        await withCheckedContinuation { continuation in
+            journal.hold(.small(2)) { _ in continuation.resume() }
+            journal.commitHeld()
+            gate.signal()
+        }
+        #expect(try await isDirect(3))
+        try store.close()
+    }
+
+    @Test func commit_thatTakesLong_givesTheThreadARest_ofAHundredTimesAsLong() async throws {
+        try await journal.store(.small(1))
+        // At the limit.
+        disk.ms.store(2, ordering: .relaxed)
+        #expect(try await isDirect(2))
+        disk.ms.store(0, ordering: .relaxed)
+        #expect(try await isDirect(3))
+        // Beyond it.
+        disk.ms.store(3, ordering: .relaxed)
+        #expect(try await isDirect(4))
+        disk.ms.store(0, ordering: .relaxed)
+        #expect(try await !isDirect(5))
+        clock.advance(ms: 299)
+        #expect(try await !isDirect(6))
+        clock.advance(ms: 1)
+        #expect(try await isDirect(7))
+        // One on the queue counts as well, and no rest is longer than ten seconds.
+        disk.ms.store(30_000, ordering: .relaxed)
+        try await journal.store(.small(8))
+        disk.ms.store(0, ordering: .relaxed)
+        clock.advance(ms: 9_999)
+        #expect(try await !isDirect(9))
+        clock.advance(ms: 1)
+        #expect(try await isDirect(10))
+        try store.close()
+    }
+
+    @Test func defaults_areThoseOfTheDocuments() {
+        let settings = JournalStore.Settings()
+        #expect((settings.directUs, settings.directRest) == (500, 20))
+    }
+
+    @Test func commit_whileTheStoreItselfKeepsTheDiskBusy_isMadeOnTheQueue() async throws {
+        try await journal.store(.small(1))
+        try await store.database.writeWithoutTransaction { [store] _ in store.isCheckpointing = true }
+        disk.ms.store(3, ordering: .relaxed)
+        #expect(try await !isDirect(2))
+        disk.ms.store(0, ordering: .relaxed)
+        try await store.database.writeWithoutTransaction { [store] _ in
+            store.isCheckpointing = false
+            store.snapshotsUnderWay = 1
+        }
+        #expect(try await !isDirect(3))
+        try await store.database.writeWithoutTransaction { [store] _ in store.snapshotsUnderWay = 0 }
+        #expect(try await isDirect(4), "what it kept from being quick says nothing of the disk")
+        try store.close()
+    }
+
+    @Test func heldBatch_thatIsRefused_completesInsideTheCall() async throws {
+        try await journal.store(.small(1))
+        try await settle()
+        let refusal = Mutex<JournalError?>(nil)
+        journal.hold(.small(7)) { result in
+            if case .failure(let error) = result { refusal.withLock { $0 = error } }
+        }
+        journal.commitHeld()
+        guard case .conflict(expected: 6, last: 1)? = refusal.withLock({ $0 }) else {
+            Issue.record("\(String(describing: refusal.withLock { $0 }))")
+            return
+        }
+        #expect(try await isDirect(2))
+        try store.close()
+    }
+
+    @Test func heldBatch_isStored_whenTheStoreIsClosedBeforeItsCommit() async throws {
+        try await journal.store(.small(1))
+        let completions = Completions()
+        journal.hold(.small(2), completion: completions.record(2))
+        try store.close()
+        #expect(completions.labels == [2])
+        journal.commitHeld()
+        let again = try JournalStore.open(folder: folder.path)
+        #expect(try again.recover("main").root == ["n": 2])
+        try again.close()
+        let error = await withCheckedContinuation { continuation in
+            journal.hold(.small(3)) { continuation.resume(returning: $0) }
+            journal.commitHeld()
+        }
+        #expect(throws: JournalError.closed) { try error.get() }
+    }
+
+    /// Threads hold, append and commit as they like; each namespace has a writer of its own.
+    @Test func heldAndOtherBatches_ofManyThreads_areAllStored() async throws {
+        let store = self.store
+        let counts = await withTaskGroup(of: UInt64.self) { group in
+            for writer in 0..<6 {
+                group.addTask {
+                    let journal = store.journal(for: "w\(writer)")
+                    var random = SeededRandom(UInt64(writer))
+                    for i: UInt64 in 1...300 {
+                        let isHeld = Int.random(in: 0..<3, using: &random) > 0
+                        typealias Outcome = CheckedContinuation<Result<Void, JournalError>, Never>
+                        let result = await withCheckedContinuation { (continuation: Outcome) in
+                            if isHeld {
+                                journal.hold(.small(i)) { continuation.resume(returning: $0) }
+                                journal.commitHeld()
+                            } else {
+                                journal.append(.small(i)) { continuation.resume(returning: $0) }
+                            }
+                        }
+                        if case .failure(let error) = result { Issue.record(error) }
+                    }
+                    return 300
+                }
+            }
+            return await group.reduce(0, +)
+        }
+        #expect(counts == 1800)
+        for writer in 0..<6 { #expect(try store.recover("w\(writer)").root == ["n": 300]) }
+        try await settle()
+        try store.close()
+    }
+}
+
+/// Makes each commit last so many ms of a clock.
+private final class SlowDisk: TransactionObserver, Sendable {
+    let ms = Atomic<Int64>(0)
+    private let clock: FakeClock
+
+    init(_ clock: FakeClock) { self.clock = clock }
+
+    func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { false }
+    func databaseDidChange(with event: DatabaseEvent) {}
+    // From SQLite's hook, as in CommitCounter.
+    func databaseWillCommit() {
+        let ms = ms.load(ordering: .relaxed)
+        if ms > 0 { clock.advance(ms: ms) }
+    }
+    func databaseDidCommit(_ db: Database) {}
+    func databaseDidRollback(_ db: Database) {}
+}
