@@ -103,7 +103,10 @@ public struct JSONWriter {
     private static let hex = Array("0123456789abcdef".utf8)
 
     /// A path as a quoted string in the form of server pushes: `"a/b"`, `""` for the root.
-    public mutating func path(_ keys: some Sequence<Key>) {
+    public mutating func path(_ keys: ContiguousArray<Key>) { path(keys[...]) }
+
+    /// The same of a part of a path. Not generic: another module would get the form for any sequence, which costs several times as much.
+    public mutating func path(_ keys: ArraySlice<Key>) {
         bytes.append(UInt8(ascii: "\""))
         var isFirst = true
         for key in keys {

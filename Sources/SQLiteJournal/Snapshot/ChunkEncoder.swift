@@ -115,8 +115,12 @@ extension Node {
         return takes(from: &room)
     }
 
-    /// Takes that estimate from `room`; false when it is more. O(room)
+    /// Takes that estimate from `room`; false when it is more. O(room), O(1) for a small object
     func takes(from room: inout Int) -> Bool {
+        if let packedBytes {
+            room -= packedBytes
+            return room >= 0
+        }
         switch self {
         case .string(let text): room -= text.utf8Count + 2
         case .prioritized(let leaf): return leaf.leaf.takes(from: &room) && leaf.priority.takes(from: &room)

@@ -119,7 +119,7 @@ extension JournalStore {
     private func commit(_ items: ArraySlice<Waiting.Item>, _ db: Database) {
         var registry = self.registry
         var outcomes: [Outcome] = []
-        let (begin, isDisturbed) = (scheduler.steadyNs, isDiskBusy)
+        let (begin, pages, isDisturbed) = (scheduler.steadyNs, log.pages, isDiskBusy)
         do {
             try inTransaction(db) {
                 for item in items { outcomes.append(try store(item, db, &registry)) }
@@ -140,9 +140,8 @@ extension JournalStore {
             for i in outcomes.indices { if case .success = outcomes[i].result { outcomes[i] = (.failure(failure), 0, true) } }
             while outcomes.count < items.count { outcomes.append((.failure(failure), 0, true)) }
         }
+        logBytes += (log.pages - pages) * 4096
         for (item, outcome) in zip(items, outcomes) {
-            // Pages of the table and its index are written whole.
-            logBytes += outcome.bytes + 3 * 4096
             switch item.work {
             case .append, .seal, .slice: written.bytes += outcome.bytes
             case .step(.chunks), .taking: chunkBytes += outcome.bytes
@@ -155,12 +154,38 @@ extension JournalStore {
         }
     }
 
+    /// The statements of every commit, prepared once.
+    struct CommitStatements {
+        let begin: RawStatement
+        let insert: RawStatement
+        let commit: RawStatement
+
+        init(_ db: Database) throws {
+            begin = try RawStatement(db, cached: "BEGIN IMMEDIATE TRANSACTION")
+            insert = try RawStatement(
+                db,
+                cached: """
+                    INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, batch_id, epoch)
+                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                    """)
+            commit = try RawStatement(db, cached: "COMMIT TRANSACTION")
+        }
+    }
+
+    private func statements(_ db: Database) throws -> CommitStatements {
+        if let commitStatements { return commitStatements }
+        let made = try CommitStatements(db)
+        commitStatements = made
+        return made
+    }
+
     /// GRDB's own form compiles both statements anew for each transaction.
     private func inTransaction(_ db: Database, _ body: () throws -> Void) throws {
-        try RawStatement(db, cached: "BEGIN IMMEDIATE TRANSACTION").run()
+        let statements = try statements(db)
+        try statements.begin.run()
         do {
             try body()
-            try RawStatement(db, cached: "COMMIT TRANSACTION").run()
+            try statements.commit.run()
         } catch {
             // After some errors SQLite has rolled back already.
             if db.isInsideTransaction { try? db.rollback() }
@@ -237,12 +262,7 @@ extension JournalStore {
 
     /// All of a batch. Returns the bytes written.
     private func storeRows(of batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
-        let statement = try RawStatement(
-            db,
-            cached: """
-                INSERT INTO batch (namespace, sequence, previous, checksum, operations, part, more, batch_id, epoch)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-                """)
+        let statement = try statements(db).insert
         let mark = BatchMark(id: batch.id, epoch: batch.epoch)
         var encoder = BatchEncoder(batch.operations[...], settings.batches, starts: batch.starts[...])
         var (part, written) = (0, 0)

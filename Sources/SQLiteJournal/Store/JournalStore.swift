@@ -36,10 +36,12 @@ public final class JournalStore: @unchecked Sendable {
     let encoding = DispatchQueue(label: "vigla.journal.encoding", qos: .utility)
     /// Where snapshots are encoded.
     let snapshots = DispatchQueue(label: "vigla.snapshots", qos: .utility)
+    /// Nil before the first commit, and when the connection is about to be closed. Released before the lock.
+    var commitStatements: CommitStatements?
     private let lock: FolderLock
     /// The durable state of each namespace, by name.
     var registry: [String: Registered]
-    /// Bytes written to the write-ahead log since it was last copied into the database, roughly.
+    /// Bytes written to the write-ahead log since it was last copied into the database: its pages without their headers.
     var logBytes = 0
     /// Bytes by which the log had grown before that, since it was last restarted.
     var grownBytes = 0
@@ -248,6 +250,7 @@ public final class JournalStore: @unchecked Sendable {
             try checkpointer.close()
             // An error, such as a full disk or a backup that reads, is harmless: the log keeps everything.
             database.writeWithoutTransaction { db in
+                commitStatements = nil
                 log.willCopy()
                 if let copied = try? db.checkpoint(.passive) { log.copied(copied.checkpointedFrameCount, of: log.salts) }
                 _ = try? db.checkpoint(.truncate)

@@ -42,18 +42,25 @@ struct LogMark: Equatable {
         return text.count == bootBytes ? text : [UInt8](repeating: 0, count: bootBytes)
     }()
 
-    func encoded(counter: UInt64) -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(Self.slotBytes)
-        func add(_ number: UInt64) { withUnsafeBytes(of: number.littleEndian) { bytes.append(contentsOf: $0) } }
-        let numbers = [Self.magic, isOnDisk ? 1 : 0, counter, salts, UInt64(frames), UInt64(copied), UInt64(copying), commits]
-        for number in numbers { add(number) }
-        bytes += boot
-        bytes += [UInt8](repeating: 0, count: Self.slotBytes - 8 - bytes.count)
-        var crc = CRC32()
-        bytes.withUnsafeBytes { crc.add($0) }
-        add(UInt64(crc.value))
-        return bytes
+    /// Passes the bytes of a slot.
+    func encode<Result>(counter: UInt64, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
+        withUnsafeTemporaryAllocation(byteCount: Self.slotBytes, alignment: 8) { bytes in
+            bytes.initializeMemory(as: UInt8.self, repeating: 0)
+            func put(_ number: UInt64, _ index: Int) { bytes.storeBytes(of: number.littleEndian, toByteOffset: 8 * index, as: UInt64.self) }
+            put(Self.magic, 0)
+            put(isOnDisk ? 1 : 0, 1)
+            put(counter, 2)
+            put(salts, 3)
+            put(UInt64(frames), 4)
+            put(UInt64(copied), 5)
+            put(UInt64(copying), 6)
+            put(commits, 7)
+            UnsafeMutableRawBufferPointer(rebasing: bytes[64..<(64 + Self.bootBytes)]).copyBytes(from: boot.prefix(Self.bootBytes))
+            var crc = CRC32()
+            crc.add(UnsafeRawBufferPointer(rebasing: bytes[..<(Self.slotBytes - 8)]))
+            put(UInt64(crc.value), Self.slotBytes / 8 - 1)
+            return body(UnsafeRawBufferPointer(bytes))
+        }
     }
 
     /// The newer of the intact slots.
@@ -104,8 +111,9 @@ final class LogMarkFile: @unchecked Sendable {
     func write(_ mark: LogMark) {
         guard descriptor >= 0 else { return }
         counter &+= 1
-        let bytes = mark.encoded(counter: counter)
-        _ = pwrite(descriptor, bytes, bytes.count, off_t(Int(counter & 1) * LogMark.slotBytes))
+        mark.encode(counter: counter) { bytes in
+            _ = pwrite(descriptor, bytes.baseAddress, bytes.count, off_t(Int(counter & 1) * LogMark.slotBytes))
+        }
     }
 
     /// Removes the mark from the file.

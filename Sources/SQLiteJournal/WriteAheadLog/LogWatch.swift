@@ -12,6 +12,8 @@ final class LogWatch: @unchecked Sendable {
     private var descriptor: Int32 = -1
     /// Frames of the log after the last commit, as reported by SQLite.
     private var frames = 0
+    /// Pages that commits have written to the log since it was opened.
+    private(set) var pages = 0
     /// Whether the mark's salts are those of the log after the last commit.
     private var isKnown = true
     private let isOnDisk: Bool
@@ -44,15 +46,22 @@ final class LogWatch: @unchecked Sendable {
 
     /// - Parameter frames: in the log, with those of the commit.
     private func committed(_ frames: Int) {
+        let before = self.frames
         self.frames = frames
         isKnown = false
-        guard let descriptor = opened() else { return }
         var stored: UInt64 = 0
-        guard pread(descriptor, &stored, 8, 16) == 8 else { return }
+        guard let descriptor = opened(), pread(descriptor, &stored, 8, 16) == 8 else {
+            pages += max(0, frames - before)
+            return
+        }
         isKnown = true
         let salts = UInt64(bigEndian: stored)
-        if salts == mark.salts { return }
+        if salts == mark.salts {
+            pages += max(0, frames - before)
+            return
+        }
         // The log was restarted.
+        pages += frames
         (mark.salts, mark.frames, mark.copied, mark.copying) = (salts, 0, 0, 0)
     }
 

@@ -10,14 +10,14 @@ public import JSONTree
 /// ```
 public enum EventStreamEvent {
     /// The place at `path`, below the streamed one, is now `value`.
-    public static func put(_ path: some Collection<Key>, _ value: Node, _ form: NodeEncoder.Form) -> [UInt8] {
+    public static func put(_ path: ArraySlice<Key>, _ value: Node, _ form: NodeEncoder.Form) -> [UInt8] {
         var writer = begin("event: put\ndata: {\"path\":", path)
         writer.rest(value, form)
         return end(writer)
     }
 
     /// These places below `path` have these values now; null for removed ones.
-    public static func patch(_ path: some Collection<Key>, _ entries: [(path: Path, value: Node)], _ form: NodeEncoder.Form) -> [UInt8] {
+    public static func patch(_ path: ArraySlice<Key>, _ entries: [(path: Path, value: Node)], _ form: NodeEncoder.Form) -> [UInt8] {
         var writer = begin("event: patch\ndata: {\"path\":", path)
         writer.raw("{")
         for (i, entry) in entries.enumerated() {
@@ -51,7 +51,7 @@ public enum EventStreamEvent {
         return out
     }
 
-    private static func begin(_ text: StaticString, _ path: some Collection<Key>) -> JSONWriter {
+    private static func begin(_ text: StaticString, _ path: ArraySlice<Key>) -> JSONWriter {
         var writer = JSONWriter()
         writer.raw(text)
         writer.raw("\"/")
