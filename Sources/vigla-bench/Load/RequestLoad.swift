@@ -81,7 +81,10 @@ struct RequestLoad {
         return observer
     }
 
-    private var value: String { String(repeating: "v", count: valueBytes) }
+    private var value: String { value(0) }
+
+    /// A write of what is there already would be no change, of which the observer is told nothing.
+    private func value(_ number: Int) -> String { String(repeating: number % 2 == 0 ? "v" : "w", count: valueBytes) }
 
     private func message(_ number: Int, _ action: String, _ body: String) -> String {
         #"{"t":"d","d":{"r":\#(number),"a":"\#(action)","b":\#(body)}}"#
@@ -91,7 +94,7 @@ struct RequestLoad {
         peer.sequence += 1
         let text = switch kind {
         case .get: message(peer.sequence, "g", #"{"p":"/bench/x"}"#)
-        case .put, .durable: message(peer.sequence, "p", #"{"p":"/bench/p\#(peer.index)","d":"\#(value)"}"#)
+        case .put, .durable: message(peer.sequence, "p", #"{"p":"/bench/p\#(peer.index)","d":"\#(value(peer.sequence))"}"#)
         }
         let frame = WebSocketBytes.masked(text)
         peer.sentNs = vigla_monotonic_ns()
