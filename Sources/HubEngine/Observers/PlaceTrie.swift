@@ -61,7 +61,10 @@ final class PlaceTrie {
 
     /// Calls `touch` for each place that a write at `path` concerns: those above, with `isBelow` false; the place itself and
     /// the ones below it whose value differs, with `isBelow` true.
-    func visit(touchedBy path: Path, old: Node, new: Node, _ touch: (ObservedPlace, _ isBelow: Bool) -> Void) {
+    /// - Parameters:
+    ///   - before: what was at the path.
+    ///   - after: what is there now.
+    func visit(touchedBy path: Path, before: Node, after: Node, _ touch: (ObservedPlace, _ isBelow: Bool) -> Void) {
         var place = root
         for key in path.keys {
             if place.isActive { touch(place, false) }
@@ -69,7 +72,7 @@ final class PlaceTrie {
             guard let next = place.children[key] else { return }
             place = next
         }
-        visitBelow(place, old.node(at: path), new.node(at: path), touch)
+        visitBelow(place, before, after, touch)
     }
 
     /// The same for many writes, ascending and none below another, in one walk: `touch` is given those below a place, nil where it

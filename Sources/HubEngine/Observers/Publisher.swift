@@ -50,12 +50,14 @@ final class Publisher {
     ///   - areCompared: whether the paths are known to be those of which the content has changed.
     func publish(_ paths: [Path], old: Node, areCompared: Bool = false) {
         if paths.count > limits.inlineChildren { return publish(many: areCompared ? paths : changed(paths, since: old), old: old) }
-        let touched = touchedPlaces(paths, old: old, areCompared: areCompared)
+        var alone: (old: Node, new: Node)?
+        let touched = touchedPlaces(paths, old: old, areCompared: areCompared, alone: &alone)
         var limits = changeLimits
         // A write at depth reads the same for every whole view above it, so its frame is shared among those too.
         var shared: SharedFrame? = paths.count == 1 ? SharedFrame() : nil
         for place in touched {
-            let (before, after) = (old.node(at: place.path), content.root.node(at: place.path))
+            let isWritten = place.path.depth == paths[0].depth && place.isOverwritten
+            let (before, after) = alone.flatMap { isWritten ? $0 : nil } ?? (old.node(at: place.path), content.root.node(at: place.path))
             if place.touchedBy.count > RequestLoop.childrenForWork, !place.isOverwritten,
                 place.touchedBy.count * place.windowCount > limits.room {
                 let below = place.touchedBy.map { paths[$0] }.ascending()
@@ -182,7 +184,10 @@ final class Publisher {
     }
 
     /// The places that writes concern, with what concerns them.
-    private func touchedPlaces(_ paths: [Path], old: Node, areCompared: Bool) -> [ObservedPlace] {
+    /// - Parameter alone: set to what the only write has changed, where that was looked at.
+    private func touchedPlaces(
+        _ paths: [Path], old: Node, areCompared: Bool, alone: inout (old: Node, new: Node)?
+    ) -> [ObservedPlace] {
         var touched: [ObservedPlace] = []
         var room = limits.largeWritePlaces
         // Of many places what was there is not counted one by one: it is released with the tree of before.
@@ -204,7 +209,9 @@ final class Publisher {
                 if hadChildren, !(written?.old ?? old.node(at: path)).hasNodes(within: &room) { batch.retire(old) }
             }
             guard isObserved else { continue }
-            places.visit(touchedBy: path, old: old, new: content.root) { place, isBelow in
+            let (before, after) = written ?? (old.node(at: path), content.root.node(at: path))
+            if paths.count == 1 { alone = (before, after) }
+            places.visit(touchedBy: path, before: before, after: after) { place, isBelow in
                 if place.touchedBy.isEmpty, !place.isOverwritten { touched.append(place) }
                 if isBelow { return place.isOverwritten = true }
                 place.touchedBy.append(index)

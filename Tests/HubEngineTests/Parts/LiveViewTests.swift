@@ -117,7 +117,7 @@ import Testing
             root = try Candidate(writes, on: root, now: 0).tree
             let paths = writes.map(\.path)
             for (index, path) in paths.enumerated() where old.node(at: path) != root.node(at: path) {
-                trie.visit(touchedBy: path, old: old, new: root) { place, isBelow in
+                trie.visit(touchedBy: path, before: old.node(at: path), after: root.node(at: path)) { place, isBelow in
                     if isBelow { place.isOverwritten = true } else { place.touchedBy.append(index) }
                 }
             }

@@ -86,7 +86,7 @@ import Testing
                 for path in paths { root.set(Self.value(&random, 2), at: path) }
                 for path in paths {
                     var touched: [String] = []
-                    trie.visit(touchedBy: path, old: old, new: root) { place, isBelow in
+                    trie.visit(touchedBy: path, before: old.node(at: path), after: root.node(at: path)) { place, isBelow in
                         touched.append("\(place.path) \(isBelow ? "below" : "above")")
                     }
                     #expect(Set(touched) == model.touched(by: path, old, root), "seed \(seed) step \(step)")
@@ -136,7 +136,7 @@ import Testing
         var new = old
         new.set(2, at: "k7/x")
         var touched = 0
-        trie.visit(touchedBy: .root, old: old, new: new) { _, _ in touched += 1 }
+        trie.visit(touchedBy: .root, before: old, after: new) { _, _ in touched += 1 }
         #expect(touched == 1)
     }
 
