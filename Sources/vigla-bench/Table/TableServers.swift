@@ -92,7 +92,7 @@ struct TableServers {
             let probe = try DiskProbe(folder.appending(path: "probe").path)
             return try (0..<2_000).map { _ in Double(try probe.write()) / 1000 }.median
         } _: {
-            echoes.append(median(try durableEcho(1)))
+            echoes.append(median(try durableEcho()))
             let sample = try request(.durable, 1)
             cpu.append(sample.cpuMicros)
             return median(sample)
@@ -103,9 +103,9 @@ struct TableServers {
     }
 
     /// What the machine takes for a message that goes back when it is on the disk.
-    private func durableEcho(_ connections: Int) throws -> Sample {
+    private func durableEcho() throws -> Sample {
         let log = folder.appending(path: "log").path
-        return try EchoLoad(connections: connections, messageBytes: 64, seconds: seconds)
+        return try EchoLoad(connections: 1, messageBytes: 64, seconds: seconds)
             .run(against: ServerProcess(["serve-baseline", "durable", "--log", log]))
     }
 
