@@ -90,7 +90,8 @@ public final class JournalStore: @unchecked Sendable {
         /// 256 KiB: what is smaller holds up the commits behind it for less than the two transactions more would cost.
         public var stagedBytes = 256 << 10
         /// µs from which on a commit is too long for the thread that appends: then none is made there for so many times as long as it took,
-        /// but 10 s at most. Default 500 and 20: others of that thread wait for a slow disk for a twentieth of the time at most.
+        /// but 10 s at most. Default 500 and 20: others of that thread wait for slow commits for a twentieth of the time at most, but for one
+        /// that hangs for more than half a second, which cannot be interrupted.
         public var directUs = 500
         public var directRest = 20
         /// Most bytes of a snapshot that is made when the process ends, so that its end is not put off.
