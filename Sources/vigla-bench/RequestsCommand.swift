@@ -5,8 +5,8 @@ import Foundation
 struct Requests: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Server CPU per read and write, against a bare C echo.")
 
-    @Option(help: "What is asked, separated by commas: get, put (in memory), durable (on disk, with rules and an observer).")
-    var kinds = "get,put,durable"
+    @Option(help: "What is asked, separated by commas: get, put (in memory), durable (a put on disk, with rules), told (one with an observer).")
+    var kinds = "get,put,durable,told"
     @Option(help: "Numbers of connections, separated by commas; one request at a time on each.") var connections = "100,1000"
     @Option(help: "Bytes of the value read or written.") var size = 64
     @Option(help: "Seconds per run.") var seconds = 3.0
@@ -51,7 +51,7 @@ struct Requests: ParsableCommand {
 
     private func options(_ kind: RequestLoad.Kind, _ data: URL) throws -> [String] {
         let loops = self.loops > 0 ? ["--loops", "\(self.loops)"] : []
-        guard kind == .durable else { return ["serve", "--memory", "--dev", "--port", "0"] + loops }
+        guard kind.isOnDisk else { return ["serve", "--memory", "--dev", "--port", "0"] + loops }
         let rules = data.appending(path: "rules.json")
         try Data(RequestLoad.rules.utf8).write(to: rules)
         return ["serve", "--data", data.appending(path: "data").path, "--rules", rules.path, "--namespace", "bench", "--port", "0"]

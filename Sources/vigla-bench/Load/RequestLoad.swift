@@ -9,8 +9,12 @@ struct RequestLoad {
         case get
         /// Writes a place of its own, in memory.
         case put
-        /// Writes a place of its own, under rules, on disk, with an observer of all places.
+        /// Writes a place of its own, under rules, on disk.
         case durable
+        /// The same with an observer of all places, which is told of each write.
+        case told
+
+        var isOnDisk: Bool { self == .durable || self == .told }
     }
 
     let kind: Kind
@@ -26,7 +30,7 @@ struct RequestLoad {
         let swarm = try Swarm(port: server.port)
         for _ in 0..<connections { _ = try swarm.connect(Realtime.target) }
         let first = try begin(swarm)
-        let observer = kind == .durable ? try observe(swarm) : nil
+        let observer = kind == .told ? try observe(swarm) : nil
 
         var latencies = Histogram<UInt64>(highestTrackableValue: 60_000_000_000)
         var (answered, payload) = (0, first)
@@ -83,7 +87,7 @@ struct RequestLoad {
 
     private var value: String { value(0) }
 
-    /// A write of what is there already would be no change, of which the observer is told nothing.
+    /// A write of what is there already would be no change, of which an observer is told nothing.
     private func value(_ number: Int) -> String { String(repeating: number % 2 == 0 ? "v" : "w", count: valueBytes) }
 
     private func message(_ number: Int, _ action: String, _ body: String) -> String {
@@ -94,7 +98,7 @@ struct RequestLoad {
         peer.sequence += 1
         let text = switch kind {
         case .get: message(peer.sequence, "g", #"{"p":"/bench/x"}"#)
-        case .put, .durable: message(peer.sequence, "p", #"{"p":"/bench/p\#(peer.index)","d":"\#(value(peer.sequence))"}"#)
+        case .put, .durable, .told: message(peer.sequence, "p", #"{"p":"/bench/p\#(peer.index)","d":"\#(value(peer.sequence))"}"#)
         }
         let frame = WebSocketBytes.masked(text)
         peer.sentNs = vigla_monotonic_ns()

@@ -50,7 +50,7 @@ struct TableServers {
     func requests(_ isWanted: TableFilter) throws -> [TableRow] {
         let kinds: [(kind: RequestLoad.Kind, name: String, asked: String, counts: [Int])] = [
             (.get, "g", "≤ 1.6 ×", [100]), (.put, "p in memory", "≤ 1.9 ×", [100, 1_000]),
-            (.durable, "p durable", "≤ 2.4 ×, ≥ 60,000/s", [100, 1_000]),
+            (.durable, "p durable", "≤ 2.4 ×, ≥ 60,000/s", [100, 1_000]), (.told, "p durable with an observer", "–", [100]),
         ]
         var rows: [TableRow] = []
         for (kind, title, asked, counts) in kinds {
@@ -75,7 +75,7 @@ struct TableServers {
 
     private func request(_ kind: RequestLoad.Kind, _ connections: Int) throws -> Sample {
         let load = RequestLoad(kind: kind, connections: connections, valueBytes: 64, seconds: seconds)
-        guard kind == .durable else { return try load.run(against: hub()) }
+        guard kind.isOnDisk else { return try load.run(against: hub()) }
         let own = folder.appending(path: UUID().uuidString)
         try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: own) }
