@@ -112,7 +112,7 @@ final class CommitLine {
         if content.rules.hasIndexedCopies { copies?.note(paths, exist: values != nil, old: old) }
         if let found { count(found) }
         permissions.recheck(readers)
-        publisher.publish(paths, old: old)
+        publisher.publish(paths, old: old, value: found == nil ? candidate.onlyValue : nil)
         return content.sequence
     }
 

@@ -35,6 +35,14 @@ final class ObservedPlace {
 
     // MARK: Views
 
+    /// Adds the only view, if it is plain and nothing else here follows writes; false if there is more to be done for one.
+    func collectPlainView(into views: inout [View]) -> Bool {
+        guard ordered.isEmpty, indexes.isEmpty, queried == nil else { return false }
+        guard let whole else { return true }
+        if whole.isPlain { views.append(whole) }
+        return whole.isPlain
+    }
+
     /// All views, with those of live queries. O(views)
     var allViews: [View] { views + (queried?.views ?? []) }
 

@@ -119,6 +119,19 @@ final class PlaceTrie {
         for (key, child) in place.children { visitBelow(child, old.child(key), new.child(key), touch) }
     }
 
+    /// Collects the views that a write concerns, if there are no others than plain ones of places above it and of its own (`View.isPlain`).
+    /// O(depth)
+    /// - Returns: whether there are no others; else what was collected means nothing.
+    func collectPlainViews(around path: Path, into views: inout [View]) -> Bool {
+        var place = root
+        for key in path.keys {
+            guard place.collectPlainView(into: &views) else { return false }
+            guard let next = place.children[key] else { return true }
+            place = next
+        }
+        return place.children.isEmpty && place.collectPlainView(into: &views)
+    }
+
     /// Whether anything is observed on the way to a place, there or below. O(depth)
     func hasAny(around path: Path) -> Bool {
         var place = root

@@ -21,6 +21,7 @@ final class Publisher {
     private let slowReaders: SlowReaders
     private let encodings: EncodingLine
     private let pacing: Pacing
+    private let single: WriteTeller
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ queries: QueryKeeper,
@@ -36,6 +37,7 @@ final class Publisher {
         self.slowReaders = slowReaders
         self.encodings = encodings
         self.pacing = pacing
+        single = WriteTeller(context, content, places, batch, outbox)
     }
 
     private var limits: EngineLimits { context.limits }
@@ -48,7 +50,9 @@ final class Publisher {
     /// - Parameters:
     ///   - old: the tree before.
     ///   - areCompared: whether the paths are known to be those of which the content has changed.
-    func publish(_ paths: [Path], old: Node, areCompared: Bool = false) {
+    ///   - value: what the only write has stored, where that is known.
+    func publish(_ paths: [Path], old: Node, areCompared: Bool = false, value: @autoclosure () -> Node? = nil) {
+        if paths.count == 1, single.tell(paths[0], old: old, value: value, isChange: areCompared) { return }
         if paths.count > limits.inlineChildren { return publish(many: areCompared ? paths : changed(paths, since: old), old: old) }
         var alone: (old: Node, new: Node)?
         let touched = touchedPlaces(paths, old: old, areCompared: areCompared, alone: &alone)
@@ -307,7 +311,7 @@ final class Publisher {
         } else {
             let frame = shared.frame(for: style)
             outbox.send(frame, to: audience)
-            count(frame.count &* audience.count, view)
+            view.countEvents(frame.count &* audience.count, context.meter)
         }
         spend(limits)
     }
@@ -371,19 +375,13 @@ final class Publisher {
                 let frame = shared?.bytes ?? context.format.change(change, for: style, sharing: &parts)
                 shared?.bytes = frame
                 outbox.send(frame, to: audience)
-                count(frame.count &* audience.count, view)
+                view.countEvents(frame.count &* audience.count, context.meter)
             } else {
                 let frame = context.format.change(change, for: style, sharing: &parts)
                 outbox.send(frame, to: audience)
-                count(frame.count &* audience.count, view)
+                view.countEvents(frame.count &* audience.count, context.meter)
             }
         }
-    }
-
-    private func count(_ bytes: Int, _ view: View) {
-        let counter = view.eventBytes ?? context.meter.eventBytes.counter(of: view.path)
-        view.eventBytes = counter
-        counter.add(bytes)
     }
 
     /// Tells the observers of a view in one style of a large change.

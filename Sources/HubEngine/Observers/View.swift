@@ -11,12 +11,15 @@ final class View {
     let query: ChildQuery?
     /// Whether it is the view of the whole place: asked for each commit, without a copy of the query.
     let isWhole: Bool
+    /// Whether all its observers are told each write below the place as it is: those of the stock SDKs at a whole place, none of them
+    /// suspended. Asked for each commit.
+    private(set) var isPlain = false
     /// What is shown, as it moves along with commits.
     let shown: any LiveView
     /// Number of the last batch in which its observers were told something.
     var lastChange = -1
     /// Counts what they are told, once something was.
-    var eventBytes: EventBytes.Counter?
+    private var eventBytes: EventBytes.Counter?
     private let laneCount: Int
     private(set) var audiences: [ObserverStyle: Audience] = [:]
     /// Observers of clients that read too slowly: they are told nothing until they are caught up with.
@@ -71,21 +74,35 @@ final class View {
     func add(_ client: Client, style: ObserverStyle) {
         if audiences[style] == nil { count(style, 1) }
         audiences[style, default: Audience(lanes: laneCount)].add(client)
+        updatePlain()
     }
 
     func remove(_ client: Client, style: ObserverStyle) {
         removeFromAudience(client, style)
         Self.remove(client, style, from: &suspended)
+        updatePlain()
     }
 
     func suspend(_ client: Client, style: ObserverStyle) {
         removeFromAudience(client, style)
         suspended[style, default: Audience(lanes: laneCount)].add(client)
+        updatePlain()
     }
 
     func resume(_ client: Client, style: ObserverStyle) {
         Self.remove(client, style, from: &suspended)
         add(client, style: style)
+    }
+
+    private func updatePlain() {
+        isPlain = isWhole && suspended.isEmpty && audiences.count == 1 && audiences.keys.first == .patches(tag: nil)
+    }
+
+    /// Counts bytes that its observers are told.
+    func countEvents(_ bytes: Int, _ meter: Meter) {
+        let counter = eventBytes ?? meter.eventBytes.counter(of: path)
+        eventBytes = counter
+        counter.add(bytes)
     }
 
     private func removeFromAudience(_ client: Client, _ style: ObserverStyle) {

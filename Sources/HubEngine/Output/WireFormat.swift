@@ -16,12 +16,19 @@ public protocol WireFormat: Sendable {
     /// The change of one commit, for its observers of one style.
     /// - Parameter parts: nil for the first style; what is kept there for the next ones of the same change is encoded once.
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8]
+    /// The same of one write, for observers of whole places that are told the writes themselves (`.patches(tag: nil)`).
+    func written(_ value: Node, at path: Path) -> [UInt8]
     /// The observer ends: mostly because it is no longer permitted, which is all that some styles can say.
     func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8]
 }
 
 extension WireFormat {
     public func value(_ node: NodeCursor, to token: Int64) -> [UInt8] { reply(.value(node.node), to: token, dialect: .realtime) }
+    public func written(_ value: Node, at path: Path) -> [UInt8] {
+        var parts: (any ChangeParts)?
+        let change = ViewChange(path: path, sequence: 0, new: .null, patches: [(path, value)], events: [])
+        return self.change(change, for: .patches(tag: nil), sharing: &parts)
+    }
     /// Formats that know no counts.
     public func ready(_ style: ObserverStyle, sequence: UInt64) -> [UInt8] { [] }
     public func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [] }

@@ -70,6 +70,8 @@ struct HubFormat: WireFormat {
         }
     }
 
+    func written(_ value: Node, at path: Path) -> [UInt8] { RealtimePush.data(path: path, value: value).frames(tag: nil) }
+
     func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
         switch style {
         case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query?.window))

@@ -12,6 +12,23 @@ extension Workload {
             let hub = try MeasuredHub()
             return try repeating(hub, hub.realtime(), puts)
         },
+        Workload(name: "put-to-observer-above", count: 200) {
+            let hub = try MeasuredHub()
+            let observer = try hub.realtime()
+            try observer.ask("q", #"{"p":"/bench","h":""}"#)
+            let peer = try hub.realtime()
+            let put = try repeating(hub, peer, puts)
+            let bytes = try puts.map { _ in try observer.frame().count }[0]
+            // Begins with the value that is there, which is no change.
+            try put(1)
+            return { times in
+                for first in stride(from: 0, to: times, by: 20) {
+                    let some = min(20, times - first)
+                    try put(some)
+                    try observer.pass(some * bytes)
+                }
+            }
+        },
         Workload(name: "put-to-100-observers", count: 60) {
             let hub = try MeasuredHub()
             let observers = try (0..<100).map { _ in try hub.realtime() }

@@ -81,6 +81,12 @@ struct Candidate: Sendable {
         return values
     }
 
+    /// What its only operation stores at its only place, where that is a value.
+    var onlyValue: Node? {
+        guard operations.count == 1, paths.count == 1, case .set(_, let value) = operations[0] else { return nil }
+        return value
+    }
+
     /// The same without those of which nothing is stored: there nothing counts as written.
     var stored: [Path] { dropped.isEmpty ? touched : touched.filter { !dropped.contains($0) } }
 
