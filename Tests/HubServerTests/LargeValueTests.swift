@@ -164,6 +164,17 @@ import WireProtocols
 
     // MARK: Encoding once
 
+    @Test func write_readsTheSame_asAloneAndAsAChange() {
+        let format = HubFormat()
+        for value in [.null, 1, .string(long), ["text": "é", "n": 1]] as [Node] {
+            var parts: (any ChangeParts)?
+            let below = ViewChange(path: "a", sequence: 7, new: .null, patches: [("a/b", value)], events: [])
+            #expect(format.written(value, at: "a/b") == format.change(below, for: .patches(tag: nil), sharing: &parts))
+            let whole = ViewChange(path: "a", sequence: 7, new: value, patches: [], events: [])
+            #expect(format.written(value, at: "a") == format.change(whole, for: .patches(tag: nil), sharing: &parts))
+        }
+    }
+
     @Test func events_areEncodedOnce_howeverManySubscriptionsThereAre() {
         let value: Node = ["text": .string(long), "n": 1]
         let change = ViewChange(

@@ -11,7 +11,7 @@ final class View {
     let query: ChildQuery?
     /// Whether it is the view of the whole place: asked for each commit, without a copy of the query.
     let isWhole: Bool
-    /// Whether all its observers are told each write below the place as it is: those of the stock SDKs at a whole place, none of them
+    /// Whether all its observers are told each write at or below the place as it is: those of the stock SDKs at a whole place, none of them
     /// suspended. Asked for each commit.
     private(set) var isPlain = false
     /// What is shown, as it moves along with commits.

@@ -1,8 +1,8 @@
 import JSONTree
 
-/// Tells the observers of the usual commit: one write, around which nothing is observed but whole places whose observers are told the writes
-/// themselves (`.patches`, as the stock SDKs are). The write alone is the message, one for all of them: what a commit makes of a place, and
-/// of what each view shows of it, is not worked out. `Publisher` tells of all other commits.
+/// Tells the observers of a commit of one small write, around which nothing is observed but whole places whose observers are told the writes
+/// themselves (`.patches`, as the stock SDKs are), none of them suspended. The write alone is the message, one for all of them: what a commit
+/// makes of a place, and of what each view shows of it, is not worked out. `Publisher` tells of all other commits.
 ///
 ///     root ── rooms ── r1 ── text      a write at rooms/r1/text, with observers of rooms and of r1:
 ///               └───────┴────────────► { "p": "rooms/r1/text", "d": … }
@@ -29,7 +29,8 @@ final class WriteTeller {
     ///   - old: the tree before.
     ///   - value: what was written, as it is stored, asked for where there is an observer; nil to look it up.
     ///   - isChange: whether the content of the place is known to differ.
-    /// - Returns: false when nothing was done, as more is to be told than the write, or the write is large.
+    /// - Returns: false when nothing was done: more is to be told than the write, the write is large, or the batch has much to say already.
+    ///   The views of one write may go beyond that by the same frame each.
     func tell(_ path: Path, old: Node, value: () -> Node?, isChange: Bool) -> Bool {
         defer { views.removeAll(keepingCapacity: true) }
         guard places.collectPlainViews(around: path, into: &views) else { return false }

@@ -65,10 +65,14 @@ import Testing
     @Test func placesAreLeftClean_forTheNextCommit() throws {
         let bench = Bench(root: ["a": ["x": 1]])
         bench.observe(Observation("a"), by: .make())
+        // Else the writes are told as they are (`WriteTeller`).
+        bench.observe(Observation("a", style: Self.values), by: .make())
         try Self.commit(bench, [TreeWrite("a", ["x": 2, "y": 3])])
         try Self.commit(bench, [TreeWrite("a/x", 4)])
         try Self.commit(bench, [TreeWrite("a/y", 5)])
-        #expect(bench.finish() == [#"d a {"x":2,"y":3}"#, "d a/x 4", "d a/y 5"])
+        let lines = bench.finish()
+        #expect(lines.filter { $0.hasPrefix("d ") } == [#"d a {"x":2,"y":3}"#, "d a/x 4", "d a/y 5"])
+        #expect(lines.filter { $0.hasPrefix("value ") } == [#"value 1 {"x":2,"y":3}"#, #"value 1 {"x":4,"y":3}"#, #"value 1 {"x":4,"y":5}"#])
     }
 
     @Test func queries_areToldWhatTheyShow_andOnlyThoseConcerned() throws {

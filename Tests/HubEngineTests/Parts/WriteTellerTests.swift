@@ -1,10 +1,33 @@
 @testable import HubEngine
 import JSONTree
+import SecurityRules
+import Synchronization
 import TestSupport
 import Testing
 
 /// A single write is told as the write itself where nothing else is observed. It must read as what `Publisher` works out.
 @Suite(.timeLimit(.minutes(30))) struct WriteTellerTests {
+    /// Counts what is written down as a write alone.
+    private final class CountingFormat: WireFormat {
+        let writes = Atomic<Int>(0)
+        private let lines = LineFormat()
+
+        func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] { lines.reply(reply, to: token, dialect: dialect) }
+        func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+            lines.initial(value, at: path, query: query, style: style, sequence: sequence)
+        }
+        func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
+            lines.change(change, for: style, sharing: &parts)
+        }
+        func written(_ value: Node, at path: Path) -> [UInt8] {
+            writes.add(1, ordering: .relaxed)
+            return lines.written(value, at: path)
+        }
+        func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+            lines.ended(path, query: query, style: style, failure)
+        }
+    }
+
     /// Observers of these places are told the writes themselves in both worlds.
     private static let observed = ["", "a", "a/b", "c"]
     private static let keys = ["a", "b", "c", "d"].map { Key($0) }
@@ -37,7 +60,8 @@ import Testing
         var limits = EngineLimits()
         // Some of the texts are large.
         limits.inlineBytes = 150
-        let worlds = (0..<2).map { _ in Bench(root: ["a": ["b": 1, "d": 2]], limits: limits, lanes: 1) }
+        let formats = [CountingFormat(), CountingFormat()]
+        let worlds = formats.map { Bench(root: ["a": ["b": 1, "d": 2]], limits: limits, lanes: 1, format: $0) }
         let clients = worlds.map { world in
             Self.observed.map { place in
                 let client = Client.make()
@@ -56,7 +80,8 @@ import Testing
                     let candidate = try Candidate([write], on: world.content.root, now: 0)
                     let old = world.content.install(candidate.tree)
                     let value = random.chance(50) ? candidate.onlyValue : nil
-                    world.publisher.publish([write.path], old: old, value: value)
+                    let isChange = random.chance(50) && old.node(at: write.path) != candidate.tree.node(at: write.path)
+                    world.publisher.publish([write.path], old: old, areCompared: isChange, value: value)
                 }
                 var lines = Self.told(world, clients)
                 // Those of a large message go on when they have taken it.
@@ -72,6 +97,8 @@ import Testing
             if known[0].allSatisfy(\.isEmpty) { silent += 1 } else { told += 1 }
         }
         #expect(told > 100 && silent > 20)
+        let counts = formats.map { $0.writes.load(ordering: .relaxed) }
+        #expect(counts[0] > 50 && counts[1] == 0)
     }
 
     @Test func suspendedObserver_hasMissedIt() throws {
@@ -92,5 +119,37 @@ import Testing
         }
         #expect(bench.finish() == ["d a/x 2"])
         #expect(bench.run { bench.places.existingPlace(at: "a")?.views.allSatisfy(\.isPlain) } == true)
+    }
+
+    @Test func observers_areToldWhatIsStored() throws {
+        let bench = Bench(
+            root: ["n": 3],
+            rules: try RuleSet(parsing: #"""
+                {"rules":{".read":true,".write":true,"u":{"$u":{"email":{".drop":true},"role":{".default":"'none'"}}}}}
+                """#),
+            lanes: 1)
+        bench.observe(Observation(""), by: .make())
+        var sum = TreeWrite("n", .null)
+        sum.value.deferred = [.init(path: .root, target: .value, value: .increment(5))]
+        for write in [TreeWrite("u/ana", ["name": "Ana", "email": "a@b"]), TreeWrite("u/ana/email", "a@b"), sum, TreeWrite("n/m", 1)] {
+            try bench.run { _ = try bench.commits.commit([write], by: .client(.anonymous)) }
+        }
+        #expect(bench.finish() == [#"d u/ana {"name":"Ana","role":"none"}"#, "d n 8", "d n/m 1"])
+    }
+
+    @Test(arguments: [false, true]) func largeContentThatGoes_isReleasedOffTheQueue(isObserved: Bool) {
+        var limits = EngineLimits()
+        limits.largeWritePlaces = 3
+        let bench = Bench(root: ["few": ["a": 1], "many": ["a": 1, "b": 2, "c": 3, "d": 4]], limits: limits, lanes: 1)
+        if isObserved { bench.observe(Observation(""), by: .make()) }
+        for (place, retired) in [("few", 0), ("many", 1)] as [(Path, Int)] {
+            let count = bench.run {
+                var tree = bench.content.root
+                tree.set(.null, at: place)
+                bench.publisher.publish([place], old: bench.content.install(tree))
+                return bench.batch.end().retiring.count
+            }
+            #expect(count == retired, "\(place)")
+        }
     }
 }
