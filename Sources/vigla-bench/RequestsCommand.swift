@@ -5,7 +5,7 @@ import Foundation
 struct Requests: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Server CPU per read and write, against a bare C echo.")
 
-    @Option(help: "What is asked, separated by commas: get, put (in memory), durable (a put on disk, with rules), told (one with an observer).")
+    @Option(help: "What is asked, separated by commas: get, put (in memory), durable (on disk, with rules), told (that with an observer).")
     var kinds = "get,put,durable,told"
     @Option(help: "Numbers of connections, separated by commas; one request at a time on each.") var connections = "100,1000"
     @Option(help: "Bytes of the value read or written.") var size = 64

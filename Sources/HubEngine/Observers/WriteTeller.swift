@@ -1,8 +1,8 @@
 import JSONTree
 
-/// Tells the observers of a commit of one small write, around which nothing is observed but whole places whose observers are told the writes
-/// themselves (`.patches`, as the stock SDKs are), none of them suspended. The write alone is the message, one for all of them: what a commit
-/// makes of a place, and of what each view shows of it, is not worked out. `Publisher` tells of all other commits.
+/// Tells the observers of a commit of one small write, around which nothing is observed but whole places whose observers are told the
+/// writes themselves (`.patches`, as the stock SDKs are), none of them suspended. The write alone is the message, one for all of them:
+/// what a commit makes of a place, and of what each view shows of it, is not worked out. `Publisher` tells of all other commits.
 ///
 ///     root ── rooms ── r1 ── text      a write at rooms/r1/text, with observers of rooms and of r1:
 ///               └───────┴────────────► { "p": "rooms/r1/text", "d": … }

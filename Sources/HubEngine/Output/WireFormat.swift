@@ -24,6 +24,7 @@ public protocol WireFormat: Sendable {
 
 extension WireFormat {
     public func value(_ node: NodeCursor, to token: Int64) -> [UInt8] { reply(.value(node.node), to: token, dialect: .realtime) }
+    /// Formats that write it down as any other change.
     public func written(_ value: Node, at path: Path) -> [UInt8] {
         var parts: (any ChangeParts)?
         let change = ViewChange(path: path, sequence: 0, new: .null, patches: [(path, value)], events: [])

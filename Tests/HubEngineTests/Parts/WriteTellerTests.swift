@@ -118,7 +118,7 @@ import Testing
             bench.publisher.publish(missed, to: slow)
         }
         #expect(bench.finish() == ["d a/x 2"])
-        #expect(bench.run { bench.places.existingPlace(at: "a")?.views.allSatisfy(\.isPlain) } == true)
+        #expect(bench.run { bench.places.existingPlace(at: "a")?.views.map(\.isPlain) } == [true])
     }
 
     @Test func observers_areToldWhatIsStored() throws {
