@@ -103,16 +103,17 @@ public struct JSONWriter {
     private static let hex = Array("0123456789abcdef".utf8)
 
     /// A path as a quoted string in the form of server pushes: `"a/b"`, `""` for the root.
-    public mutating func path(_ keys: ContiguousArray<Key>) { path(keys[...]) }
+    public mutating func path(_ keys: ContiguousArray<Key>) { keys.withUnsafeBufferPointer { path($0) } }
 
     /// The same of a part of a path. Not generic: another module would get the form for any sequence, which costs several times as much.
-    public mutating func path(_ keys: ArraySlice<Key>) {
+    public mutating func path(_ keys: ArraySlice<Key>) { keys.withUnsafeBufferPointer { path($0) } }
+
+    /// Keys are read in place: none is retained.
+    private mutating func path(_ keys: UnsafeBufferPointer<Key>) {
         bytes.append(UInt8(ascii: "\""))
-        var isFirst = true
-        for key in keys {
-            if !isFirst { bytes.append(UInt8(ascii: "/")) }
-            isFirst = false
-            key.text.withBytes { escape($0) }
+        for i in keys.indices {
+            if i > 0 { bytes.append(UInt8(ascii: "/")) }
+            if let first = keys.baseAddress { TextCursor(first + i).withBytes { escape($0) } }
         }
         bytes.append(UInt8(ascii: "\""))
     }
