@@ -52,6 +52,43 @@ import TestSupport
         }
     }
 
+    /// One value is decided about as with the tree that it makes, whether the rules look above it or not.
+    @Test(arguments: 0..<6) func oneValue_isDecidedAboutAsItsTree(_ seed: Int) throws {
+        var random = SeededRandom(UInt64(seed) &* 32_452_843 &+ 5)
+        var (made, allowed, refused) = (0, 0, 0)
+        for _ in 0..<Self.rounds {
+            let text = "{\"rules\":" + ModelRules(&random, depth: 3).json + "}"
+            let rules = try RuleSet(parsing: text)
+            for _ in 0..<40 {
+                let old = Self.randomNode(&random, depth: 4)
+                let path = Path(Self.randomPath(&random).map { Key($0) })
+                let value = Self.randomNode(&random, depth: 2)
+                guard value.exists else { continue }
+                var new = old
+                new.set(value, at: path)
+                let auth: Node = random.chance(30) ? .null : ["uid": "a", "token": ["n": 2, "b": true, "x": ["y": "b"]]]
+                let isAllowed = rules.allowsWrite([path], old: old, new: new, auth: auth, now: 1000)
+                var (work, tree) = (Int.max, Node?.none)
+                let isAlso = rules.allowsWrite(value, at: path, on: old, auth: auth, now: 1000, making: &tree, textWork: &work)
+                #expect(isAlso == isAllowed, "\(text)\n\(old.json)\n\(value.json)\n\(path)\n\(auth.json)")
+                if let tree {
+                    made += 1
+                    #expect(tree == new)
+                }
+                if isAllowed { allowed += 1 } else { refused += 1 }
+                // With little work for texts none is allowed that is not with the tree.
+                let most = random.below(200)
+                var (left, whole) = (most, most)
+                if rules.allowsWrite(value, at: path, on: old, auth: auth, now: 1000, making: &tree, textWork: &left) {
+                    #expect(rules.allowsWrite([path], old: old, new: new, auth: auth, now: 1000, textWork: &whole))
+                }
+                #expect(left <= most)
+            }
+        }
+        #expect(made > Self.rounds && made < allowed + refused - Self.rounds, "\(made) of \(allowed + refused)")
+        #expect(allowed > Self.rounds / 4 && refused > Self.rounds / 4, "\(allowed), \(refused)")
+    }
+
     /// What is refused for any data is refused by the full evaluation, for every tree that was tried.
     @Test(arguments: 0..<6) func refusalForAnyData_isOneOfTheFullEvaluation_onRandomOperations(_ seed: Int) throws {
         var random = SeededRandom(UInt64(seed) &* 15_485_863 &+ 7)

@@ -51,7 +51,7 @@ extension Evaluator {
     /// Whether every location is granted by its chain and valid (§10.2, §10.3).
     ///
     /// The rules that a location shares with the one before it are not evaluated again: same rules, trees and keys.
-    mutating func allowsWrite(_ locations: [Path]) -> Bool {
+    mutating func allowsWrite(_ locations: some Sequence<Path>) -> Bool {
         // Keys are read in place in `locations`, also those of an earlier location.
         withExtendedLifetime(locations) {
             follow(locations, areKept: true) { evaluator, chain, keys in
@@ -229,9 +229,9 @@ extension Evaluator {
         var work = textWork
         while chain.validated < chain.count {
             let level = chain.validated
-            guard let node = node(.new, at: level) else { return true }
+            guard existsInNew(at: level) else { return true }
             let place = places[level]
-            if level == length, asksOnce {
+            if level == length, asksOnce, let node = node(.new, at: level) {
                 if isKnownValid(place, node) {
                     chain.validated += 1
                     return true

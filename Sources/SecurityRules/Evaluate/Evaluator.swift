@@ -30,6 +30,9 @@ struct Evaluator: ~Copyable {
     private var oldDepth = 0
     private var newDepth = 0
 
+    /// The tree after the write that is decided about, while it has not been made. Then `newNodes` holds only nodes from its depth on.
+    private var unmade: UnmadeTree?
+
     /// Cached nodes of shared paths, by their number.
     let shared: UnsafeMutablePointer<SharedNode>
     /// Strings that expressions computed, as a stack: each operation takes its operands' away.
@@ -206,8 +209,40 @@ struct Evaluator: ~Copyable {
     /// The node at a depth of the path, if there is one.
     @inline(__always)
     mutating func node(_ tree: Tree, at level: Int) -> NodeCursor? {
+        if tree == .new, unmade != nil { return unmadeNode(at: level) }
         fill(tree, to: level)
         return tree == .old ? oldNodes[level] : newNodes[level]
+    }
+
+    // MARK: A tree that is made when it is needed
+
+    /// Decides about a write of one value, of which `newData` is known only where it is written and below. The tree is made when the rules
+    /// look above that.
+    mutating func begin(_ tree: UnmadeTree) {
+        // At the root the value is all of it.
+        if tree.depth == 0 { newNodes[0] = NodeCursor(tree.value) } else { unmade = tree }
+    }
+
+    /// Whether the node of the new tree at a depth of the path exists. What is above a written value does.
+    @inline(__always)
+    mutating func existsInNew(at level: Int) -> Bool {
+        if let unmade, level < unmade.depth { return true }
+        return node(.new, at: level) != nil
+    }
+
+    @inline(never)
+    private mutating func unmadeNode(at level: Int) -> NodeCursor? {
+        guard let tree = unmade else { return nil }
+        if level < tree.depth {
+            newNodes[0] = tree.make()
+            newDepth = 0
+            unmade = nil
+        } else if newDepth < tree.depth {
+            newNodes[tree.depth] = NodeCursor(tree.value)
+            newDepth = tree.depth
+        }
+        fill(.new, to: level)
+        return newNodes[level]
     }
 
     // MARK: Values
