@@ -118,6 +118,46 @@ import Testing
         #expect((thread.withLock { $0 } == pthread_self()) == isDirect)
     }
 
+    /// Does something while a request is carried out: one that the rules refuse.
+    private final class Meanwhile: RefusalListener {
+        private let body = Mutex<(@Sendable () -> Void)?>(nil)
+
+        func begin(_ body: @escaping @Sendable () -> Void) { self.body.withLock { $0 = body } }
+        func wantsRefusal(now: Int64) -> Bool {
+            body.withLock { $0.take() }?()
+            return false
+        }
+        func refused(_ request: RuledRequest, _ question: RuleQuestion) {}
+    }
+
+    @Test(arguments: [(9, true), (11, false)])
+    func whatOthersSubmitMeanwhile_isPartOfTheBatch_ifItIsLittle(count: Int, isPart: Bool) throws {
+        var limits = EngineLimits()
+        limits.directWork = 10
+        let meanwhile = Meanwhile()
+        let hub = EngineHarness(
+            rules: try RuleSet(parsing: #"{"rules":{".read":true}}"#), root: ["a": 1], limits: limits, refusals: meanwhile)
+        let (client, other) = (Client.make(), Client.make())
+        meanwhile.begin { [database = hub.database] in
+            let done = DispatchSemaphore(value: 0)
+            DispatchQueue.global().async {
+                for i in 0..<count { _ = database.enqueue(.get("a"), from: other, token: Int64(i)) }
+                // It is not waited for.
+                database.start(mayRunHere: true)
+                done.signal()
+            }
+            done.wait()
+        }
+        let here = pthread_self()
+        let threads = Mutex<[Bool]>([])
+        hub.onDelivery.withLock { $0.body = { threads.withLock { $0.append(pthread_self() == here) } } }
+        _ = hub.database.enqueue(.put("b", 1), from: client)
+        hub.database.start(mayRunHere: true)
+        if isPart { #expect(threads.withLock { $0 } == [true], "before the call returns") }
+        #expect(hub.take(client).count == 1 && hub.take(other).count == count)
+        #expect(threads.withLock { $0.first } == true && threads.withLock { !$0.dropFirst().contains(true) })
+    }
+
     @Test func whatWasLittle_andBecomesMuch_isCarriedOnByTheQueue() {
         var limits = EngineLimits()
         limits.directWork = 10

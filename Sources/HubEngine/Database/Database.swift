@@ -42,6 +42,8 @@ public final class Database: Sendable {
         var work = 0
         /// They are carried out on the queue.
         var isScheduled = false
+        /// A thread carries out requests itself. It looks for these, too, before it ends.
+        var isServed = false
         /// When the first of the items was submitted, steady ns.
         var since: Int64 = 0
         /// Until then nothing is carried out by a thread that asks, steady ns.
@@ -130,41 +132,48 @@ public final class Database: Sendable {
     ///   - mayCommitHere: whether it has nothing else to do, so that it may also wait for the disk (`Journal.commitHeld`).
     public func start(mayRunHere: Bool, mayCommitHere: Bool = false) {
         let isFew: Bool? = inbox.withLock { inbox in
-            if inbox.items.isEmpty || inbox.isScheduled { return nil }
+            if inbox.items.isEmpty || inbox.isScheduled || inbox.isServed { return nil }
             let isFew = mayRunHere && inbox.work <= limits.directWork && inbox.since >= inbox.restsUntil
-            if !isFew { inbox.isScheduled = true }
+            if isFew { inbox.isServed = true } else { inbox.isScheduled = true }
             return isFew
         }
         guard let isFew else { return }
         if !isFew { return queue.async { [self] in drain() } }
-        if queue.runIfIdle({ runHere(isHolding: mayCommitHere) }) {
-            if mayCommitHere { journal.commitHeld() }
-            return
+        let hasRun = queue.runIfIdle { runHere(isHolding: mayCommitHere) }
+        let isAnyLeft = inbox.withLock { inbox in
+            inbox.isServed = false
+            if inbox.items.isEmpty || inbox.isScheduled { return false }
+            inbox.isScheduled = true
+            return true
         }
-        start(mayRunHere: false)
+        if isAnyLeft { queue.async { [self] in drain() } }
+        if hasRun, mayCommitHere { journal.commitHeld() }
     }
 
-    /// Carries out requests on the thread that asks. After one that took longer than such requests do, the next ones of a while are
-    /// carried out on the queue: the thread has other clients.
+    /// Carries out requests on the thread that asks, and what other threads have submitted by then. After one that took longer than such
+    /// requests do, the next ones of a while are carried out on the queue: the thread has other clients.
     private func runHere(isHolding: Bool) {
         engine.durability.isHolding = isHolding
         defer { engine.durability.isHolding = false }
         let begin = engine.context.scheduler.steadyNs
         // What follows from a write is not known before it: rules that have something follow get the queue.
-        drain(work: engine.content.rules.hasConsequences ? 0 : limits.directWork)
+        let work = engine.content.rules.hasConsequences ? 0 : limits.directWork
+        engine.loop.handle(take(), work: work) { take(atMost: work) }
         let end = engine.context.scheduler.steadyNs
         if end - begin > Int64(limits.directMs) * 1_000_000 {
             inbox.withLock { $0.restsUntil = end + Int64(limits.directRestMs) * 1_000_000 }
         }
     }
 
-    /// - Parameter work: of what is carried out in this turn; the rest has the next one, on the queue.
-    private func drain(work: Int = .max) {
-        let items = inbox.withLock { inbox in
+    private func drain() { engine.loop.handle(take()) }
+
+    /// Takes what has been submitted, if it is no more work than that.
+    private func take(atMost work: Int = .max) -> [Item] {
+        inbox.withLock { inbox in
+            if inbox.work > work { return [] }
             defer { (inbox.items, inbox.work, inbox.isScheduled) = ([], 0, false) }
             return inbox.items
         }
-        engine.loop.handle(items, work: work)
     }
 
     /// Whether some data could make the rules in force allow the client a write of all the places. False means that the write

@@ -43,14 +43,23 @@ final class RequestLoop: @unchecked Sendable {
     }
 
     /// Handles requests, those of one client in order, as a batch or several, and sends what a batch has to say when it is durable.
-    /// - Parameter work: the most of this turn; at most `turnWork` in any case.
-    func handle(_ items: consuming [Database.Item], work: Int = .max) {
+    /// - Parameters:
+    ///   - work: the most of this turn; at most `turnWork` in any case.
+    ///   - more: takes what others have submitted meanwhile, so that the batch has it, too.
+    func handle(_ items: consuming [Database.Item], work: Int = .max, more: () -> [Database.Item] = { [] }) {
         context.queue.assertCurrent()
         beginTurn()
         let most = min(work, context.limits.turnWork)
         // Taken from the end, so that each is moved out and not copied.
         items.reverse()
-        while turns.isEmpty, context.meter.work < most, !isLogBehind, let item = items.popLast() { handleInBatch(item) }
+        while turns.isEmpty, context.meter.work < most, !isLogBehind {
+            if items.isEmpty {
+                items = more()
+                items.reverse()
+            }
+            guard let item = items.popLast() else { break }
+            handleInBatch(item)
+        }
         if !items.isEmpty { turns.append(items.reversed()) }
         endTurn()
         scheduleTurn()

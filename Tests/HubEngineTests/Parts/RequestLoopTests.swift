@@ -41,6 +41,18 @@ import Testing
         #expect(bench.lines() == ["a0", "b0", "b1", "c0"])
     }
 
+    @Test func whatComesMeanwhile_isPartOfTheBatch_whileTheTurnHasRoom() {
+        let bench = Self.bench(turnWork: 5)
+        let (a, b) = (Client.make(), Client.make())
+        var more = [Self.asks("b", 2, of: b), Self.asks("c", 1, of: a), Self.asks("d", 1, of: b)]
+        bench.run {
+            bench.loop.handle(Self.asks("a", 2, of: a), more: { more.isEmpty ? [] : more.removeFirst() })
+            #expect(bench.outbox.batchNumber == 1 && bench.context.meter.counters.requests == 5)
+        }
+        #expect(bench.lines() == ["a0", "a1", "b0", "b1", "c0"])
+        #expect(more.count == 1, "it waits for the next turn")
+    }
+
     @Test func much_isSharedEqually_turnByTurn() {
         let bench = Self.bench(turnWork: 4)
         let (a, b) = (Client.make(), Client.make())
