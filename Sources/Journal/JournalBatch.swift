@@ -77,6 +77,13 @@ public struct JournalBatch: Sendable, Equatable {
         for change in pending { self.operations.append(.pending(change)) }
     }
 
+    /// Adds the next commit, which is one operation.
+    public mutating func append(_ operation: JournalOperation) {
+        if !isEmpty { starts.append(operations.count) }
+        sequence += 1
+        operations.append(operation)
+    }
+
     // MARK: Reading
 
     /// How many commits there are.

@@ -10,6 +10,7 @@ import SecurityRules
 ///                                     WriteShaping                               PermissionForesight  Batch,      Publisher
 ///                                                                                                     RecentCommits
 /// ```
+/// One small value that has nothing follow is written in the tree of now itself, without a candidate (`PlainWrite`).
 /// A large write passes the stages up to the comparison in the background (`PreparedWrite`), and the rest here. A commit that may wait
 /// stops at its readers when the rules are to be asked about too many of them, and is large then, whatever its size. The candidate is
 /// what the rules' `.drop` and `.default` leave of the writes (`WriteShaping`).
@@ -22,8 +23,11 @@ final class CommitLine {
     private let foresight: PermissionForesight
     private let permissions: ReadPermissions
     private let publisher: Publisher
+    private let teller: WriteTeller
     private let refusals: RefusalReports
     private(set) var recent: RecentCommits
+    /// Commits that were made in the tree of now itself.
+    private(set) var plainCommits = 0
     /// Knows the copies that there are; nil in tests of this part.
     var copies: CopyKeeper?
     /// Called with what has followed from a commit, where the rules have counters.
@@ -48,6 +52,7 @@ final class CommitLine {
         self.foresight = foresight
         self.permissions = permissions
         self.publisher = publisher
+        teller = publisher.single
         self.refusals = refusals
         let limits = context.limits
         recent = RecentCommits(
@@ -79,6 +84,11 @@ final class CommitLine {
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
         settling settled: OwedChange? = nil, textWork work: inout Int, tells: Bool = false
     ) throws(Failure) -> UInt64? {
+        if condition == nil, settled == nil, let plain = PlainWrite(writes, origin, content),
+            try commit(plain, origin, textWork: &work, tells: tells)
+        {
+            return content.sequence
+        }
         let shaping = WriteShaping(content.rules, origin, textWork: work)
         var candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
         // Permission is asked before the hash, so that a stranger learns nothing about the content (contract §4.6).
@@ -114,6 +124,35 @@ final class CommitLine {
         permissions.recheck(readers)
         publisher.publish(paths, old: old, value: found == nil ? candidate.onlyValue : nil)
         return content.sequence
+    }
+
+    /// Makes a plain write in the tree of now itself, where nothing else is to be known of the tree before.
+    /// - Returns: false when nothing was done: there is more to it.
+    private func commit(_ write: PlainWrite, _ origin: WriteOrigin, textWork work: inout Int, tells: Bool) throws(Failure) -> Bool {
+        let (path, value) = (write.path, write.value)
+        defer { teller.forget() }
+        guard ring?.isKeeping != true, !foresight.hasDependents(around: path), teller.collect(around: path) else { return false }
+        let isTold = teller.hasObservers
+        if isTold, !teller.mayTell(value, at: path) { return false }
+        guard let before = write.look(at: content.root, compares: isTold) else { return false }
+        let now = context.clock()
+        var made: Node?
+        if origin.isRuled,
+            !content.rules.allowsWrite(
+                value, at: path, on: content.root, auth: origin.identity.auth, now: now, making: &made, textWork: &work)
+        {
+            let candidate = try Candidate([TreeWrite(path, WriteValue(value))], on: content.root, now: now)
+            throw refused(candidate, .write, WritePermission(rules: content.rules, origin: origin), tells: tells)
+        }
+        try log.mustTakeWrites()
+        context.meter.spend(1 + path.depth / 8)
+        if let made { _ = content.install(made) } else { content.write(value, at: path) }
+        plainCommits += 1
+        context.meter.counters.commits += 1
+        batch.append(.set(path, value), as: content.sequence)
+        recent.record(CollectionOfOne(path), sequence: content.sequence)
+        if isTold, before == .other { teller.tell(value, at: path) }
+        return true
     }
 
     /// Adds to a candidate what the rules have follow from it, if anything.
@@ -234,9 +273,14 @@ final class CommitLine {
         _ candidate: Candidate, _ request: RuledRequest, _ origin: WriteOrigin, textWork work: inout Int, tells: Bool
     ) throws(Failure) {
         let permission = WritePermission(rules: content.rules, origin: origin)
-        if permission.allows(candidate, textWork: &work) { return }
+        if !permission.allows(candidate, textWork: &work) { throw refused(candidate, request, permission, tells: tells) }
+    }
+
+    /// Reports that the rules refuse a candidate.
+    /// - Returns: what the client is told.
+    private func refused(_ candidate: Candidate, _ request: RuledRequest, _ permission: WritePermission, tells: Bool) -> Failure {
         refusals.report(request, of: candidate.paths.first ?? .root) { _ in permission.question(candidate) }
-        throw tells && content.rules.hasMessages ? permission.question(candidate).refusal : .permissionDenied
+        return tells && content.rules.hasMessages ? permission.question(candidate).refusal : .permissionDenied
     }
 
     // MARK: Prepared commits

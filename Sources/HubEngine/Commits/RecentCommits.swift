@@ -6,15 +6,17 @@ import JSONTree
 ///
 /// Confined to the database queue. O(keys of the places) for each commit.
 struct RecentCommits {
+    /// One place of a commit.
     private struct Entry {
         let sequence: UInt64
-        let places: [Path]
-        /// Of the places: their keys may be as long as a message has room.
+        let place: Path
+        /// Of the place: its keys may be as long as a message has room.
         let bytes: Int
     }
 
+    /// Of one commit behind the other.
     private var entries: Deque<Entry> = []
-    private var placeCount = 0
+    private var commitCount = 0
     private(set) var bytes = 0
     /// All commits after this one are known.
     private var start: UInt64
@@ -43,20 +45,24 @@ struct RecentCommits {
         trim()
     }
 
-    mutating func record(_ places: [Path], sequence: UInt64) {
-        let entry = Entry(sequence: sequence, places: places, bytes: places.reduce(0) { $0 + $1.memoryBytes })
-        entries.append(entry)
-        placeCount += places.count
-        bytes += entry.bytes
+    mutating func record(_ places: some Sequence<Path>, sequence: UInt64) {
+        for place in places {
+            if entries.last?.sequence != sequence { commitCount += 1 }
+            let entry = Entry(sequence: sequence, place: place, bytes: place.memoryBytes)
+            entries.append(entry)
+            bytes += entry.bytes
+        }
         trim()
     }
 
     private mutating func trim() {
-        while placeCount > mostPlaces || bytes > mostBytes || (followers == 0 && entries.count > mostCommits),
-            let first = entries.popFirst() {
-            placeCount -= first.places.count
-            bytes -= first.bytes
+        while entries.count > mostPlaces || bytes > mostBytes || (followers == 0 && commitCount > mostCommits), let first = entries.first {
             start = first.sequence
+            while let entry = entries.first, entry.sequence == start {
+                bytes -= entry.bytes
+                entries.removeFirst()
+            }
+            commitCount -= 1
         }
     }
 
@@ -66,15 +72,15 @@ struct RecentCommits {
         guard let last = entries.last, last.sequence > sequence else { return [] }
         var first = entries.count
         while first > 0, entries[first - 1].sequence > sequence { first -= 1 }
-        return entries[first...].flatMap(\.places)
+        return entries[first...].map(\.place)
     }
 
     /// Commits after this one were taken back.
     mutating func rollBack(to sequence: UInt64) {
         while let last = entries.last, last.sequence > sequence {
             entries.removeLast()
-            placeCount -= last.places.count
             bytes -= last.bytes
+            if entries.last?.sequence != last.sequence { commitCount -= 1 }
         }
         start = min(start, sequence)
     }

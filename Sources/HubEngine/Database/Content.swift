@@ -50,6 +50,12 @@ final class Content {
         return old
     }
 
+    /// Makes a value part of the tree of now, as the next commit: pages that nothing else holds are changed in place.
+    func write(_ value: Node, at path: Path) {
+        state.root.set(value, at: path)
+        state.sequence += 1
+    }
+
     /// Installs the tree of a commit and its number.
     /// - Returns: the tree before.
     func install(_ candidate: Node, as sequence: UInt64) -> Node {

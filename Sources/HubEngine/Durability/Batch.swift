@@ -43,6 +43,12 @@ final class Batch {
         journalled.append(operations, also: more, pending: pending, stage: stage)
     }
 
+    /// The same for a commit of one operation.
+    func append(_ operation: JournalOperation, as sequence: UInt64) {
+        if journalled.isEmpty { journalled = JournalBatch(after: sequence - 1) }
+        journalled.append(operation)
+    }
+
     /// A request of so many bytes is carried out in this batch.
     func count(_ bytes: Int) { self.bytes += bytes }
     /// Releases a large value, off the queue, when the batch has ended.

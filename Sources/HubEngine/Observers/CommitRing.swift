@@ -44,6 +44,8 @@ final class CommitRing {
         self.content = content
     }
 
+    /// Whether the commits of now are kept.
+    var isKeeping: Bool { base != nil }
     /// Commits that are kept.
     var count: Int { entries.count }
 

@@ -30,6 +30,9 @@ final class PermissionForesight {
 
     // MARK: Commits
 
+    /// Whether the permission of an observer rests on what is above, at or below a path. O(depth)
+    func hasDependents(around path: Path) -> Bool { places.hasDependents(around: path) }
+
     /// The observers whose permission rests on what writes at these paths change. O(depth of the paths + places touched)
     func touched(by paths: [Path], making candidate: Node) -> [Dependent] {
         places.dependents(touchedBy: paths, old: content.root, new: candidate)

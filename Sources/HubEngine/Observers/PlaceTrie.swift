@@ -214,6 +214,18 @@ final class PlaceTrie {
         }
     }
 
+    /// Whether the permission of an observer rests on the place, one above it or one below. O(depth)
+    func hasDependents(around path: Path) -> Bool {
+        guard dependentCount > 0 else { return false }
+        var place = root
+        for key in path.keys {
+            if !place.dependents.isEmpty { return true }
+            guard place.dependentsWithin > 0, let next = place.children[key] else { return false }
+            place = next
+        }
+        return place.dependentsWithin > 0
+    }
+
     /// The observers whose permission rests on anything that writes at these paths changed.
     /// O(depth of the paths + places touched that observers rest on + their siblings)
     func dependents(touchedBy paths: [Path], old: Node, new: Node) -> [Dependent] {

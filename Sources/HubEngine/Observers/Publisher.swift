@@ -21,7 +21,7 @@ final class Publisher {
     private let slowReaders: SlowReaders
     private let encodings: EncodingLine
     private let pacing: Pacing
-    private let single: WriteTeller
+    let single: WriteTeller
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ queries: QueryKeeper,

@@ -13,7 +13,7 @@ final class WriteTeller {
     private let places: PlaceTrie
     private let batch: Batch
     private let outbox: Outbox
-    /// Scratch: the views of the write that is told.
+    /// Scratch: the views of the write that is looked at.
     private var views: [View] = []
 
     init(_ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ batch: Batch, _ outbox: Outbox) {
@@ -32,22 +32,44 @@ final class WriteTeller {
     /// - Returns: false when nothing was done: more is to be told than the write, the write is large, or the batch has much to say already.
     ///   The views of one write may go beyond that by the same frame each.
     func tell(_ path: Path, old: Node, value: () -> Node?, isChange: Bool) -> Bool {
-        defer { views.removeAll(keepingCapacity: true) }
-        guard places.collectPlainViews(around: path, into: &views) else { return false }
+        defer { forget() }
+        guard collect(around: path) else { return false }
         if views.isEmpty {
             if !isChange, old.hasChildren(at: path) { retire(old, replacing: old.node(at: path)) }
             return true
         }
-        let limits = context.limits
         let new = value() ?? content.root.node(at: path)
-        var room = limits.inlineBytes - 8 * path.depth
-        guard room >= 0, new.isWithin(&room), outbox.batchBytes <= limits.outputBytes else { return false }
+        guard mayTell(new, at: path) else { return false }
         if !isChange {
             let before = old.node(at: path)
             if before == new { return true }
             retire(old, replacing: before)
         }
-        let frame = context.format.written(new, at: path)
+        tell(new, at: path)
+        return true
+    }
+
+    // MARK: Before a write is made
+
+    /// Finds the observers of a write, until they are forgotten. O(depth)
+    /// - Returns: whether there is no more to do than to tell them of the write.
+    func collect(around path: Path) -> Bool { places.collectPlainViews(around: path, into: &views) }
+
+    /// Whether the write that was looked at has observers.
+    var hasObservers: Bool { !views.isEmpty }
+
+    func forget() { views.removeAll(keepingCapacity: true) }
+
+    /// Whether a value is little enough to be told on the queue, and the batch has room for it.
+    func mayTell(_ value: Node, at path: Path) -> Bool {
+        let limits = context.limits
+        var room = limits.inlineBytes - 8 * path.depth
+        return room >= 0 && value.isWithin(&room) && outbox.batchBytes <= limits.outputBytes
+    }
+
+    /// Tells the observers that were found of the write.
+    func tell(_ value: Node, at path: Path) {
+        let frame = context.format.written(value, at: path)
         context.meter.spend(views.count)
         for view in views {
             view.lastChange = outbox.batchNumber
@@ -57,7 +79,6 @@ final class WriteTeller {
                 view.countEvents(frame.count &* audience.count, context.meter)
             }
         }
-        return true
     }
 
     /// A tree of which much is gone is released off the queue.

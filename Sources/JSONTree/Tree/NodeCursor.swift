@@ -168,6 +168,22 @@ public struct NodeCursor: Equatable {
         self == other || form == .packed && other.form == .packed && PackedValue(address).hasBytes(of: PackedValue(other.address))
     }
 
+    /// Whether the node is equal to another. Nothing is copied of leaves without a priority and of packed bytes. O(bytes)
+    public func isEqual(to node: Node) -> Bool {
+        if case .packed(let object) = node, form == .packed { return object.value.hasBytes(of: PackedValue(address)) }
+        switch (kind, node) {
+        case (.text(let own), .string(let text)): return own.withBytes { own in text.withBytes { own.count == $0.count && (own.isEmpty || memoryEqual(own, $0)) } }
+        case (.int(let own), .int(let number)): return own == number
+        case (.double(let own), .double(let number)): return own == number
+        case (.bool(let own), .bool(let flag)): return own == flag
+        case (.object, .object), (.object, .packed), (.prioritized, .prioritized): return self.node == node
+        default: return false
+        }
+    }
+
+    /// Whether the node is an object that does not lie in packed bytes: it may have any number of children.
+    public var isLargeObject: Bool { form == .object }
+
     /// Number of children. O(1)
     public var childCount: Int {
         switch form {

@@ -106,6 +106,25 @@ import Testing
         #expect(recent.bytes == 2 * bytes && recent.places(since: 8)?.count == 2)
     }
 
+    @Test func recentCommits_areTheLastOnes_alsoWhenSomeWereTakenBack() {
+        var recent = RecentCommits(after: 0, places: 100, bytes: 1 << 20, commits: 5)
+        var kept: [(sequence: UInt64, places: [Path])] = []
+        var sequence: UInt64 = 0
+        for i in 1...60 {
+            sequence += 1
+            let places = (0...i % 3).map { Path([Key("c\(i)"), Key("p\($0)")]) }
+            recent.record(places, sequence: sequence)
+            kept = (kept + [(sequence, places)]).suffix(5)
+            if i % 7 == 0 {
+                sequence -= UInt64(i % 4)
+                recent.rollBack(to: sequence)
+                kept.removeAll { $0.sequence > sequence }
+            }
+            #expect(recent.places(since: (kept.first?.sequence ?? sequence + 1) - 1) == kept.flatMap(\.places))
+            if kept.count == 5, let first = kept.first, first.sequence > 1 { #expect(recent.places(since: first.sequence - 2) == nil) }
+        }
+    }
+
     @Test(arguments: Array(1...30) as [UInt64])
     func recentCommits_sayWhatWasWrittenSince_likeAList(seed: UInt64) {
         var random = SeededRandom(seed)
