@@ -172,7 +172,7 @@ public struct NodeCursor: Equatable {
     public func isEqual(to node: Node) -> Bool {
         if case .packed(let object) = node, form == .packed { return object.value.hasBytes(of: PackedValue(address)) }
         switch (kind, node) {
-        case (.text(let own), .string(let text)): return own.withBytes { own in text.withBytes { own.count == $0.count && (own.isEmpty || memoryEqual(own, $0)) } }
+        case (.text(let own), .string(let text)): return withUnsafePointer(to: text) { own.isEqual(to: TextCursor($0)) }
         case (.int(let own), .int(let number)): return own == number
         case (.double(let own), .double(let number)): return own == number
         case (.bool(let own), .bool(let flag)): return own == flag

@@ -119,6 +119,17 @@ final class Bench: @unchecked Sendable {
         return lines()
     }
 
+    /// Ends the batch and lets the log take it, and what is done beside the queue end.
+    /// - Returns: what each of the clients is told then, without probes.
+    func told(_ clients: [Client]) -> [[String]] {
+        endBatch()
+        log.completeAll()
+        run {}
+        settle()
+        defer { _ = lines() }
+        return clients.map { client in lines(to: client).filter { $0 != "probe" } }
+    }
+
     /// Ends the batch; it waits for the log.
     func endBatch() { run { durability.finishBatch() } }
 

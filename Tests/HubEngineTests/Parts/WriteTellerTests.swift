@@ -44,16 +44,6 @@ import Testing
         }
     }
 
-    /// What each client is told now.
-    private static func told(_ world: Bench, _ clients: [Client]) -> [[String]] {
-        world.endBatch()
-        world.log.completeAll()
-        world.run {}
-        world.settle()
-        defer { _ = world.lines() }
-        return clients.map { client in world.lines(to: client).filter { $0 != "probe" } }
-    }
-
     /// Each write is made in both worlds, as a commit of its own.
     @Test(arguments: 0..<12) func writes_readAsWhatThePublisherWorksOut(seed: UInt64) throws {
         var random = SeededRandom(seed)
@@ -83,14 +73,14 @@ import Testing
                     let isChange = random.chance(50) && old.node(at: write.path) != candidate.tree.node(at: write.path)
                     world.publisher.publish([write.path], old: old, areCompared: isChange, value: value)
                 }
-                var lines = Self.told(world, clients)
+                var lines = world.told(clients)
                 // Those of a large message go on when they have taken it.
                 world.run {
                     for client in clients {
                         if let missed = world.slowReaders.catchUp(client)?.missed { world.publisher.publish(missed, to: client) }
                     }
                 }
-                lines += Self.told(world, clients)
+                lines += world.told(clients)
                 known.append(lines)
             }
             try #require(known[0] == known[1], "\(write)")

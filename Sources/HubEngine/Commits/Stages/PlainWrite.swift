@@ -16,9 +16,8 @@ struct PlainWrite {
 
     /// Nil where the commit is more than one value that a client asked for, as it is sent, or where the rules have more done with it.
     init?(_ writes: [TreeWrite], _ origin: WriteOrigin, _ content: Content) {
-        guard writes.count == 1, case .request = origin.cause, origin.forwarded == nil, content.rules.storesPlainly, content.owed.isEmpty else {
-            return nil
-        }
+        guard writes.count == 1, case .request = origin.cause, origin.forwarded == nil, content.rules.storesPlainly, content.owed.isEmpty
+        else { return nil }
         guard writes[0].part == .node, writes[0].value.deferred.isEmpty else { return nil }
         (path, value) = (writes[0].path, writes[0].value.node)
         guard value.exists, value.fits(below: path.depth) else { return nil }
