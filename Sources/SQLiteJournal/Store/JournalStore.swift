@@ -202,13 +202,14 @@ public final class JournalStore: @unchecked Sendable {
         var configuration = patient
         // GRDB uses a queue of its own that targets the journal queue, so the connection runs on the journal queue.
         configuration.targetQueue = queue
-        configuration.journalMode = .wal
         configuration.label = "vigla.journal"
         return configuration
     }
 
     private static func apply(_ durability: Durability, _ db: Database) throws {
-        // Not while the connection is prepared: switching to WAL mode comes after that and sets NORMAL.
+        // Not GRDB's `journalMode`, which also commits a table of its own to a log without frames: the log's watch would not know of them,
+        // and would cut them off after a commit that fails, with all that SQLite writes behind them from then on.
+        try db.execute(sql: "PRAGMA journal_mode = WAL")
         try db.execute(sql: "PRAGMA synchronous = \(durability.pragma)")
         guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == durability.pragma,
             try String.fetchOne(db, sql: "PRAGMA journal_mode") == "wal"
