@@ -36,7 +36,7 @@ enum StoreCheck {
         guard fault == "ok" else { throw JournalError.corrupt(path: path, place: fault) }
     }
 
-    private static func check(_ known: JournalStore.Registered, _ db: Database) throws -> UInt64 {
+    private static func check(_ known: Registry.Row, _ db: Database) throws -> UInt64 {
         let snapshot = try JournalStore.storedManifest(of: known.id, db)
         let statement = try db.makeStatement(sql: "SELECT entries FROM chunk WHERE id = ? AND namespace = ?")
         for (number, chunk) in (snapshot?.manifest.chunks ?? []).enumerated() {

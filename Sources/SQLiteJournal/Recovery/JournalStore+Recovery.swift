@@ -38,7 +38,7 @@ extension JournalStore {
         if waiting.withLock({ $0.isClosed }) { throw .closed }
     }
 
-    private func read(_ namespace: String, _ known: Registered, _ db: Database) throws -> Recovered {
+    private func read(_ namespace: String, _ known: Registry.Row, _ db: Database) throws -> Recovered {
         let state = SnapshotState()
         let pipeline = DecodingPipeline()
         do {

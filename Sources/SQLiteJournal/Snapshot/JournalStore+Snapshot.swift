@@ -81,7 +81,7 @@ extension JournalStore {
     }
 
     /// Within a transaction on the journal queue. Returns the bytes written.
-    func store(_ step: SnapshotStep, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
+    func store(_ step: SnapshotStep, _ db: Database) throws -> Int {
         switch step {
         case .chunks(let run):
             guard let known = registry[run.namespace] else { return 0 }
@@ -100,7 +100,7 @@ extension JournalStore {
                 sql: "INSERT OR REPLACE INTO snapshot (namespace, sequence, checksum, manifest) VALUES (?, ?, ?, ?)",
                 arguments: [known.id, sequence, Int64(Self.checksum(manifest, sequence: run.snapshot.sequence)), Data(manifest)])
             known.snapshotSequence = run.snapshot.sequence
-            registry[run.namespace] = known
+            registry.set(known, for: run.namespace)
             return manifest.count + 4096
         case .remove: return try removeNext(db)
         }

@@ -117,24 +117,25 @@ extension JournalStore {
 
     /// Commits the items in one transaction and calls their completions.
     private func commit(_ items: ArraySlice<Waiting.Item>, _ db: Database) {
-        var registry = self.registry
         var outcomes: [Outcome] = []
         let (begin, pages, isDisturbed) = (scheduler.steadyNs, log.pages, isDiskBusy)
         do {
+            // A disk that refuses may take long to do so.
+            defer { if !isDisturbed { direct.committed(from: begin, to: scheduler.steadyNs, settings) } }
             try inTransaction(db) {
-                for item in items { outcomes.append(try store(item, db, &registry)) }
+                for item in items { outcomes.append(try store(item, db)) }
                 FaultPoint.pass(.beforeCommit)
                 for item in items { FaultPoint.pass(item.work.faultPoints.before) }
             }
-            if !isDisturbed { direct.committed(from: begin, to: scheduler.steadyNs, settings) }
             FaultPoint.pass(.afterCommit)
             for item in items { FaultPoint.pass(item.work.faultPoints.after) }
-            self.registry = registry
+            registry.keep()
             for (item, outcome) in zip(items, outcomes) where outcome.isNew {
                 if case .success = outcome.result { commits &+= item.work.commits }
             }
             log.acknowledge(commits: commits)
         } catch {
+            registry.restore()
             // Items that were not refused themselves failed with the transaction.
             let failure = JournalError(error, storing: path, isDiscarded: log.discardFailedCommit())
             for i in outcomes.indices { if case .success = outcomes[i].result { outcomes[i] = (.failure(failure), 0, true) } }
@@ -209,7 +210,7 @@ extension JournalStore {
     }
 
     /// One item within the transaction. Throws what makes the whole commit fail; returns what concerns this item only.
-    private func store(_ item: Waiting.Item, _ db: Database, _ registry: inout [String: Registered]) throws -> Outcome {
+    private func store(_ item: Waiting.Item, _ db: Database) throws -> Outcome {
         switch item.work {
         case .append(let batch), .seal(let batch):
             let (last, epoch) = registry[item.namespace].map { ($0.last, $0.epoch) } ?? (0, 0)
@@ -220,7 +221,7 @@ extension JournalStore {
             guard batch.expectedLast == last, batch.sequence > last, batch.sequence <= Int64.max else {
                 return (.failure(misplaced(batch, last)), 0, true)
             }
-            var known = try register(item.namespace, db, registry)
+            var known = try register(item.namespace, db)
             if batch.epoch > epoch {
                 known.epoch = batch.epoch
                 try db.execute(sql: "UPDATE namespace SET epoch = ? WHERE id = ?", arguments: [Int64(clamping: batch.epoch), known.id])
@@ -228,14 +229,14 @@ extension JournalStore {
             let written = batch.staged.isEmpty ? try storeRows(of: batch, known.id, db) : try storeSealed(batch, known.id, db)
             if let setting = batch.setting { try store(setting.value, setting: setting.name, of: item.namespace, db) }
             known.last = batch.sequence
-            registry[item.namespace] = known
+            registry.set(known, for: item.namespace)
             return (.success(()), written, true)
         case .slice(let staging): return (.success(()), try store(staging, db), true)
         case .put(let name, let value):
             try store(value, setting: name, of: item.namespace, db)
             return (.success(()), value?.count ?? 0, true)
-        case .step(let step): return (.success(()), try store(step, db, &registry), true)
-        case .taking(let step): return (.success(()), try store(step, db, &registry), true)
+        case .step(let step): return (.success(()), try store(step, db), true)
+        case .taking(let step): return (.success(()), try store(step, db), true)
         case .truncate(let sequence):
             guard let known = registry[item.namespace] else { break }
             // Batches after the snapshot are stored nowhere else.
@@ -278,9 +279,9 @@ extension JournalStore {
         return written
     }
 
-    func register(_ namespace: String, _ db: Database, _ registry: [String: Registered]) throws -> Registered {
+    func register(_ namespace: String, _ db: Database) throws -> Registry.Row {
         if let known = registry[namespace] { return known }
         try db.execute(sql: "INSERT INTO namespace (name) VALUES (?)", arguments: [namespace])
-        return Registered(id: db.lastInsertedRowID, last: 0, snapshotSequence: 0, epoch: 0)
+        return Registry.Row(id: db.lastInsertedRowID, last: 0, snapshotSequence: 0, epoch: 0)
     }
 }

@@ -39,8 +39,7 @@ public final class JournalStore: @unchecked Sendable {
     /// Nil before the first commit, and when the connection is about to be closed. Released before the lock.
     var commitStatements: CommitStatements?
     private let lock: FolderLock
-    /// The durable state of each namespace, by name.
-    var registry: [String: Registered]
+    var registry: Registry
     /// Bytes written to the write-ahead log since it was last copied into the database: its pages without their headers.
     var logBytes = 0
     /// Bytes by which the log had grown before that, since it was last restarted.
@@ -114,17 +113,6 @@ public final class JournalStore: @unchecked Sendable {
 
     static let fileName = "vigla.sqlite"
 
-    /// The row of a namespace.
-    struct Registered {
-        let id: Int64
-        /// The last durable commit.
-        var last: UInt64
-        /// The last commit in the stored snapshot.
-        var snapshotSequence: UInt64
-        /// The newest of its writers.
-        var epoch: UInt64
-    }
-
     /// Opens the folder and makes what is missing in it. Blocks.
     /// - Throws: `.cannotOpen`, `.inUse`, `.notAJournal`, `.newerFormat`, `.corrupt`, `.diskFull`, `.disk`.
     public static func open(folder: String, settings: Settings = Settings(), scheduler: Scheduler) throws(JournalError) -> JournalStore {
@@ -170,7 +158,7 @@ public final class JournalStore: @unchecked Sendable {
 
     /// The state that was found in the folder when it was opened.
     private struct Found {
-        let registry: [String: Registered]
+        let registry: [String: Registry.Row]
         let nextStage: Int64
         let log: LogWatch
         let finding: String?
@@ -186,7 +174,7 @@ public final class JournalStore: @unchecked Sendable {
         self.queue = queue
         self.scheduler = scheduler
         (database, reader, checkpointer) = (connections.database, connections.reader, connections.checkpointer)
-        (registry, nextStage) = (found.registry, found.nextStage)
+        (registry, nextStage) = (Registry(found.registry), found.nextStage)
         (log, finding) = (found.log, found.finding)
         commits = found.registry.values.reduce(0) { $0 &+ $1.last }
     }
@@ -223,10 +211,10 @@ public final class JournalStore: @unchecked Sendable {
     }
 
     /// The names of all namespaces that hold or held something, in no order. Blocks.
-    public func namespaces() -> [String] { queue.sync { Array(registry.keys) } }
+    public func namespaces() -> [String] { queue.sync { Array(registry.rows.keys) } }
 
     /// The last durable commit of each namespace and the newest epoch of its writers. Blocks.
-    public func marks() -> [String: (last: UInt64, epoch: UInt64)] { queue.sync { registry.mapValues { ($0.last, $0.epoch) } } }
+    public func marks() -> [String: (last: UInt64, epoch: UInt64)] { queue.sync { registry.rows.mapValues { ($0.last, $0.epoch) } } }
 
     /// The journal of one namespace, which need not exist yet. Ask for it once; it continues after the last stored batch.
     public func journal(for namespace: String) -> SQLiteJournal { SQLiteJournal(store: self, namespace: namespace) }

@@ -190,7 +190,7 @@ enum Schema {
                 """) ?? 0
     }
 
-    static func namespaces(_ db: Database, path: String) throws -> [String: JournalStore.Registered] {
+    static func namespaces(_ db: Database, path: String) throws -> [String: Registry.Row] {
         // Names have no checksum of their own, but each stands twice: in the table and in its index.
         guard try String.fetchOne(db, sql: "PRAGMA integrity_check('namespace')") == "ok" else {
             throw JournalError.corrupt(path: path, place: "table of namespaces")
@@ -203,7 +203,7 @@ enum Schema {
                     namespace.epoch
                 FROM namespace LEFT JOIN snapshot ON snapshot.namespace = namespace.id
                 """)
-        var registry: [String: JournalStore.Registered] = [:]
+        var registry: [String: Registry.Row] = [:]
         for row in rows {
             guard let id = Int64.fromDatabaseValue(row[0]), let name = String.fromDatabaseValue(row[1]),
                 let snapshot = Int64.fromDatabaseValue(row[2]), snapshot >= 0, let last = Int64.fromDatabaseValue(row[3]), last >= 0,

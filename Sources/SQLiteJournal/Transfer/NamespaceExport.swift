@@ -60,7 +60,7 @@ extension JournalStore {
         }
     }
 
-    private func export(_ known: Registered, _ name: String, _ db: Database, _ give: (ExportedPart) throws -> Void) throws {
+    private func export(_ known: Registry.Row, _ name: String, _ db: Database, _ give: (ExportedPart) throws -> Void) throws {
         do {
             let snapshot = try Self.storedManifest(of: known.id, db)
             let statement = try RawStatement(db, cached: "SELECT entries FROM chunk WHERE id = ? AND namespace = ?")

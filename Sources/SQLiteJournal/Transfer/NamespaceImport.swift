@@ -97,17 +97,17 @@ public final class NamespaceImport: @unchecked Sendable {
 
 extension JournalStore {
     /// Within a transaction on the journal queue. Returns the bytes written.
-    func store(_ step: NamespaceImport.Step, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
+    func store(_ step: NamespaceImport.Step, _ db: Database) throws -> Int {
         switch step {
-        case .chunks(let taking): try storeChunks(taking, db, &registry)
-        case .take(let taking): try take(taking, db, &registry)
+        case .chunks(let taking): try storeChunks(taking, db)
+        case .take(let taking): try take(taking, db)
         }
     }
 
-    private func storeChunks(_ taking: NamespaceImport, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
+    private func storeChunks(_ taking: NamespaceImport, _ db: Database) throws -> Int {
         let i = taking.incoming.count - 1
-        let known = try register(taking.incoming[i].namespace.name, db, registry)
-        registry[taking.incoming[i].namespace.name] = known
+        let known = try register(taking.incoming[i].namespace.name, db)
+        registry.set(known, for: taking.incoming[i].namespace.name)
         taking.incoming[i].id = known.id
         let insert = try RawStatement(db, cached: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
         var bytes = 0
@@ -120,12 +120,12 @@ extension JournalStore {
         return bytes + 4096
     }
 
-    private func take(_ taking: NamespaceImport, _ db: Database, _ registry: inout [String: Registered]) throws -> Int {
+    private func take(_ taking: NamespaceImport, _ db: Database) throws -> Int {
         var bytes = 4096
         taking.gained = 0
         for incoming in taking.incoming {
             let namespace = incoming.namespace
-            var known = try register(namespace.name, db, registry)
+            var known = try register(namespace.name, db)
             var manifest = SnapshotManifest()
             // Places are not known, as entries of batches are among them: the next snapshot writes all chunks anew.
             manifest.hasPlaces = false
@@ -141,7 +141,7 @@ extension JournalStore {
             if let value = namespace.setting { try store(value, setting: taking.setting, of: namespace.name, db) }
             taking.gained &+= namespace.last &- known.last
             (known.last, known.snapshotSequence, known.epoch) = (namespace.last, namespace.last, namespace.epoch)
-            registry[namespace.name] = known
+            registry.set(known, for: namespace.name)
             bytes += encoded.count + 4096
         }
         return bytes

@@ -39,7 +39,7 @@ enum LogCheck {
 
         /// Text about acknowledged commits that are missing although the log is intact, because it or the database is an older copy.
         /// - Throws: `.loss`, unless that is accepted.
-        func commitsMissing(_ registry: [String: JournalStore.Registered], acceptingLoss: Bool) throws(JournalError) -> String? {
+        func commitsMissing(_ registry: [String: Registry.Row], acceptingLoss: Bool) throws(JournalError) -> String? {
             guard !isRepaired, let found = mark.found, found.isBinding else { return nil }
             let there = registry.values.reduce(0) { $0 &+ $1.last }
             guard there < found.commits else { return nil }
