@@ -124,7 +124,7 @@ public final class JournalStore: @unchecked Sendable {
             let admission = try LogCheck.admit(path, acceptingLoss: settings.acceptsLoss)
             let log = LogWatch(path, durability: settings.durability, mark: admission.mark)
             makePrivateFile(path)
-            let database = try DatabaseQueue(path: path, configuration: configuration(settings, queue))
+            let database = try DatabaseQueue(path: LogVFS.location(of: path), configuration: configuration(settings, queue))
             let (registry, lastStage) = try database.writeWithoutTransaction { db in
                 try apply(settings.durability, db)
                 log.follow(db, from: admission.end, admission.isRepaired ? nil : admission.mark.found)
