@@ -19,7 +19,7 @@ import TestSupport
     init() async throws {
         folder = try TemporaryFolder()
         var settings = JournalStore.Settings()
-        (settings.directUs, settings.directRest) = (2_000, 100)
+        (settings.directUs, settings.directRest, settings.directAllowanceUs) = (2_000, 100, 0)
         store = try JournalStore.open(folder: folder.path, settings: settings, scheduler: clock.scheduler)
         journal = store.journal(for: "main")
         disk = SlowDisk(clock)
@@ -139,7 +139,62 @@ import TestSupport
 
     @Test func defaults_areThoseOfTheDocuments() {
         let settings = JournalStore.Settings()
-        #expect((settings.directUs, settings.directRest) == (500, 20))
+        #expect((settings.directUs, settings.directRest, settings.directAllowanceUs) == (500, 20, 10_000))
+    }
+
+    @Test func commitsThatTakeLong_nowAndThen_giveTheThreadNoRest() {
+        let settings = JournalStore.Settings()
+        var (direct, now) = (JournalStore.Direct(), Int64(1_000_000_000))
+        func commit(us: Int64, direct: inout JournalStore.Direct) {
+            direct.committed(from: now, to: now + us * 1_000, settings)
+            now += us * 1_000
+        }
+        #expect(!direct.isQuick(at: now, settings), "nothing is known of the disk yet")
+        // 10 ms of slow ones at once.
+        for _ in 0..<10 { commit(us: 1_000, direct: &direct) }
+        #expect(direct.isQuick(at: now, settings))
+        commit(us: 1_000, direct: &direct)
+        #expect(!direct.isQuick(at: now, settings))
+        // What they took beyond it comes back within 20 times as long; each millisecond meanwhile has brought a twentieth of one.
+        now += 10_000_000 - 1_000_000
+        #expect(!direct.isQuick(at: now, settings))
+        now += 1_000_000
+        #expect(direct.isQuick(at: now, settings))
+        // One in a hundred for a long time.
+        for i in 0..<100_000 {
+            commit(us: i % 100 == 0 ? 700 : 200, direct: &direct)
+            if i > 1_000 { #expect(direct.isQuick(at: now, settings)) }
+        }
+    }
+
+    /// Threads make every commit that they may.
+    @Test(arguments: 1...20 as ClosedRange<UInt64>) func slowCommits_ofThreads_takeATwentiethOfTheTime(_ seed: UInt64) {
+        let settings = JournalStore.Settings()
+        var random = SeededRandom(seed)
+        var direct = JournalStore.Direct()
+        let begin: Int64 = 5_000_000_000
+        var (now, slow, longest) = (begin, Int64(0), Int64(0))
+        let slowest = Int64.random(in: 600...9_000, using: &random)
+        for _ in 0..<3_000 {
+            let isOften = Int.random(in: 0..<2, using: &random) == 0
+            let us = isOften ? Int64.random(in: 0...slowest, using: &random) : Int64.random(in: 50...500, using: &random)
+            let isDirect = direct.isQuick(at: now, settings)
+            direct.committed(from: now, to: now + us * 1_000, settings)
+            now += us * 1_000
+            if isDirect, us > 500 { (slow, longest) = (slow + us * 1_000, max(longest, us * 1_000)) }
+            #expect(slow <= (now - begin) / 20 + 10_000_000 + longest)
+            now += Int64.random(in: 0...200_000, using: &random)
+        }
+        #expect(slow > 0)
+    }
+
+    @Test func restAfterACommitThatHangs_isNotMadeShorter_byOneThatIsLessSlow() {
+        let settings = JournalStore.Settings()
+        var direct = JournalStore.Direct()
+        direct.committed(from: 0, to: 400_000_000, settings)
+        direct.committed(from: 400_000_000, to: 401_000_000, settings)
+        #expect(!direct.isQuick(at: 401_000_000 + 7_000_000_000, settings))
+        #expect(direct.isQuick(at: 401_000_000 + 8_000_000_000, settings))
     }
 
     @Test func commit_whileTheStoreItselfKeepsTheDiskBusy_isMadeOnTheQueue() async throws {

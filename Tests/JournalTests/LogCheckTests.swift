@@ -32,10 +32,10 @@ import TestSupport
             if i == copiedAfter {
                 // SQLite's log is copied into the database, and goes on, as somebody reads.
                 other = try reader(of: folder)
-                store.queue.sync { store.logBytes = 2 << 20 }
+                store.queue.sync { store.logBytes = JournalStore.dueBytes + 1 }
                 // Any transaction asks whether a copy is due; the copy is done when the queue has nothing more.
                 _ = try? await journal.store(JournalBatch(sequence: i, after: i, operations: []))
-                #expect(await becomes { store.queue.sync { !store.isCheckpointing && store.logBytes <= 1 << 20 } })
+                #expect(await becomes { store.queue.sync { !store.isCheckpointing && store.logBytes <= JournalStore.dueBytes } })
             }
         }
         for name in Self.names { try FileCopy.copy("\(folder.path)/\(name)", "\(copy.path)/\(name)") }

@@ -12,8 +12,9 @@ import Synchronization
 /// The log's file stays as long as it was, and a commit that overwrites a part of it is faster than one that makes it longer: the file
 /// system has no length to store.
 extension JournalStore {
-    /// Uncopied bytes from which the log is copied. Few, because a commit on the same disk waits for the copy that is under way.
-    private static let dueBytes = 1 << 20
+    /// Uncopied bytes from which the log is copied. Few, because a commit on the same disk waits for the copy that is under way; not fewer,
+    /// because each copy waits for the disk, up to twice, and small commits write the same pages again and again.
+    static let dueBytes = 4 << 20
     /// The same while a snapshot is made, which fills the log with a chunk at a time: commits then wait no longer for a copy than for
     /// a chunk.
     private static let dueBytesOfSnapshot = 256 << 10

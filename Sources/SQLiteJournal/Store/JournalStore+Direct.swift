@@ -10,24 +10,39 @@ import Synchronization
 /// hold ─► commitHeld ── alone, quick ──► the journal queue, on the calling thread
 ///                └────── else ─────────► as append
 /// ```
-/// The thread may get other work meanwhile, so that a disk that was slow a moment ago is left to the journal queue's own.
+/// The thread may get other work meanwhile, so that a disk that is slow too often is left to the journal queue's own.
 extension JournalStore {
-    /// Whether commits are quick enough for the thread of who appends. Confined to the journal queue.
+    /// Whether commits are quick enough for the thread of who appends: slow ones draw their time from an allowance, which time refills. So a
+    /// disk that is slow now and then does not send every commit of the next moments to another thread. Confined to the journal queue.
     struct Direct {
-        /// From then on, steady ns; not before a first commit has shown how quick the disk is.
-        private var since = Int64.max
+        /// ns that slow commits may still take, as of `reckoned`; when it is overdrawn, none is made there.
+        private var allowance: Int64 = 0
+        /// Steady ns; nil before a first commit has shown how quick the disk is.
+        private var reckoned: Int64?
 
         private static let longestRestNs: Int64 = 10_000_000_000
 
+        /// - Parameters:
+        ///   - begin: steady ns.
+        ///   - end: steady ns.
         mutating func committed(from begin: Int64, to end: Int64, _ settings: Settings) {
-            if end - begin > Int64(settings.directUs) * 1_000 {
-                since = end + min((end - begin) * Int64(settings.directRest), Self.longestRestNs)
-            } else if since == .max {
-                since = end
-            }
+            allowance = allowance(at: end, settings)
+            reckoned = end
+            let taken = end - begin
+            guard taken > Int64(settings.directUs) * 1_000 else { return }
+            // When it is overdrawn, the larger of both debts counts: commits are made on the queue then, and cost no other thread anything.
+            let left = allowance < 0 ? min(allowance, -taken) : allowance - taken
+            allowance = max(left, -Self.longestRestNs / Self.rest(settings))
         }
 
-        func isQuick(at now: Int64) -> Bool { now >= since }
+        func isQuick(at now: Int64, _ settings: Settings) -> Bool { reckoned != nil && allowance(at: now, settings) >= 0 }
+
+        private func allowance(at now: Int64, _ settings: Settings) -> Int64 {
+            let most = Int64(settings.directAllowanceUs) * 1_000
+            return reckoned.map { min(most, allowance + (now - $0) / Self.rest(settings)) } ?? most
+        }
+
+        private static func rest(_ settings: Settings) -> Int64 { Int64(max(1, settings.directRest)) }
     }
 
     /// Whether the store itself keeps the disk from being quick.
@@ -57,7 +72,7 @@ extension JournalStore {
         if !isMine { return onQueue { [self] db in commitWaiting(db) } }
         // The queue has nothing to do, so this waits for nothing but, rarely, what was put there a moment ago.
         let isDone = database.writeWithoutTransaction { db in
-            guard !isDiskBusy, direct.isQuick(at: scheduler.steadyNs) else { return false }
+            guard !isDiskBusy, direct.isQuick(at: scheduler.steadyNs, settings) else { return false }
             commitWaiting(db)
             return true
         }

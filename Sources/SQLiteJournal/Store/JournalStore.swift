@@ -88,11 +88,14 @@ public final class JournalStore: @unchecked Sendable {
         /// Bytes of a write from which on it is stored ahead of its commit: while others can still commit before it. Default
         /// 256 KiB: what is smaller holds up the commits behind it for less than the two transactions more would cost.
         public var stagedBytes = 256 << 10
-        /// µs from which on a commit is too long for the thread that appends: then none is made there for so many times as long as it took,
-        /// but 10 s at most. Default 500 and 20: others of that thread wait for slow commits for a twentieth of the time at most, but for one
-        /// that hangs for more than half a second, which cannot be interrupted.
+        /// µs from which on a commit is slow for the thread that appends. Default 500.
         public var directUs = 500
+        /// The part of the time that slow commits may take of that thread: one in so many. Default 20. Those that have taken more are followed
+        /// by commits on the journal's queue alone, for so many times as long as they have overdrawn, 10 s at most.
         public var directRest = 20
+        /// µs of slow commits that may come close together before that. Default 10,000. The last of them may be longer: a commit under way
+        /// cannot be interrupted.
+        public var directAllowanceUs = 10_000
         /// Most bytes of a snapshot that is made when the process ends, so that its end is not put off.
         public var lastSnapshotBytes = 16 << 20
         /// Whether to open with the intact part when acknowledged commits cannot be read from the write-ahead log.
