@@ -115,7 +115,9 @@ import TestSupport
                 if isCommit { #expect(files.file == files.plain) }
             case 14: files.write(Self.header(isCommit: Bool.random(using: &random), mark), at: offset)
             case 15: files.write(Self.header(isCommit: true, mark), at: Int.random(in: 0...offset, using: &random))
-            case 16: files.write(Self.page(mark, Int.random(in: 0...pageBytes, using: &random)), at: Int.random(in: 0...offset, using: &random))
+            case 16:
+                let piece = Self.page(mark, Int.random(in: 0...pageBytes, using: &random))
+                files.write(piece, at: Int.random(in: 0...offset, using: &random))
             case 17: offset = max(32, offset - Int.random(in: 0...3, using: &random) * (24 + pageBytes))
             case 18:
                 files.write([UInt8](repeating: mark, count: 32), at: 0)

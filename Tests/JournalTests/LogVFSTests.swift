@@ -29,15 +29,16 @@ import TestSupport
         for i in UInt64(1)...5 { try await journal.store(.small(i)) }
         for i in UInt64(6)...40 {
             let (before, frames) = (try await writes(), store.queue.sync { store.log.pages })
-            try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: (0..<8).map { .set(Path([Key("k\($0)")]), .string(text)) }))
+            let operations = (0..<8).map { JournalOperation.set(Path([Key("k\($0)")]), .string(text)) }
+            try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: operations))
             #expect(try await writes() == before + 1)
             #expect(store.queue.sync { store.log.pages } > frames + 5, "of several pages")
         }
         try store.close()
     }
 
-    /// Transactions of all kinds. Within and behind each one the files are copied, as a kill would leave them, and what is read from the copy
-    /// is compared.
+    /// Transactions of all kinds. Within and behind each one the files are copied, as a kill would leave them, and what is read from the
+    /// copy is compared.
     @Test(arguments: [false, true], 1...6 as ClosedRange<UInt64>)
     func killAtAnyTime_leavesAllThatWasCommitted(spills: Bool, seed: UInt64) throws {
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())

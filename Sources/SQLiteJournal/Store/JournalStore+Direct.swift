@@ -12,8 +12,8 @@ import Synchronization
 /// ```
 /// The thread may get other work meanwhile, so that a disk that is slow too often is left to the journal queue's own.
 extension JournalStore {
-    /// Whether commits are quick enough for the thread of who appends: slow ones draw their time from an allowance, which time refills. So a
-    /// disk that is slow now and then does not send every commit of the next moments to another thread. Confined to the journal queue.
+    /// Whether commits are quick enough for the thread of who appends: slow ones draw their time from an allowance, which time refills.
+    /// So a disk that is slow now and then does not send every commit of the next moments to another thread. Confined to the journal queue.
     struct Direct {
         /// ns that slow commits may still take, as of `reckoned`; when it is overdrawn, none is made there.
         private var allowance: Int64 = 0

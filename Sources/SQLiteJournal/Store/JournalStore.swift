@@ -90,8 +90,8 @@ public final class JournalStore: @unchecked Sendable {
         public var stagedBytes = 256 << 10
         /// µs from which on a commit is slow for the thread that appends. Default 500.
         public var directUs = 500
-        /// The part of the time that slow commits may take of that thread: one in so many. Default 20. Those that have taken more are followed
-        /// by commits on the journal's queue alone, for so many times as long as they have overdrawn, 10 s at most.
+        /// The part of the time that slow commits may take of that thread: one in so many. Default 20. Those that have taken more are
+        /// followed by commits on the journal's queue alone, for so many times as long as they have overdrawn, 10 s at most.
         public var directRest = 20
         /// µs of slow commits that may come close together before that. Default 10,000. The last of them may be longer: a commit under way
         /// cannot be interrupted.

@@ -22,8 +22,9 @@ struct FrameGatherer {
     private(set) var start: Int64 = 0
     /// Bytes that are kept.
     private(set) var count = 0
-    /// The end of all that was written to the log since it began anew. Only what comes behind it is kept. SQLite also writes headers anew, of
-    /// pages of the same transaction that it has spilled twice, without the page behind it: the header of a commit, kept, would keep it back.
+    /// The end of all that was written to the log since it began anew. Only what comes behind it is kept. SQLite also writes headers anew,
+    /// of pages of the same transaction that it has spilled twice, without the page behind it: if the header of a commit were kept then,
+    /// the commit would be missing from the file.
     private var end: Int64 = 0
     /// The header came last, and its page is next: whether the transaction ends with it.
     private var pageEndsCommit: Bool?
