@@ -58,7 +58,8 @@ public struct NetSettings: Sendable {
     /// 0 returns immediately.
     public var stayAwakeMs = 2
     /// A loop that has served so many connections at once lets so many µs go by before it waits for the next events, so that several come
-    /// together: a wake-up for each costs more than a request. Work that is handed over waits as long. Default 4 and 50; 0 µs never.
+    /// together: a wake-up for each costs more than a request. Work that is handed over meanwhile waits as long. Default 4 and 50; 0 µs
+    /// never. The user of the loop may have it pause for longer (``EventLoop/beforeWait(_:)``).
     public var gatherConnections = 4
     public var gatherUs = 50
 

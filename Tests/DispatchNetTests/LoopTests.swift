@@ -1,5 +1,5 @@
 import Dispatch
-import DispatchNet
+@testable import DispatchNet
 import Glibc
 import Testing
 import TestSupport
@@ -48,11 +48,14 @@ import TestSupport
     }
 
     /// - Returns: how often a loop has let others gather that was sent something by so many peers at once.
-    /// - Parameter isAwaited: whether the loop is given the time to do so behind each round: it does when it has nothing else to do.
-    private func gatherings(_ peers: Int, connections: Int, us: Int, isAwaited: Bool = false) throws -> Int {
+    /// - Parameters:
+    ///   - asked: µs for which it is asked to pause.
+    ///   - isAwaited: whether the loop is given the time to do so behind each round: it does when it has nothing else to do.
+    private func gatherings(_ peers: Int, connections: Int, us: Int, asked: Int = 0, isAwaited: Bool = false) throws -> Int {
         var settings = NetSettings()
         (settings.gatherConnections, settings.gatherUs, settings.stayAwakeMs) = (connections, us, 1_000)
         let server = try TestServer(settings: settings)
+        _ = server.onLoop { [loop = server.loop] in loop.beforeWait { asked } }
         let peers = (0..<peers).map { _ in TestPeer(port: server.port) }
         for _ in peers { _ = try #require(server.connections.next()) }
         for round: UInt8 in 1...3 {
@@ -75,6 +78,25 @@ import TestSupport
         #expect(try gatherings(3, connections: 3, us: 1_000, isAwaited: true) == 3)
         #expect(try gatherings(2, connections: 3, us: 1_000) == 0)
         #expect(try gatherings(3, connections: 3, us: 0) == 0)
+    }
+
+    @Test func loopThatIsAskedToPause_doesBehindTwo() throws {
+        #expect(try gatherings(2, connections: 9, us: 0, asked: 1_000, isAwaited: true) == 3)
+    }
+
+    @Test func pause_isOfSeveralConnections_theLongerOne_onceBehindABatch() {
+        var settings = NetSettings()
+        (settings.gatherConnections, settings.gatherUs) = (4, 50)
+        var gathering = EventLoop.Gathering()
+        #expect(gathering.takeUs(asked: 400, settings) == 0, "none was served")
+        for (served, asked, us) in [(1, 400, 0), (2, 0, 0), (2, 400, 400), (3, 400, 400), (4, 0, 50), (4, 20, 50), (4, 400, 400)] {
+            gathering.served = served
+            #expect(gathering.takeUs(asked: asked, settings) == us, "\(served) served, \(asked) asked")
+            #expect(gathering.takeUs(asked: asked, settings) == 0, "it has waited behind that batch")
+        }
+        settings.gatherUs = 0
+        gathering.served = 9
+        #expect(gathering.takeUs(asked: 0, settings) == 0)
     }
 
     @Test func endOfATurn_comesOnce_howeverOftenItIsAskedFor_andBeforeTheFlush() throws {

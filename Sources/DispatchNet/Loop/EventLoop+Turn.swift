@@ -3,6 +3,8 @@ internal import Synchronization
 extension EventLoop {
     /// Turns after which a visit ends, so that other work on `queue` can run.
     private static let turnsPerVisit = 1000
+    /// µs of a pause that count as a turn.
+    private static let pauseUsOfTurn = 50
     /// Bytes of frames above which a turn flushes before more work runs.
     private static let settleAboveBytes = 8 << 20
 
@@ -12,7 +14,8 @@ extension EventLoop {
         inTurn = true
         inbox.withLock { $0.attention = .awake }
         var mayWait = false
-        for _ in 0..<Self.turnsPerVisit {
+        var turnsLeft = Self.turnsPerVisit
+        while turnsLeft > 0 {
             let worked = runInbox()
             let events = phase == .closed ? 0 : runEvents(waiting: mayWait && !worked && !mustFinish && handshakes.isEmpty)
             runHandshakes()
@@ -20,6 +23,8 @@ extension EventLoop {
             finishTurn()
             settle()
             counting.turns += 1
+            turnsLeft -= 1 + gathering.pausedUs / Self.pauseUsOfTurn
+            gathering.pausedUs = 0
             if phase == .closing, slots.occupied == 0 { finishClosing() }
             counting.handshakesWaiting = handshakes.count
             published.withLock { $0 = counting }
@@ -67,7 +72,7 @@ extension EventLoop {
             }
             settleIfLarge()
         }
-        if served > 0 { rest.served = served }
+        if served > 0 { gathering.served = served }
         isOneAsking = count - idle == 1 && served == 1 && lastReady == readBefore
         return count - idle
     }

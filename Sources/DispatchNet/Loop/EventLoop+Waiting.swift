@@ -6,7 +6,7 @@ internal import Synchronization
 ///
 /// ```
 /// asleep ── source or queue.async ──► awake ── nothing to do ──► waiting ── event, doorbell ──► awake
-///   ▲                                   │  └── several were served ──► gathering ── `gatherUs` ──► awake
+///   ▲                                   │  └── several were served ──► pausing ── `Gathering` ──► awake
 ///   └── no event for `stayAwakeMs` ─────┘
 /// ```
 extension EventLoop {
@@ -34,8 +34,22 @@ extension EventLoop {
         var isQuiet = true
         /// `untilNs` has passed without an event.
         var isOver = false
-        /// Connections that the last batch had which had any.
+    }
+
+    /// Pauses that let events come together, once behind each batch of several connections.
+    struct Gathering {
+        /// Connections that the last batch had which had any; 0 once the loop has paused behind it, or waited.
         var served = 0
+        /// µs of pauses that the visit has not counted yet.
+        var pausedUs = 0
+
+        /// The loop is about to wait.
+        /// - Parameter asked: µs that the user of the loop wants.
+        /// - Returns: µs to pause for.
+        mutating func takeUs(asked: Int, _ settings: NetSettings) -> Int {
+            defer { served = 0 }
+            return max(served >= settings.gatherConnections ? settings.gatherUs : 0, served > 1 ? asked : 0)
+        }
     }
 
     /// Runs work on the loop, in the order of the calls of each thread. Callable from any thread; never runs inside the
@@ -60,9 +74,9 @@ extension EventLoop {
     /// wait, armed once per `stayAwakeMs` however many waits there are.
     func collect(waiting: Bool) -> Int {
         guard waiting else { return poller.collect(waiting: false) }
-        if settings.gatherUs > 0, rest.served >= settings.gatherConnections {
-            gather()
-            return poller.collect(waiting: false)
+        if phase == .running, inbox.withLock({ $0.work.isEmpty }) {
+            let us = gathering.takeUs(asked: pauseUs?() ?? 0, settings)
+            if us > 0 { return pause(us: us) }
         }
         let mayWait = inbox.withLock { inbox in
             guard inbox.work.isEmpty else { return false }
@@ -80,11 +94,12 @@ extension EventLoop {
         return count
     }
 
-    /// Lets events come together: once behind each batch of several connections.
-    private func gather() {
-        rest.served = 0
+    /// A doorbell that ends the pause as soon as answers are there has cost more than it gained (18.5 µs a durable write in place of 15.7).
+    private func pause(us: Int) -> Int {
         counting.gatherings += 1
-        vigla_sleep_us(UInt32(clamping: settings.gatherUs))
+        gathering.pausedUs = us
+        vigla_sleep_us(UInt32(clamping: us))
+        return poller.collect(waiting: false)
     }
 
     /// Returns to Dispatch, or continues if work has been submitted meanwhile.

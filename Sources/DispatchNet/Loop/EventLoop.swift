@@ -64,6 +64,8 @@ public final class EventLoop: @unchecked Sendable {
     /// Called at the end of a turn in which `finishLater` was called; see ``beforeFlush(_:)``.
     var finish: (() -> Void)?
     var mustFinish = false
+    /// Asked before the loop waits; see ``beforeWait(_:)``.
+    var pauseUs: (() -> Int)?
     /// The connection that was ready last.
     var lastReady: UInt64?
     /// Whether this turn has read one connection and did nothing else, and it is the one that was read before: then others are not expected
@@ -83,6 +85,7 @@ public final class EventLoop: @unchecked Sendable {
     // Waiting.
     let inbox = Mutex(Inbox())
     var rest = Rest()
+    var gathering = Gathering()
     /// The time that the poller's timer is set to.
     var timerArmedNs: UInt64?
 
@@ -113,6 +116,14 @@ public final class EventLoop: @unchecked Sendable {
     public func beforeFlush(_ body: @escaping () -> Void) {
         assertOnLoop()
         finish = body
+    }
+
+    /// Sets what is asked each time before the loop waits for events: µs for which it is to pause first, if the last batch of events was
+    /// of several connections; 0 for no longer than ``NetSettings/gatherUs``. Nothing is read meanwhile, and work that is handed over waits,
+    /// unless it is there already. On the loop.
+    public func beforeWait(_ body: @escaping () -> Int) {
+        assertOnLoop()
+        pauseUs = body
     }
 
     func sharedTLSWire() throws(NetError) -> TLSWire {

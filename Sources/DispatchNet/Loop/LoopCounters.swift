@@ -12,7 +12,7 @@ public struct LoopCounters: Sendable {
     public var bytesSent = 0
     /// Loop turns: each handles a batch of events and handed-over work, and ends with one flush.
     public var turns = 0
-    /// Times that the loop has let others gather (``NetSettings/gatherUs``).
+    /// Times that the loop has paused to let others gather (``NetSettings/gatherUs``, ``EventLoop/beforeWait(_:)``).
     public var gatherings = 0
     /// Times that the system had no descriptor left for a new connection.
     public var acceptFailures = 0

@@ -24,6 +24,14 @@ public struct Exchange: Sendable {
     /// A read or a count is answered with what its query started from (`QueryExplanation`), and nothing else.
     public var explains = false
 
+    /// Whether it changes what is stored.
+    public var isWrite: Bool {
+        switch work {
+        case .read, .count: false
+        case .write, .push: true
+        }
+    }
+
     public init(_ path: Path, _ work: Work, ifHash: String? = nil, wantsContent: Bool = false) {
         self.path = path
         self.work = work

@@ -80,6 +80,15 @@ extension Request {
         }
     }
 
+    /// Whether a client's request goes to the journal: it is carried out by the hub that writes. What only hubs themselves ask is none.
+    public var isWrite: Bool {
+        switch self {
+        case .write, .push, .onDisconnect, .cancelOnDisconnect, .system: true
+        case .exchange(let exchange): exchange.isWrite
+        default: false
+        }
+    }
+
     /// Whether the answer tells from where the children of its query are looked for.
     var isExplained: Bool {
         switch self {

@@ -176,6 +176,14 @@ public final class Database: Sendable {
         }
     }
 
+    /// µs for which a net loop that has read writes, and served several clients, should pause before it reads more, because many wait for
+    /// the journal already; 0 for none. From any thread.
+    public var pauseUs: Int {
+        let us = engine.durability.pauseUs.load(ordering: .relaxed)
+        guard us > 0, engine.context.scheduler.steadyNs < engine.durability.pausesUntil.load(ordering: .relaxed) else { return 0 }
+        return us
+    }
+
     /// Whether some data could make the rules in force allow the client a write of all the places. False means that the write
     /// would be denied now; true promises nothing. From any thread, without the queue. O(depth and expressions of the places)
     public func mayAllowWrite(_ places: some Sequence<Path>, by identity: Identity) -> Bool {

@@ -2,6 +2,7 @@ import DequeModule
 import Journal
 import JSONTree
 import Scheduling
+import Synchronization
 
 /// Sends output in the order of commits: the output of a batch leaves when the batch and all before it are durable.
 ///
@@ -42,6 +43,11 @@ final class DurabilityLine: @unchecked Sendable {
     private(set) var firstWaiting = 0
     /// Commits in the waiting batches.
     private(set) var waitingCommits = 0
+    private var crowd = LogCrowd()
+    /// µs for which net loops that have read writes should pause before they read more; 0 for none. And until when, steady ns. From any
+    /// thread.
+    let pauseUs = Atomic(0)
+    let pausesUntil = Atomic<Int64>(.min)
     /// The last durable content, to which a rollback returns.
     private(set) var durable: Content.State
     /// The journal has refused the oldest waiting batch.
@@ -96,6 +102,8 @@ final class DurabilityLine: @unchecked Sendable {
             WaitingBatch(
                 output: output, result: result.with(stamped), state: content.state, isDurable: false, tally: tally, handedOver: now))
         waitingCommits += stamped.commitCount
+        crowd.handedOver(waiting: waitingCommits, now: now, context.limits)
+        publishPause()
         let completion: @Sendable (Result<Void, JournalError>) -> Void = { [self] result in
             // What a batch says leaves on the journal's thread if the queue is idle; a refusal leads to more.
             if case .success = result { return context.queue.run { [self] in completed(number, result) } }
@@ -149,11 +157,15 @@ final class DurabilityLine: @unchecked Sendable {
         context.queue.assertCurrent()
         // Below the first: the batch was given up together with an earlier one.
         guard number >= firstWaiting else { return }
+        let now = context.scheduler.steadyNs
         switch result {
         case .success:
             waiting[number - firstWaiting].isDurable = true
             let handedOver = waiting[number - firstWaiting].handedOver
-            if handedOver > 0 { context.meter.latencies.add(1, .journal, ns: context.scheduler.steadyNs - handedOver) }
+            if handedOver > 0 {
+                context.meter.latencies.add(1, .journal, ns: now - handedOver)
+                crowd.becameDurable(afterNs: now - handedOver)
+            }
         case .failure(let error): waiting[number - firstWaiting].refusal = error
         }
         while let first = waiting.first, first.isDurable {
@@ -161,11 +173,19 @@ final class DurabilityLine: @unchecked Sendable {
             firstWaiting += 1
             durable = first.state
             waitingCommits -= first.result.journalled.commitCount
+            // Before the loops are woken.
+            publishPause()
             leave(first.output, first.result)
             first.tally.addWrites(to: context.meter.latencies, now: context.scheduler.steadyNs)
         }
         // While an earlier one may still become durable, it is not known what a refusal takes back.
         if let refusal = waiting.first?.refusal { onRefused(refusal) } else { onReleased() }
+    }
+
+    private func publishPause() {
+        let pause = waiting.first.map { crowd.pause(behind: $0.handedOver, context.limits) } ?? (0, .min)
+        pausesUntil.store(pause.until, ordering: .relaxed)
+        pauseUs.store(pause.us, ordering: .relaxed)
     }
 
     private func leave(_ output: OutputBuffer, _ result: Batch.Result) {
@@ -180,6 +200,7 @@ final class DurabilityLine: @unchecked Sendable {
             firstWaiting += waiting.count
             waiting = []
             waitingCommits = 0
+            publishPause()
         }
         return Array(waiting)
     }

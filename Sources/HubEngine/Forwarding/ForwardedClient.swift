@@ -20,18 +20,3 @@ final class ForwardedClient: @unchecked Sendable {
 
     init(number: UInt64, session: String) { (self.number, self.session) = (number, session) }
 }
-
-extension Request {
-    /// Whether it is carried out by the hub that writes.
-    var isWrite: Bool {
-        switch self {
-        case .write, .push, .onDisconnect, .cancelOnDisconnect, .system: true
-        case .exchange(let exchange):
-            switch exchange.work {
-            case .write, .push: true
-            case .read, .count: false
-            }
-        default: false
-        }
-    }
-}

@@ -146,7 +146,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
             wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)
         exchange.isImport = request.isImport
         exchange.explains = request.explains
-        home.willStart(database)
+        home.willStart(database, isWrite: exchange.isWrite)
         _ = database.enqueue(.exchange(exchange), from: self, size: size, hold: hold)
     }
 

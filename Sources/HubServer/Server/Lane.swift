@@ -30,6 +30,10 @@ final class Lane: @unchecked Sendable {
     var signIns = SignIns()
     /// Databases that were asked something in this turn of the loop.
     private var asked: [Database] = []
+    /// Whether there is a write among that.
+    private var isWriting = false
+    /// The database that was last asked something together with a write since the loop paused or waited. Weak: databases know the lanes.
+    private weak var written: Database?
     private let mailbox = Mutex(Mailbox())
     private var members: [ObjectIdentifier: any LaneMember] = [:]
     /// Sessions whose output waits for later turns of the loop, each once, and whether the next turn is scheduled.
@@ -48,7 +52,10 @@ final class Lane: @unchecked Sendable {
         var messages = limits.realtime
         messages.write.allowance = allowance
         self.messages = messages
-        loop.execute { [weak self, loop] in loop.beforeFlush { self?.startRequests() } }
+        loop.execute { [weak self, loop] in
+            loop.beforeFlush { self?.startRequests() }
+            loop.beforeWait { self?.takePauseUs() ?? 0 }
+        }
     }
 
     func startTicking() {
@@ -83,7 +90,8 @@ final class Lane: @unchecked Sendable {
 
     /// A database has been asked something: it begins at the end of this turn of the loop.
     @inline(__always)
-    func willStart(_ database: Database) {
+    func willStart(_ database: Database, isWrite: Bool) {
+        if isWrite { isWriting = true }
         if asked.last === database { return }
         asked.append(database)
         loop.finishLater()
@@ -92,9 +100,20 @@ final class Lane: @unchecked Sendable {
     /// Has the requests of this turn carried out. What a database has to say at once leaves with this turn's flush.
     private func startRequests() {
         mailbox.withLock { $0.isExpected = true }
-        while let database = asked.popLast() { database.start(mayRunHere: true, mayCommitHere: loop.isOneAsking) }
+        while let database = asked.popLast() {
+            database.start(mayRunHere: true, mayCommitHere: loop.isOneAsking)
+            if isWriting { written = database }
+        }
+        isWriting = false
         // Requests that this leads to have the next turn.
         deliver()
+    }
+
+    /// µs for which the loop should pause: a client of it has written, and too many writes wait for the journal to read single ones.
+    private func takePauseUs() -> Int {
+        guard let database = written else { return 0 }
+        written = nil
+        return database.pauseUs
     }
 
     // MARK: Deliveries

@@ -33,7 +33,7 @@ extension Session {
     ///   - hold: the budget's hold for them, if they are many.
     final func ask(_ request: Request, _ token: Int64, size: Int, hold: (any NodeHold)? = nil) {
         let cost = size + server.settings.limits.requestOverheadBytes
-        home.willStart(database)
+        home.willStart(database, isWrite: request.isWrite)
         let isFull = database.enqueue(request, from: self, token: token, size: cost, hold: hold)
         let limit = server.settings.limits.requestBytes
         unanswered.bytes += cost
