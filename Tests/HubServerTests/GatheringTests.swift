@@ -21,7 +21,10 @@ import TestSupport
             settings.limits.engine.crowdSlowMs = 60_000
             configure(&settings)
         }
-        defer { server.stop() }
+        defer {
+            server.stop()
+            withExtendedLifetime(folder) {}
+        }
         let loop = server.server.lanes[0].loop
         let sockets = try (0..<2).map { _ in
             let socket = try TestSocket(port: server.port)

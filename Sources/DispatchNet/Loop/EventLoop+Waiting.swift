@@ -38,7 +38,7 @@ extension EventLoop {
 
     /// Pauses that let events come together, once behind each batch of several connections.
     struct Gathering {
-        /// Connections that the last batch had which had any; 0 once the loop has paused behind it, or waited.
+        /// Connections that the last batch had which had any; 0 once it is decided whether to pause behind several.
         var served = 0
         /// µs of pauses that the visit has not counted yet.
         var pausedUs = 0
@@ -74,7 +74,8 @@ extension EventLoop {
     /// wait, armed once per `stayAwakeMs` however many waits there are.
     func collect(waiting: Bool) -> Int {
         guard waiting else { return poller.collect(waiting: false) }
-        if phase == .running, inbox.withLock({ $0.work.isEmpty }) {
+        // A connection that asks alone pays nothing for this.
+        if gathering.served >= min(2, settings.gatherConnections), phase == .running, inbox.withLock({ $0.work.isEmpty }) {
             let us = gathering.takeUs(asked: pauseUs?() ?? 0, settings)
             if us > 0 { return pause(us: us) }
         }
@@ -94,6 +95,7 @@ extension EventLoop {
         return count
     }
 
+    /// Lets events come together, and fetches them.
     /// A doorbell that ends the pause as soon as answers are there has cost more than it gained (18.5 µs a durable write in place of 15.7).
     private func pause(us: Int) -> Int {
         counting.gatherings += 1

@@ -64,7 +64,7 @@ public final class EventLoop: @unchecked Sendable {
     /// Called at the end of a turn in which `finishLater` was called; see ``beforeFlush(_:)``.
     var finish: (() -> Void)?
     var mustFinish = false
-    /// Asked before the loop waits; see ``beforeWait(_:)``.
+    /// Asked before the loop waits behind several connections; see ``beforeWait(_:)``.
     var pauseUs: (() -> Int)?
     /// The connection that was ready last.
     var lastReady: UInt64?
@@ -118,9 +118,8 @@ public final class EventLoop: @unchecked Sendable {
         finish = body
     }
 
-    /// Sets what is asked each time before the loop waits for events: µs for which it is to pause first, if the last batch of events was
-    /// of several connections; 0 for no longer than ``NetSettings/gatherUs``. Nothing is read meanwhile, and work that is handed over waits,
-    /// unless it is there already. On the loop.
+    /// Sets what is asked before the loop waits for events behind a batch of several connections: µs for which it is to pause first; 0 for
+    /// no longer than ``NetSettings/gatherUs``. Nothing is read meanwhile, and work that is handed over then waits. On the loop.
     public func beforeWait(_ body: @escaping () -> Int) {
         assertOnLoop()
         pauseUs = body

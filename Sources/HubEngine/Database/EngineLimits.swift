@@ -198,9 +198,9 @@ public struct EngineLimits: Sendable {
     /// and the loop's other clients wait meanwhile. Default 1 and 100.
     public var directMs = 1
     public var directRestMs = 100
-    /// Commits of a database that wait for the journal at a time, from which on net loops that read writes among requests of several clients
-    /// pause before they read more; the most µs of such a pause, which is as long as a batch waits; and ms above which a batch waits too
-    /// long for that to be of use. Default 40, 400 and 10; 0 µs: they never pause.
+    /// Commits of a database that wait for the journal at a time, from which on net loops that read writes among requests of several
+    /// clients pause before they read more; the most µs of such a pause, which is as long as a batch waits; and ms above which a batch
+    /// waits too long for that to be of use. Default 40, 400 and 10; 0 µs: they never pause.
     public var crowdCommits = 40
     public var crowdPauseUs = 400
     public var crowdSlowMs: Int64 = 10

@@ -32,7 +32,8 @@ final class Lane: @unchecked Sendable {
     private var asked: [Database] = []
     /// Whether there is a write among that.
     private var isWriting = false
-    /// The database that was last asked something together with a write since the loop paused or waited. Weak: databases know the lanes.
+    /// The database that was last asked something together with a write, until the loop is told how long to pause. Weak: databases know
+    /// the lanes.
     private weak var written: Database?
     private let mailbox = Mutex(Mailbox())
     private var members: [ObjectIdentifier: any LaneMember] = [:]

@@ -14,7 +14,7 @@ import Testing
         return limits
     }
 
-    /// The pause, and until when it is made, behind many batches that have waited so long, when so many commits wait since 7 s of the clock.
+    /// The pause, and until when it is made, behind many batches that have waited so long, when so many commits wait since 7 s.
     private func pause(_ commits: Int, waitNs: Int64, _ limits: EngineLimits) -> (us: Int, until: Int64) {
         var crowd = LogCrowd()
         for _ in 0..<200 { crowd.becameDurable(afterNs: waitNs) }
