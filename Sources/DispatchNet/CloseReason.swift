@@ -28,7 +28,7 @@ public enum CloseReason: Sendable, Hashable {
     case truncated
     /// More than ``NetSettings/outboundSoftBytes`` waited for ``NetSettings/outboundSoftMs``, and the peer read too little.
     case writeStalled
-    /// The loop's slow readers together had more than ``NetSettings/outboundLoopBytes`` waiting, and this was one of them.
+    /// All slow readers together had more than ``NetSettings/outboundTotalBytes`` waiting, and this was one of them.
     case outputMemory
     /// A request was incomplete after its timeout, or came too slowly.
     case requestTimeout

@@ -15,10 +15,10 @@ public struct NetSettings: Sendable {
     public var outboundSoftMs = 30_000
     /// The most bytes that may wait for one peer. One more and it is closed with ``CloseReason/writeOverflow``.
     public var outboundHardBytes = 64 << 20
-    /// The most bytes that may wait for all slow peers of one loop. Over it a connection whose backlog grows, and has more than
+    /// The most bytes that may wait for all slow peers of a group of loops. Over it a connection whose backlog grows, and has more than
     /// ``outboundCrowdedBytes``, is closed with ``CloseReason/outputMemory``.
-    public var outboundLoopBytes = 512 << 20
-    /// Backlog bytes that each peer may have even when the loop's limit is exceeded.
+    public var outboundTotalBytes = 512 << 20
+    /// Backlog bytes that each peer may have even when that limit is exceeded.
     public var outboundCrowdedBytes = 64 << 10
 
     /// The size of the system's send buffer of each connection accepted; 0 lets the system grow it with the peer's speed.
@@ -62,6 +62,10 @@ public struct NetSettings: Sendable {
     /// never. The user of the loop may have it pause for longer (``EventLoop/beforeWait(_:)``).
     public var gatherConnections = 4
     public var gatherUs = 50
+
+    /// How many accepted connections a loop of a group has before the next loop is given any. A loop that is at work half of the time
+    /// is given none either while there are others. Default 0: all loops are given connections in rotation.
+    public var connectionsPerLoop = 0
 
     public init() {}
 }

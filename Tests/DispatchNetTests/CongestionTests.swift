@@ -106,7 +106,7 @@ import Testing
     @Test func manyReaders_belowTheSoftLimit_areBoundedTogether_thoseWithLittleStay() throws {
         let server = try TestServer(settings: settings {
             $0.outboundSoftBytes = 64 << 20
-            $0.outboundLoopBytes = 16 << 20
+            $0.outboundTotalBytes = 16 << 20
             $0.outboundCrowdedBytes = 1 << 20
         })
         let peers = (0..<4).map { _ in TestPeer(port: server.port, receiveBuffer: 4096) }
@@ -119,8 +119,20 @@ import Testing
         #expect(server.counters().ends(.outputMemory) <= 2)
     }
 
+    @Test func slowReaders_ofTwoLoops_areBoundedTogether() throws {
+        let server = try TestServer(loops: 2, settings: settings { $0.outboundSoftBytes = 64 << 20; $0.outboundTotalBytes = 24 << 20 })
+        let peers = (0..<2).map { _ in TestPeer(port: server.port, receiveBuffer: 4096) }
+        let connections = try peers.map { _ in try #require(server.connections.next()) }
+        #expect(connections[0].loop !== connections[1].loop)
+        // Less than the limit each, of which the system takes a part.
+        let bytes = pattern(20 << 20)
+        for connection in connections { connection.loop.execute { connection.send(bytes) } }
+        #expect(server.ends.next() == .outputMemory)
+        withExtendedLifetime(peers) {}
+    }
+
     @Test func allSlowReadersTogether_areBounded() throws {
-        let server = try TestServer(settings: settings { $0.outboundSoftBytes = 1 << 20; $0.outboundLoopBytes = 40 << 20 })
+        let server = try TestServer(settings: settings { $0.outboundSoftBytes = 1 << 20; $0.outboundTotalBytes = 40 << 20 })
         let peers = (0..<4).map { _ in TestPeer(port: server.port, receiveBuffer: 4096) }
         let connections = try peers.map { _ in try #require(server.connections.next()) }
         let bytes = pattern(Self.much)

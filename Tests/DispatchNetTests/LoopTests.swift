@@ -1,6 +1,7 @@
 import Dispatch
 @testable import DispatchNet
 import Glibc
+import Synchronization
 import Testing
 import TestSupport
 
@@ -19,6 +20,48 @@ import TestSupport
             #expect(item.number == next[item.thread])
             next[item.thread] += 1
         }
+    }
+
+    @Test func timeAtWork_isCounted_alsoWhileItLasts() throws {
+        let server = try TestServer()
+        let before = server.counters().busyNs
+        _ = server.onLoop { usleep(20_000) }
+        #expect(server.counters().busyNs - before >= 20_000_000)
+        // One visit.
+        let seen = Log<UInt64>()
+        let loop = server.loop
+        let rounds = Mutex(0)
+        @Sendable func work() {
+            seen.append(loop.counters.busyNs)
+            usleep(20_000)
+            let count = rounds.withLock { rounds in
+                rounds += 1
+                return rounds
+            }
+            if count < 3 { loop.execute(work) }
+        }
+        loop.execute(work)
+        let (first, second, third) = (try #require(seen.next()), try #require(seen.next()), try #require(seen.next()))
+        #expect(second - first >= 20_000_000 && third - second >= 20_000_000)
+    }
+
+    @Test func timeOfWaiting_isNotWork() throws {
+        var settings = NetSettings()
+        settings.stayAwakeMs = 10_000
+        let server = try TestServer(settings: settings)
+        let peer = TestPeer(port: server.port)
+        func echo() {
+            peer.write([1])
+            #expect(peer.read(1) == [1])
+        }
+        echo()
+        let (begin, before) = (DispatchTime.now().uptimeNanoseconds, server.loop.counters.busyNs)
+        usleep(300_000)
+        // Two: the counters are those of the turn before.
+        echo()
+        echo()
+        let elapsed = DispatchTime.now().uptimeNanoseconds - begin
+        #expect(server.loop.counters.busyNs - before < elapsed - 200_000_000)
     }
 
     @Test func execute_onTheLoop_runsAfterTheCurrentWork() throws {

@@ -133,7 +133,7 @@ class Hub:
         self.log = self.folder / "hub.log"
         self.port = self.tls_port = None
         self.said = ""
-        command = [self.binary, "serve", "--port", "0", "--data", str(self.data), "--rules", str(self.rules), *options]
+        command = [self.binary, "serve", "--port", "0", "--loops", "2", "--data", str(self.data), "--rules", str(self.rules), *options]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [*self.memory.words, *command], stdout=subprocess.PIPE, stderr=log, text=True,

@@ -1,6 +1,7 @@
 import Synchronization
 
-/// Counts the bytes that the system has taken for the peers of some connections (``Connection/sentBytes``), which may be of several loops.
+/// Counts bytes of connections that may be of several loops: those that the system has taken for peers (``Connection/sentBytes``), or those
+/// that wait for slow ones.
 public final class ByteCounter: Sendable {
     private let bytes = Atomic<Int>(0)
 

@@ -19,7 +19,7 @@ extension Connection {
     func backlogGrew(_ bytes: Int) {
         if bytes > outboundHardBytes { return fail(.writeOverflow) }
         guard bytes > min(loop.settings.outboundCrowdedBytes, loop.settings.outboundSoftBytes) else { return }
-        if loop.counting.backlogBytes > loop.settings.outboundLoopBytes { return fail(.outputMemory) }
+        if loop.waitingBytes.value > loop.settings.outboundTotalBytes { return fail(.outputMemory) }
         guard bytes > loop.settings.outboundSoftBytes, congestion == nil, state == .open else { return }
         congestion = Congestion()
         loop.counting.congestions += 1

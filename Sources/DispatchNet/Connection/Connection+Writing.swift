@@ -48,8 +48,8 @@ extension Connection {
         var count = describePending()
         // The system may accept megabytes for each of hundreds of peers: it gets the rest of a large frame in the next turns. Not where
         // what is left would make peers that are not slow count as such.
-        let (share, backlog) = (loop.settings.sharedWriteBytes, loop.counting.backlogBytes)
-        if pendingBytes > share, loop.isFlushingSeveral, backlog + pendingBytes < loop.settings.outboundLoopBytes / 2 {
+        let share = loop.settings.sharedWriteBytes
+        if pendingBytes > share, loop.isFlushingSeveral, loop.waitingBytes.value + pendingBytes < loop.settings.outboundTotalBytes / 2 {
             count = cut(count, to: share)
         }
         let sent = transmit(count)
@@ -105,7 +105,7 @@ extension Connection {
         backlog = nil
         kept.append(first, of: loop.frames, skipping: &skip)
         for segment in more { kept.append(segment, of: loop.frames, skipping: &skip) }
-        loop.counting.backlogBytes += pendingBytes - sent
+        loop.backlogChanged(by: pendingBytes - sent)
         backlog = kept
         dropPending()
         setInterest(.write, true)
@@ -118,7 +118,7 @@ extension Connection {
     }
 
     func dropBacklog() {
-        loop.counting.backlogBytes -= backlog?.bytes ?? 0
+        loop.backlogChanged(by: -(backlog?.bytes ?? 0))
         backlog = nil
     }
 
@@ -131,7 +131,7 @@ extension Connection {
         let sent = transmit(filled.vectors)
         guard sent >= 0 else { return }
         backlog?.consume(sent)
-        loop.counting.backlogBytes -= sent
+        loop.backlogChanged(by: -sent)
         backlogSent(sent, left: backlog?.bytes ?? 0)
         // More than 64 pieces, the limit of the turn, or a short write: the level-triggered poller reports again when there is room.
         guard backlog?.isEmpty == true else { return }
@@ -177,7 +177,7 @@ extension Connection {
         dropBacklog()
         if let tls {
             tls.deadline?.cancel()
-            loop.counting.backlogBytes -= tls.countedBytes
+            loop.backlogChanged(by: -tls.countedBytes)
         }
         tls = nil
         _ = reset ? vigla_close_reset(fd) : vigla_close(fd)

@@ -116,6 +116,7 @@ final class Connector: @unchecked Sendable {
             TLSRole(
                 context: client.context, host: client.name ?? host, dial: TLSDial(peer: "\(host):\(attempt.address.port)", failed: failed))
         }
+        loop.placed()
         if !loop.adopt(Listener.Accepted(fd: attempt.fd, peer: attempt.address), role, nil, connected) { failed(.loopClosed) }
     }
 

@@ -86,7 +86,7 @@ extension Listener {
                 _ = vigla_close_reset(accepted)
                 continue
             }
-            dealt[serving.group.next().index].append(Accepted(fd: accepted, peer: peer))
+            dealt[serving.group.place().index].append(Accepted(fd: accepted, peer: peer))
         }
     }
 
@@ -131,8 +131,7 @@ extension EventLoop {
         _ makeHandler: @escaping (Connection) -> any ConnectionHandler
     ) -> Bool {
         guard phase == .running else {
-            _ = vigla_close(accepted.fd)
-            admission?.leave(accepted.peer)
+            refuse(accepted, admission)
             return false
         }
         _ = vigla_set_no_delay(accepted.fd)
@@ -143,8 +142,7 @@ extension EventLoop {
         } catch {
             slots.free(tag)
             counting.acceptFailures += 1
-            _ = vigla_close(accepted.fd)
-            admission?.leave(accepted.peer)
+            refuse(accepted, admission)
             return false
         }
         counting.opened += 1
@@ -153,5 +151,11 @@ extension EventLoop {
         slots.occupy(tag, .connection(connection))
         if let role { connection.beginTLS(role, makeHandler) } else { connection.handler = makeHandler(connection) }
         return true
+    }
+
+    private func refuse(_ accepted: Listener.Accepted, _ admission: Admission?) {
+        _ = vigla_close(accepted.fd)
+        population.wrappingSubtract(1, ordering: .relaxed)
+        admission?.leave(accepted.peer)
     }
 }

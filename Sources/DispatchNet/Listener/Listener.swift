@@ -2,8 +2,8 @@ internal import CLinux
 internal import Glibc
 internal import Synchronization
 
-/// A listening address. Connections are accepted in batches on the group's first loop and dealt out to all loops in
-/// rotation, one hand-over per loop and batch.
+/// A listening address. Connections are accepted in batches on the group's first loop and given to the loops, in rotation or
+/// as ``NetSettings/connectionsPerLoop`` says, with one hand-over per loop and batch.
 public final class Listener: @unchecked Sendable {
     // because `serving` is used on the first loop's queue only; the rest is constant or a Mutex.
 

@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Synchronization
 
 extension EventLoop {
@@ -12,6 +13,7 @@ extension EventLoop {
     func visit() {
         assertOnLoop()
         inTurn = true
+        awakeSinceNs = vigla_monotonic_ns()
         inbox.withLock { $0.attention = .awake }
         var mayWait = false
         var turnsLeft = Self.turnsPerVisit
@@ -27,6 +29,7 @@ extension EventLoop {
             gathering.pausedUs = 0
             if phase == .closing, slots.occupied == 0 { finishClosing() }
             counting.handshakesWaiting = handshakes.count
+            countBusy()
             published.withLock { $0 = counting }
             if worked || events > 0 || mustFinish || !handshakes.isEmpty {
                 rest.isQuiet = false
@@ -179,8 +182,15 @@ extension EventLoop {
         if !inTurn { wakeToSettle() }
     }
 
+    /// Bytes of the backlog of a connection were added, or taken away.
+    func backlogChanged(by bytes: Int) {
+        counting.backlogBytes += bytes
+        waitingBytes.add(bytes)
+    }
+
     func didClose(_ connection: Connection) {
         counting.closed += 1
+        population.wrappingSubtract(1, ordering: .relaxed)
         connection.admission?.leave(connection.remoteAddress)
         gone.append(connection)
         slots.free(connection.tag)

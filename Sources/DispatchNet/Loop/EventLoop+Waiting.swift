@@ -90,7 +90,9 @@ extension EventLoop {
             rest.isQuiet = true
             armTimer()
         }
+        countBusy()
         let count = poller.collect(waiting: true)
+        awakeSinceNs = vigla_monotonic_ns()
         inbox.withLock { $0.attention = .awake }
         return count
     }
@@ -100,8 +102,17 @@ extension EventLoop {
     private func pause(us: Int) -> Int {
         counting.gatherings += 1
         gathering.pausedUs = us
+        countBusy()
         vigla_sleep_us(UInt32(clamping: us))
+        awakeSinceNs = vigla_monotonic_ns()
         return poller.collect(waiting: false)
+    }
+
+    /// Counts the time at work until now.
+    func countBusy() {
+        let now = vigla_monotonic_ns()
+        counting.busyNs += now - awakeSinceNs
+        awakeSinceNs = now
     }
 
     /// Returns to Dispatch, or continues if work has been submitted meanwhile.

@@ -21,7 +21,7 @@ internal import Synchronization
 ///
 /// `EventLoop+Turn` is that loop, `+Waiting` how it sleeps and is woken, `+Timers` its clock, `+Closing` its end.
 public final class EventLoop: @unchecked Sendable {
-    // because everything mutable is used on `queue` only, except the inbox and the published counters (each a Mutex).
+    // because everything mutable is used on `queue` only, except the inbox and the published counters (each a Mutex), and what is atomic.
 
     enum Phase {
         /// Connections come and go.
@@ -48,6 +48,10 @@ public final class EventLoop: @unchecked Sendable {
     var timers = TimerQueue()
     var counting = LoopCounters()
     let published = Mutex(LoopCounters())
+    /// Connections that are placed here and not closed: counted before the loop itself hears of them.
+    let population = Atomic<Int>(0)
+    /// Bytes that wait for slow peers of all loops of the group.
+    let waitingBytes: ByteCounter
 
     // Memory that its connections share.
     static let vectorCapacity = 1024
@@ -88,11 +92,14 @@ public final class EventLoop: @unchecked Sendable {
     var gathering = Gathering()
     /// The time that the poller's timer is set to.
     var timerArmedNs: UInt64?
+    /// Since when the loop is at work and it is not counted, monotonic ns.
+    var awakeSinceNs: UInt64 = 0
 
-    init(index: Int, settings: NetSettings) throws(NetError) {
+    init(index: Int, settings: NetSettings, waitingBytes: ByteCounter) throws(NetError) {
         let poller = try PlatformPoller()
         self.index = index
         self.settings = settings
+        self.waitingBytes = waitingBytes
         self.poller = poller
         handshakes = HandshakeLine(capacity: settings.handshakesWaiting)
         queue = DispatchQueue(label: "vigla.net.\(index)", qos: .userInitiated)
@@ -124,6 +131,9 @@ public final class EventLoop: @unchecked Sendable {
         assertOnLoop()
         pauseUs = body
     }
+
+    /// A connection is given to the loop, which counts until it is closed or refused. From any thread.
+    func placed() { population.wrappingAdd(1, ordering: .relaxed) }
 
     func sharedTLSWire() throws(NetError) -> TLSWire {
         if let tlsWire { return tlsWire }

@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Dispatch
 internal import Synchronization
 
@@ -5,18 +6,40 @@ internal import Synchronization
 public final class EventLoopGroup: Sendable {
     public let loops: [EventLoop]
     private let turn = Atomic<Int>(0)
+    /// Nil where connections are given to the loops in rotation.
+    private let placement: Mutex<Placement?>
 
     /// - Parameter count: at least 1; smaller numbers mean 1.
     public init(count: Int, settings: NetSettings = NetSettings()) throws(NetError) {
         var made: [EventLoop] = []
-        for index in 0..<max(1, count) { made.append(try EventLoop(index: index, settings: settings)) }
+        let waitingBytes = ByteCounter()
+        for index in 0..<max(1, count) { made.append(try EventLoop(index: index, settings: settings, waitingBytes: waitingBytes)) }
         loops = made
+        let isFilled = settings.connectionsPerLoop > 0 && made.count > 1
+        let now = vigla_monotonic_ns()
+        placement = Mutex(isFilled ? Placement(room: settings.connectionsPerLoop, loops: made.count, nowNs: now) : nil)
+        guard isFilled else { return }
+        made[0].schedule(afterMs: Placement.readingMs, everyMs: Placement.readingMs) { [weak self] in
+            guard let self else { return }
+            let busyNs = loops.map(\.counters.busyNs)
+            placement.withLock { $0?.read(busyNs, nowNs: vigla_monotonic_ns()) }
+        }
     }
 
     /// The loops in rotation. From any thread.
     public func next() -> EventLoop {
         let ticket = turn.wrappingAdd(1, ordering: .relaxed).oldValue
         return loops[Int(UInt(bitPattern: ticket) % UInt(loops.count))]
+    }
+
+    /// The loop for a connection that is accepted, which counts as one of its from now on. From any thread; O(loops).
+    func place() -> EventLoop {
+        let chosen = placement.withLock { placement in
+            placement?.choose(loops.map { $0.population.load(ordering: .relaxed) })
+        }
+        let loop = if let chosen { loops[chosen] } else { next() }
+        loop.placed()
+        return loop
     }
 
     /// Stops every listener and closes every connection with ``CloseReason/serverShutdown``, in good order for at most

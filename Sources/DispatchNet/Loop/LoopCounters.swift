@@ -12,6 +12,8 @@ public struct LoopCounters: Sendable {
     public var bytesSent = 0
     /// Loop turns: each handles a batch of events and handed-over work, and ends with one flush.
     public var turns = 0
+    /// ns that the loop has been at work: not waiting, pausing or asleep.
+    public var busyNs: UInt64 = 0
     /// Times that the loop has paused to let others gather (``NetSettings/gatherUs``, ``EventLoop/beforeWait(_:)``).
     public var gatherings = 0
     /// Times that the system had no descriptor left for a new connection.

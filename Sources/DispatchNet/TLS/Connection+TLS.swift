@@ -129,7 +129,7 @@ extension Connection {
             guard sendRecords(tls, wire), let filled = backlog?.fill(loop.vectors, limit: 64) else { return }
             guard let taken = encrypt(filled.vectors, tls, wire) else { return }
             backlog?.consume(taken)
-            loop.counting.backlogBytes -= taken
+            loop.backlogChanged(by: -taken)
             if backlog?.isEmpty == true { backlog = nil }
         }
         _ = sendRecords(tls, wire)
@@ -138,7 +138,7 @@ extension Connection {
     /// Counts unsent records as backlog, as their plaintext was.
     private func countUnsent(_ tls: TLSChannel) {
         guard state != .closed, tls.countedBytes != tls.unsentBytes else { return }
-        loop.counting.backlogBytes += tls.unsentBytes - tls.countedBytes
+        loop.backlogChanged(by: tls.unsentBytes - tls.countedBytes)
         tls.countedBytes = tls.unsentBytes
     }
 

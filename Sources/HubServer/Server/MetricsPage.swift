@@ -44,6 +44,14 @@ struct MetricsPage {
         text += "\(name) \(Self.decimal(Int64(value), digits: 3))\n"
     }
 
+    /// The same with a label.
+    mutating func thousandths(_ name: String, _ help: String, _ type: String, label: String, _ values: [(String, Int)]) {
+        head(name, help, type)
+        for (value, number) in values {
+            text += "\(name){\(label)=\"\(Self.escaped(value))\"} \(Self.decimal(Int64(number), digits: 3))\n"
+        }
+    }
+
     /// Times in seconds, with a label of each.
     mutating func histogram(_ name: String, _ help: String, _ values: [(labels: String, Latencies.Reading)]) {
         head(name, help, "histogram")

@@ -122,6 +122,12 @@ extension Server {
         page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", longPolls.count)
         page.gauge(
             "vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ("\($0.index)", $0.inboxDepth) })
+        page.thousandths(
+            "vigla_loop_busy_seconds_total", "Time that a net loop was at work.", "counter", label: "loop",
+            zip(loops, counters).map { ("\($0.index)", Int($1.busyNs / 1_000_000)) })
+        page.counter(
+            "vigla_loop_pauses_total", "Times that a net loop waited for requests to come together.", label: "loop",
+            zip(loops, counters).map { ("\($0.index)", $1.gatherings) })
 
         let databases = hub.all.sorted { $0.name < $1.name }.map { (name: $0.name, inbox: $0.inboxDepth, counters: $0.counters) }
         func each(_ value: (EngineCounters) -> Int) -> [(String, Int)] { databases.map { ($0.name, value($0.counters)) } }

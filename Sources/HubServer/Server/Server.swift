@@ -90,7 +90,7 @@ public final class Server: Sendable {
         largeWork = LargeWork(settings.limits)
         let loopCount = settings.loops > 0 ? settings.loops : max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN)))
         do throws(NetError) {
-            group = try EventLoopGroup(count: loopCount, settings: settings.limits.net(ofLoops: loopCount))
+            group = try EventLoopGroup(count: loopCount, settings: settings.limits.transport(isFilling: settings.loops == 0))
             listener = try Listener.bind(host: settings.host, port: settings.port)
             secureListener = if let port = settings.tls?.port { try Listener.bind(host: settings.host, port: port) } else { nil }
         } catch { throw .cannotListen(error) }

@@ -21,7 +21,8 @@ public struct ServerSettings: Sendable {
     public var dataFolder: String?
     /// Folder of the console page's files; nil serves none.
     public var webFolder: String?
-    /// Number of net loops; 0 takes one per core.
+    /// Number of net loops, which are used alike; 0 takes one per core, each of them used when those before it have much to do
+    /// (``ServerLimits/connectionsPerLoop``).
     public var loops = 0
     /// Development conveniences: unsigned tokens, the `owner` credential, namespaces made on demand.
     public var isDev = false
@@ -72,11 +73,13 @@ public enum MetricsAccess: String, Sendable, CaseIterable {
 public struct ServerLimits: Sendable {
     public var http = HTTPLimits()
     public var engine = EngineLimits()
-    /// Transport. Its `outboundLoopBytes` is each loop's part of `outboundBytes`.
+    /// Transport. Its `outboundTotalBytes` is `outboundBytes`, and its `connectionsPerLoop` the one below.
     public var net = NetSettings()
-    /// Bytes that may wait for all slow readers; each loop has an equal part of them, at least 64 MiB. 0 for half of
-    /// `memoryBytes`. Default 0.
+    /// Bytes that may wait for all slow readers, at least 64 MiB; 0 for half of `memoryBytes`. Default 0.
     public var outboundBytes = 0
+    /// Connections that a net loop has before the next one is given any, where the number of loops is left to the server; 0 to use all
+    /// alike. Default 1,000: to tell each of them something takes the loop a millisecond or some.
+    public var connectionsPerLoop = 1_000
     /// Users without a connection of which it is remembered how many bytes they were sent, with `countsUserBytes`: those with most. Default
     /// 1,000, some 150 bytes each, as for each that is connected; up to twice as many until they are looked through.
     public var countedUsers = 1_000
@@ -189,10 +192,12 @@ public struct ServerLimits: Sendable {
         }
     }
 
-    /// The transport's settings for a number of loops.
-    func net(ofLoops count: Int) -> NetSettings {
+    /// The transport's settings.
+    /// - Parameter isFilling: whether loops are used one after the other.
+    func transport(isFilling: Bool) -> NetSettings {
         var net = net
-        net.outboundLoopBytes = max((outboundBytes > 0 ? outboundBytes : memoryBytes / 2) / max(1, count), 64 << 20)
+        net.outboundTotalBytes = max(outboundBytes > 0 ? outboundBytes : memoryBytes / 2, 64 << 20)
+        net.connectionsPerLoop = isFilling ? connectionsPerLoop : 0
         return net
     }
 }

@@ -28,7 +28,7 @@ enum AdminCall {
         let group: EventLoopGroup
         // What is sent and what comes back may be as large as it is.
         var net = NetSettings()
-        (net.outboundHardBytes, net.outboundLoopBytes) = (1 << 40, 1 << 40)
+        (net.outboundHardBytes, net.outboundTotalBytes) = (1 << 40, 1 << 40)
         do throws(NetError) { group = try EventLoopGroup(count: 1, settings: net) } catch { fail("\(error)") }
         let loop = group.next()
         var head = "\(method) \(target) HTTP/1.1\r\nHost: \(address)\r\nConnection: close\r\nContent-Length: \(body.count)\r\n"

@@ -28,7 +28,9 @@ struct ServeOptions: ParsableArguments {
     @Flag(
         help: "Go on with what is sound when acknowledged writes cannot be read from the log. A copy of the damaged log is kept beside it.")
     var acceptLoss = false
-    @Option(help: ArgumentHelp("Network loops. Default: one per core.", valueName: "number")) var loops: String?
+    @Option(help: ArgumentHelp(
+        "Network loops, all used alike. Default: one per core, each used when those before it have much to do.",
+        valueName: "number")) var loops: String?
     @Option(
         help: ArgumentHelp("trace, debug, info, notice, warning, error or critical. Default: info.", valueName: "level")
     ) var logLevel: String?

@@ -31,14 +31,32 @@ import TestSupport
         #expect(MemoryLimit.groupLimits("odd\n::\n") { files[$0] } == [])
     }
 
-    @Test func slowReaders_haveHalfAsMuch_inEqualPartsOfTheLoops() {
+    @Test func slowReaders_haveHalfAsMuch() {
         var limits = ServerLimits()
         limits.memoryBytes = 1 << 30
-        #expect(limits.net(ofLoops: 1).outboundLoopBytes == 512 << 20)
-        #expect(limits.net(ofLoops: 4).outboundLoopBytes == 128 << 20)
-        #expect(limits.net(ofLoops: 64).outboundLoopBytes == 64 << 20, "what one reader may have")
+        #expect(limits.transport(isFilling: true).outboundTotalBytes == 512 << 20)
+        limits.memoryBytes = 1 << 20
+        #expect(limits.transport(isFilling: true).outboundTotalBytes == 64 << 20, "what one reader may have")
         limits.outboundBytes = 1 << 30
-        #expect(limits.net(ofLoops: 2).outboundLoopBytes == 512 << 20)
+        #expect(limits.transport(isFilling: true).outboundTotalBytes == 1 << 30)
+        limits.outboundBytes = 1 << 20
+        #expect(limits.transport(isFilling: true).outboundTotalBytes == 64 << 20)
+    }
+
+    @Test func loops_areFilled_whereTheirNumberIsLeftToTheServer() throws {
+        var limits = ServerLimits()
+        #expect(limits.transport(isFilling: true).connectionsPerLoop == 1_000)
+        limits.connectionsPerLoop = 3
+        #expect(limits.transport(isFilling: true).connectionsPerLoop == 3)
+        #expect(limits.transport(isFilling: false).connectionsPerLoop == 0)
+        for (loops, expected) in [(0, 3), (2, 0)] {
+            let server = try TestServer {
+                $0.loops = loops
+                $0.limits.connectionsPerLoop = 3
+            }
+            #expect(server.server.lanes[0].loop.settings.connectionsPerLoop == expected)
+            server.stop()
+        }
     }
 
     private func address(_ text: String) throws -> SocketAddress {
