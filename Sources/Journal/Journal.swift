@@ -29,7 +29,7 @@ public protocol Journal: AnyObject, Sendable {
     /// call next, on the same thread, when it has left the database's queue.
     func hold(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
 
-    /// Makes durable what was held: a single commit on the calling thread, if it is expected to take a moment only, so that its completion
+    /// Makes durable what was held: a small batch on the calling thread, if it is expected to take a moment only, so that its completion
     /// comes inside the call; all else as if it had been appended. Does nothing without a held batch. Not on a database's queue.
     func commitHeld()
 

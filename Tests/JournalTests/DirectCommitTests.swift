@@ -19,7 +19,7 @@ import TestSupport
     init() async throws {
         folder = try TemporaryFolder()
         var settings = JournalStore.Settings()
-        (settings.directUs, settings.directRest, settings.directAllowanceUs) = (2_000, 100, 0)
+        (settings.directUs, settings.directSeveralUs, settings.directRest, settings.directAllowanceUs) = (2_000, 5_000, 100, 0)
         store = try JournalStore.open(folder: folder.path, settings: settings, scheduler: clock.scheduler)
         journal = store.journal(for: "main")
         disk = SlowDisk(clock)
@@ -33,12 +33,14 @@ import TestSupport
 
     /// Holds a batch, and has it committed, when the queue is idle.
     /// - Returns: whether its completion came inside the call, on this thread and the journal queue.
-    private func isDirect(_ sequence: UInt64) async throws -> Bool {
+    private func isDirect(_ sequence: UInt64) async throws -> Bool { try await isDirect(.small(sequence)) }
+
+    private func isDirect(_ batch: JournalBatch) async throws -> Bool {
         try await settle()
         let thread = Mutex<pthread_t?>(nil)
         let queue = store.queue
         let done = DispatchSemaphore(value: 0)
-        journal.hold(.small(sequence)) { result in
+        journal.hold(batch) { result in
             dispatchPrecondition(condition: .onQueue(queue))
             if case .failure(let error) = result { Issue.record(error) }
             thread.withLock { $0 = pthread_self() }
@@ -84,17 +86,20 @@ import TestSupport
         try store.close()
     }
 
-    @Test func heldBatch_ofTwoCommits_isCommittedOnTheQueue() async throws {
+    @Test func heldBatch_ofSeveralCommits_isCommittedByTheThreadThatAppends_unlessItIsLarge() async throws {
         try await journal.store(.small(1))
-        let gate = DispatchSemaphore(value: 0)
-        store.queue.async { gate.wait() }
-        await withCheckedContinuation { continuation in
-            journal.hold(JournalBatch(sequence: 3, after: 1, operations: [.set("n", 3)])) { _ in continuation.resume() }
-            // Would wait for ever if it waited for the queue.
-            journal.commitHeld()
-            gate.signal()
+        func several(_ sequence: UInt64, bytes: Int) -> JournalBatch {
+            let text = Node.string(String(repeating: "a", count: bytes))
+            return JournalBatch(sequence: sequence, after: sequence - 2, operations: [.set("a", text), .set("b", text)], starts: [1])
         }
-        try store.expectKept(["n": 3], upTo: 3, in: folder)
+        #expect(try await isDirect(several(3, bytes: 30 << 10)))
+        #expect(try await !isDirect(several(5, bytes: 33 << 10)))
+        #expect(try await isDirect(several(7, bytes: 10)))
+        // One commit is, of any size that is not stored ahead.
+        let large = Node.string(String(repeating: "b", count: 100 << 10))
+        #expect(try await isDirect(JournalBatch(sequence: 8, after: 7, operations: [.set("a", large)])))
+        try store.close()
+        #expect(try JournalStore.open(folder: folder.path, scheduler: clock.scheduler).recover("main").sequence == 8)
     }
 
     @Test func commitHeld_whileTheQueueHasWork_doesNotWaitForIt() async throws {
@@ -139,14 +144,15 @@ import TestSupport
 
     @Test func defaults_areThoseOfTheDocuments() {
         let settings = JournalStore.Settings()
-        #expect((settings.directUs, settings.directRest, settings.directAllowanceUs) == (500, 20, 10_000))
+        #expect((settings.directUs, settings.directSeveralUs, settings.directBytes) == (500, 2_000, 64 << 10))
+        #expect((settings.directRest, settings.directAllowanceUs) == (20, 10_000))
     }
 
     @Test func commitsThatTakeLong_nowAndThen_giveTheThreadNoRest() {
         let settings = JournalStore.Settings()
         var (direct, now) = (JournalStore.Direct(), Int64(1_000_000_000))
         func commit(us: Int64, direct: inout JournalStore.Direct) {
-            direct.committed(from: now, to: now + us * 1_000, settings)
+            direct.committed(from: now, to: now + us * 1_000, isSeveral: false, settings)
             now += us * 1_000
         }
         #expect(!direct.isQuick(at: now, settings), "nothing is known of the disk yet")
@@ -167,6 +173,36 @@ import TestSupport
         }
     }
 
+    @Test func commitOfSeveralWrites_mayTakeLonger_beforeItIsSlow() {
+        var settings = JournalStore.Settings()
+        settings.directAllowanceUs = 0
+        func isQuick(behind us: Int64, isSeveral: Bool) -> Bool {
+            var direct = JournalStore.Direct()
+            direct.committed(from: 0, to: us * 1_000, isSeveral: isSeveral, settings)
+            return direct.isQuick(at: us * 1_000, settings)
+        }
+        #expect(isQuick(behind: 500, isSeveral: false) && !isQuick(behind: 501, isSeveral: false))
+        #expect(isQuick(behind: 2_000, isSeveral: true) && !isQuick(behind: 2_001, isSeveral: true))
+    }
+
+    @Test func commitsOfSeveralWrites_areToldFromSingleOnes() async throws {
+        try await journal.store(.small(1))
+        func several(_ sequence: UInt64) -> JournalBatch {
+            JournalBatch(sequence: sequence, after: sequence - 2, operations: [.set("a", 1), .set("b", 2)], starts: [1])
+        }
+        disk.ms.store(4, ordering: .relaxed)
+        #expect(try await isDirect(several(3)))
+        #expect(try await isDirect(several(5)))
+        disk.ms.store(6, ordering: .relaxed)
+        #expect(try await isDirect(several(7)))
+        #expect(try await !isDirect(8))
+        clock.advance(ms: 10_000)
+        disk.ms.store(4, ordering: .relaxed)
+        #expect(try await isDirect(9))
+        #expect(try await !isDirect(10))
+        try store.close()
+    }
+
     /// Threads make every commit that they may.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func slowCommits_ofThreads_takeATwentiethOfTheTime(_ seed: UInt64) {
         let settings = JournalStore.Settings()
@@ -179,7 +215,7 @@ import TestSupport
             let isOften = Int.random(in: 0..<2, using: &random) == 0
             let us = isOften ? Int64.random(in: 0...slowest, using: &random) : Int64.random(in: 50...500, using: &random)
             let isDirect = direct.isQuick(at: now, settings)
-            direct.committed(from: now, to: now + us * 1_000, settings)
+            direct.committed(from: now, to: now + us * 1_000, isSeveral: false, settings)
             now += us * 1_000
             if isDirect, us > 500 { (slow, longest) = (slow + us * 1_000, max(longest, us * 1_000)) }
             #expect(slow <= (now - begin) / 20 + 10_000_000 + longest)
@@ -191,8 +227,8 @@ import TestSupport
     @Test func restAfterACommitThatHangs_isNotMadeShorter_byOneThatIsLessSlow() {
         let settings = JournalStore.Settings()
         var direct = JournalStore.Direct()
-        direct.committed(from: 0, to: 400_000_000, settings)
-        direct.committed(from: 400_000_000, to: 401_000_000, settings)
+        direct.committed(from: 0, to: 400_000_000, isSeveral: false, settings)
+        direct.committed(from: 400_000_000, to: 401_000_000, isSeveral: false, settings)
         #expect(!direct.isQuick(at: 401_000_000 + 7_000_000_000, settings))
         #expect(direct.isQuick(at: 401_000_000 + 8_000_000_000, settings))
     }

@@ -1,7 +1,7 @@
 import Dispatch
 import Glibc
 package import HubServer
-import Journal
+package import Journal
 package import JSONTree
 import Logging
 package import Scheduling
@@ -214,8 +214,13 @@ package final class TestServer {
     package let server: Server
     package var port: UInt16 { server.port }
 
-    /// - Parameter scheduler: by the system's clocks, unless the test moves them.
-    package init(scheduler: Scheduler = .system(), _ configure: (inout ServerSettings) -> Void = { _ in }) throws {
+    /// - Parameters:
+    ///   - scheduler: by the system's clocks, unless the test moves them.
+    ///   - storage: in place of one in the data folder, or in memory without a folder.
+    package init(
+        scheduler: Scheduler = .system(), storage: (any JournalStorage)? = nil,
+        _ configure: (inout ServerSettings) -> Void = { _ in }
+    ) throws {
         var settings = ServerSettings()
         settings.port = 0
         settings.loops = 2
@@ -225,6 +230,7 @@ package final class TestServer {
         var logger = Logger(label: "test")
         logger.logLevel = .critical
         server = try Server(settings, scheduler: scheduler, logger: logger) { () throws(JournalError) in
+            if let storage { return storage }
             guard let folder = settings.dataFolder else { return MemoryStorage() }
             return try JournalStore.open(folder: folder, scheduler: scheduler)
         }

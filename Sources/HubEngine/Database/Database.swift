@@ -129,7 +129,7 @@ public final class Database: Sendable {
     /// Has the queued requests carried out, on the database queue or, if that is idle and they are few, by the calling thread.
     /// - Parameters:
     ///   - mayRunHere: whether the thread has time for a small turn (`EngineLimits.directWork`). Not inside a call by the database.
-    ///   - mayCommitHere: whether it has nothing else to do, so that it may also wait for the disk (`Journal.commitHeld`).
+    ///   - mayCommitHere: whether it may also wait for the disk (`Journal.commitHeld`): it has nothing else to do, or many wait with it.
     public func start(mayRunHere: Bool, mayCommitHere: Bool = false) {
         let isFew: Bool? = inbox.withLock { inbox in
             if inbox.items.isEmpty || inbox.isScheduled || inbox.isServed { return nil }
@@ -177,7 +177,7 @@ public final class Database: Sendable {
     }
 
     /// µs for which a net loop that has read writes, and served several clients, should pause before it reads more, because many wait for
-    /// the journal already; 0 for none. From any thread.
+    /// the journal at a time; 0 for none. Such a loop does best to make what it has read durable itself (`start`). From any thread.
     public var pauseUs: Int {
         let us = engine.durability.pauseUs.load(ordering: .relaxed)
         guard us > 0, engine.context.scheduler.steadyNs < engine.durability.pausesUntil.load(ordering: .relaxed) else { return 0 }

@@ -198,12 +198,14 @@ public struct EngineLimits: Sendable {
     /// and the loop's other clients wait meanwhile. Default 1 and 100.
     public var directMs = 1
     public var directRestMs = 100
-    /// Commits of a database that wait for the journal at a time, from which on net loops that read writes among requests of several
-    /// clients pause before they read more; the most µs of such a pause, which is as long as a batch waits; and ms above which a batch
-    /// waits too long for that to be of use. Default 40, 400 and 10; 0 µs: they never pause.
-    public var crowdCommits = 40
-    public var crowdPauseUs = 400
-    public var crowdSlowMs: Int64 = 10
+    /// Commits of a database that wait for the journal at a time, from which on a net loop that has read writes among requests of several
+    /// clients makes them durable itself, if the journal has nothing else to do, and pauses before it reads more. Such a pause is as long as
+    /// a batch waits: these µs at most behind such a commit, and those behind one that the journal's queue makes. And ms above which a batch
+    /// waits too long for all that to be of use. Default 12, 150, 800 and 4; 0 µs: they never pause, and leave commits to the queue.
+    public var crowdCommits = 12
+    public var crowdPauseUs = 150
+    public var crowdWaitUs = 800
+    public var crowdSlowMs: Int64 = 4
     /// Bytes of requests that may wait for a database, for its queue or its journal, before those who ask are read no more.
     /// Default 256 MiB.
     public var waitingBytes = 256 << 20

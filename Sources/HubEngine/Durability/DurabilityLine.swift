@@ -183,7 +183,7 @@ final class DurabilityLine: @unchecked Sendable {
     }
 
     private func publishPause() {
-        let pause = waiting.first.map { crowd.pause(behind: $0.handedOver, context.limits) } ?? (0, .min)
+        let pause = crowd.pause(behind: waiting.first?.handedOver, context.limits)
         pausesUntil.store(pause.until, ordering: .relaxed)
         pauseUs.store(pause.us, ordering: .relaxed)
     }

@@ -101,8 +101,11 @@ final class Lane: @unchecked Sendable {
     /// Has the requests of this turn carried out. What a database has to say at once leaves with this turn's flush.
     private func startRequests() {
         mailbox.withLock { $0.isExpected = true }
+        // One commit in a turn: those of several databases share one on the journal's queue.
+        let mayCommit = isWriting && asked.count == 1
         while let database = asked.popLast() {
-            database.start(mayRunHere: true, mayCommitHere: loop.isOneAsking)
+            let isCrowd = mayCommit && database.pauseUs > 0
+            database.start(mayRunHere: true, mayCommitHere: loop.isOneAsking || isCrowd)
             if isWriting { written = database }
         }
         isWriting = false
@@ -110,7 +113,7 @@ final class Lane: @unchecked Sendable {
         deliver()
     }
 
-    /// µs for which the loop should pause: a client of it has written, and too many writes wait for the journal to read single ones.
+    /// µs for which the loop should pause: a client of it has written, and too many writes wait at a time to read single ones.
     private func takePauseUs() -> Int {
         guard let database = written else { return 0 }
         written = nil

@@ -121,7 +121,10 @@ extension JournalStore {
         let (begin, pages, isDisturbed) = (scheduler.steadyNs, log.pages, isDiskBusy)
         do {
             // A disk that refuses may take long to do so.
-            defer { if !isDisturbed { direct.committed(from: begin, to: scheduler.steadyNs, settings) } }
+            defer {
+                let isSeveral = items.count > 1 || items.first?.work.batch.map { $0.commitCount > 1 } == true
+                if !isDisturbed { direct.committed(from: begin, to: scheduler.steadyNs, isSeveral: isSeveral, settings) }
+            }
             try inTransaction(db) {
                 for item in items { outcomes.append(try store(item, db)) }
                 FaultPoint.pass(.beforeCommit)

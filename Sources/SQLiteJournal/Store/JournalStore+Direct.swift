@@ -1,9 +1,11 @@
 import GRDB
+import Journal
 import Scheduling
 import Synchronization
 
 /// A commit on the thread that has appended it. A writer that is alone would wait for a thread of the journal queue to wake up, and for
-/// its own to wake up again: longer than its commit takes, on a fast disk.
+/// its own to wake up again: longer than its commit takes, on a fast disk. And of many writers more come together for the next commit when
+/// the thread that reads what they ask waits for this one.
 ///
 /// ```
 /// append ──────────────────────────────► the journal queue, on a thread of Dispatch
@@ -25,11 +27,12 @@ extension JournalStore {
         /// - Parameters:
         ///   - begin: steady ns.
         ///   - end: steady ns.
-        mutating func committed(from begin: Int64, to end: Int64, _ settings: Settings) {
+        ///   - isSeveral: whether more than one write was in it.
+        mutating func committed(from begin: Int64, to end: Int64, isSeveral: Bool, _ settings: Settings) {
             allowance = allowance(at: end, settings)
             reckoned = end
             let taken = end - begin
-            guard taken > Int64(settings.directUs) * 1_000 else { return }
+            guard taken > Int64(isSeveral ? settings.directSeveralUs : settings.directUs) * 1_000 else { return }
             // When it is overdrawn, the larger of both debts counts: commits are made on the queue then, and cost no other thread anything.
             let left = allowance < 0 ? min(allowance, -taken) : allowance - taken
             allowance = max(left, -Self.longestRestNs / Self.rest(settings))
@@ -57,14 +60,20 @@ extension JournalStore {
         }
     }
 
+    /// Whether the commit of a batch takes a moment only, as far as that depends on what is in it: then it may be held. O(`directBytes`)
+    func isSmall(_ batch: JournalBatch) -> Bool {
+        var room = settings.directBytes
+        return batch.commitCount == 1 || batch.takes(from: &room)
+    }
+
     /// Commits what `enqueue` was told to hold.
     func commitHeld() {
         let isMine: Bool? = waiting.withLock { waiting in
             guard waiting.isHeld else { return nil }
             waiting.isHeld = false
             // Another thread may have committed it: the one that closes the store.
-            guard let first = waiting.items.first else { return nil }
-            let isMine = waiting.pending == 0 && waiting.items.count == 1 && first.work.commits == 1 && !waiting.isClosed
+            if waiting.items.isEmpty { return nil }
+            let isMine = waiting.pending == 0 && waiting.items.count == 1 && !waiting.isClosed
             if isMine { waiting.pending += 1 }
             return isMine
         }

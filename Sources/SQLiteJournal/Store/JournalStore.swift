@@ -88,8 +88,12 @@ public final class JournalStore: @unchecked Sendable {
         /// Bytes of a write from which on it is stored ahead of its commit: while others can still commit before it. Default
         /// 256 KiB: what is smaller holds up the commits behind it for less than the two transactions more would cost.
         public var stagedBytes = 256 << 10
-        /// µs from which on a commit is slow for the thread that appends. Default 500.
+        /// µs from which on a commit is slow for the thread that appends: of one write, and of several, whose clients all wait for it.
+        /// Default 500 and 2,000.
         public var directUs = 500
+        public var directSeveralUs = 2_000
+        /// Bytes of several writes together, estimated, that this thread commits. Default 64 KiB.
+        public var directBytes = 64 << 10
         /// The part of the time that slow commits may take of that thread: one in so many. Default 20. Those that have taken more are
         /// followed by commits on the journal's queue alone, for so many times as long as they have overdrawn, 10 s at most.
         public var directRest = 20

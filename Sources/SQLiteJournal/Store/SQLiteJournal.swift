@@ -18,7 +18,7 @@ public final class SQLiteJournal: Journal {
     }
 
     public func hold(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion), isHeld: true)
+        store.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion), isHeld: store.isSmall(batch))
     }
 
     public func commitHeld() { store.commitHeld() }
