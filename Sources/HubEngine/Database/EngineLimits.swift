@@ -199,12 +199,14 @@ public struct EngineLimits: Sendable {
     public var directMs = 1
     public var directRestMs = 100
     /// Commits of a database that wait for the journal at a time, from which on a net loop that has read writes among requests of several
-    /// clients makes them durable itself, if the journal has nothing else to do, and pauses before it reads more. Such a pause is as long as
-    /// a batch waits: these µs at most behind such a commit, and those behind one that the journal's queue makes. And ms above which a batch
-    /// waits too long for all that to be of use. Default 12, 150, 800 and 4; 0 µs: they never pause, and leave commits to the queue.
+    /// clients makes them durable itself, if the journal has nothing else to do, and pauses before it reads more. Default 12.
     public var crowdCommits = 12
+    /// The most µs of such a pause, which is as long as a batch waits, behind a commit of the loop's own. Default 150; 0: loops neither
+    /// pause nor commit for several clients.
     public var crowdPauseUs = 150
+    /// The most µs of it while a commit of the journal's queue is under way. Default 800.
     public var crowdWaitUs = 800
+    /// ms above which a batch waits too long for all that to be of use. Default 4.
     public var crowdSlowMs: Int64 = 4
     /// Bytes of requests that may wait for a database, for its queue or its journal, before those who ask are read no more.
     /// Default 256 MiB.
