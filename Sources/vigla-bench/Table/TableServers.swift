@@ -1,4 +1,5 @@
 import CBaseline
+import CLinux
 import Foundation
 import Histogram
 
@@ -55,18 +56,21 @@ struct TableServers {
         var rows: [TableRow] = []
         for (kind, title, asked, counts) in kinds {
             for count in counts where isWanted("\(title), \(count) connections") {
-                var rates: [Double] = []
+                var (rates, logged): ([Double], [Sample]) = ([], [])
                 let (echo, hub) = try pair {
                     try EchoLoad(connections: count, messageBytes: 64, seconds: seconds)
                         .run(against: ServerProcess(["serve-baseline", "echo"])).cpuMicros
                 } _: {
+                    if kind == .durable { logged.append(try durableEcho(count)) }
                     let sample = try request(kind, count)
                     rates.append(sample.perSecond)
                     return sample.cpuMicros
                 }
+                let behindLog = logged.isEmpty
+                    ? "" : ", behind a log \(logged.map(\.cpuMicros).median.fixed(1)) µs, \(Int(logged.map(\.perSecond).median))/s"
                 rows.append(TableRow(
                     name: "\(title), \(count) connections", measured: "\(hub.fixed(1)) µs, \(Int(rates.median))/s", ratio: hub / echo,
-                    asked: asked, beside: "C epoll echo \(echo.fixed(1)) µs"))
+                    asked: asked, beside: "C epoll echo \(echo.fixed(1)) µs\(behindLog)"))
             }
         }
         if isWanted("p durable, 1 connection") { rows.append(try loneWrite()) }
@@ -86,26 +90,27 @@ struct TableServers {
     }
 
     private func loneWrite() throws -> TableRow {
-        var (cpu, echoes): ([Double], [Double]) = ([], [])
+        var (cpu, echoes): ([Double], [Sample]) = ([], [])
         func median(_ sample: Sample) -> Double { Double(sample.latencies.valueAtPercentile(50)) / 1000 }
         let (disk, hub) = try pair {
             let probe = try DiskProbe(folder.appending(path: "probe").path)
             return try (0..<2_000).map { _ in Double(try probe.write()) / 1000 }.median
         } _: {
-            echoes.append(median(try durableEcho()))
+            echoes.append(try durableEcho(1))
             let sample = try request(.durable, 1)
             cpu.append(sample.cpuMicros)
             return median(sample)
         }
+        let echo = "p50 \(echoes.map(median).median.fixed(0)) µs, cpu \(echoes.map(\.cpuMicros).median.fixed(0)) µs"
         return TableRow(
             name: "p durable, 1 connection", measured: "p50 \(hub.fixed(0)) µs, cpu \(cpu.median.fixed(0)) µs", ratio: hub / disk,
-            asked: "≤ 1.3 ×", beside: "fdatasync p50 \(disk.fixed(0)) µs, C echo behind it \(echoes.median.fixed(0)) µs")
+            asked: "≤ 1.3 ×", beside: "fdatasync p50 \(disk.fixed(0)) µs, C echo behind it \(echo)")
     }
 
-    /// What the machine takes for a message that goes back when it is on the disk.
-    private func durableEcho() throws -> Sample {
+    /// What the machine takes for a message that goes back when it is on the disk, with one `fdatasync` for all that have come together.
+    private func durableEcho(_ connections: Int) throws -> Sample {
         let log = folder.appending(path: "log").path
-        return try EchoLoad(connections: 1, messageBytes: 64, seconds: seconds)
+        return try EchoLoad(connections: connections, messageBytes: 64, seconds: seconds)
             .run(against: ServerProcess(["serve-baseline", "durable", "--log", log]))
     }
 
@@ -117,15 +122,18 @@ struct TableServers {
         var rows: [TableRow] = []
         for (name, command, log) in [("GET", "get", "no"), ("SET", "set", "no"), ("SET, always", "set", "yes")] {
             for count in [100, 1_000] where isWanted("redis \(name), \(count) connections") {
-                let micros = try redis(server, load, command, count, log)
-                rows.append(TableRow(name: "redis \(name), \(count) connections", measured: "\(micros.fixed(1)) µs", asked: "–"))
+                let (micros, rate) = try redis(server, load, command, count, log)
+                rows.append(TableRow(
+                    name: "redis \(name), \(count) connections", measured: "\(micros.fixed(1)) µs, \(Int(rate))/s", asked: "–"))
             }
         }
         return rows
     }
 
-    /// µs of the server's CPU for a request.
-    private func redis(_ server: String, _ load: String, _ command: String, _ connections: Int, _ log: String) throws -> Double {
+    /// µs of the server's CPU for a request, and requests a second.
+    private func redis(
+        _ server: String, _ load: String, _ command: String, _ connections: Int, _ log: String
+    ) throws -> (micros: Double, rate: Double) {
         let own = folder.appending(path: UUID().uuidString)
         try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: own) }
@@ -152,8 +160,10 @@ struct TableServers {
         }
         try ask(10_000)
         let before = cbaseline_cpu_ns(process.processIdentifier)
-        try ask(100_000)
-        return Double(cbaseline_cpu_ns(process.processIdentifier) - before) / 1000 / 100_000
+        let (requests, start) = (200_000, vigla_monotonic_ns())
+        try ask(requests)
+        let seconds = Double(vigla_monotonic_ns() - start) / 1e9
+        return (Double(cbaseline_cpu_ns(process.processIdentifier) - before) / 1000 / Double(requests), Double(requests) / seconds)
     }
 
     private static func process(_ path: String, _ arguments: [String]) -> Process {
