@@ -72,6 +72,13 @@ import TestSupport
         try Data(contentsOf: URL(fileURLWithPath: "\(folder.path)/\(name)"))
     }
 
+    /// Bytes of the log up to its last commit. Zeros follow: `LogRoom`.
+    private func end(ofLogIn folder: TemporaryFolder) throws -> Int {
+        let descriptor = Glibc.open(folder.path + "/vigla.sqlite-wal", O_RDONLY)
+        defer { close(descriptor) }
+        return 32 + (try LogScan(descriptor).sound) * 4120
+    }
+
     /// - Returns: the last commit; nil when the start was refused.
     private func open(_ folder: TemporaryFolder, acceptingLoss: Bool = false) throws -> UInt64? {
         do {
@@ -98,7 +105,7 @@ import TestSupport
 
     @Test func flippedBit_inTheLog_isRefused_orHarmless() async throws {
         let folder = try await killed()
-        let size = try bytes(folder, "vigla.sqlite-wal").count
+        let size = try end(ofLogIn: folder)
         var random = SeededRandom(7)
         var (refused, accepted) = (0, 0)
         for round in 0..<120 {
@@ -136,7 +143,7 @@ import TestSupport
     @Test func refusal_saysHowFarTheLogIsSound() async throws {
         let folder = try await killed()
         let descriptor = Glibc.open(folder.path + "/vigla.sqlite-wal", O_RDONLY)
-        let frames = try LogScan(descriptor).frames
+        let frames = try LogScan(descriptor).sound
         close(descriptor)
         try FileCopy.change(folder.path + "/vigla.sqlite-wal") { $0[32 + frames / 2 * 4120 + 500] ^= 1 }
         #expect { try JournalStore.open(folder: folder.path) } throws: { error in
@@ -152,12 +159,12 @@ import TestSupport
 
     @Test func log_thatIsShorterOrGone_isRefused() async throws {
         let folder = try await killed()
-        let size = try bytes(folder, "vigla.sqlite-wal").count
+        let size = try end(ofLogIn: folder)
         var random = SeededRandom(3)
         for round in 0..<30 {
             let copy = try twin(folder)
             let kept = round == 0 ? 0 : round == 1 ? 20 : Int.random(in: 0..<size, using: &random)
-            try FileCopy.change(copy.path + "/vigla.sqlite-wal") { $0.removeLast(size - kept) }
+            try FileCopy.change(copy.path + "/vigla.sqlite-wal") { $0.removeLast($0.count - kept) }
             #expect(try open(copy) == nil, "\(kept) of \(size) bytes")
             #expect(try #require(try open(copy, acceptingLoss: true)) < 50)
             #expect(try #require(try open(copy)) < 50)
@@ -170,7 +177,7 @@ import TestSupport
     /// A mark that a power cut left behind, or that is not there: at most the last transaction, which may never have been on the disk.
     @Test func flippedBit_withoutAMark_costsAtMostTheLastTransaction() async throws {
         let folder = try await killed()
-        let size = try bytes(folder, "vigla.sqlite-wal").count
+        let size = try end(ofLogIn: folder)
         var random = SeededRandom(11)
         var refused = 0
         for round in 0..<60 {
@@ -195,11 +202,11 @@ import TestSupport
         let journal = store.journal(for: "main")
         for i in UInt64(1)...49 { try await journal.store(Self.batch(i)) }
         try FileCopy.copy("\(folder.path)/vigla.mark", "\(copy.path)/vigla.mark")
-        let before = try bytes(folder, "vigla.sqlite-wal").count
+        let before = try end(ofLogIn: folder)
         try await journal.store(Self.batch(50))
         for name in Self.names.dropLast() { try FileCopy.copy("\(folder.path)/\(name)", "\(copy.path)/\(name)") }
         try store.close()
-        let after = try bytes(copy, "vigla.sqlite-wal").count
+        let after = try end(ofLogIn: copy)
         #expect(after > before)
         for page in stride(from: before, to: after, by: 4120) {
             for mark in [true, false] {

@@ -10,7 +10,7 @@ import Synchronization
 ///                          beside the commits      between two of them, once in 8 MiB
 ///
 /// The log's file stays as long as it was, and a commit that overwrites a part of it is faster than one that makes it longer: the file
-/// system has no length to store.
+/// system has no length to store. Until then `LogRoom` lets most commits overwrite.
 extension JournalStore {
     /// Uncopied bytes from which the log is copied. Few, because a commit on the same disk waits for the copy that is under way; not fewer,
     /// because each copy waits for the disk, up to twice, and small commits write the same pages again and again.

@@ -2,7 +2,7 @@ import Glibc
 import GRDBSQLite
 
 /// The system's files as SQLite uses them, but for the write-ahead log: that gets a commit in one write, a large one in pieces of up to
-/// 120 KiB (`FrameGatherer`). A "shim" in SQLite's words (sqlite.org/vfs.html §2.1): all else is passed on to the file system that SQLite
+/// 120 KiB (`FrameGatherer`), and has room behind its end (`LogRoom`). A "shim" in SQLite's words (sqlite.org/vfs.html §2.1): all else is passed on to the file system that SQLite
 /// would use without it.
 ///
 ///     SQLite ── main file, others ─────────────────────────► unix
@@ -47,7 +47,10 @@ enum LogVFS {
             object.initialize(to: LogFileObject())
             let code = open(system, path, object.pointee.file(at: file), flags, given)
             // SQLite closes a file that has methods, also one that could not be opened.
-            if code == SQLITE_OK { object.pointee.base.pMethods = LogFileObject.methods }
+            if code == SQLITE_OK {
+                object.pointee.base.pMethods = LogFileObject.methods
+                object.pointee.opened(file)
+            }
             return code
         }
         return sqlite3_vfs_register(shim, 0) == SQLITE_OK
@@ -67,6 +70,7 @@ private struct LogFileObject {
     /// What SQLite knows of it; comes first.
     var base = sqlite3_file()
     var gatherer = FrameGatherer()
+    var room = LogRoom()
     /// What is kept. Made when something is.
     var bytes: UnsafeMutableRawPointer?
     var writes = 0
@@ -82,6 +86,12 @@ private struct LogFileObject {
 
     /// The system's object.
     func file(at file: File) -> File { (UnsafeMutableRawPointer(file) + Self.size).assumingMemoryBound(to: sqlite3_file.self) }
+
+    mutating func opened(_ file: File) {
+        var length: Int64 = 0
+        let file = self.file(at: file)
+        if file.pointee.pMethods.pointee.xFileSize(file, &length) == SQLITE_OK { room = LogRoom(length: length) }
+    }
 
     private mutating func write(_ piece: UnsafeRawBufferPointer, at offset: Int64, _ file: File) -> Int32 {
         let before = gatherer.count
@@ -108,9 +118,24 @@ private struct LogFileObject {
 
     private mutating func put(_ piece: UnsafeRawBufferPointer, at offset: Int64, _ file: File) -> Int32 {
         writes += 1
+        room.wrote(upTo: offset + Int64(piece.count))
         let file = self.file(at: file)
         return file.pointee.pMethods.pointee.xWrite(file, piece.baseAddress, Int32(piece.count), offset)
     }
+
+    /// The zeros of `LogRoom`. Nothing depends on them: an error is none of the commit.
+    private mutating func makeRoom(_ file: File) {
+        guard let range = room.due() else { return }
+        let file = self.file(at: file)
+        let code = file.pointee.pMethods.pointee.xWrite(file, Self.zeros, Int32(range.count), range.lowerBound)
+        if code != SQLITE_OK { room.couldNotBeMade() }
+    }
+
+    nonisolated(unsafe) private static let zeros: UnsafeRawPointer = {
+        let zeros = UnsafeMutableRawPointer.allocate(byteCount: LogRoom.bytes, alignment: 4096)
+        zeros.initializeMemory(as: UInt8.self, repeating: 0, count: LogRoom.bytes)
+        return UnsafeRawPointer(zeros)
+    }()
 
     /// Calls the system's method.
     private static func system(_ file: File?, _ body: (File, sqlite3_io_methods) -> Int32) -> Int32 {
@@ -145,8 +170,18 @@ private struct LogFileObject {
             guard let file else { return SQLITE_IOERR }
             return at(file).pointee.write(UnsafeRawBufferPointer(start: bytes, count: Int(count)), at: offset, file)
         }
-        methods.pointee.xTruncate = { file, size in behind(file) { $1.xTruncate($0, size) } }
-        methods.pointee.xSync = { file, flags in behind(file) { $1.xSync($0, flags) } }
+        methods.pointee.xTruncate = { file, size in
+            let code = behind(file) { $1.xTruncate($0, size) }
+            if code == SQLITE_OK, let file { at(file).pointee.room.shortened(to: size) }
+            return code
+        }
+        methods.pointee.xSync = { file, flags in
+            guard let file else { return SQLITE_IOERR }
+            let code = at(file).pointee.flush(file)
+            if code != SQLITE_OK { return code }
+            at(file).pointee.makeRoom(file)
+            return system(file) { $1.xSync($0, flags) }
+        }
         methods.pointee.xFileSize = { file, size in behind(file) { $1.xFileSize($0, size) } }
         methods.pointee.xLock = { file, level in system(file) { $1.xLock($0, level) } }
         methods.pointee.xUnlock = { file, level in system(file) { $1.xUnlock($0, level) } }

@@ -1,0 +1,107 @@
+import Foundation
+import JSONTree
+import Testing
+import TestSupport
+
+@testable import Journal
+@testable import SQLiteJournal
+
+/// The room behind SQLite's log: who gets it, and that nobody takes it for commits.
+@Suite(.timeLimit(.minutes(10))) struct LogRoomTests {
+    private static let bytes = Int64(LogRoom.bytes)
+
+    // MARK: The value
+
+    @Test func smallGrowth_hasRoomInWholePages() {
+        var room = LogRoom()
+        room.wrote(upTo: 32)
+        room.wrote(upTo: 4_152)
+        let due = room.due()
+        #expect(due == 4_152..<135_168)
+        #expect(room.due() == nil, "has it already")
+        room.wrote(upTo: 135_168)
+        #expect(room.due() == nil, "lies in it")
+        room.wrote(upTo: 135_192)
+        #expect(room.due() == 135_192..<266_240)
+    }
+
+    @Test func largeGrowth_hasNone() {
+        var room = LogRoom(length: 8_192)
+        room.wrote(upTo: 8_192 + Self.bytes / 2)
+        #expect(room.due() == nil)
+        room.wrote(upTo: 8_192 + Self.bytes / 2 + 4_120)
+        #expect(room.due() != nil, "counts from the last sync")
+    }
+
+    @Test func overwriting_hasNone() {
+        var room = LogRoom(length: 1_000_000)
+        for end: Int64 in [32, 4_152, 1_000_000] { room.wrote(upTo: end) }
+        #expect(room.due() == nil)
+    }
+
+    @Test func disksThatRefuseIt_areAskedOnce() {
+        var room = LogRoom()
+        room.wrote(upTo: 4_152)
+        #expect(room.due() != nil)
+        room.couldNotBeMade()
+        room.wrote(upTo: 400_000)
+        room.wrote(upTo: 404_120)
+        #expect(room.due() == nil)
+    }
+
+    @Test func shortenedFile_growsAgain() {
+        var room = LogRoom(length: 1_000_000)
+        room.shortened(to: 0)
+        room.wrote(upTo: 4_152)
+        #expect(room.due() == 4_152..<135_168)
+    }
+
+    // MARK: The log
+
+    private static func length(_ folder: TemporaryFolder) throws -> Int {
+        try #require(FileManager.default.attributesOfItem(atPath: folder.path + "/vigla.sqlite-wal")[.size] as? Int)
+    }
+
+    /// The number of different lengths of the file behind 100 commits.
+    private static func lengths(_ durability: Durability) async throws -> Int {
+        let folder = try TemporaryFolder()
+        let store = try JournalStore.open(folder: folder.path, settings: .init(durability: durability))
+        let journal = store.journal(for: "main")
+        var found: Set<Int> = []
+        for i in UInt64(1)...100 {
+            try await journal.store(.small(i))
+            found.insert(try length(folder))
+        }
+        try store.close()
+        return found.count
+    }
+
+    @Test func commitsThatAreSynced_mostlyOverwrite() async throws {
+        #expect(try await Self.lengths(.full) <= 100 / 8)
+    }
+
+    @Test func commitsThatAreNotSynced_lengthenTheFile() async throws {
+        #expect(try await Self.lengths(.normal) > 90)
+    }
+
+    /// A kill leaves the room behind the last commit: neither the check of the log nor SQLite takes it for a part that cannot be read.
+    @Test func killedStore_beginsWithAllCommits_andGoesOnInTheRoom() async throws {
+        let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
+        let store = try JournalStore.open(folder: folder.path)
+        let journal = store.journal(for: "main")
+        for i in UInt64(1)...20 { try await journal.store(.small(i)) }
+        for file in try FileManager.default.contentsOfDirectory(atPath: folder.path) where !file.hasSuffix("-shm") {
+            try FileCopy.copy("\(folder.path)/\(file)", "\(copy.path)/\(file)")
+        }
+        try store.close()
+
+        let before = try Self.length(copy)
+        let again = try JournalStore.open(folder: copy.path)
+        #expect(again.finding == nil)
+        #expect(try again.recover("main").sequence == 20)
+        try await again.journal(for: "main").store(.small(21))
+        #expect(try Self.length(copy) == before, "lies in the room")
+        #expect(again.queue.sync { again.log.discardFailedCommit() }, "no failed commit lies behind the last one")
+        try again.close()
+    }
+}
