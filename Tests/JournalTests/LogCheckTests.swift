@@ -76,7 +76,10 @@ import TestSupport
     private func end(ofLogIn folder: TemporaryFolder) throws -> Int {
         let descriptor = Glibc.open(folder.path + "/vigla.sqlite-wal", O_RDONLY)
         defer { close(descriptor) }
-        return 32 + (try LogScan(descriptor).sound) * 4120
+        let sound = try LogScan(descriptor).sound
+        let mark = try #require(LogMarkFile(folder.path + "/vigla.mark", isMade: false).found)
+        #expect(sound >= Int(mark.frames), "what is acknowledged is there")
+        return 32 + sound * 4120
     }
 
     /// - Returns: the last commit; nil when the start was refused.
@@ -216,6 +219,30 @@ import TestSupport
                 #expect(try open(torn) == 49)
             }
         }
+        // Pages of the file that stayed as they were: empty.
+        for page in before / 4096...(after - 1) / 4096 {
+            let torn = try twin(copy)
+            try FileCopy.change(torn.path + "/vigla.sqlite-wal") { for i in max(before, page * 4096)..<(page + 1) * 4096 { $0[i] = 0 } }
+            #expect(try open(torn) == 49)
+            #expect(try open(torn) == 49)
+        }
+    }
+
+    /// Frames of a transaction that a power cut has torn do not stay: with parts of the next one, torn as well, they would look like a
+    /// commit that is lost, and what follows it.
+    @Test func tornTransaction_isRemovedAtTheStart() async throws {
+        let folder = try await killed()
+        let sound = try end(ofLogIn: folder)
+        let path = folder.path + "/vigla.sqlite-wal"
+        // The last frame's page and header again, as an unfinished transaction's third one.
+        try FileCopy.change(path) { bytes in
+            for i in 0..<4120 { bytes[sound + 2 * 4120 + i] = bytes[sound - 4120 + i] }
+            for i in 4..<8 { bytes[sound + 2 * 4120 + i] = 0 }
+        }
+        let admission = try LogCheck.admit(folder.path + "/vigla.sqlite", acceptingLoss: false)
+        #expect(admission.finding == nil)
+        #expect(try bytes(folder, "vigla.sqlite-wal").count == sound)
+        #expect(try open(folder) == 50)
     }
 
     /// `durability normal` promises nothing after a power cut, and everything after a kill.

@@ -63,7 +63,7 @@ enum LogCheck {
         switch finding(scan, admission.mark.found) {
         case .sound:
             // Two power cuts may each leave part of a transaction; without this truncation they would look like a lost commit.
-            if scan.laterCommits > 0 { try end(descriptor, at: LogFile.headerBytes + scan.sound * (scan.header?.frameBytes ?? 0)) }
+            if scan.laterFrames > 0 { try end(descriptor, at: LogFile.headerBytes + scan.sound * (scan.header?.frameBytes ?? 0)) }
         case .copied:
             try end(descriptor, at: 0)
             admission.end = (0, 0)

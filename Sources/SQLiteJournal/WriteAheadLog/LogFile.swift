@@ -101,6 +101,8 @@ struct LogScan {
     private(set) var frames = 0
     /// Number of the last commit frame before the first invalid one: SQLite reads the log up to here.
     private(set) var sound = 0
+    /// Frames behind `sound` that have the log's salts: of a transaction that was not finished, or cannot be read.
+    private(set) var laterFrames = 0
     /// Commits after the first invalid frame, among frames that have the log's salts.
     private(set) var laterCommits = 0
     /// Whether frames of the log follow one of those commits. A power cut may tear one transaction; a second one begins only when
@@ -154,8 +156,9 @@ struct LogScan {
             sum.add(UnsafeRawBufferPointer(rebasing: bytes[LogFile.frameHeaderBytes...]), isBigEndian: header.isBigEndian)
             isWhole = frame.page != 0 && sum.isStored(in: bytes, at: 16)
         }
+        laterFrames += 1
         if isWhole {
-            if frame.isCommit { sound = number }
+            if frame.isCommit { (sound, laterFrames) = (number, 0) }
         } else {
             if laterCommits > 0 { isBroken = true }
             if frame.isCommit { laterCommits += 1 }

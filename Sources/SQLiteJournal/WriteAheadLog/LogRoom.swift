@@ -4,8 +4,8 @@
 ///
 /// ```
 /// a sync after the file grew by little  ──► zeros behind its end, in the same sync: the next commits lie in them
-/// after it grew by much                 ──► none: a large transaction, which takes its time anyway
-/// the zeros could not be written        ──► none from then on: the disk is full, and what is left is for commits
+/// after it grew by `bytes` / 2 or more  ──► none: a large transaction, which takes its time anyway
+/// zeros could not be stored             ──► none from then on: what the disk has left is for commits
 /// ```
 /// SQLite and ``LogScan`` take zeros for what they take the frames of an older log for: the end is before them.
 struct LogRoom {
@@ -15,7 +15,8 @@ struct LogRoom {
     private var grown: Int64 = 0
     private var isGivenUp = false
 
-    /// Bytes of zeros: some 15 commits of a small write. More would make the sync that stores them slow.
+    /// Most bytes of zeros: some 15 commits of a small write. More would make the sync that stores them slow. SQLite's unix files write
+    /// less than so many at a time.
     static let bytes = 128 << 10
 
     /// - Parameter length: bytes of the file.
@@ -35,14 +36,15 @@ struct LogRoom {
         grown = 0
         guard isSmall, !isGivenUp else { return nil }
         let start = length
-        // Whole pages, of which the disk gets as many.
-        length = (start + Int64(Self.bytes)) & ~4095
+        // Up to the end of a page, as the disk gets whole ones.
+        length = (start + Int64(Self.bytes) - 1) & ~4095
         return start..<length
     }
 
-    mutating func couldNotBeMade() { isGivenUp = true }
+    mutating func couldNotBeStored() { isGivenUp = true }
 
-    mutating func shortened(to bytes: Int64) {
+    /// The file has another length than what was written says.
+    mutating func found(_ bytes: Int64) {
         length = bytes
         grown = 0
     }

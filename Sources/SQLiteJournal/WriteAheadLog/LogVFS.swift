@@ -2,8 +2,8 @@ import Glibc
 import GRDBSQLite
 
 /// The system's files as SQLite uses them, but for the write-ahead log: that gets a commit in one write, a large one in pieces of up to
-/// 120 KiB (`FrameGatherer`), and has room behind its end (`LogRoom`). A "shim" in SQLite's words (sqlite.org/vfs.html §2.1): all else is passed on to the file system that SQLite
-/// would use without it.
+/// 120 KiB (`FrameGatherer`), and has room behind its end (`LogRoom`). A "shim" in SQLite's words (sqlite.org/vfs.html §2.1): all else is
+/// passed on to the file system that SQLite would use without it.
 ///
 ///     SQLite ── main file, others ─────────────────────────► unix
 ///           └── log ──► LogFileObject ── whole commits ────► unix
@@ -56,7 +56,7 @@ enum LogVFS {
         return sqlite3_vfs_register(shim, 0) == SQLITE_OK
     }
 
-    /// Writes that have reached the file of a connection's log since it was opened, for tests; nil without this file system.
+    /// Writes of SQLite that have reached the file of a connection's log since it was opened, for tests; nil without this file system.
     static func writes(_ connection: OpaquePointer?) -> Int? {
         var file: UnsafeMutablePointer<sqlite3_file>?
         let code = withUnsafeMutablePointer(to: &file) { sqlite3_file_control(connection, "main", SQLITE_FCNTL_JOURNAL_POINTER, $0) }
@@ -123,12 +123,25 @@ private struct LogFileObject {
         return file.pointee.pMethods.pointee.xWrite(file, piece.baseAddress, Int32(piece.count), offset)
     }
 
-    /// The zeros of `LogRoom`. Nothing depends on them: an error is none of the commit.
-    private mutating func makeRoom(_ file: File) {
-        guard let range = room.due() else { return }
+    /// Writes the zeros of `LogRoom`, if it is time, and waits for the disk. That they cannot be written is no error of the commit. Some
+    /// file systems tell only now that they have no place for them: then the commit is refused, and the next ones have none.
+    private mutating func sync(_ flags: Int32, _ file: File) -> Int32 {
         let file = self.file(at: file)
-        let code = file.pointee.pMethods.pointee.xWrite(file, Self.zeros, Int32(range.count), range.lowerBound)
-        if code != SQLITE_OK { room.couldNotBeMade() }
+        let methods = file.pointee.pMethods.pointee
+        var hasRoom = false
+        if let range = room.due() {
+            var length: Int64 = 0
+            if methods.xFileSize(file, &length) == SQLITE_OK, length != range.lowerBound {
+                // After a commit that failed, or another program has written to the file.
+                room.found(length)
+            } else {
+                hasRoom = methods.xWrite(file, Self.zeros, Int32(range.count), range.lowerBound) == SQLITE_OK
+                if !hasRoom { room.couldNotBeStored() }
+            }
+        }
+        let code = methods.xSync(file, flags)
+        if code != SQLITE_OK, hasRoom { room.couldNotBeStored() }
+        return code
     }
 
     nonisolated(unsafe) private static let zeros: UnsafeRawPointer = {
@@ -172,15 +185,14 @@ private struct LogFileObject {
         }
         methods.pointee.xTruncate = { file, size in
             let code = behind(file) { $1.xTruncate($0, size) }
-            if code == SQLITE_OK, let file { at(file).pointee.room.shortened(to: size) }
+            if code == SQLITE_OK, let file { at(file).pointee.room.found(size) }
             return code
         }
         methods.pointee.xSync = { file, flags in
             guard let file else { return SQLITE_IOERR }
             let code = at(file).pointee.flush(file)
             if code != SQLITE_OK { return code }
-            at(file).pointee.makeRoom(file)
-            return system(file) { $1.xSync($0, flags) }
+            return at(file).pointee.sync(flags, file)
         }
         methods.pointee.xFileSize = { file, size in behind(file) { $1.xFileSize($0, size) } }
         methods.pointee.xLock = { file, level in system(file) { $1.xLock($0, level) } }
