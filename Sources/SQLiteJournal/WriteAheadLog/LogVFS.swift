@@ -144,6 +144,7 @@ private struct LogFileObject {
         return code
     }
 
+    // Written once, before it is read, and lives as long as the process.
     nonisolated(unsafe) private static let zeros: UnsafeRawPointer = {
         let zeros = UnsafeMutableRawPointer.allocate(byteCount: LogRoom.bytes, alignment: 4096)
         zeros.initializeMemory(as: UInt8.self, repeating: 0, count: LogRoom.bytes)
