@@ -125,7 +125,9 @@ struct ModelScript {
     /// Places of which none contains another.
     private mutating func writes() -> [ModelStep.Write] {
         var result: [ModelStep.Write] = []
-        for _ in 0..<(1 + roll(5)) {
+        // So many are looked at beside the queue.
+        let isLarge = roll(10) == 0
+        for _ in 0..<(1 + roll(isLarge ? 30 : 5)) {
             let next = write()
             if next.path.isEmpty || result.contains(where: { $0.path.starts(with: next.path) || next.path.starts(with: $0.path) }) {
                 continue

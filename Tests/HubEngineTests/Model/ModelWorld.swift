@@ -247,7 +247,15 @@ final class ModelWorld {
         return sink.takeFailure()
     }
 
-    private func settle() { gate.settle(database) }
+    /// Waits until everything has been done and received.
+    private func settle() {
+        while true {
+            gate.settle(database)
+            let drained = sink.receive()
+            if drained.isEmpty { return }
+            for client in drained { database.submit(.drained, from: client) }
+        }
+    }
 
     private func expect(_ failure: Failure?, _ expected: Failure?) throws {
         if failure == expected { return }
@@ -326,8 +334,14 @@ final class EventSink: Sendable {
     private struct State {
         var formatted: [Int: Event] = [:]
         var next = 1
+        var sent: [Delivery] = []
         var delivered: [(Client, Event)] = []
         var failure: Failure?
+
+        mutating func receive(_ bytes: [UInt8], by clients: [Client]) {
+            guard bytes.count == 8, let event = formatted[bytes.withUnsafeBytes { $0.loadUnaligned(as: Int.self) }] else { return }
+            for client in clients { delivered.append((client, event)) }
+        }
     }
     private let state = Mutex(State())
 
@@ -342,19 +356,24 @@ final class EventSink: Sendable {
 
     func note(_ failure: Failure) { state.withLock { $0.failure = failure } }
 
-    func deliver(_ deliveries: [Delivery]) {
-        func event(_ bytes: [UInt8], _ state: State) -> Event? {
-            bytes.count == 8 ? state.formatted[bytes.withUnsafeBytes { $0.loadUnaligned(as: Int.self) }] : nil
-        }
+    func deliver(_ deliveries: [Delivery]) { state.withLock { $0.sent += deliveries } }
+
+    /// Takes what was sent, in order. All of it must have been encoded.
+    /// - Returns: the clients that were asked whether they have everything.
+    func receive() -> [Client] {
         state.withLock { state in
-            for delivery in deliveries {
+            var probed: [Client] = []
+            for delivery in state.sent {
                 switch delivery {
-                case .one(let client, let bytes): if let event = event(bytes, state) { state.delivered.append((client, event)) }
-                case .many(let clients, let bytes):
-                    if let event = event(bytes, state) { for client in clients { state.delivered.append((client, event)) } }
-                case .close, .probe, .marked, .reply, .later: break
+                case .one(let client, let bytes): state.receive(bytes, by: [client])
+                case .many(let clients, let bytes): state.receive(bytes, by: clients)
+                case .later(let clients, let deferred): state.receive(deferred.outcome?.bytes ?? [], by: clients)
+                case .probe(let client): probed.append(client)
+                case .close, .marked, .reply: break
                 }
             }
+            state.sent = []
+            return probed
         }
     }
 
