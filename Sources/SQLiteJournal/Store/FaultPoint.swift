@@ -43,6 +43,7 @@ enum FaultPoint: String {
     #if DEBUG
     /// The point of the environment and the passages that are left until then.
     private static let armed = getenv("VIGLA_FAULT").flatMap { Armed(String(cString: $0)) }
+    #endif
 
     final class Armed: Sendable {
         let point: FaultPoint
@@ -57,5 +58,4 @@ enum FaultPoint: String {
             left = Atomic(count)
         }
     }
-    #endif
 }
