@@ -41,6 +41,8 @@ struct PreparedWrite: Sendable {
     /// Whether what it writes, or whether it may, was concluded from what is stored where it writes.
     private let restsOnOverwritten: Bool
     private let restsOnEverything: Bool
+    /// Whether it removes something: with what is left beside that, a place above loses its priority or keeps it.
+    private let removes: Bool
     private let compared: (path: Path, node: Node)?
     /// Whether something else is stored than was sent.
     let isShaped: Bool
@@ -106,6 +108,7 @@ struct PreparedWrite: Sendable {
         restsOnOverwritten = decision?.looksAtOverwritten == true || shape?.looksAtOverwritten == true
             || asked.writes.contains { $0.part == .priority || $0.value.deferred.contains { $0.value != .timestamp } }
         restsOnEverything = decision?.looksAtAnything == true || shape?.looksAtAnything == true
+        removes = operations.contains { if case .set(_, .null) = $0 { true } else { false } }
         compared = asked.condition.map { ($0.path, base.node(at: $0.path)) }
     }
 
@@ -146,7 +149,10 @@ struct PreparedWrite: Sendable {
             guard mark.hasChildren else { return overwrites() }
             // Above a written place: gained, lost or with another priority, it might come out differently.
             guard before.isSameParent(as: after) else { return false }
+            let mayLosePriority = removes && !after.priority.isNull
             (mark, before, after) = (mark.child(key), before.child(key), after.child(key))
+            // Between two of its operations nothing might be left above by now, or something: what it writes next comes out differently.
+            if mayLosePriority, before.exists != after.exists { return false }
             if mark.isNull { return replace(path.keys.prefix(depth + 1), by: after) }
         }
         if mark.hasChildren { return false }

@@ -155,6 +155,28 @@ import Testing
         #expect(it.hub.database.counters.preparedAgain == 1)
     }
 
+    /// What a place has beside what is removed, what another client writes there, and what is stored then.
+    private static let emptied: [(before: Node, other: Node, after: Node)] = [
+        (["open": 1, "x": 1], .null, ["y": 5, "z": 6]),
+        (["open": 1], 7, (["x": 7, "y": 5, "z": 6] as Node).with(priority: 2)),
+    ]
+
+    /// Between its removal and its first value a place is empty, and has lost its priority, or is not.
+    @Test(arguments: emptied.indices) func placeThatIsEmptiedAndFilled_hasThePriorityThatTheLogGivesIt(index: Int) throws {
+        let (before, other, after) = Self.emptied[index]
+        let log = FlakyLog(root: ["a": before.with(priority: 2)])
+        let it = try GatedHarness(root: ["a": before.with(priority: 2)], log: log)
+        let (one, second) = (Client.make(), Client.make())
+        _ = it.ask(one, .merge(["a/open": .null, "a/y": 5, "a/z": 6]))
+        _ = it.ask(second, .put("a/x", other))
+        log.completeAll()
+        it.finish()
+        log.completeAll()
+        #expect(it.hub.take(one) == ["ok 0"] && it.hub.take(second) == ["ok 0"])
+        #expect(it.content == ["a": after], "\(it.content.json)")
+        #expect(log.root == ["a": after], "\(log.root.json)")
+    }
+
     @Test func sums_areOfWhatIsStoredWhenTheyAreMade() throws {
         let it = try GatedHarness(root: ["n": ["a": 1, "b": 1, "c": 1]])
         let one = Client.make()
