@@ -1,4 +1,4 @@
-"""Which nats-server the machines run."""
+"""Which nats-server the machines and `make cluster-test` run; as a program it prints that."""
 
 import os
 import re
@@ -44,3 +44,7 @@ def version(program):
 def storing(program):
     """What its configuration says so that it acknowledges only what its disk has; older servers cannot."""
     return "sync_interval: always" if version(program) >= (2, 10) else ""
+
+
+if __name__ == "__main__":
+    print(nats_server())

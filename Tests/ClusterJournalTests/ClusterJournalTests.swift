@@ -131,6 +131,7 @@ import TestSupport
     @Test func hub_thatComesBack_receivesTheRestOnly() async throws {
         let (one, two) = (try ClusterHub(cluster, "rest"), try ClusterHub(cluster, "rest"))
         let journal = try one.storage.open("main").journal
+        let heard = Recorder(journal)
         for i in UInt64(1)...30 { try await journal.store(batch(i)) }
         _ = try two.storage.openToWrite("main", patienceMs: 20_000)
         await two.close()
@@ -141,6 +142,8 @@ import TestSupport
         let opened = try again.storage.openToWrite("main", patienceMs: 20_000)
         #expect(opened.recovered.sequence == 50 && opened.epoch == 2)
         try await opened.journal.store(batch(51, epoch: 2))
+        // Before that the first hub would find that its batch does not follow.
+        #expect(await becomes { heard.last == 51 })
         await #expect(throws: JournalError.superseded(epoch: 1, newest: 2)) { try await journal.store(batch(52, epoch: 1)) }
         await one.close()
         await again.close()
