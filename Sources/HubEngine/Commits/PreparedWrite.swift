@@ -41,7 +41,7 @@ struct PreparedWrite: Sendable {
     /// Whether what it writes, or whether it may, was concluded from what is stored where it writes.
     private let restsOnOverwritten: Bool
     private let restsOnEverything: Bool
-    /// Whether it removes something: with what is left beside that, a place above loses its priority or keeps it.
+    /// Whether it removes something. A place above that is left without children loses its priority.
     private let removes: Bool
     private let compared: (path: Path, node: Node)?
     /// Whether something else is stored than was sent.
@@ -105,7 +105,8 @@ struct PreparedWrite: Sendable {
             }
         }
         aboveDependencies = above
-        restsOnOverwritten = decision?.looksAtOverwritten == true || shape?.looksAtOverwritten == true
+        // What is written where it has something dropped stays.
+        restsOnOverwritten = decision?.looksAtOverwritten == true || shape?.looksAtOverwritten == true || !made.dropped.isEmpty
             || asked.writes.contains { $0.part == .priority || $0.value.deferred.contains { $0.value != .timestamp } }
         restsOnEverything = decision?.looksAtAnything == true || shape?.looksAtAnything == true
         removes = operations.contains { if case .set(_, .null) = $0 { true } else { false } }
@@ -145,13 +146,16 @@ struct PreparedWrite: Sendable {
     /// that holds none of them, as it is, so that nothing depends on the order of the two writes.
     private mutating func takeOver(_ path: Path, _ root: Node) -> Bool {
         var (mark, before, after) = (written.tree, base, root)
+        var mayLosePriority = false
         for (depth, key) in path.keys.enumerated() {
             guard mark.hasChildren else { return overwrites() }
             // Above a written place: gained, lost or with another priority, it might come out differently.
             guard before.isSameParent(as: after) else { return false }
-            let mayLosePriority = removes && !after.priority.isNull
+            if removes, !after.priority.isNull { mayLosePriority = true }
+            // With a child that is not written it is never empty, and so is nothing above it.
+            if mayLosePriority, min(before.childCount, after.childCount) > mark.childCount { mayLosePriority = false }
             (mark, before, after) = (mark.child(key), before.child(key), after.child(key))
-            // Between two of its operations nothing might be left above by now, or something: what it writes next comes out differently.
+            // Between two operations a place above may be empty in one tree and not in the other, and loses its priority in that one only.
             if mayLosePriority, before.exists != after.exists { return false }
             if mark.isNull { return replace(path.keys.prefix(depth + 1), by: after) }
         }

@@ -155,26 +155,84 @@ import Testing
         #expect(it.hub.database.counters.preparedAgain == 1)
     }
 
-    /// What a place has beside what is removed, what another client writes there, and what is stored then.
-    private static let emptied: [(before: Node, other: Node, after: Node)] = [
-        (["open": 1, "x": 1], .null, ["y": 5, "z": 6]),
-        (["open": 1], 7, (["x": 7, "y": 5, "z": 6] as Node).with(priority: 2)),
-    ]
+    /// What the place `a` with priority 2 has, what a large write stores there, what another client writes meanwhile, what is stored
+    /// then, and whether it is prepared again.
+    private struct Emptied {
+        let before: Node
+        let writes: KeyValuePairs<String, Node>
+        let other: (path: Path, value: Node)
+        let after: Node
+        var isPreparedAgain = true
+
+        static let flat: KeyValuePairs<String, Node> = ["a/open": .null, "a/y": 5, "a/z": 6]
+        static let deep: KeyValuePairs<String, Node> = ["a/q/open": .null, "a/q/y": 5, "a/r": 6]
+
+        static let all = [
+            Emptied(before: ["open": 1, "x": 1], writes: flat, other: ("a/x", .null), after: ["y": 5, "z": 6]),
+            Emptied(before: ["open": 1], writes: flat, other: ("a/x", 7), after: ["x": 7, "y": 5, "z": 6, ".priority": 2]),
+            Emptied(before: ["open": 1], writes: flat, other: ("a/y", 7), after: ["y": 5, "z": 6, ".priority": 2]),
+            Emptied(before: ["q": ["open": 1, "x": 1]], writes: deep, other: ("a/q/x", .null), after: ["q": ["y": 5], "r": 6]),
+            Emptied(
+                before: ["q": ["open": 1]], writes: deep, other: ("a/q/x", 7), after: ["q": ["x": 7, "y": 5], "r": 6, ".priority": 2]),
+            // It has the same children to begin with, or so many more than are written that some are left.
+            Emptied(
+                before: ["open": 1, "x": 1], writes: flat, other: ("a/x", 7), after: ["x": 7, "y": 5, "z": 6, ".priority": 2],
+                isPreparedAgain: false),
+            Emptied(
+                before: ["open": 1, "x": 1, "1": 1, "2": 1, "3": 1], writes: flat, other: ("a/x", .null),
+                after: ["1": 1, "2": 1, "3": 1, "y": 5, "z": 6, ".priority": 2], isPreparedAgain: false),
+        ]
+    }
 
     /// Between its removal and its first value a place is empty, and has lost its priority, or is not.
-    @Test(arguments: emptied.indices) func placeThatIsEmptiedAndFilled_hasThePriorityThatTheLogGivesIt(index: Int) throws {
-        let (before, other, after) = Self.emptied[index]
-        let log = FlakyLog(root: ["a": before.with(priority: 2)])
-        let it = try GatedHarness(root: ["a": before.with(priority: 2)], log: log)
+    @Test(arguments: Emptied.all.indices) func placeThatIsEmptiedAndFilled_hasThePriorityThatTheLogGivesIt(index: Int) throws {
+        let what = Emptied.all[index]
+        let root: Node = ["a": what.before.with(priority: 2)]
+        let log = FlakyLog(root: root)
+        let it = try GatedHarness(root: root, log: log)
         let (one, second) = (Client.make(), Client.make())
-        _ = it.ask(one, .merge(["a/open": .null, "a/y": 5, "a/z": 6]))
-        _ = it.ask(second, .put("a/x", other))
+        _ = it.ask(one, .merge(what.writes))
+        _ = it.ask(second, .put(what.other.path, what.other.value))
         log.completeAll()
         it.finish()
         log.completeAll()
         #expect(it.hub.take(one) == ["ok 0"] && it.hub.take(second) == ["ok 0"])
-        #expect(it.content == ["a": after], "\(it.content.json)")
-        #expect(log.root == ["a": after], "\(log.root.json)")
+        #expect(it.content == log.root, "\(it.content.json), in the log \(log.root.json)")
+        let priority = what.after.child(".priority")
+        var after = what.after
+        after.set(.null, at: ".priority")
+        #expect(log.root == ["a": after.with(priority: priority)], "\(log.root.json)")
+        #expect(it.hub.database.counters.preparedAgain == (what.isPreparedAgain ? 1 : 0))
+    }
+
+    /// An operation that the rules drop is none: what others store at its place stays.
+    @Test func placeOfWhichNothingIsStored_keepsWhatOthersWriteMeanwhile() throws {
+        let log = FlakyLog()
+        let it = try GatedHarness(#"{"rules":{".read":true,".write":true,"a":{"r":{".drop":"auth == null"}}}}"#, log: log)
+        let (one, other) = (Client.make(), Client.user("u"))
+        _ = it.ask(one, .merge(["a/r": 1, "a/y": 5, "a/z": 6]))
+        _ = it.ask(other, .put("a/r", 9))
+        log.completeAll()
+        it.finish()
+        log.completeAll()
+        #expect(it.hub.take(one) == ["ok 0"] && it.hub.take(other) == ["ok 0"])
+        #expect(it.content == ["a": ["r": 9, "y": 5, "z": 6]] && log.root == it.content, "\(it.content.json), \(log.root.json)")
+    }
+
+    /// What the rules make of a write is in the tree as the log has it, in the order of its operations.
+    @Test(arguments: [
+        #"{"rules":{".read":true,".write":true,"p":{"$k":{"s":{".drop":true}}}}}"#,
+        #"{"rules":{".read":true,".write":true,"p":{"a":{".default":1}}}}"#,
+    ]) func shapedWrite_isInTheTreeAsInTheLog(rules: String) throws {
+        let root: Node = ["p": (["a": 1] as Node).with(priority: 2)]
+        let log = FlakyLog(root: root)
+        let it = try GatedHarness(rules, root: root, log: log)
+        let value: Node = rules.contains("drop") ? ["s": 1] : .null
+        _ = it.ask(.make(), .merge(["p/a": value, "p/b": 5]))
+        log.completeAll()
+        it.finish()
+        #expect(it.content.node(at: "p/b") == 5)
+        #expect(log.root == it.content, "\(it.content.json), in the log \(log.root.json)")
     }
 
     @Test func sums_areOfWhatIsStoredWhenTheyAreMade() throws {

@@ -118,6 +118,9 @@ struct Candidate: Sendable {
             operations.append(.set(path, tree.node(at: path)))
             paths.append(path)
         }
+        // As the log has it: where the shape was made after all writes, a place that one of them empties has another priority.
+        tree = base
+        for operation in operations { tree.apply(operation) }
     }
 }
 
