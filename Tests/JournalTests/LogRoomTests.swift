@@ -99,7 +99,7 @@ import TestSupport
     }
 
     /// A kill leaves the room behind the last commit: neither the check of the log nor SQLite takes it for a part that cannot be read.
-    @Test func killedStore_beginsWithAllCommits_andGoesOnInTheRoom() async throws {
+    @Test func killedStore_beginsWithAllCommits_andGoesOnInTheRoom() throws {
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
         let store = try JournalStore.open(folder: folder.path)
         let journal = store.journal(for: "main")

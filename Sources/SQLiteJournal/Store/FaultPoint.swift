@@ -45,6 +45,7 @@ enum FaultPoint: String {
     private static let armed = getenv("VIGLA_FAULT").flatMap { Armed(String(cString: $0)) }
     #endif
 
+    /// A point and its passages. In all builds, as its test is.
     final class Armed: Sendable {
         let point: FaultPoint
         let left: Atomic<Int>

@@ -125,7 +125,7 @@ struct ModelScript {
     /// Places of which none contains another.
     private mutating func writes() -> [ModelStep.Write] {
         var result: [ModelStep.Write] = []
-        // So many are looked at beside the queue.
+        // More than 8 places are looked at beside the queue.
         let isLarge = roll(10) == 0
         for _ in 0..<(1 + roll(isLarge ? 30 : 5)) {
             let next = write()

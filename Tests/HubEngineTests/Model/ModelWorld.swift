@@ -264,6 +264,7 @@ final class ModelWorld {
     }
 
     private func compare() throws {
+        if sink.isMissing { throw Difference(description: "a message was not encoded") }
         for (client, event) in sink.takeEvents() {
             guard let one = clients.values.first(where: { $0.client === client }) else { continue }
             try one.receive(event)
@@ -337,6 +338,8 @@ final class EventSink: Sendable {
         var sent: [Delivery] = []
         var delivered: [(Client, Event)] = []
         var failure: Failure?
+        /// Whether a message was not encoded when it was to be taken.
+        var isMissing = false
 
         mutating func receive(_ bytes: [UInt8], by clients: [Client]) {
             guard bytes.count == 8, let event = formatted[bytes.withUnsafeBytes { $0.loadUnaligned(as: Int.self) }] else { return }
@@ -367,7 +370,9 @@ final class EventSink: Sendable {
                 switch delivery {
                 case .one(let client, let bytes): state.receive(bytes, by: [client])
                 case .many(let clients, let bytes): state.receive(bytes, by: clients)
-                case .later(let clients, let deferred): state.receive(deferred.outcome?.bytes ?? [], by: clients)
+                case .later(let clients, let deferred):
+                    if deferred.outcome == nil { state.isMissing = true }
+                    state.receive(deferred.outcome?.bytes ?? [], by: clients)
                 case .probe(let client): probed.append(client)
                 case .close, .marked, .reply: break
                 }
@@ -376,6 +381,8 @@ final class EventSink: Sendable {
             return probed
         }
     }
+
+    var isMissing: Bool { state.withLock { $0.isMissing } }
 
     func takeFailure() -> Failure? {
         state.withLock { state in
