@@ -24,15 +24,15 @@ class Tree:
         self.root = Path(root)
 
     @staticmethod
-    def unpacked(suite, root, cache):
-        """A pristine minimal tree of `suite` at `root`, from the archive in `cache` (made when missing or old)."""
+    def unpacked(suite, root, cache, packages=()):
+        """A minimal tree of `suite` with these packages at `root`, from the archive of that name in `cache` (made when missing or old)."""
         mirror = os.environ.get("VIGLA_DEBIAN_MIRROR", MIRROR)
-        archive = Path(cache) / f"debian-{suite}.tar.gz"
+        archive = Path(cache) / f"debian-{'+'.join([suite, *packages])}.tar.gz"
         if not archive.exists() or time.time() - archive.stat().st_mtime > FRESH_DAYS * 86400:
-            making = Path(cache) / f"debian-{suite}.new"
+            making = archive.with_suffix(".new")
             shutil.rmtree(making, ignore_errors=True)
-            subprocess.run(["debootstrap", "--variant=minbase", suite, making, mirror],
-                           check=True, stdin=subprocess.DEVNULL)
+            included = [f"--include={','.join(packages)}"] if packages else []
+            subprocess.run(["debootstrap", "--variant=minbase", *included, suite, making, mirror], check=True, stdin=subprocess.DEVNULL)
             shutil.rmtree(making / "var/cache/apt/archives", ignore_errors=True)
             if mirror == MIRROR:
                 (making / "etc/apt/sources.list").write_text(

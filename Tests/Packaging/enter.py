@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import sys
+import warnings  # noqa: F401  os.execvpe imports it, and the tree of the image has no Python
 
 PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 24, 38
 

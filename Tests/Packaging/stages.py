@@ -87,20 +87,17 @@ esac
                 if Path(folder, name) not in wanted:
                     Path(folder, name).unlink()
 
-    def path(self, step, source):
-        """This machine's path of a file that a later stage copies out of this one."""
-        if not self.workdir or not source.startswith(self.workdir.rstrip("/") + "/"):
-            raise DockerfileError(step.line, f"COPY --from takes a path below WORKDIR, not {source}")
-        return self.folder / source.removeprefix(self.workdir).lstrip("/")
 
+class BuiltProgram:
+    """What the build stage has made, as later stages copy it out of there."""
 
-class ReadyBinary:
-    """Stands for the build stage when VIGLA_PACKAGING_BINARY names a binary: that is what is copied out of it."""
-
-    def __init__(self, binary):
-        self.binary = Path(binary).resolve(strict=True)
+    def __init__(self, binary, inside):
+        self.binary, self.inside = Path(binary).resolve(strict=True), inside
 
     def path(self, step, source):
+        """This machine's path of a file that a later stage copies out of the build stage."""
+        if source != self.inside:
+            raise DockerfileError(step.line, f"COPY --from takes {self.inside} out of the build stage, not {source}")
         return self.binary
 
 
@@ -120,7 +117,7 @@ class Image:
     stop_signal: str = "SIGTERM"
 
     def build(self, stage, context, built, say):
-        """`built`: stage name → BuildStage, ReadyBinary or Image."""
+        """`built`: stage name → BuiltProgram or Image."""
         arguments = {}                             # of the build: with their defaults here, and not kept in the image
         for step in stage.steps:
             say(f"{step.keyword} {step.text}")
