@@ -2,6 +2,7 @@
 Tests/Clients/run.
 
     <!-- tested: clients -->          a program in JavaScript or Python; the block behind it is what it prints
+    <!-- tested: clients rules -->    the rules of the hub of the program behind them; other programs have an open hub without rules
     <!-- tested: clients swift -->    an excerpt of Tests/ViglaClientTests, which compiles and executes it
 """
 
@@ -28,12 +29,15 @@ FILES = ["web/vigla.js", "web/vigla-node.js", "Examples/clients/python/vigla.py"
 class Examples(unittest.TestCase):
     def test_print_what_stands_behind_them(self):
         found = blocks((ROOT / "docs/clients.md").read_text())
-        programs = [(block, behind) for block, behind in zip(found, found[1:]) if block.test == "clients" and block.language]
-        self.assertEqual(sorted(block.language for block, _ in programs), ["js", "python"])
-        for block, behind in programs:
+        programs = [(before, block, behind) for before, block, behind in zip(found, found[1:], found[2:])
+                    if block.test == "clients" and block.language]
+        self.assertEqual(sorted(block.language for _, block, _ in programs), ["js", "js", "python"])
+        self.assertEqual([before.test for before, *_ in programs].count("clients rules"), 1)
+        self.assertEqual([block.test for block in found].count("clients rules"), 1)
+        for before, block, behind in programs:
             self.assertEqual((behind.language, behind.test), ("", "clients"), f"line {block.line}: what does it print?")
-            with self.subTest(block.language):
-                self.assertEqual(self.printed(block), behind.text)
+            with self.subTest(f"line {block.line}: {block.language}"):
+                self.assertEqual(self.printed(block, before.text if before.test == "clients rules" else None), behind.text)
 
     def test_swift_isCompiledAndExecuted_byTheClientsTests(self):
         excerpts = [block.text for block in blocks((ROOT / "docs/clients.md").read_text()) if block.test == "clients swift"]
@@ -42,12 +46,12 @@ class Examples(unittest.TestCase):
         self.assertEqual(len(excerpts), 1)
         self.assertTrue(excerpts[0].endswith(textwrap.dedent(inside).rstrip() + "\n"), excerpts[0])
 
-    def printed(self, block):
+    def printed(self, block, rules):
         command = COMMANDS[block.language]
         with tempfile.TemporaryDirectory(prefix="vigla-clients-") as folder:
             for file in FILES:
                 (Path(folder) / Path(file).name).write_bytes((ROOT / file).read_bytes())
-            hub = Hub("--dev", "--memory")
+            hub = Hub("--dev", "--memory", rules=rules)
             try:
                 (Path(folder) / command[1]).write_text(block.text.replace(ADDRESS, hub.url))
                 done = subprocess.run(

@@ -48,7 +48,7 @@ FILES = {
 # What other tests execute.
 ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-protocol.md", "observe rules"),
              ("observe-protocol.md", "observe alone"), ("clients.md", "clients"),
-             ("clients.md", "clients swift"), ("accounts.md", "browser"), ("moving-in.md", "drills"),
+             ("clients.md", "clients rules"), ("clients.md", "clients swift"), ("accounts.md", "browser"), ("moving-in.md", "drills"),
              ("proxies.md", "proxies")]
 # What happens while a program of a page runs, and what it says then.
 MEANWHILE = {
