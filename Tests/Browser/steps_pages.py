@@ -90,7 +90,7 @@ def accountsPage_signsIn_whereRulesAskWhoItIs(page, hub, client):
             page.drain()  # the browser's own note of a 400
             page.type("[name=password]", "correct horse")
             page.find("button").click()
-            page.reads("#who", "somebody without a name")
+            page.reads("#who", "a user without a name")
             for name in ("Bo", "Bodil"):
                 write(name)
                 page.reads("#who", name)
