@@ -1,4 +1,4 @@
-"""Steps: pages of others, from another origin: those of README and docs/accounts.md, and one that imports the hub's client."""
+"""Steps: pages of others, from another origin: those of README, docs/accounts.md and docs/recipes.md, and one that imports the hub's client."""
 
 import json
 import sys
@@ -22,13 +22,13 @@ new Vigla('http://127.0.0.1:9000').observe('/n', { events: ['value'] }, ({ event
 
 
 @contextmanager
-def served(page, hub, text):
+def served(page, hub, text, query=""):
     """A page with this text, as `python3 -m http.server` serves it, for the hub's port in place of 9000."""
     body = text.replace("127.0.0.1:9000", hub.address).encode()
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self):
-            found = self.path == "/page.html"
+            found = self.path.partition("?")[0] == "/page.html"
             self.send_response(200 if found else 204)
             self.send_header("Content-Type", "text/html")
             self.end_headers()
@@ -42,7 +42,7 @@ def served(page, hub, text):
     try:
         address = f"127.0.0.1:{server.server_port}"
         page.hosts |= {hub.address, address}
-        page.driver.get(f"http://{address}/page.html")
+        page.driver.get(f"http://{address}/page.html{query}")
         yield
         page.driver.get("about:blank")
     finally:
@@ -99,6 +99,42 @@ def accountsPage_signsIn_whereRulesAskWhoItIs(page, hub, client):
         closed.stop()
 
 
+def recipesPage_showsFriendsNearMe_whoMoveAsIDo(page, hub, client):
+    found = blocks((ROOT / "docs/recipes.md").read_text())
+    [text], [rules] = ([block.text for block in found if block.test == test] for test in ("browser", "browser rules"))
+
+    def stand(lat, lng):
+        page.driver.execute_cdp_cmd("Emulation.setGeolocationOverride", {"latitude": lat, "longitude": lng, "accuracy": 5})
+
+    def marker(name):
+        """Where a friend is drawn: metres to the right of me, and below me."""
+        return page.run("return [...map.children].find((one) => one.textContent.endsWith(arguments[0])).transform.baseVal[0].matrix", name)
+
+    # Before the page asks: Chromium would look for its position on the network.
+    page.driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["geolocation"]})
+    stand(37.975, 23.735)
+    with another_hub(page, "--dev", rules=rules) as ruled, Client(ruled) as other, served(page, ruled, text, "?name=ana"):
+        other.set("/friends/ben", {"lat": 37.976, "lng": 23.736})
+        other.set("/friends/eve", {"lat": 38.5, "lng": 23.736})
+        page.reads("#note", "Within 1 km: ben")
+        other.set("/friends/eve", {"lat": 37.974, "lng": 23.735})
+        page.reads("#note", "Within 1 km: ben, eve")
+        assert round(marker("eve")["e"]) == 0 and round(marker("eve")["f"]) == 111, marker("eve")
+        assert round(marker("ben")["e"]) == 88 and round(marker("ben")["f"]) == -111, marker("ben")
+        other.set("/friends/ben", {"lat": 37.0, "lng": 23.736})
+        page.reads("#note", "Within 1 km: eve")
+        stand(37.0, 23.735)
+        page.reads("#note", "Within 1 km: ben")
+        page.until("return [...map.children].map((one) => one.textContent).sort().join() === '● ana,● ben'", "me and the friend")
+        assert other.get("/friends/ana") == {"lat": 37, "lng": 23.735}
+        quiet_until_here(page)
+    with another_hub(page, "--dev") as bare, served(page, bare, text):
+        page.until("return note.textContent.includes('.geoIndex')", "the line that the rules lack")
+        quiet_until_here(page)
+    page.driver.execute_cdp_cmd("Emulation.clearGeolocationOverride", {})
+    page.driver.execute_cdp_cmd("Browser.resetPermissions", {})
+
+
 def client_isImported_fromAnotherOrigin(page, hub, client):
     with another_hub(page, "--dev") as open_hub, Client(open_hub) as other, served(page, open_hub, IMPORTS):
         other.set("/n", 5)
@@ -106,4 +142,5 @@ def client_isImported_fromAnotherOrigin(page, hub, client):
         quiet_until_here(page)
 
 
-STEPS = [readmesPage_showsWhatIsWritten_andWhyNot, accountsPage_signsIn_whereRulesAskWhoItIs, client_isImported_fromAnotherOrigin]
+STEPS = [readmesPage_showsWhatIsWritten_andWhyNot, accountsPage_signsIn_whereRulesAskWhoItIs,
+         recipesPage_showsFriendsNearMe_whoMoveAsIDo, client_isImported_fromAnotherOrigin]

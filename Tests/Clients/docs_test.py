@@ -1,5 +1,5 @@
-"""Executes the examples of docs/clients.md as they stand there, against the real hub, and compares what they print. Run through
-Tests/Clients/run.
+"""Executes the examples of docs/clients.md and docs/recipes.md as they stand there, against the real hub, and compares what they print. Run
+through Tests/Clients/run.
 
     <!-- tested: clients -->          a program in JavaScript or Python; the block behind it is what it prints
     <!-- tested: clients rules -->    the rules of the hub of the program behind them; other programs have an open hub without rules
@@ -22,22 +22,24 @@ from hub import Hub  # noqa: E402
 from readme import blocks  # noqa: E402
 
 ADDRESS = "http://127.0.0.1:9000"
+PROGRAMS = {"clients.md": ["js", "js", "python"], "recipes.md": ["python"]}
 COMMANDS = {"js": ["node", "example.mjs"], "python": [sys.executable, "example.py"]}
 FILES = ["web/vigla.js", "web/vigla-node.js", "Examples/clients/python/vigla.py"]
 
 
 class Examples(unittest.TestCase):
     def test_print_what_stands_behind_them(self):
-        found = blocks((ROOT / "docs/clients.md").read_text())
-        programs = [(before, block, behind) for before, block, behind in zip(found, found[1:], found[2:])
-                    if block.test == "clients" and block.language]
-        self.assertEqual(sorted(block.language for _, block, _ in programs), ["js", "js", "python"])
-        self.assertEqual([before.test for before, *_ in programs].count("clients rules"), 1)
-        self.assertEqual([block.test for block in found].count("clients rules"), 1)
-        for before, block, behind in programs:
-            self.assertEqual((behind.language, behind.test), ("", "clients"), f"line {block.line}: what does it print?")
-            with self.subTest(f"line {block.line}: {block.language}"):
-                self.assertEqual(self.printed(block, before.text if before.test == "clients rules" else None), behind.text)
+        for page, languages in PROGRAMS.items():
+            found = blocks((ROOT / "docs" / page).read_text())
+            programs = [(before, block, behind) for before, block, behind in zip(found, found[1:], found[2:])
+                        if block.test == "clients" and block.language]
+            self.assertEqual(sorted(block.language for _, block, _ in programs), languages)
+            rules = [block.line for block in found if block.test == "clients rules"]
+            self.assertEqual([before.line for before, *_ in programs if before.test == "clients rules"], rules, "rules of no program")
+            for before, block, behind in programs:
+                self.assertEqual((behind.language, behind.test), ("", "clients"), f"{page}:{block.line}: what does it print?")
+                with self.subTest(f"{page}:{block.line}"):
+                    self.assertEqual(self.printed(block, before.text if before.test == "clients rules" else None), behind.text)
 
     def test_swift_isCompiledAndExecuted_byTheClientsTests(self):
         excerpts = [block.text for block in blocks((ROOT / "docs/clients.md").read_text()) if block.test == "clients swift"]

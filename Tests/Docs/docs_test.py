@@ -40,7 +40,7 @@ BEFORE = {
         f"vigla user add {ADDRESS} --email ana@example.org --no-password --auth-file ./data/admin-secret.txt\n",
     ("accounts.md", "docs closed"): "echo 'correct horse battery' > password.txt\n",
 }
-# What is done with the files of a page.
+# What is done with the files of a page. Those of a page that is not here are in the folder of its sessions.
 FILES = {
     "rules.md": "vigla rules check rules.json\nvigla rules test rules.json cases.json\n",
     "passwords-and-mail.md": "vigla doctor --memory --port 0 --accounts accounts.json\n",
@@ -49,7 +49,12 @@ FILES = {
 ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-protocol.md", "observe rules"),
              ("observe-protocol.md", "observe alone"), ("clients.md", "clients"),
              ("clients.md", "clients rules"), ("clients.md", "clients swift"), ("accounts.md", "browser"), ("moving-in.md", "drills"),
-             ("proxies.md", "proxies")]
+             ("proxies.md", "proxies"), ("deploy.md", "package"), ("recipes.md", "browser"), ("recipes.md", "browser rules"),
+             ("recipes.md", "clients")]
+# What a session says, as a regular expression.
+SAYS = {
+    ("recipes.md", "docs dev"): r'(?ms)^\{"title":"Lunch\?","votes":2\}$.*^null$',
+}
 # What happens while a program of a page runs, and what it says then.
 MEANWHILE = {
     "observe-protocol.md": (f"vigla set {ADDRESS}/timeline/ana/p1 '{{\"text\":\"hello\"}}'", "added p1 { text: 'hello' }"),
@@ -95,12 +100,15 @@ class Session(unittest.TestCase):
             folder = Path(folder)
             environment = self.environment(folder)
             (folder / "rules.json").write_text(CLOSED)
+            if page not in FILES:
+                self.write_files(all_blocks, folder)
             hub = self.hub(kind, folder, all_blocks, environment)
             try:
                 address = hub.url if hub else ADDRESS
                 shell = [block for block in chosen if block.language == "sh"]
                 script = "set -euo pipefail\n" + BEFORE.get((page, kind), "") + "".join(block.text for block in shell)
-                self.type(script, address, folder, environment)
+                said = self.type(script, address, folder, environment)
+                self.assertRegex(said, SAYS.get((page, kind), "^"))
                 for block in chosen:
                     if block.language == "js":
                         self.type_js(page, block, address, folder, environment)
@@ -136,6 +144,14 @@ class Session(unittest.TestCase):
         done = subprocess.run(["bash", "-x", "-c", script], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    @staticmethod
+    def write_files(all_blocks, folder):
+        """The files of a page's blocks."""
+        for block in all_blocks:
+            if (block.test or "").startswith("docs file "):
+                (folder / block.test.removeprefix("docs file ")).write_text(block.text)
 
     def type_js(self, page, block, address, folder, environment):
         node = shutil.which("node")
@@ -156,14 +172,11 @@ class Session(unittest.TestCase):
             running.communicate()
 
     def test_files(self):
-        for page in PAGES:
-            chosen = [block for block in blocks((ROOT / "docs" / page).read_text()) if (block.test or "").startswith("docs file ")]
-            if not chosen:
-                continue
+        for page in FILES:
+            all_blocks = blocks((ROOT / "docs" / page).read_text())
             with tempfile.TemporaryDirectory(prefix="vigla-docs-") as folder, self.subTest(page):
                 folder = Path(folder)
-                for block in chosen:
-                    (folder / block.test.removeprefix("docs file ")).write_text(block.text)
+                self.write_files(all_blocks, folder)
                 self.type("set -euo pipefail\n" + FILES[page], ADDRESS, folder, self.environment(folder))
 
     def test_pages(self):
