@@ -13,8 +13,7 @@ from page import ROOT, another_hub, quiet_until_here, serve
 sys.path.insert(0, str(ROOT / "Tests" / "Packaging"))
 from readme import blocks  # noqa: E402
 
-CURRENT = "/users-follow/andreas/danae/current"
-RULES = '{"rules":{"users-follow":{"$f":{".read":"auth.uid === $f",".write":true}}}}'
+RULES = '{"rules":{"chat":{".read":"auth != null",".write":"auth != null"}}}'
 IMPORTS = """<!doctype html><output id="where"></output><script type="module">
 import { Vigla } from 'http://127.0.0.1:9000/.console/vigla.js';
 new Vigla('http://127.0.0.1:9000').observe('/n', { events: ['value'] }, ({ event, value }) => { if (event === 'value') where.textContent = value; });
@@ -52,19 +51,30 @@ def served(page, hub, text, query=""):
 
 def readmesPage_showsWhatIsWritten_andWhyNot(page, hub, client):
     [text] = [block.text for block in blocks((ROOT / "README.md").read_text()) if block.test == "browser"]
+    assert text.count("\n") == 12, "README's first page has twelve lines"
     with another_hub(page, "--dev") as open_hub, Client(open_hub) as other, served(page, open_hub, text):
-        page.reads("#where", "(nobody has said yet)")
-        for step in (1, 2):
-            other.set(CURRENT, {"latitude": 37.955 + step, "longitude": 23.702})
-            page.reads("#where", f"{37.955 + step}, 23.702")
-        quiet_until_here(page)
+        other.set("/chat/a", "hello")
+        page.until("return chat.textContent === 'hello\\n'", "what another has said")
+        page.type("[name=text]", "good <b>morning</b>")
+        page.find("button").click()
+        page.until("return chat.textContent === 'hello\\ngood <b>morning</b>\\n'", "what this page has said")
+        assert sorted(other.get("/chat").values()) == ["good <b>morning</b>", "hello"]
+        # A hub that comes back without its data.
+        open_hub.kill()
+        page.until("return document.forms[0].note.value.startsWith('The connection ended')", "the loss to be shown")
+        page.drain()  # the browser's own note
+        open_hub.start()
+        page.until("return chat.textContent === '' && document.forms[0].note.value === ''", "an empty chat")
+        page.drain()
     closed = serve(rules=RULES)
     try:
         with served(page, closed, text):
-            page.reads("#where", "Permission denied")
-            closed.kill()
-            page.until("return document.getElementById('where').textContent === 'no hub answers'", "the loss to be told")
-        page.drain()  # the browser's own note
+            page.until("return document.forms[0].note.value === 'Permission denied'", "the refusal of reading")
+            page.run("document.forms[0].note.value = ''")
+            page.type("[name=text]", "hello")
+            page.find("button").click()
+            page.until("return document.forms[0].note.value === 'Permission denied'", "the refusal of writing")
+            quiet_until_here(page)
     finally:
         closed.stop()
 

@@ -1,4 +1,4 @@
-"""The Debian package in a fresh tree: installed, README's lines typed, upgraded, removed."""
+"""The Debian package in a fresh tree: installed, the lines of README and docs/deploy.md typed, upgraded, removed."""
 
 import re
 import shutil
@@ -7,23 +7,40 @@ import subprocess
 from debian import Tree
 from readme import blocks
 
-# What README's lines are typed into. There is no systemd in the tree: the hub is started as the unit says, by its user, with its
+# What the lines are typed into. There is no systemd in the tree: programs are started as their units say, by their user, with their
 # environment file. `sudo` is what root needs of it.
-START_HUB = r"""
+FUNCTIONS = r"""
 # Whoever has ended has no program any more, also while nobody has asked for its exit code.
 hub_runs() { readlink -q "/proc/$(cat /tmp/hub.pid)/exe" >/dev/null; }
 end_hub() { kill "$(cat /tmp/hub.pid)"; while hub_runs; do sleep 0.1; done; }
+become_unit() {
+    env_file=$(sed -n 's/^EnvironmentFile=-//p' "/lib/systemd/system/$1.service")
+    start=$(sed -n 's/^ExecStart=//p' "/lib/systemd/system/$1.service")
+    set -a; . "$env_file"; exec setpriv --reuid=vigla --regid=vigla --clear-groups --inh-caps=-all --no-new-privs $start
+}
 start_hub() {
-    env_file=$(sed -n 's/^EnvironmentFile=-//p' /lib/systemd/system/vigla.service)
-    start=$(sed -n 's/^ExecStart=//p' /lib/systemd/system/vigla.service)
-    (set -a; . "$env_file"; exec setpriv --reuid=vigla --regid=vigla --clear-groups --inh-caps=-all --no-new-privs $start) >>/tmp/hub.log 2>&1 &
+    (become_unit vigla) >>/tmp/hub.log 2>&1 &
     echo $! >/tmp/hub.pid
-    disown    # so that a `wait` of README's waits for README's own
+    disown    # so that a `wait` that is typed waits for what was typed
     for _ in $(seq 300); do vigla health 2>/dev/null && return; sleep 0.1; done
     cat /tmp/hub.log >&2; exit 1
 }
 """
-SESSION = START_HUB + r"""
+# `systemctl`: what the lines ask of it, and nothing else.
+SYSTEMCTL = r"""#!/bin/bash
+. /root/functions
+case "$*" in
+"start vigla") start_hub ;;
+"stop vigla") end_hub ;;
+"restart vigla") end_hub; start_hub ;;
+"start vigla-backup") (become_unit vigla-backup) ;;
+"enable --now vigla-backup.timer") test -e /lib/systemd/system/vigla-backup.timer ;;
+"reload caddy") caddy reload --config /etc/caddy/Caddyfile --adapter caddyfile 2>>/tmp/caddy.log ;;
+*) echo "systemctl $*: not known here" >&2; exit 1 ;;
+esac
+"""
+SESSION = r"""
+. /root/functions
 set -euo pipefail
 cd "$(mktemp -d)"
 start_hub
@@ -31,18 +48,20 @@ trap end_hub EXIT
 """
 
 
-def test_package(deb, readme, work, cache, say, check, before_removal):
-    """`before_removal` is given the tree with the package in it, and data."""
+def test_package(deb, readme, deploy, work, cache, say, check, before_removal):
+    """`readme`, `deploy`: the texts of README and docs/deploy.md. `before_removal` is given the tree with the package in it, and data."""
     tree = Tree.unpacked("bookworm", work / "package-tree", cache)
     run(tree, "apt-get", "update", "-qq")
     run(tree, "apt-get", "install", "-y", "-qq", "--no-install-recommends", "curl")
     shutil.copy(deb, tree.inside("/root") / deb.name)
-    sudo = tree.inside("/usr/local/bin/sudo")
-    sudo.write_text("#!/bin/sh\nexec \"$@\"\n")
-    sudo.chmod(0o755)
+    tree.inside("/root/functions").write_text(FUNCTIONS)
+    for name, text in {"sudo": "#!/bin/sh\nexec \"$@\"\n", "systemctl": SYSTEMCTL}.items():
+        program = tree.inside(f"/usr/local/bin/{name}")
+        program.write_text(text)
+        program.chmod(0o755)
 
-    lines = [block.text for block in blocks(readme) if block.test == "package"]
-    check(len(lines) >= 6, f"README has blocks for this test ({len(lines)})")
+    lines, more = ([block.text for block in blocks(text) if block.test == "package"] for text in (readme, deploy))
+    check((len(lines), len(more)) == (3, 7), f"README and docs/deploy.md have the blocks of this test ({len(lines)}, {len(more)})")
     install, *rest = lines
     install, *after = install.splitlines()
     check(f"./{deb.name}" in install, f"README's first line installs {deb.name}: {install}")
@@ -56,9 +75,14 @@ def test_package(deb, readme, work, cache, say, check, before_removal):
     swift = run(tree, "sh", "-c", "ldd /usr/bin/vigla").stdout
     check("not found" not in swift and "libswift" not in swift, "it needs no Swift, and misses no library")
 
-    script = SESSION + "set -x\n" + "\n".join(after) + "\n" + "\n".join(rest)
-    said = session(tree, script)
+    said = session(tree, SESSION + "set -x\n" + "\n".join([*after, *rest]))
     check(said.returncode == 0, f"README's lines work from top to bottom{'' if said.returncode == 0 else chr(10) + said.stdout}")
+    check(re.search(r'^{"latitude":37.9553,"longitude":23.7021}$', said.stdout, re.M), "a position is written and read")
+    strangers = [path.name for path in tree.inside("/var/lib/vigla/data").iterdir() if path.stat().st_uid != user[0]]
+    check(not strangers, f"all of the restored folder belongs to vigla {' '.join(strangers)}")
+
+    said = session(tree, SESSION + "set -x\n" + "\n".join(more))
+    check(said.returncode == 0, f"so do those of docs/deploy.md{'' if said.returncode == 0 else chr(10) + said.stdout}")
     moved = re.findall(r'"event":"value","value":{"latitude":(37\.955\d)', said.stdout)
     check(len(set(moved)) == 3, f"the position has moved: {', '.join(moved)}")
     check("ana@example.org" in said.stdout, "the account is listed")

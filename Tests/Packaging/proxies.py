@@ -3,7 +3,7 @@
 Debian has no Traefik: nobody executes its example.
 """
 
-from package import SESSION, START_HUB, run, session
+from package import SESSION, run, session
 from readme import blocks
 
 EXAMPLES = "/usr/share/vigla/examples/proxies"
@@ -49,15 +49,6 @@ through hub.example /etc/nginx/fullchain.pem
 nginx -s quit
 """
 
-# Debian's Caddy serves from its package on, and systemd starts hubs.
-SYSTEMCTL = r"""#!/bin/bash
-case "$*" in
-"restart vigla") . /root/start-hub; end_hub; start_hub ;;
-"reload caddy") caddy reload --config /etc/caddy/Caddyfile --adapter caddyfile 2>>/tmp/caddy.log ;;
-*) echo "systemctl $*: not known here" >&2; exit 1 ;;
-esac
-"""
-
 # The page's lines, for a name that only this machine knows.
 CADDY = r"""
 export XDG_DATA_HOME=/tmp/caddy HOME=/root
@@ -79,10 +70,6 @@ def test_proxies(tree, page, check):
     run(tree, "apt-get", "install", "-y", "-qq", "--no-install-recommends", "nginx-light", "caddy", "openssl", "jq")
     lines = [block.text for block in blocks(page) if block.test == "proxies"]
     check(len(lines) == 3, f"docs/proxies.md has blocks for this test ({len(lines)})")
-    tree.inside("/root/start-hub").write_text(START_HUB)
-    systemctl = tree.inside("/usr/local/bin/systemctl")
-    systemctl.write_text(SYSTEMCTL)
-    systemctl.chmod(0o755)
     typed = "\n".join(lines).replace("hub.example", "localhost")
     # The certificate is there a moment after the reload.
     typed = typed.replace("\nsudo systemctl reload caddy", "\nsudo systemctl reload caddy; until test -s $root; do sleep 0.1; done; :")
