@@ -4,7 +4,7 @@
     follow.py SOURCE HUB --imported FILE --state FILE [--source-auth-file FILE] [--auth-file FILE]
 
     follow.py https://my-app.firebaseio.com http://127.0.0.1:9000 --imported export.json --state followed.json \\
-              --source-auth-file vendor-secret.txt
+              --source-auth-file firebase-secret.txt
 
 SOURCE and HUB are addresses of a place in each, without `.json`. The state is what the hub has of SOURCE: at first what was imported,
 afterwards whatever this program has brought over; its file is written at the end (Ctrl-C, SIGTERM) and each minute. Only what differs from

@@ -56,7 +56,7 @@ class MovingIn(Drill):
 
         at_vendor("", DATA)
         for name, text in {"export.json": json.dumps(DATA, indent=2, ensure_ascii=False), "accounts.json": json.dumps(ACCOUNTS),
-                           "key.txt": KEY, "rules.json": RULES, "vendor-secret.txt": vendor_secret}.items():
+                           "key.txt": KEY, "rules.json": RULES, "firebase-secret.txt": vendor_secret}.items():
             (self.folder / name).write_text(text)
         (self.folder / "bin").mkdir()
         (self.folder / "bin/vigla").symlink_to(os.environ["VIGLA_BIN"])
