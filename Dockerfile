@@ -54,6 +54,7 @@ COPY --from=system /image /
 COPY --from=system --chown=10001:10001 /image/data /data
 COPY LICENSE /usr/share/doc/vigla/LICENSE
 COPY web /usr/share/vigla/web
+COPY docs /usr/share/vigla/web/docs
 
 ENV PATH=/usr/bin \
     VIGLA_HOST=0.0.0.0 \

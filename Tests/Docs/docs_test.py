@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,7 @@ BEFORE = {
 # What is done with the files of a page. Those of a page that is not here are in the folder of its sessions.
 FILES = {
     "rules.md": "vigla rules check rules.json\nvigla rules test rules.json cases.json\n",
+    "assistants.md": "vigla rules check --strict rules.json\nvigla rules test --require-coverage rules.json cases.json\n",
     "passwords-and-mail.md": "vigla doctor --memory --port 0 --accounts accounts.json\n",
 }
 # What other tests execute.
@@ -86,6 +88,84 @@ class EveryBlock(unittest.TestCase):
         for page in PAGES:
             for number, line in enumerate((ROOT / "docs" / page).read_text().splitlines(), 1):
                 self.assertFalse(re.match(r"    (vigla|curl|VIGLA_\w+=)", line), f"{page}:{number}: an indented command is not executed")
+
+
+class EveryLink(unittest.TestCase):
+    PAGES = ["README.md", *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md")))]
+
+    @staticmethod
+    def anchors(page):
+        """As GitHub makes them of headings."""
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+        return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)", text, re.M)}
+
+    def test_pages_linkToFilesAndHeadings(self):
+        for name in self.PAGES:
+            page = ROOT / name
+            links = [link for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if not re.match("https?:|mailto:", link)]
+            for file, _, heading in (link.partition("#") for link in links):
+                target = page.parent / file if file else page
+                self.assertTrue(target.exists(), f"{name}: {file} is not there")
+                if heading:
+                    self.assertIn(heading, self.anchors(target), f"{name}: {file} has no such heading")
+
+    def test_llms_linksEveryPage_andAHubServesThem(self):
+        """The hub serves it beside the console; its links are relative to it."""
+        lines = [match.groups() for match in re.finditer(r"^- \[[^\]]+\]\(([^)]+)\): (.*)$", (ROOT / "web/llms.txt").read_text(), re.M)]
+        self.assertTrue(lines)
+        for link, _ in lines:
+            self.assertTrue((ROOT / "web" / link).is_file(), f"{link} is not there")
+        for page in PAGES:
+            self.assertIn(f"docs/{page}", [link for link, _ in lines])
+        hub = Hub("--dev", "--memory", "--web", str(ROOT / "web"))
+        self.addCleanup(hub.stop)
+        for link in ["llms.txt", *(link for link, _ in lines)]:
+            with urllib.request.urlopen(f"{hub.url}/.console/{link}") as answer:
+                given = (answer.headers["Content-Type"], answer.read())
+            self.assertEqual(given, ("text/plain; charset=utf-8", (ROOT / "web" / link).read_bytes()), link)
+
+
+class Assistants(unittest.TestCase):
+    """The tables of docs/assistants.md: the hub says what stands there of what is wrong, and accepts the rest."""
+
+    @staticmethod
+    def rows(heading):
+        """The rows of a section's tables: of each cell what is in backticks, else nothing."""
+        section = re.split(r"^## ", (ROOT / "docs/assistants.md").read_text(), flags=re.M)
+        lines = next(part for part in section if part.startswith(heading + "\n")).splitlines()
+        cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in lines if re.match(r"\| [`.]", line)]
+        return [[cell.strip().replace("\\|", "|") for cell in row] for row in cells]
+
+    def check(self, place):
+        """(exit code, output) of a file with a place below its rules."""
+        with tempfile.TemporaryDirectory(prefix="vigla-docs-") as folder:
+            (Path(folder) / "rules.json").write_text('{"rules":{%s}}' % place)
+            done = subprocess.run([os.environ.get("VIGLA_BIN", ROOT / ".build/debug/vigla"), "rules", "check", "--strict", "rules.json"],
+                                  cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            return done.returncode, done.stdout
+
+    @staticmethod
+    def place(cell):
+        """What a cell of the mistakes stands for."""
+        kind, code = re.fullmatch(r"(?:`(\.\w+)`: )?`(.*)`", cell).groups()
+        return code if code.startswith('"items') else f'"items":{{"$item":{{"{kind or ".write"}":{json.dumps(code)}}}}}'
+
+    def test_extensions_areAccepted(self):
+        rows = self.rows("Extensions")
+        self.assertGreater(len(rows), 10)
+        for _, example, _ in rows:
+            code, output = self.check(example[1:-1])
+            self.assertEqual(code, 0, f"{example}\n{output}")
+
+    def test_mistakes_haveTheirMessage_andAreRightWithoutIt(self):
+        rows = self.rows("Common mistakes")
+        self.assertGreater(len(rows), 20)
+        for wrong, message, right in rows:
+            code, output = self.check(self.place(wrong))
+            self.assertEqual(code, 1, wrong)
+            self.assertIn(message[1:-1], output)
+            code, output = self.check(self.place(right))
+            self.assertEqual(code, 0, f"{right}\n{output}")
 
 
 class Session(unittest.TestCase):

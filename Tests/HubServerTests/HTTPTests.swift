@@ -122,10 +122,10 @@ import WireProtocols
         var template = Array("/tmp/vigla-console-XXXXXX\0".utf8CString)
         let folder = String(cString: try #require(mkdtemp(&template)))
         defer {
-            for name in ["index.html", "app.js", "vigla.js", ".secret"] { unlink(folder + "/" + name) }
+            for name in ["index.html", "app.js", "vigla.js", "llms.txt", ".secret"] { unlink(folder + "/" + name) }
             rmdir(folder)
         }
-        for (name, text) in [("index.html", "<p>"), ("app.js", "1"), ("vigla.js", "2"), (".secret", "no")] {
+        for (name, text) in [("index.html", "<p>"), ("app.js", "1"), ("vigla.js", "2"), ("llms.txt", "3"), (".secret", "no")] {
             let file = try #require(fopen(folder + "/" + name, "w"))
             fputs(text, file)
             fclose(file)
@@ -135,6 +135,7 @@ import WireProtocols
         let page = try socket.get("/.console/")
         #expect(page.status == 200 && page.body == "<p>" && page.head.contains("text/html"))
         #expect(try socket.get("/.console/app.js").head.contains("text/javascript"))
+        #expect(try socket.get("/.console/llms.txt").head.contains("text/plain"), "shown by browsers, not saved")
         #expect(try socket.get("/.console/vigla.js").head.contains("Access-Control-Allow-Origin: *\r\n"), "pages of others import it")
         #expect(try !socket.get("/.console/app.js").head.contains("Access-Control"))
         #expect(try socket.get("/.console").status == 302)

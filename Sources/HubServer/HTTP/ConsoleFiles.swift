@@ -88,6 +88,7 @@ final class ConsoleFiles: Sendable {
         case "js", "mjs": "text/javascript; charset=utf-8"
         case "css": "text/css; charset=utf-8"
         case "json", "webmanifest": "application/json; charset=utf-8"
+        case "md", "txt": "text/plain; charset=utf-8"
         case "svg": "image/svg+xml"
         case "png": "image/png"
         case "ico": "image/x-icon"
