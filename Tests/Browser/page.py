@@ -178,8 +178,9 @@ class Page:
 
 # ---- checks over everything
 
-def quiet_until_here(page):
-    faults = [m for m in page.drain() if m["level"] in ("SEVERE", "WARNING")]
+def quiet_until_here(page, but_for=None):
+    """Nothing on the browser's console; `but_for`: a text that what is there has to contain."""
+    faults = [m for m in page.drain() if m["level"] in ("SEVERE", "WARNING") and not (but_for and but_for in m["message"])]
     assert not faults, f"the console is not quiet: {faults}"
 
 

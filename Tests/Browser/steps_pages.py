@@ -74,7 +74,7 @@ def readmesPage_showsWhatIsWritten_andWhyNot(page, hub, client):
             page.type("[name=text]", "hello")
             page.find("button").click()
             page.until("return document.forms[0].note.value === 'Permission denied'", "the refusal of writing")
-            quiet_until_here(page)
+            quiet_until_here(page, but_for="Permission denied")
     finally:
         closed.stop()
 
@@ -140,7 +140,7 @@ def recipesPage_showsFriendsNearMe_whoMoveAsIDo(page, hub, client):
         quiet_until_here(page)
     with another_hub(page, "--dev") as bare, served(page, bare, text):
         page.until("return note.textContent.includes('.geoIndex')", "the line that the rules lack")
-        quiet_until_here(page)
+        quiet_until_here(page, but_for=".geoIndex")
     page.driver.execute_cdp_cmd("Emulation.clearGeolocationOverride", {})
     page.driver.execute_cdp_cmd("Browser.resetPermissions", {})
 
