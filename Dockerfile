@@ -20,9 +20,11 @@ RUN apt-get update && apt-get install -y --no-install-recommends libssl-dev zlib
     ${CLUSTER:+libnats-dev}
 WORKDIR /src
 
-# Dependencies first: they are fetched again only when the manifest changes.
+# Dependencies first, in the versions of the lock: they are fetched again only when the manifest or the lock changes.
 COPY Package.swift ./
-RUN swift package resolve
+COPY Packaging/swift-packages.lock Packaging/
+COPY Scripts/swift-packages Scripts/
+RUN Scripts/swift-packages
 
 # The manifest names the test targets, so their folders must be here; they are not compiled.
 COPY Sources Sources
