@@ -75,7 +75,7 @@ class NewsTab {
     const wanted = new Set(order.map((node) => node.key));
     for (const [key, item] of this.#items) if (!wanted.has(key)) { item.remove(); this.#items.delete(key); }
     let next = list.firstElementChild;
-    for (const node of order.toReversed()) {
+    for (const node of [...order].reverse()) {
       let item = this.#items.get(node.key);
       if (!item) {
         item = this.#make(node.key);

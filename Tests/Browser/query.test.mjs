@@ -95,7 +95,7 @@ test('query_thatCannotBe_isNamed', () => {
 
 test('values_areOrdered_asTheContractSays', () => {
   const values = [null, false, true, -1, 0, 2.5, '', 'a', 'b', {}];
-  assert.deepEqual(values.toReversed().sort(compareValues), values);
+  assert.deepEqual([...values].reverse().sort(compareValues), values);
 });
 
 /** A realtime connection whose pushes a test makes. */
