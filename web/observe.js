@@ -74,7 +74,8 @@ export class Observe {
 
   #made() {
     const { host, ns, secure } = this.#target;
-    return new Vigla(`${secure ? 'https' : 'http'}://${host}`, { ns, token: () => this.credentials.fresh(), onstate: ({ state, error }) => {
+    const onended = () => {}; // whoever observes shows it
+    return new Vigla(`${secure ? 'https' : 'http'}://${host}`, { ns, token: () => this.credentials.fresh(), onended, onstate: ({ state, error }) => {
       if (state === 'waiting') for (const { hear } of this.#running) hear({ event: 'lost' });
       if (state === 'credentialRefused') this.authFault = { code: error.code, message: error.text };
       if (state === 'connecting') this.authFault = null;

@@ -1,21 +1,14 @@
-// A client of a Vigla hub for browsers and Node (before 22 with vigla-node.js): the observe protocol. See docs/clients.md.
+// @ts-self-types="./vigla.d.ts"
+// A client of a Vigla hub for browsers, Node, Deno and Bun: the observe protocol. See docs/clients.md.
 //
 //   const hub = new Vigla('http://127.0.0.1:9000');
 //   await hub.set('/status', 'open');
 //   for await (const { value } of hub.observe('/status')) console.log(value);
 
-const Socket = globalThis.WebSocket ?? (await import('./vigla-node.js')).NodeSocket;
+let Socket = globalThis.WebSocket; // Node before 22 has none: vigla-node.js is loaded with the first connection
 const tickMs = 20000; // without a word for one the hub is asked, after three the connection is given up
 
-/**
- * @typedef {{ orderBy?: string, startAt?: any, startAfter?: any, endAt?: any, endBefore?: any, equalTo?: any, limitToFirst?: number,
- *   limitToLast?: number, where?: [string, string, any][], near?: { lat: number, lng: number, radius?: number, limit?: number } }} Query
- * @typedef {{ event: 'value'|'added'|'changed'|'removed'|'moved'|'count'|'ready'|'reset'|'ended', seq?: number, key?: string, value?: any,
- *   prev?: string|null, count?: number, distance?: number, why?: string, error?: ViglaError }} Event
- *   reset: what was told before counts no more. ended: the last one.
- */
-
-/** `code`: of the protocol, or connection_lost, closed. */
+/** `code`: of the protocol, or connection_lost, closed. Types: vigla.d.ts. */
 export class ViglaError extends Error {
   constructor({ code, message, member, messages = [], ...rest }) {
     super(`${message} (${code})${messages.length ? `: ${messages.join(' ')}` : ''}`);
@@ -23,16 +16,18 @@ export class ViglaError extends Error {
   }
 }
 
-/** What the hub would refuse is refused without it, too: a query that is asked again with it would end the observer. */
-function checkMove(query, near) {
-  const fail = (member, message) => { throw new ViglaError({ code: 'bad_request', message, member }); };
-  if (!query?.near) fail('sub', 'The observer has no circle that could be moved.');
-  if (Object.keys(near).sort().join() !== 'lat,lng') {
-    fail('near', '"move" takes "lat" and "lng", and leaves the radius and the limit as they are');
+/** Why the hub would refuse a move, or null. It is checked here too: a reconnect with such a query would end the observer. */
+function moveFault(query, near) {
+  const fault = (member, message) => new ViglaError({ code: 'bad_request', message, member });
+  if (!query?.near) return fault('sub', 'The observer has no circle that could be moved.');
+  if (Object.keys(near ?? {}).sort().join() !== 'lat,lng') {
+    return fault('near', '"move" takes "lat" and "lng", and leaves the radius and the limit as they are');
   }
   for (const [name, most] of [['lat', 90], ['lng', 180]]) {
-    if (typeof near[name] !== 'number' || !(Math.abs(near[name]) <= most)) fail(`near.${name}`, `must be a number from -${most} to ${most}`);
+    const isFine = typeof near[name] === 'number' && Math.abs(near[name]) <= most;
+    if (!isFine) return fault(`near.${name}`, `must be a number from -${most} to ${most}`);
   }
+  return null;
 }
 
 /** Milliseconds before attempt 0, 1, …: up to 250, doubled until 15,000, and half of it by chance. */
@@ -95,11 +90,11 @@ export class ReconnectingSocket {
   }
 
   #dial() {
+    if (!Socket) return this.#load();
     try {
       this.#socket = new Socket(this.#hooks.url());
-    } catch {
-      this.lastReason = 'The address cannot be dialled. Check the host field: it holds host:port, without a scheme.';
-      return this.#enter('idle');
+    } catch (error) {
+      return this.#giveUp(`No WebSocket can be opened to this address: ${error.message}`);
     }
     const socket = this.#socket;
     socket.onopen = () => { this.#enter('open'); this.#hooks.opened(); };
@@ -108,6 +103,20 @@ export class ReconnectingSocket {
     // Node 20 tells of an error alone when there is no connection.
     socket.onerror = () => setTimeout(() => socket.onclose?.({ code: 1006, reason: '' }), 100);
     this.#enter('connecting');
+  }
+
+  #load() {
+    const { signal } = this.#ears;
+    import('./vigla-node.js').then(({ NodeSocket }) => {
+      Socket = NodeSocket;
+      if (!signal.aborted) this.#dial();
+    }, (error) => { if (!signal.aborted) this.#giveUp(`Node before 22 needs vigla-node.js beside vigla.js: ${error.message}`); });
+  }
+
+  /** No later attempt would succeed. */
+  #giveUp(reason) {
+    this.lastReason = reason;
+    this.#enter('idle');
   }
 
   #closed(code, reason) {
@@ -135,9 +144,22 @@ function letGo(socket) {
   if (socket.readyState) socket.close();
 }
 
-const closed = () => new ViglaError({ code: 'closed', message: 'The client was closed.' });
+const closed = (reason) => new ViglaError({ code: 'closed', message: reason ?? 'The client was closed.' });
 const lostText = 'The connection was lost before the answer came; the request may have been carried out.';
 const lost = () => new ViglaError({ code: 'connection_lost', message: lostText });
+
+// The defaults of `onstate` and `onended`: a program that handles no errors still shows them on the console.
+const warnOfEnd = (path, error) => console.warn(`The hub ended the observer of ${path}: ${error.message}`);
+function warnOfState() {
+  let last = ''; // a hub that stays away is reported once
+  return ({ state, error }) => {
+    if (error && error.message !== last) console.warn(`Vigla client, ${state}: ${error.message}`);
+    last = state === 'connected' ? '' : error?.message ?? last;
+  };
+}
+
+/** A callback that throws is reported like any error of the program, and stops nothing else. */
+function call(back, ...facts) { try { back(...facts); } catch (error) { queueMicrotask(() => { throw error; }); } }
 
 /** What `observe` returns. Without a handler it is iterated: `for await (const event of observer)` throws what it ended with. */
 export class Observer {
@@ -184,6 +206,8 @@ export class Vigla {
   #socket;
   #token;
   #onstate;
+  #onended;
+  #closedWith = null;
   #next = 1;
   #ticks = 0;               // since the hub was heard
   #timer;
@@ -195,17 +219,18 @@ export class Vigla {
 
   /**
    * @param {string} address  such as http://127.0.0.1:9000?ns=NAME; https, ws and wss are the same
-   * @param {{ ns?: string, token?: string | (() => string|null|Promise<string|null>),
-   *   onstate?: (change: { state: string, error?: ViglaError, retryMs?: number }) => void }} [options]  token: a function is called for
-   *   every connection. onstate: hears of each state, and of credentialRefused, when the client goes on as a visitor.
+   * @param {import('./vigla.d.ts').Options} [options]  token: a function is called for every connection. onstate: hears of each state,
+   *   and of credentialRefused, when the client goes on as a visitor. onended: hears which observer with a handler the hub has ended.
+   *   Both warn on the console by default.
    */
-  constructor(address, { ns, token, onstate = () => {} } = {}) {
+  constructor(address, { ns, token, onstate = warnOfState(), onended = warnOfEnd } = {}) {
     const url = new URL(address.replace(/^http/, 'ws'));
     url.pathname = '/.observe';
     url.searchParams.set('v', '1');
     if (ns) url.searchParams.set('ns', ns);
     this.#token = token;
-    this.#onstate = onstate;
+    this.#onstate = (change) => call(onstate, change);
+    this.#onended = onended;
     this.#socket = new ReconnectingSocket({
       url: () => url.href,
       opened: () => this.#opened(this.#turn),
@@ -222,7 +247,7 @@ export class Vigla {
   auth(token) {
     this.#token = token;
     return new Promise((resolve, reject) => {
-      if (this.state === 'closed') return reject(closed());
+      if (this.state === 'closed') return reject(this.#closedWith);
       this.#signing.push({ resolve, reject });
       if (this.state === 'connected') this.#sign(this.#turn);
     });
@@ -230,38 +255,25 @@ export class Vigla {
 
   /**
    * Hears of a place: first what is there, then every change.
-   * @param {string} path @param {{ events?: string[], query?: Query, maxHz?: number }} [wanted]
-   * @param {(event: Event) => void} [handler] @returns {Observer}
+   * @param {string} path @param {import('./vigla.d.ts').Wanted} [wanted]
+   * @param {(event: import('./vigla.d.ts').Event) => void} [handler]  gets `ended` last
+   * @returns {Observer}
    */
   observe(path, { events = ['value'], query, maxHz } = {}, handler) {
     const id = this.#next++;
     // "ready" always comes: so an observer knows how far it is, also where there is nothing.
     const isBare = !['value', 'count', 'ready'].some((name) => events.includes(name));
-    const o = { path, events: isBare ? [...events, 'ready'] : events, query, maxHz, isBare, since: null, held: [], moves: 0, isMoving: false };
+    const wanted = { path, events: isBare ? [...events, 'ready'] : events, query, maxHz };
+    const o = { ...wanted, isBare, handler, error: null, since: null, held: [], moves: 0, isMoving: false };
     o.observer = new Observer({
       end: () => {
+        o.error ??= closed();
         if (this.#observers.delete(id) && this.state === 'connected') this.ask({ op: 'unobserve', sub: id }).catch(() => {});
       },
-      move: (near) => new Promise((resolve, reject) => {
-        const before = o.query, number = this.#next++;
-        checkMove(before, near); // its refusal rejects
-        o.query = { ...before, near: { ...before?.near, ...near } };
-        // Until the difference has come, which is behind the answer, it is not known which circle was told last.
-        o.moves += 1;
-        o.isMoving = true;
-        if (this.state !== 'connected') return resolve();
-        this.#send(number, JSON.stringify({ id: number, op: 'move', sub: id, near }), {
-          resolve: () => { o.moves -= 1; resolve(); },
-          reject: (error) => {
-            if (error.code !== 'connection_lost') { o.query = before; o.moves -= 1; }
-            reject(error);
-          },
-        });
-      }),
+      move: (near) => this.#move(id, o, near),
     });
-    o.tell = handler ?? ((event) => o.observer.tell(event));
     this.#observers.set(id, o);
-    if (this.state === 'closed') this.#end(id, closed());
+    if (this.state === 'closed') this.#end(id, this.#closedWith);
     else this.#whenConnected({ send: () => this.#begin(id), reject: () => {} });
     return o.observer;
   }
@@ -295,14 +307,18 @@ export class Vigla {
   }
 
   /** Ends the connection and all observers for good. */
-  close() {
+  close() { this.#close(); }
+
+  /** reason: why the client gave up, which is then an error of its state. */
+  #close(reason) {
     if (this.state === 'closed') return;
     this.state = 'closed';
+    this.#closedWith = closed(reason);
     clearInterval(this.#timer);
     this.#socket.stop();
-    for (const { reject } of [...this.#unsent.splice(0), ...this.#signing.splice(0)]) reject(closed());
-    for (const id of [...this.#observers.keys()]) this.#end(id, closed());
-    this.#onstate({ state: 'closed' });
+    for (const { reject } of [...this.#unsent.splice(0), ...this.#signing.splice(0)]) reject(this.#closedWith);
+    for (const id of [...this.#observers.keys()]) this.#end(id, this.#closedWith);
+    this.#onstate(reason ? { state: 'closed', error: this.#closedWith } : { state: 'closed' });
   }
 
   // ---- requests
@@ -310,10 +326,40 @@ export class Vigla {
   /** Any request of the protocol, such as { op: 'get', path }. Resolves with its `ok`. */
   ask(request) {
     return new Promise((resolve, reject) => {
-      if (this.state === 'closed') return reject(closed());
+      if (this.state === 'closed') return reject(this.#closedWith);
       const id = this.#next++, text = JSON.stringify({ id, ...request });
       this.#whenConnected({ send: () => this.#send(id, text, { resolve, reject }), reject });
     });
+  }
+
+  #move(id, o, near) {
+    let settle;
+    const moved = new Promise((resolve, reject) => { settle = { resolve, reject }; });
+    const fail = (error) => {
+      // Why the observer has ended is reported once: whoever moves it without awaiting this need not handle it again.
+      if (o.error) moved.catch(() => {});
+      settle.reject(o.error ?? error);
+    };
+    const before = o.query, number = this.#next++, fault = moveFault(before, near);
+    if (o.error || fault) {
+      fail(fault);
+      return moved;
+    }
+    o.query = { ...before, near: { ...before.near, ...near } };
+    // Until the difference has come, which follows the answer, the events before it may belong to either circle.
+    o.moves += 1;
+    o.isMoving = true;
+    if (this.state !== 'connected') settle.resolve();
+    else this.#send(number, JSON.stringify({ id: number, op: 'move', sub: id, near }), {
+      resolve: () => { o.moves -= 1; settle.resolve(); },
+      reject: (error) => {
+        if (error.code === 'connection_lost') return settle.resolve(); // the next connection begins with the new centre
+        o.query = before;
+        o.moves -= 1;
+        fail(error);
+      },
+    });
+    return moved;
   }
 
   #whenConnected(item) { if (this.state === 'connected') item.send(); else this.#unsent.push(item); }
@@ -343,11 +389,12 @@ export class Vigla {
   #end(id, error) {
     const o = this.#observers.get(id);
     this.#observers.delete(id);
+    o.error = error;
     this.#tell(o, { event: 'ended', error });
+    if (o.handler && error.code !== 'closed') call(this.#onended, o.path, error);
   }
 
-  /** A handler that throws does not keep others from hearing. */
-  #tell(o, event) { try { o.tell(event); } catch (error) { queueMicrotask(() => { throw error; }); } }
+  #tell(o, event) { if (o.handler) call(o.handler, event); else o.observer.tell(event); }
 
   /** Sends the credential, if there is one; false when the connection has ended meanwhile. */
   async #sign(turn) {
@@ -414,7 +461,7 @@ export class Vigla {
     const { phase, lastCode, lastReason, retryAt } = this.#socket;
     this.#ticks = 0;
     if (this.state === 'closed' || phase === 'open') return;
-    if (phase === 'idle') return this.close();
+    if (phase === 'idle') return this.#close(lastReason);
     this.state = phase;
     const error = new ViglaError({ code: 'connection_lost', message: lastReason || `The connection ended with ${lastCode}.` });
     this.#onstate(phase === 'waiting' ? { state: phase, error, retryMs: retryAt - Date.now() } : { state: phase });

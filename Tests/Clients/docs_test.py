@@ -24,7 +24,7 @@ from readme import blocks  # noqa: E402
 ADDRESS = "http://127.0.0.1:9000"
 PROGRAMS = {"clients.md": ["js", "js", "python"], "recipes.md": ["python"]}
 COMMANDS = {"js": ["node", "example.mjs"], "python": [sys.executable, "example.py"]}
-FILES = ["web/vigla.js", "web/vigla-node.js", "Examples/clients/python/vigla.py"]
+FILES = ["web/vigla.js", "web/vigla-node.js", "web/package.json", "Examples/clients/python/vigla.py"]
 
 
 class Examples(unittest.TestCase):

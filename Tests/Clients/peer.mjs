@@ -7,7 +7,8 @@ const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 const told = ({ code, text, member, messages, message }) => ({ code, text, member: member ?? null, messages, printed: message });
 
 const options = JSON.parse(process.argv[3]);
-const hub = new Vigla(process.argv[2], { ...options, onstate: ({ state, error }) => say({ state, ...(error && { error: told(error) }) }) });
+const onstate = ({ state, error }) => say({ state, ...(error && { error: told(error) }) });
+const hub = new Vigla(process.argv[2], { ...options, onstate, onended: () => {} });
 const observers = new Map();
 
 const calls = {

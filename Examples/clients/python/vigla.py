@@ -5,40 +5,113 @@
         async for event in hub.observe("/timeline/ana", events=["added", "removed"]):
             print(event["event"], event["key"], event["value"])
 
-What is asked before there is a connection waits for it. After a loss the client connects again and its observers go on where they were:
-they are told what they have missed, or {"event": "reset"} and all that there is. Names are those of the protocol and of its other
-clients, web/vigla.js and ViglaClient.
+Requests made before there is a connection wait for it. After a loss the client connects again and its observers continue where they
+were: they get the events that they missed, or {"event": "reset"} and all that there is. Names are those of the protocol and of its other
+clients, web/vigla.js and ViglaClient. Copy this file, or install the package of its folder (`pip install Examples/clients/python`).
 """
+
+from __future__ import annotations
 
 import asyncio
 import inspect
 import json
+import logging
 import random
 from collections import deque
+from typing import Any, Awaitable, Callable, Deque, Dict, Iterable, List, Mapping, Optional, Tuple, TypedDict, Union
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import websockets
 
+__all__ = ["Centre", "Change", "Event", "Near", "Observer", "Query", "Vigla", "ViglaError", "backoff"]
+
 TICK = 20.0               # seconds: without a word for one the hub is asked, after three the connection is given up
 FIRST, LAST = 0.25, 15.0  # seconds: the longest wait before the first attempt to connect again, and before any
 MOST_BYTES = 256 << 20    # of a message
-_ABSENT = object()
+_ABSENT: Any = object()
+_log = logging.getLogger("vigla")
+
+# ---- types: shapes are those of docs/observe-protocol.md
+
+
+class Centre(TypedDict):
+    """Degrees."""
+
+    lat: float
+    lng: float
+
+
+class Near(Centre, total=False):
+    """A circle. `radius` is in metres, `limit` is how many of the nearest; one of the two is needed."""
+
+    radius: float
+    limit: int
+
+
+class Query(TypedDict, total=False):
+    """Which children, in which order. The rules of a place need a `.geoIndex` for `near`, also with --dev."""
+
+    orderBy: str
+    startAt: Any
+    startAfter: Any
+    endAt: Any
+    endBefore: Any
+    equalTo: Any
+    limitToFirst: int
+    limitToLast: int
+    where: List[Tuple[str, str, Any]]
+    near: Near
+
+
+class _Named(TypedDict):
+    event: str
+
+
+class Event(_Named, total=False):
+    """`event` is value, added, changed, removed, moved, count, ready or reset; the other members depend on it."""
+
+    seq: int
+    key: str
+    value: Any
+    prev: Optional[str]
+    distance: float
+    count: int
+    why: str
+
+
+class _State(TypedDict):
+    state: str
+
+
+class Change(_State, total=False):
+    """What `onstate` gets."""
+
+    error: ViglaError
+    retryMs: int
+
+
+Token = Union[str, None, Callable[[], Union[str, None, Awaitable[Optional[str]]]]]
+_Ok = Dict[str, Any]
+_Answer = Callable[[Optional[_Ok], Optional["ViglaError"]], None]
 
 
 class ViglaError(Exception):
     """Why something was not done. `code` is one of the protocol's, or connection_lost (it may have been done), closed.
 
-    `text` is the hub's sentence, `messages` what the rules say, `member` the part of the request that is at fault. `value`, with the
-    code stale: what is at the place, where the hub tells that."""
+    `text` is the hub's sentence, `messages` what the rules say, `member` the part of the request that is at fault. Other members of the
+    hub's error are attributes too: `value` (with the code stale: what is at the place, where the hub says so), `retryAfterMs`."""
 
-    def __init__(self, code, message, member=None, messages=(), **rest):
+    value: Any
+    retryAfterMs: int
+
+    def __init__(self, code: str, message: str, member: str | None = None, messages: Iterable[str] = (), **rest: Any) -> None:
         super().__init__(f"{message} ({code})" + (f": {' '.join(messages)}" if messages else ""))
         self.code, self.text, self.member, self.messages = code, message, member, list(messages)
         self.__dict__.update(rest)
 
 
-def _check_move(query, near):
-    """What the hub would refuse is refused without it, too: a query that is asked again with it would end the observer."""
+def _check_move(query: Mapping[str, Any], near: Mapping[str, Any]) -> None:
+    """Refuses what the hub would refuse: after a reconnect, a query with such a circle would end the observer."""
     if "near" not in query:
         raise ViglaError("bad_request", "The observer has no circle that could be moved.", "sub")
     if set(near) != {"lat", "lng"}:
@@ -48,82 +121,89 @@ def _check_move(query, near):
             raise ViglaError("bad_request", f"must be a number from -{most} to {most}", f"near.{name}")
 
 
-def _closed():
+def _closed() -> ViglaError:
     return ViglaError("closed", "The client was closed.")
 
 
-def _lost():
+def _lost() -> ViglaError:
     return ViglaError("connection_lost", "The connection was lost before the answer came; the request may have been carried out.")
 
 
-def backoff(attempt, chance=random.random):
+def backoff(attempt: int, chance: Callable[[], float] = random.random) -> float:
     """Seconds before attempt `attempt` (0 is the first): up to FIRST, doubled until LAST; half of it by chance."""
-    return min(LAST, FIRST * 2 ** min(attempt, 10)) / 2 * (1 + chance())
+    return min(LAST, FIRST * 2.0 ** min(attempt, 10)) / 2 * (1 + chance())
 
 
 class Observer:
     """What `observe` returns: iterated, it yields events, each an object of the protocol such as
     {"event": "added", "seq": 8, "key": "p1", "value": …, "prev": None}, and raises what the hub ended it with.
 
-    {"event": "reset"} says that what was told before counts no more. `with hub.observe(…) as observer:` ends it at the end."""
+    {"event": "reset"} says that earlier events no longer count. `with hub.observe(…) as observer:` ends it at the end."""
 
-    def __init__(self, end, move):
+    def __init__(self, end: Callable[[], None], move: Callable[[Centre], Awaitable[None]]) -> None:
         #: Whether the rules do not declare the order of the query.
         self.lacksIndex = False
         self._end, self._move = end, move
-        self._queue, self._wake = deque(), asyncio.Event()
+        self._queue: Deque[Dict[str, Any]] = deque()
+        self._wake = asyncio.Event()
 
-    def end(self):
-        """Hears no more."""
+    def end(self) -> None:
+        """Ends the iteration, and tells the hub."""
         self._end()
         self._tell({"event": "ended", "error": _closed()})
 
-    async def move(self, near):
-        """Moves the centre of a `near`, {"lat": …, "lng": …}; the difference is told."""
+    async def move(self, near: Centre) -> None:
+        """Moves the centre of a `near`; the difference comes as events. Without a connection the next one begins there.
+
+        Raises what ended the observer, if it has ended."""
         await self._move(near)
 
-    def _tell(self, event):
+    def _tell(self, event: Dict[str, Any]) -> None:
         self._queue.append(event)
         self._wake.set()
 
-    def __aiter__(self):
+    def __aiter__(self) -> Observer:
         return self
 
-    async def __anext__(self):
+    async def __anext__(self) -> Event:
         while not self._queue:
             self._wake.clear()
             await self._wake.wait()
         event = self._queue[0]
         if event["event"] != "ended":
-            return self._queue.popleft()
+            return self._queue.popleft()  # type: ignore[return-value]
         if event["error"].code == "closed":
             raise StopAsyncIteration
         raise event["error"]
 
-    def __enter__(self):
+    def __enter__(self) -> Observer:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.end()
 
 
 class _Observed:
-    """What an observer observes, and how far it was told."""
+    """What an observer observes, and up to which commit it has heard."""
 
-    def __init__(self, path, events, query, maxHz):
+    observer: Observer
+
+    def __init__(self, path: str, events: Iterable[str], query: Mapping[str, Any] | None, maxHz: float | None) -> None:
         # "ready" always comes: so an observer knows how far it is, also where there is nothing.
+        events = list(events)
         self.is_bare = not {"value", "count", "ready"} & set(events)
-        self.wanted = {"path": path, "events": [*events, "ready"] if self.is_bare else list(events)}
+        self.wanted: Dict[str, Any] = {"path": path, "events": [*events, "ready"] if self.is_bare else list(events)}
         if query is not None:
             self.wanted["query"] = query
         if maxHz is not None:
             self.wanted["maxHz"] = maxHz
-        self.observer = None
+        self.error: ViglaError | None = None  # it has ended with this
         self.is_begun = False
-        self.epoch = self.since = None
-        self.held = []
+        self.epoch: Any = None
+        self.since: Dict[str, Any] | None = None
+        self.held: List[Dict[str, Any]] = []
         self.moves = 0          # without an answer
-        self.is_moving = False  # until the difference has come, behind the answer: it is not known which circle was told last
+        self.is_moving = False  # until the difference has come, behind the answer: events before it may belong to either circle
 
 
 class Vigla:
@@ -131,70 +211,77 @@ class Vigla:
 
     `address` is http://HOST:PORT?ns=NAME; https, ws and wss are the same. `token`: as whom; a function (which may be async) is called
     for every connection. `onstate` is called with {"state": connecting | connected | waiting | closed}, waiting with "error" and
-    "retryMs"; and with credentialRefused and "error" when the client goes on as a visitor."""
+    "retryMs"; and with credentialRefused and "error" when the client goes on as a visitor. Without it, errors go to the log "vigla"."""
 
-    def __init__(self, address, ns=None, token=None, onstate=None):
+    def __init__(
+        self, address: str, ns: str | None = None, token: Token = None, onstate: Callable[[Change], object] | None = None
+    ) -> None:
         parts = urlsplit(address)
         schemes = {"http": "ws", "ws": "ws", "https": "wss", "wss": "wss"}
         if parts.scheme not in schemes:
             raise ValueError(f"{address!r} is no address of a hub; write http://HOST:PORT?ns=NAME")
         query = dict(parse_qsl(parts.query)) | {"v": "1"} | ({"ns": ns} if ns else {})
         self._address = urlunsplit((schemes[parts.scheme], parts.netloc, "/.observe", urlencode(query), ""))
-        self._token, self._onstate = token, onstate or (lambda change: None)
+        self._token, self._onstate = token, onstate or _warner()
         self.state = "connecting"
         self._next = 1
         self._attempt = 0
-        self._asked = {}       # id → called with (ok, error): sent, not answered
-        self._unsent = []      # (send, answer): waits for a connection, in the order of the calls
-        self._observed = {}    # id → _Observed; the id is the observer's for good
-        self._signing = []     # futures of calls of auth without an answer
-        self._out = None       # texts to be sent
+        self._asked: Dict[int, _Answer] = {}                             # id → called with (ok, error): sent, not answered
+        self._unsent: List[Tuple[Callable[[], None], _Answer]] = []      # (send, answer): waits for a connection, in the order of the calls
+        self._observed: Dict[int, _Observed] = {}                        # id → …; the id is the observer's for good
+        self._signing: List[asyncio.Future[Optional[str]]] = []          # of calls of auth without an answer
+        self._out: asyncio.Queue[str] | None = None                      # texts to be sent
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Vigla:
         return self
 
-    async def __aexit__(self, *_):
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     # ---- what a program calls
 
-    async def auth(self, token):
+    async def auth(self, token: Token) -> str | None:
         """Acts as the token's user from now on, also over later connections. The answer is the uid."""
         self._token = token
         if self.state == "closed":
             raise _closed()
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Optional[str]] = asyncio.get_running_loop().create_future()
         self._signing.append(future)
         if self.state == "connected":
             await self._sign(self._out)
         return await future
 
-    def observe(self, path, events=("value",), query=None, maxHz=None):
-        """Hears of a place: first what is there, then every change. Returns an `Observer`."""
+    def observe(
+        self, path: str, events: Iterable[str] = ("value",), query: Query | None = None, maxHz: float | None = None
+    ) -> Observer:
+        """Observes a place: first what is there, then every change. Iterating the `Observer` raises what the hub ended it with."""
         number, one = self._number(), _Observed(path, events, query, maxHz)
 
-        def end():
+        def end() -> None:
+            one.error = one.error or _closed()
             if self._observed.pop(number, None) and self.state == "connected":
                 self._send({"op": "unobserve", "sub": number}, lambda ok, error: None)
 
-        async def move(near):
+        async def move(near: Centre) -> None:
+            if one.error:
+                raise one.error
             before = one.wanted.get("query") or {}
             _check_move(before, near)
             one.wanted["query"] = {**before, "near": {**before.get("near", {}), **near}}
             one.moves, one.is_moving = one.moves + 1, True
             if self.state != "connected":
                 return
-            future = asyncio.get_running_loop().create_future()
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-            def answer(ok, error):
-                # At once: the difference is behind the answer.
-                if error is None or error.code != "connection_lost":
+            def answer(ok: Optional[_Ok], error: Optional[ViglaError]) -> None:
+                # At once: the difference follows the answer. After a loss the next connection begins with the new centre.
+                is_lost = error is not None and error.code == "connection_lost"
+                if not is_lost:
                     one.moves -= 1
-                if error and error.code != "connection_lost":
+                if error and not is_lost:
                     one.wanted["query"] = before
-                if not future.done():
-                    future.set_exception(error) if error else future.set_result(None)
+                _settle(future, None, None if is_lost else error and (one.error or error))
 
             self._send({"op": "move", "sub": number, "near": near}, answer)
             await future
@@ -207,38 +294,38 @@ class Vigla:
             self._when_connected(lambda: self._begin(number), lambda ok, error: None)
         return one.observer
 
-    async def ask(self, op, **members):
+    async def ask(self, op: str, **members: Any) -> _Ok:
         """Any request of the protocol. The answer is its `ok`."""
         return await self._ask(members, op=op)
 
-    async def get(self, path, query=None):
+    async def get(self, path: str, query: Query | None = None) -> Any:
         return (await self.ask("get", path=path, **({} if query is None else {"query": query})))["value"]
 
-    async def count(self, path, query=None):
-        return (await self._ask(op="count", path=path, query=query))["count"]
+    async def count(self, path: str, query: Query | None = None) -> int:
+        return int((await self._ask(op="count", path=path, query=query))["count"])
 
-    async def set(self, path, value):
+    async def set(self, path: str, value: Any) -> int:
         """The answer is the number of the commit, as with `update` and `remove`."""
-        return (await self._ask({"value": value}, op="set", path=path))["seq"]
+        return int((await self._ask({"value": value}, op="set", path=path))["seq"])
 
-    async def update(self, path, value):
-        return (await self._ask({"value": value}, op="update", path=path))["seq"]
+    async def update(self, path: str, value: Mapping[str, Any]) -> int:
+        return int((await self._ask({"value": value}, op="update", path=path))["seq"])
 
-    async def remove(self, path):
-        return (await self._ask(op="remove", path=path))["seq"]
+    async def remove(self, path: str) -> int:
+        return int((await self._ask(op="remove", path=path))["seq"])
 
-    async def push(self, path, value):
+    async def push(self, path: str, value: Any) -> str:
         """The answer is the key of the new child."""
-        return (await self._ask({"value": value}, op="push", path=path))["key"]
+        return str((await self._ask({"value": value}, op="push", path=path))["key"])
 
-    async def ping(self):
+    async def ping(self) -> None:
         await self._ask(op="ping")
 
-    async def onDisconnect(self, what, path, value=_ABSENT):
+    async def onDisconnect(self, what: str, path: str, value: Any = _ABSENT) -> None:
         """To be done when this connection has ended: set, update or remove; or cancel. With each `connected` it is to be left anew."""
         await self._ask({} if value is _ABSENT else {"value": value}, op="onDisconnect", do=what, path=path)
 
-    async def transaction(self, path, update):
+    async def transaction(self, path: str, update: Callable[[Any], Any]) -> Any:
         """Sets a place to update(what is there), again with what is there then if another was faster, 25 times. The answer is the value."""
         was = await self.get(path)
         for left in reversed(range(25)):
@@ -252,8 +339,9 @@ class Vigla:
                 if error.code != "stale" or not left:
                     raise
                 was = error.value if hasattr(error, "value") else await self.get(path)
+        raise AssertionError("unreachable")
 
-    async def close(self):
+    async def close(self) -> None:
         """Ends the connection and all observers for good."""
         if self.state == "closed":
             return
@@ -264,18 +352,17 @@ class Vigla:
 
     # ---- requests
 
-    def _number(self):
+    def _number(self) -> int:
         self._next += 1
         return self._next - 1
 
-    async def _ask(self, members=None, **request):
+    async def _ask(self, members: Mapping[str, Any] | None = None, **request: Any) -> _Ok:
         if self.state == "closed":
             raise _closed()
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[_Ok] = asyncio.get_running_loop().create_future()
 
-        def answer(ok, error):
-            if not future.done():
-                future.set_exception(error) if error else future.set_result(ok)
+        def answer(ok: Optional[_Ok], error: Optional[ViglaError]) -> None:
+            _settle(future, ok or {}, error)
 
         # Written down now: the program may change the value while it waits.
         number = self._number()
@@ -283,21 +370,22 @@ class Vigla:
         self._when_connected(lambda: self._send_text(number, text, answer), answer)
         return await future
 
-    def _when_connected(self, send, answer):
+    def _when_connected(self, send: Callable[[], None], answer: _Answer) -> None:
         if self.state == "connected":
             send()
         else:
             self._unsent.append((send, answer))
 
-    def _send(self, request, answer):
+    def _send(self, request: Mapping[str, Any], answer: _Answer) -> None:
         number = self._number()
         self._send_text(number, _text({"id": number, **request}), answer)
 
-    def _send_text(self, number, text, answer):
+    def _send_text(self, number: int, text: str, answer: _Answer) -> None:
         self._asked[number] = answer
-        self._out.put_nowait(text)
+        if self._out is not None:  # else the connection has just ended, and the answer is that
+            self._out.put_nowait(text)
 
-    def _begin(self, number):
+    def _begin(self, number: int) -> None:
         """Begins an observer, or takes it up where it was."""
         one = self._observed.get(number)
         if one is None:
@@ -305,27 +393,28 @@ class Vigla:
         since = None if one.is_moving else one.since
         one.is_begun, one.moves, one.held = True, 0, []
 
-        def answer(ok, error):
-            if error:
-                if error.code != "connection_lost":
+        def answer(ok: Optional[_Ok], error: Optional[ViglaError]) -> None:
+            if error or ok is None:
+                if error and error.code != "connection_lost":
                     self._end(number, error)
                 return
             one.epoch = ok.get("epoch")
             one.observer.lacksIndex = ok.get("lacksIndex", False)
-            # Told with the first of what follows it: until then what was told before counts.
+            # Held back until the first event of the new start: until then the events before it count.
             if one.since and (ok.get("reset") or not since):
                 one.held = [{"event": "reset", "seq": ok["seq"]}]
 
         self._send_text(number, _text({"id": number, "op": "observe", **one.wanted, "since": since}), answer)
 
-    def _end(self, number, error):
+    def _end(self, number: int, error: ViglaError) -> None:
         one = self._observed.pop(number, None)
         if one:
+            one.error = error
             one.observer._tell({"event": "ended", "error": error})
 
-    async def _sign(self, out):
+    async def _sign(self, out: asyncio.Queue[str] | None) -> None:
         """Sends the credential, if there is one."""
-        token = self._token
+        token: Any = self._token
         if callable(token):
             token = token()
             if inspect.isawaitable(token):
@@ -334,7 +423,7 @@ class Vigla:
             return
         calls, self._signing = self._signing, []
 
-        def answer(ok, error):
+        def answer(ok: Optional[_Ok], error: Optional[ViglaError]) -> None:
             if error and error.code == "connection_lost":
                 self._signing[:0] = calls  # it is sent again
                 return
@@ -343,8 +432,7 @@ class Vigla:
             if error and not calls:
                 self._say({"state": "credentialRefused", "error": error})
             for future in calls:
-                if not future.done():
-                    future.set_exception(error) if error else future.set_result(ok.get("uid"))
+                _settle(future, (ok or {}).get("uid"), error)
 
         if token:
             self._send({"op": "auth", "token": token}, answer)
@@ -353,33 +441,34 @@ class Vigla:
 
     # ---- the connection
 
-    async def _run(self):
+    async def _run(self) -> None:
         try:
             while True:
-                self._enter("connecting")
+                reason = ""
+                self.state = "connecting"
+                self._say({"state": "connecting"})
                 try:
                     async with websockets.connect(
                             self._address, max_size=MOST_BYTES, max_queue=None, ping_interval=None, open_timeout=3 * TICK,
                             close_timeout=1) as socket:
                         await self._serve(socket)
-                except asyncio.CancelledError:
-                    raise
-                    reason = ""
                 except Exception as error:  # of the network, of the server that is not a hub, of the program's token
                     reason = _reason(error)
                 if self.state == "closed":
                     break
                 delay = backoff(self._attempt)
                 self._attempt += 1
-                self._enter("waiting", error=ViglaError("connection_lost", reason), retryMs=round(delay * 1000))
+                self.state = "waiting"
+                self._say({"state": "waiting", "error": ViglaError("connection_lost", reason), "retryMs": round(delay * 1000)})
                 self._fail_asked()
                 await asyncio.sleep(delay)
         except asyncio.CancelledError:
             pass
         self._fail_asked()
 
-    async def _serve(self, socket):
-        self._out = out = asyncio.Queue()
+    async def _serve(self, socket: Any) -> None:
+        out: asyncio.Queue[str] = asyncio.Queue()
+        self._out = out
         writer = asyncio.create_task(self._write(socket, out))
         try:
             await self._sign(out)
@@ -398,14 +487,14 @@ class Vigla:
             self._out = None
             writer.cancel()
 
-    async def _write(self, socket, out):
+    async def _write(self, socket: Any, out: asyncio.Queue[str]) -> None:
         try:
             while True:
                 await socket.send(await out.get())
         except websockets.exceptions.ConnectionClosed:
             pass  # the reader says why
 
-    async def _read(self, socket):
+    async def _read(self, socket: Any) -> None:
         silent = 0
         while self.state == "connected":  # before Python 3.12, wait_for may not notice that it is cancelled
             try:
@@ -417,7 +506,7 @@ class Vigla:
                     raise ConnectionError("The hub does not answer.") from None
                 self._send({"op": "ping"}, lambda ok, error: None)
 
-    def _received(self, message):
+    def _received(self, message: Dict[str, Any]) -> None:
         if "sub" in message:
             number = message.pop("sub")
             one = self._observed.get(number)
@@ -437,47 +526,65 @@ class Vigla:
                 if not (one.is_bare and event["event"] == "ready"):
                     one.observer._tell(event)
             return
-        answer = self._asked.pop(message.get("id"), None)
+        answer = self._asked.pop(message.get("id") or 0, None)  # null: the hub closes the connection, and says why
         if answer:
             self._attempt = 0
             error = message.get("error")
             answer(message.get("ok"), ViglaError(**error) if error else None)
 
-    def _fail_asked(self):
+    def _fail_asked(self) -> None:
         asked, self._asked = self._asked, {}
         for answer in asked.values():
             answer(None, _lost())
 
-    def _finish(self):
+    def _finish(self) -> None:
         unsent, self._unsent = self._unsent, []
         for _, answer in unsent:
             answer(None, _closed())
         signing, self._signing = self._signing, []
         for future in signing:
-            if not future.done():
-                future.set_exception(_closed())
+            _settle(future, None, _closed())
         for number in list(self._observed):
             self._end(number, _closed())
         self._say({"state": "closed"})
 
-    def _say(self, change):
+    def _say(self, change: Change) -> None:
         try:
             self._onstate(change)
-        except Exception as error:  # the program's, who hears of it as of any other
+        except Exception as error:  # of the program, which is reported like any other
             asyncio.get_running_loop().call_exception_handler({"message": "onstate of a Vigla client", "exception": error})
 
-    def _enter(self, state, **facts):
-        self.state = state
-        self._say({"state": state, **facts})
+
+def _warner() -> Callable[[Change], object]:
+    """The default of `onstate`: a program that handles no errors finds them in its log. A hub that stays away is reported once."""
+    last = ""
+
+    def warn(change: Change) -> None:
+        nonlocal last
+        text = str(change["error"]) if "error" in change else ""
+        if text and text != last:
+            _log.warning("%s: %s", change["state"], text)
+        last = "" if change["state"] == "connected" else text or last
+
+    return warn
 
 
-def _text(message):
+def _settle(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if future.done():
+        return  # its caller was cancelled
+    if error:
+        future.set_exception(error)
+    else:
+        future.set_result(value)
+
+
+def _text(message: Mapping[str, Any]) -> str:
     return json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def _reason(error):
+def _reason(error: Exception) -> str:
     """Why a connection ended, in words."""
     received = getattr(error, "rcvd", None)
     if received is not None:
-        return received.reason or f"The connection ended with {received.code}."
+        return str(received.reason) or f"The connection ended with {received.code}."
     return str(error) or type(error).__name__
