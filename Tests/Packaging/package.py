@@ -10,7 +10,7 @@ from readme import blocks
 # What the lines are typed into. There is no systemd in the tree: programs are started as their units say, by their user, with their
 # environment file. `sudo` is what root needs of it.
 FUNCTIONS = r"""
-# Whoever has ended has no program any more, also while nobody has asked for its exit code.
+# A process that has ended has no program any more, also before its parent has collected its exit code.
 hub_runs() { readlink -q "/proc/$(cat /tmp/hub.pid)/exe" >/dev/null; }
 end_hub() { kill "$(cat /tmp/hub.pid)"; while hub_runs; do sleep 0.1; done; }
 become_unit() {
