@@ -48,6 +48,7 @@ from storm import storm  # noqa: E402
 
 DEADLINE = int(os.environ.get("VIGLA_CLIENTS_SECONDS", 120))  # seconds: that something hangs
 OPEN = {"rules": {".read": True, ".write": True}}
+wanted = os.environ.get("VIGLA_CLIENTS", "")
 FILE = json.loads((ROOT / "Tests/Clients/scenarios.json").read_text())
 
 
@@ -65,6 +66,8 @@ def clients():
     }
     if node_has_sockets():
         found["vigla.js with Node's sockets"] = ["node", "--experimental-websocket", "--no-warnings", str(here / "peer.mjs")]
+    if wanted == "Deno":  # the other run-times share its code: packages_test.py runs a program with it each time
+        found["vigla.js with Deno"] = [str(Path(sys.executable).parent / "deno"), "run", "--allow-all", str(here / "peer.mjs")]
     return found
 
 
@@ -299,7 +302,6 @@ def a_test(command, scenario):
     return test
 
 
-wanted = os.environ.get("VIGLA_CLIENTS", "")
 for client, command in clients().items():
     if wanted in client:
         for scenario in FILE["scenarios"]:
