@@ -1,7 +1,7 @@
 // What administrators ask a hub, and what a tab shows to everybody else.
 
-import { whereSecretsAre } from './credentials.js';
 import { element } from './dom.js';
+import { SignInOffer } from './first-steps.js';
 import { wording } from './users-model.js';
 
 /** An answer that is no success: `status`, and the whole `body`. The message is a sentence. */
@@ -54,22 +54,27 @@ export class Gate {
   #hub;
   #visible = false;
   #open = false;
+  #offer;
 
   constructor(hub, name, content, { begin, end }) {
     this.#hub = hub;
+    this.#offer = new SignInOffer(hub);
     this.content = content;
     this.begin = begin;
     this.end = end;
     this.blank = element('div', { class: 'gate' },
       element('h2', {}, 'For administrators'),
-      element('p', {}, `The ${name.toLowerCase()} of a hub: it takes an administrator’s secret to see this. ${whereSecretsAre}`),
-      element('button', { class: 'button primary', type: 'button', onclick: () => document.getElementById('status').click() }, 'Sign in with a secret'));
+      element('p', {}, `Only an administrator of the hub sees its ${name.toLowerCase()}.`), this.#offer.element);
     this.element = element('section', { class: 'gated', 'aria-label': name }, this.blank, content);
     hub.on('connection', () => this.#settle());
-    hub.on('moved', () => { this.#close(); this.#settle(); });
+    hub.on('moved', () => {
+      this.#close();
+      this.#settle();
+      if (this.#visible) this.#offer.update();
+    });
   }
 
-  show() { this.#visible = true; this.#settle(); }
+  show() { this.#visible = true; this.#offer.update(); this.#settle(); }
   hide() { this.#visible = false; this.#close(); }
 
   #settle() {

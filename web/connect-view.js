@@ -2,6 +2,7 @@
 
 import { whereSecretsAre } from './credentials.js';
 import { element, setText } from './dom.js';
+import { SignInOffer } from './first-steps.js';
 
 const ways = [['account', 'Account'], ['guest', 'Guest'], ['token', 'Token, secret']];
 
@@ -16,6 +17,7 @@ export class SignIn {
     this.#dialog = this.#build();
     document.body.append(this.#dialog);
     hub.on('connection', () => { if (this.#dialog.open) this.#paint(); });
+    hub.on('signIn', (way) => this.open(way));
   }
 
   /** Who the page is, in a few words. */
@@ -28,13 +30,17 @@ export class SignIn {
     return credentials.kind === 'guest' ? `Guest ${String(identity.uid ?? credentials.uid).slice(0, 6)}` : `User ${identity.uid ?? ''}`;
   }
 
-  open() {
+  /** way: of the ways to sign in, the one to begin with; without it, the last one. */
+  open(way) {
     const { host, ns } = this.#hub;
+    if (way) this.#way = way;
     this.#parts.host.value = host;
     this.#parts.ns.value = ns;
     setText(this.#parts.result, '');
     this.#paint();
     if (!this.#dialog.open) this.#dialog.showModal();
+    if (way === 'token') this.#parts.token.focus();
+    this.#parts.offer.update();
   }
 
   #build() {
@@ -56,19 +62,20 @@ export class SignIn {
       element('div', { class: 'row' }, hostField, nsField, element('button', { class: 'button', id: 'connect-button' }, 'Connect')));
 
     p.now = element('h3', {});
+    p.offer = new SignInOffer(hub, { done: () => this.#dialog.close() });
     p.out = element('button', { class: 'button', type: 'button', id: 'sign-out', onclick: () => { hub.credentials.clear(); this.#paint(); } }, 'Sign out');
     p.ways = element('div', { class: 'switch wide', role: 'group', 'aria-label': 'Way to sign in' },
       ...ways.map(([way, title]) => element('button', { type: 'button', 'data-way': way, onclick: () => { this.#way = way; setText(p.result, ''); this.#paint(); } }, title)));
     p.account = element('div', { class: 'ways' }, emailField, passwordField,
-      element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'sign-in' }, 'Sign in'), element('button', { class: 'button', type: 'button', id: 'sign-up', onclick: () => this.#enter('signUp') }, 'Make an account')));
+      element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'sign-in' }, 'Sign in'), element('button', { class: 'button', type: 'button', id: 'sign-up', onclick: () => this.#enter('signUp') }, 'Create an account')));
     p.guest = element('div', { class: 'ways' }, element('p', { class: 'hint' }, 'A guest is a user without address and password: a new one each time.'),
-      element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'be-guest' }, 'Go on as a guest')));
+      element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'be-guest' }, 'Continue as a guest')));
     p.tokenPart = element('div', { class: 'ways' }, tokenField,
       element('p', { class: 'hint', id: 'token-hint' }, `${whereSecretsAre} What you type stays in this page: it is never stored and never part of the link.`),
       element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'use-token' }, 'Use it')));
     p.result = element('p', { class: 'result bad', role: 'alert', id: 'sign-in-result' });
     const signForm = element('form', { onsubmit: (event) => { event.preventDefault(); this.#enter(); }, novalidate: true, id: 'sign-in-form' },
-      element('div', { class: 'row' }, p.now, p.out), p.ways, p.account, p.guest, p.tokenPart, p.result);
+      element('div', { class: 'row' }, p.now, p.out), p.offer.element, p.ways, p.account, p.guest, p.tokenPart, p.result);
 
     p.actForm = element('form', { onsubmit: (event) => { event.preventDefault(); this.#act(); }, id: 'act-form' },
       element('h3', {}, 'Act as another user'), uidField, claimsField,
@@ -84,6 +91,7 @@ export class SignIn {
     const p = this.#parts, { credentials, realtime } = this.#hub;
     setText(p.now, credentials.kind === 'visitor' ? 'Sign in' : this.who);
     p.out.hidden = credentials.kind === 'visitor';
+    p.offer.element.hidden = credentials.kind !== 'visitor';
     for (const [way, part] of [['account', p.account], ['guest', p.guest], ['token', p.tokenPart]]) part.hidden = way !== this.#way;
     for (const button of p.ways.children) button.setAttribute('aria-pressed', String(button.dataset.way === this.#way));
     p.actForm.hidden = !(credentials.isSecret && realtime.identity?.admin);

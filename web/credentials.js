@@ -4,7 +4,7 @@
 const renewBeforeMs = 120000; // a token is renewed so long before its end
 
 /** What an administrator signs in with, and where it is. */
-export const whereSecretsAre = 'A hub’s first start leaves one in the file admin-secret.txt of its data folder, and “vigla secret add” makes more. A hub started with --dev also takes the word “owner”.';
+export const whereSecretsAre = 'The first start of a hub writes an administrator’s secret to the file admin-secret.txt in its data folder. “vigla secret add” creates more.';
 
 export class Credentials {
   /** visitor | user | guest | token | secret */

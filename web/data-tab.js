@@ -1,9 +1,9 @@
 // Data: the tree of a place in windows, what can be done with the selected place, and the write form.
 
-import { whereSecretsAre } from './credentials.js';
 import { DataView } from './data-view.js';
 import { copyText, element, perFrame, preview, setText } from './dom.js';
 import { Edits, current, words } from './edits.js';
+import { EmptyOffer, SignInOffer } from './first-steps.js';
 import { describe } from './tree-rows.js';
 import { joinPath, keyFault, pathFault, splitPath, startsWith } from './paths.js';
 import { kindOf, editValue, valueOf } from './value-editor.js';
@@ -20,6 +20,8 @@ class DataTab {
   #transfer;
   #writing;
   #offering = 0;
+  #offers;             // { refused, empty }: what there is to do where nothing is shown
+  #offered = null;
   #phase = '';
   #figures = perFrame(() => this.#paintFigures());
 
@@ -27,6 +29,7 @@ class DataTab {
     this.#hub = hub;
     this.#edits = new Edits(hub);
     this.#transfer = new Transfer(hub);
+    this.#offers = { refused: new SignInOffer(hub), empty: new EmptyOffer(hub, this.#edits, () => this.#transfer.choose('/')) };
     this.#view = new DataView(hub, {
       select: (path) => { hub.select(path); this.#paintActions(); },
       enter: (path) => hub.go({ path }),
@@ -92,17 +95,29 @@ class DataTab {
     let blank = '';
     if (root.state === 'refused') {
       blank = root.refusal.code === 'permission_denied'
-        ? `The rules do not let you read ${root.path}. Go to a place that you may read, or sign in as someone who may. An administrator’s secret reads everything. ${whereSecretsAre}`
+        ? `The rules do not let you read ${root.path}. Go to a place that you may read, or sign in as someone who may. An administrator reads everything.`
         : `The hub refused to show ${root.path}: ${root.refusal.message || root.refusal.code}`;
     } else if (root.state === 'loading') {
       blank = realtime.phase === 'connected' ? 'Loading.' : 'Waiting for the hub.';
     } else if (root.state === 'empty') {
-      blank = root.prefix ? `No key at ${root.path} begins with “${root.prefix}”.` : `Nothing is stored at ${root.path} yet. Add a child or write a value, and it lights up here.`;
+      blank = root.prefix ? `No key at ${root.path} begins with “${root.prefix}”.`
+        : root.path === '/' ? 'This database is empty. Start with sample data, which you can remove again, or with your own.'
+          : `Nothing is stored at ${root.path} yet. Add a child or write a value, and it lights up here.`;
     }
     this.#p.blank.hidden = !blank;
-    setText(this.#p.blank, blank);
+    setText(this.#p.blankText, blank);
+    this.#offer(root);
     this.#offering ||= setTimeout(() => { this.#offering = 0; this.#writing.offer(); }, 150);
     this.#view.element.classList.toggle('is-blank', Boolean(blank));
+  }
+
+  #offer(root) {
+    const isRefused = root.state === 'refused' && root.refusal.code === 'permission_denied' && !this.#hub.isAdmin;
+    const offer = isRefused ? this.#offers.refused : root.state === 'empty' && root.path === '/' && !root.prefix ? this.#offers.empty : null;
+    if (offer === this.#offered) return;
+    this.#offered = offer;
+    for (const one of Object.values(this.#offers)) one.element.hidden = one !== offer;
+    offer?.update();
   }
 
   #paintActions() {
@@ -219,7 +234,8 @@ class DataTab {
           tool('Export', 'export', () => this.#transfer.give(hub.selected)), tool('Import', 'import', () => this.#transfer.choose(hub.selected)),
           p.write = tool('Write', 'show-write', () => p.write.setAttribute('aria-pressed', this.element.toggleAttribute('data-writing'))))),
       p.form, this.#transfer.element,
-      element('div', { class: 'tree-pane' }, this.#view.element, p.blank = element('div', { class: 'blank', id: 'tree-blank', hidden: true })));
+      element('div', { class: 'tree-pane' }, this.#view.element, p.blank = element('div', { class: 'blank', id: 'tree-blank', hidden: true },
+        p.blankText = element('p', {}), ...Object.values(this.#offers).map((offer) => offer.element))));
     return element('section', { class: 'data', 'aria-label': 'Data' }, main, element('aside', { class: 'data-side', 'aria-label': 'Write' }, (this.#writing = new WriteForm(hub, this.#edits, (path) => this.#view.valueAt(path))).element));
   }
 }

@@ -1,8 +1,11 @@
 // Follow: the map of what moves below a place, and beside it the entries of a timeline.
 
-import { element, setText } from './dom.js';
+import { element, plural, setText } from './dom.js';
+import { findPoints } from './find-points.js';
+import { SignInOffer } from './first-steps.js';
 import { MapView } from './map-view.js';
 import { joinPath, pathFault, splitPath } from './paths.js';
+import { PlaceSource } from './place-source.js';
 import { TimelineView } from './timeline-view.js';
 import { Change } from './tree-model.js';
 
@@ -27,6 +30,8 @@ class FollowTab {
   #timeline;
   #place = null;
   #entries = null;
+  #search = null;  // aborts the one under way
+  #places = null;  // that hold positions: [{ path, count }]
   #visible = false;
 
   constructor(hub) {
@@ -50,7 +55,7 @@ class FollowTab {
     hub.on('moved', () => { if (this.#visible) { this.#close(); this.#open(); } });
   }
 
-  get state() { return { ...this.#map.state, timeline: this.#timeline.keys, path: this.#place?.tree.path ?? null, phase: this.#place?.tree.state ?? null }; }
+  get state() { return { ...this.#map.state, places: this.#places, timeline: this.#timeline.keys, path: this.#place?.tree.path ?? null, phase: this.#place?.tree.state ?? null }; }
 
   show() {
     this.#visible = true;
@@ -74,6 +79,7 @@ class FollowTab {
     this.#place?.close();
     this.#entries?.close();
     this.#place = this.#entries = null;
+    this.#search?.abort();
   }
 
   #openPoints() {
@@ -94,6 +100,35 @@ class FollowTab {
       if (this.#place.tree.model.known) watcher.change(Change.whole(), this.#place.tree);
     }
     this.#words();
+    if (path) this.#search?.abort(); else this.#find();
+  }
+
+  /** Lists the places that hold positions, where none is chosen. */
+  async #find() {
+    const { blankText, offer, places } = this.#parts;
+    this.#search?.abort();
+    const { signal } = this.#search = new AbortController();
+    this.#places = null;
+    offer.element.hidden = true;
+    places.replaceChildren();
+    setText(blankText, 'Looking for positions.');
+    let result;
+    try {
+      result = await findPoints(new PlaceSource(this.#hub), signal);
+    } catch (fault) {
+      if (signal.aborted) return;
+      const isRefused = fault.code === 'permission_denied';
+      setText(blankText, isRefused ? 'The rules do not let you list the places of this database. Type a place above, or sign in.' : fault.message);
+      offer.element.hidden = !isRefused;
+      if (isRefused) offer.update();
+      return;
+    }
+    if (signal.aborted) return;
+    this.#places = result.found;
+    setText(blankText, !result.found.length ? 'No positions were found. The map draws every node with a numeric latitude and longitude: type a place above, or load the sample data on the Data tab of an empty database.'
+      : result.isWhole ? 'These places hold positions.' : 'These places hold positions. The database is large, so there may be others: type a place above.');
+    places.replaceChildren(...result.found.map(({ path, count }) => element('li', {},
+      element('button', { class: 'link', type: 'button', onclick: () => this.#hub.go({ points: path }) }, element('span', { class: 'mono' }, path), ` ${plural(count, 'position')}`))));
   }
 
   #openEntries() {
@@ -120,10 +155,11 @@ class FollowTab {
   #words() {
     const tree = this.#place?.tree;
     this.element.dataset.state = tree?.state ?? '';
-    setText(this.#parts.blank, !tree ? 'Name a place above. The map draws every node below it that has a numeric latitude and longitude.'
-      : tree.state === 'refused' ? `The hub does not show ${tree.path} to you: ${tree.refusal.message || tree.refusal.code}`
+    this.#parts.places.hidden = Boolean(tree);
+    if (tree) this.#parts.offer.element.hidden = true;
+    if (tree) setText(this.#parts.blankText, tree.state === 'refused' ? `The hub does not show ${tree.path} to you: ${tree.refusal.message || tree.refusal.code}`
         : tree.state === 'loading' ? 'Loading.'
-          : `No points below ${tree.path}. The map draws every node that has a numeric latitude and longitude.`);
+          : `No positions below ${tree.path}. The map draws every node that has a numeric latitude and longitude.`);
   }
 
   #build() {
@@ -152,7 +188,7 @@ class FollowTab {
             tool('tiles', 'Tiles under the map', 'M2 5l4-2 4 2 4-2v8l-4 2-4-2-4 2zM6 3v8M10 5v8', { id: 'map-tiles' })),
           p.credit = element('p', { class: 'map-credit', hidden: true }),
           p.card = element('div', { class: 'map-card', hidden: true }), p.said = element('p', { class: 'sr', role: 'status' }),
-          p.blank = element('div', { class: 'blank map-blank', hidden: true }))),
+          p.blank = element('div', { class: 'blank map-blank', hidden: true }, p.blankText = element('p', { role: 'status' }), (p.offer = new SignInOffer(this.#hub)).element, p.places = element('ul', { id: 'points-found', 'aria-label': 'Places with positions' })))),
       element('section', { class: 'timeline-pane', 'aria-label': 'Timeline' },
         element('header', { class: 'pane-head' }, element('h2', {}, 'Timeline'), p.count = element('span', { class: 'quiet' })),
         element('form', { class: 'timeline-form', autocomplete: 'off', onsubmit: go('events') },

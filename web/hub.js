@@ -8,9 +8,11 @@
 //   hub.realtime, hub.observe, hub.trees   the protocol clients (one connection each) and the shared live places
 //   hub.circles       circles that are observed (circles.js), which the map shows: list, the chosen one, the one that it is asked to show
 //   hub.selected      the place that is chosen in any tab; hub.select(path) chooses
+//   hub.openSignIn(way)  opens the sheet of the connection on account, guest or token
+//   hub.isDev()       whether the hub runs with --dev, which takes “owner” as a secret
 //   hub.say(text, { bad, action: { title, run } })   a short message below, for instance with “Undo”
-//   hub.on(name, fn)  "connection" (state, identity), "link" (changed, before), "selected" (path), "moved" (another hub or
-//                     namespace, or another identity: forget what you know). Returns the function that ends it.
+//   hub.on(name, fn)  "connection" (state, identity), "link" (changed, before), "selected" (path), "signIn" (way), "moved" (another hub
+//                     or namespace, or another identity: forget what you know). Returns the function that ends it.
 
 import { Credentials } from './credentials.js';
 import { normalPath, splitPath, writeLink } from './paths.js';
@@ -66,6 +68,18 @@ export class Hub {
   select(path) {
     this.selected = normalPath(path);
     this.#emit('selected', this.selected);
+  }
+
+  openSignIn(way) { this.#emit('signIn', way); }
+
+  /** A hub for development says so to programs, as the SDKs' tools ask an emulator; any other leads to this page, or says what it is. */
+  async isDev() {
+    try {
+      const response = await fetch(`${this.base}/`, { headers: { Accept: 'application/json' }, credentials: 'omit', cache: 'no-store' });
+      return (await response.json()).authEmulator?.ready === true;
+    } catch {
+      return false; // no hub, or a page
+    }
   }
 
   /** Opens both connections anew, with the present credentials. */

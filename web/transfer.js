@@ -6,7 +6,7 @@ import { elide, splitPath } from './paths.js';
 import { fault, PlaceSource, sizeOf } from './place-source.js';
 import { isNothing } from './tree-model.js';
 
-const size = (bytes) => (bytes < 1e6 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`);
+const size = (bytes) => (bytes < 1000 ? `${bytes} bytes` : bytes < 1e6 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`);
 
 export class Transfer {
   #hub;

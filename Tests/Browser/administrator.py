@@ -2,13 +2,10 @@
 
 
 def be_administrator(page, hub, tab):
-    """Opens a tab and signs in with the secret of a development hub."""
+    """Opens a tab of a development hub and continues as its owner."""
     page.open(hub, f"#ns=default&tab={tab}")
-    page.until("return !document.querySelector('.tab:not([hidden]) .gate').hidden", "who this is for")
-    page.find(".tab:not([hidden]) .gate button").click()
-    page.find("[data-way=token]").click()
-    page.type("#token", "owner")
-    page.find("#use-token").click()
+    page.until("return document.querySelector('.tab:not([hidden]) .gate [data-offer=owner]').checkVisibility()", "the owner's button")
+    page.find(".tab:not([hidden]) .gate [data-offer=owner]").click()
     page.until("return vigla.connection.identity?.admin === true", "an administrator")
 
 

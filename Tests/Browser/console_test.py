@@ -10,6 +10,7 @@ import traceback
 
 import steps_access
 import steps_data
+import steps_first
 import steps_health
 import steps_pages
 import steps_rules
@@ -19,7 +20,7 @@ import steps_users
 from client import Client
 from page import Page, serve
 
-STEPS = [*steps_shell.STEPS, *steps_data.STEPS, *steps_tabs.STEPS, *steps_rules.STEPS, *steps_users.STEPS, *steps_health.STEPS, *steps_access.STEPS, *steps_pages.STEPS,
+STEPS = [*steps_shell.STEPS, *steps_first.STEPS, *steps_data.STEPS, *steps_tabs.STEPS, *steps_rules.STEPS, *steps_users.STEPS, *steps_health.STEPS, *steps_access.STEPS, *steps_pages.STEPS,
          *steps_shell.LAST_STEPS]
 
 
