@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import GRDB
+import Journal
 
 /// The database of accounts: `accounts.sqlite` in the data folder, or in memory. Confined to its service's queue; every call
 /// blocks it for one SQLite statement or a few.
@@ -41,7 +42,7 @@ public final class AccountStore {
         if let folder {
             let path = folder + "/" + Self.fileName
             // Hashes, sessions and private keys: no other user may read them, from the first byte on.
-            makePrivateFile(path)
+            PrivateFile.restrictDatabase(path)
             database = try DatabaseQueue(path: path, configuration: configuration)
             try database.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA journal_mode = WAL") }
         } else {
@@ -105,14 +106,6 @@ enum AccountDurability: Sendable {
 
     /// The value of SQLite's `PRAGMA synchronous`.
     var pragma: String { self == .onDisk ? "FULL" : "NORMAL" }
-}
-
-/// Creates a file that only its owner may use, or restricts an existing one. Faults show when SQLite opens it.
-private func makePrivateFile(_ path: String) {
-    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { return }
-    fchmod(descriptor, 0o600)
-    close(descriptor)
 }
 
 /// Statements within one transaction of the store. Each part of the target extends it.

@@ -148,8 +148,10 @@ public enum FolderCopy {
         let total = sizes.reduce(0, +)
         var before = 0
         for (index, source) in sources.enumerated() {
+            let file = PrivateFile.open(paths[index], O_RDWR | O_EXCL)
+            guard file >= 0 else { throw JournalError.cannotOpen(path: paths[index], reason: FolderLock.reason(errno)) }
+            close(file)
             let copy = try DatabaseQueue(path: paths[index])
-            chmod(paths[index], 0o600)
             try copy.writeWithoutTransaction { target in
                 try source.backup(to: target, pagesPerStep: pagesPerStep) { [before] step in
                     let copied = sizes[index] * step.completedPageCount / max(1, step.totalPageCount)

@@ -4,14 +4,16 @@ import Synchronization
 
 /// Locks a data folder against other processes until `release` or `deinit`. The kernel releases the lock when the process dies.
 final class FolderLock: Sendable {
+    static let fileName = "vigla.lock"
+
     /// -1 once released.
     private let descriptor: Mutex<Int32>
 
     /// Makes the folder where it is missing.
     init(folder: String) throws(JournalError) {
         try Self.makeFolder(folder)
-        let path = folder + "/vigla.lock"
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let path = folder + "/" + Self.fileName
+        let descriptor = PrivateFile.open(path, O_RDWR)
         guard descriptor >= 0 else { throw .cannotOpen(path: path, reason: Self.reason(errno)) }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let code = errno
@@ -41,7 +43,7 @@ final class FolderLock: Sendable {
 
     /// Runs `body` with the folder locked. Returns nil, and runs nothing, if a process holds the lock.
     static func whileFree<Result>(_ folder: String, _ body: () throws(JournalError) -> Result) throws(JournalError) -> Result? {
-        let descriptor = open(folder + "/vigla.lock", O_RDONLY | O_CLOEXEC)
+        let descriptor = open(folder + "/" + Self.fileName, O_RDONLY | O_CLOEXEC)
         // Without the file no process has ever used the folder.
         defer { if descriptor >= 0 { Glibc.close(descriptor) } }
         if descriptor >= 0, flock(descriptor, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK { return nil }
@@ -52,7 +54,7 @@ final class FolderLock: Sendable {
         var made = folder.hasPrefix("/") ? "/" : ""
         for part in folder.split(separator: "/") {
             made += (made.isEmpty || made.hasSuffix("/") ? "" : "/") + part
-            if mkdir(made, 0o700) != 0, errno != EEXIST {
+            if !PrivateFile.makeFolder(made), errno != EEXIST {
                 let code = errno
                 // On the way down only the last step has to be possible: "/" on a read-only system is there already.
                 var info = stat()

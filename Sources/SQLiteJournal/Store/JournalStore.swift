@@ -119,6 +119,8 @@ public final class JournalStore: @unchecked Sendable {
     }
 
     static let fileName = "vigla.sqlite"
+    /// The files of a data folder that a store keeps open; some are missing while none does.
+    public static let fileNames = [fileName, fileName + "-wal", fileName + "-shm", FolderLock.fileName, LogMark.fileName]
 
     /// Opens the folder and makes what is missing in it. Blocks.
     /// - Throws: `.cannotOpen`, `.inUse`, `.notAJournal`, `.newerFormat`, `.corrupt`, `.diskFull`, `.disk`.
@@ -130,7 +132,7 @@ public final class JournalStore: @unchecked Sendable {
             // Before SQLite reads its log: it would take the first damaged frame for the end.
             let admission = try LogCheck.admit(path, acceptingLoss: settings.acceptsLoss)
             let log = LogWatch(path, durability: settings.durability, mark: admission.mark)
-            makePrivateFile(path)
+            PrivateFile.restrictDatabase(path)
             let database = try DatabaseQueue(path: LogVFS.location(of: path), configuration: configuration(settings, queue))
             let (registry, lastStage) = try database.writeWithoutTransaction { db in
                 try apply(settings.durability, db)
@@ -292,14 +294,4 @@ public enum Durability: String, Sendable, CaseIterable {
 
     /// The value of SQLite's `PRAGMA synchronous`.
     var pragma: Int { self == .full ? 2 : 1 }
-}
-
-/// Creates a database that only its owner may use, or restricts an existing one with its log; SQLite gives its other files the mode of the
-/// database. Faults show when SQLite opens it.
-private func makePrivateFile(_ path: String) {
-    let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-    guard descriptor >= 0 else { return }
-    fchmod(descriptor, 0o600)
-    close(descriptor)
-    for suffix in ["-wal", "-shm"] { chmod(path + suffix, 0o600) }
 }

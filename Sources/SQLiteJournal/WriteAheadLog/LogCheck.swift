@@ -109,10 +109,10 @@ enum LogCheck {
     /// Beside the log, under a name that is free.
     private static func keepCopy(of descriptor: Int32, _ file: String) throws(JournalError) -> String {
         var number = 1
-        var copy = open("\(file).damaged-\(number)", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        var copy = PrivateFile.open("\(file).damaged-\(number)", O_WRONLY | O_EXCL)
         while copy < 0, errno == EEXIST {
             number += 1
-            copy = open("\(file).damaged-\(number)", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+            copy = PrivateFile.open("\(file).damaged-\(number)", O_WRONLY | O_EXCL)
         }
         let name = "\(file).damaged-\(number)"
         guard copy >= 0 else { throw .cannotOpen(path: name, reason: FolderLock.reason(errno)) }

@@ -9,7 +9,8 @@ struct Doctor: ParsableCommand {
             Takes the options of 'vigla serve', and reads the same environment and --config file: put them behind 'doctor' as they would \
             stand behind 'serve'. Where nothing says an option, and the package is installed, it looks at what the service uses: \
             \(ServiceSettings.file). Starts no hub and changes nothing; it may run beside the hub. An option that is wrong is named, and \
-            the rest is looked at nevertheless.
+            the rest is looked at nevertheless. With sudo it opens files as the hub's user does, the owner of the data folder: what that \
+            user cannot read or write is wrong.
 
               vigla doctor --data ./data --rules rules.json
 
@@ -21,24 +22,38 @@ struct Doctor: ParsableCommand {
 
     func run() throws {
         switch ServiceSettings.find(options.given, ServeOptions.environment, file: serviceSettings) {
-        case .none: try tell(findings(ServeOptions.environment))
-        case .environment(let found): try tell([.good("options", "those of the service, in \(serviceSettings)")] + findings(found))
+        case .none: try tell(findings(ServeOptions.environment, isService: false))
+        case .environment(let found):
+            try tell([.good("options", "those of the service, in \(serviceSettings)")] + findings(found, isService: true))
         case .closed(let finding): try tell([finding])
         }
     }
 
-    private func findings(_ environment: [String: String]) -> [Finding] {
-        let examined = ServeConfiguration.examine(options.given, environment: environment)
-        let (settings, faulty) = (examined.configuration.settings, examined.faulty)
-        var findings: [Finding] = examined.faults.map { .wrong("options", $0) }
-        findings += examined.configuration.unknownVariables.map { .warning("options", "there is no option for \($0) in the environment") }
-        if faulty.isDisjoint(with: [.port, .tlsPort]) {
-            findings += PortCheck(settings, isTLSKnown: !faulty.contains(.tlsCert)).findings
+    private func findings(_ environment: [String: String], isService: Bool) -> [Finding] {
+        // Ports and limits are checked as root where root asks: the unit gives the hub what it needs for them.
+        var examined = ServeConfiguration.examine(options.given, environment: environment)
+        var ports: [Finding] = []
+        if examined.faulty.isDisjoint(with: [.port, .tlsPort]) {
+            ports = PortCheck(examined.configuration.settings, isTLSKnown: !examined.faulty.contains(.tlsCert)).findings
         }
+        let machine = MachineCheck.findings()
+        var findings: [Finding] = []
+        if let user = HubUser.find(examined.configuration.settings.dataFolder, isService: isService) {
+            if let fault = user.become() {
+                findings.append(.warning("user", "files are checked as root opens them, not as the hub's user \(user.name): \(fault)"))
+            } else {
+                findings.append(.good("user", "files are checked as the hub's user \(user.name) opens them"))
+                examined = ServeConfiguration.examine(options.given, environment: environment)
+            }
+        }
+        let (settings, faulty) = (examined.configuration.settings, examined.faulty)
+        findings += examined.faults.map { .wrong("options", $0) }
+        findings += examined.configuration.unknownVariables.map { .warning("options", "there is no option for \($0) in the environment") }
+        findings += ports
         findings += TLSCheck.findings(settings)
         findings += RulesCheck.findings(settings, isFileFaulty: faulty.contains(.rules))
         if let folder = settings.dataFolder, !faulty.contains(.data) { findings += FolderCheck.findings(folder) }
-        return findings + MachineCheck.findings()
+        return findings + machine
     }
 
     private func tell(_ findings: [Finding]) throws {

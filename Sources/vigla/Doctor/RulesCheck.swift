@@ -59,9 +59,8 @@ enum RulesCheck {
         guard let folder = settings.dataFolder, DataFolder.holdsData(folder) else { return ([], []) }
         let kept: [String: [String: [UInt8]]]
         do throws(JournalError) { kept = try JournalStore.settings(in: folder) } catch {
-            return ([], [.warning(
-                "rules", "whether rules are deployed cannot be read: \(error)",
-                "run the doctor as the hub's user: sudo -u vigla vigla doctor …")])
+            let advice = Checks.unusableFolder(folder) == nil ? "run the doctor as the hub's user: sudo vigla doctor" : nil
+            return ([], [.warning("rules", "whether rules are deployed cannot be read: \(error)", advice)])
         }
         var (rules, faults): ([DeployedRules], [Finding]) = ([], [])
         for (namespace, settings) in kept.sorted(by: { $0.key < $1.key }) {

@@ -1,6 +1,8 @@
+import Accounts
 import DispatchNet
 import Glibc
 import Mail
+import SQLiteJournal
 
 /// What can be known about a value before it is used.
 enum Checks {
@@ -58,7 +60,7 @@ enum Checks {
         return stat(path, &info) == 0 && info.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// Why data cannot be kept in a folder that exists or is to be made; nil when it can.
+    /// Why data cannot be kept in a folder that exists or is to be made, or is kept there for another user; nil when it can.
     static func unusableFolder(_ path: String) -> String? {
         if path.isEmpty { return "an empty name is no folder" }
         var nearest = path
@@ -68,10 +70,22 @@ enum Checks {
             nearest = parent.isEmpty ? "/" : parent
         }
         guard isFolder(nearest) else { return "\(nearest) is not a folder" }
-        if access(nearest, W_OK | X_OK) == 0 { return nil }
+        if access(nearest, W_OK | X_OK) == 0 { return closedFiles(path) }
         return errno == EROFS
             ? "\(nearest) is on a file system that is mounted read-only: mount it for writing, or choose another folder"
             : "\(nearest) may not be written by this user: give it to the user (chown, chmod), or choose another folder"
+    }
+
+    /// Files of a data folder that this user cannot both read and write, such as those that another user has restored; nil for none.
+    private static func closedFiles(_ folder: String) -> String? {
+        let names = JournalStore.fileNames + ["", "-wal", "-shm"].map { AccountStore.fileName + $0 }
+        let closed = names.filter { name in
+            let path = folder + "/" + name
+            return access(path, F_OK) == 0 && access(path, R_OK | W_OK) != 0
+        }
+        guard !closed.isEmpty else { return nil }
+        let user = HubUser.name(of: getuid())
+        return "\(user) cannot read and write \(closed.joined(separator: ", ")) in \(folder): chown -R \(user): \(folder)"
     }
 
     /// `web/` of the source tree, else the files installed with the program, else nothing.

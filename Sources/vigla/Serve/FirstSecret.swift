@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 import HubServer
+import Journal
 import Scheduling
 
 /// The first administrator's secret. A hub that starts on a folder which never had one makes it and leaves it in a file that its own user
@@ -40,7 +41,7 @@ enum FirstSecret {
     private static func write(_ secret: String, _ path: String) -> FileFault? {
         let partial = path + ".part"
         unlink(partial)
-        let file = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        let file = PrivateFile.open(partial, O_WRONLY | O_EXCL)
         guard file >= 0 else { return FileFault(errno) }
         let bytes = Array((secret + "\n").utf8)
         let isWritten = Glibc.write(file, bytes, bytes.count) == bytes.count && fsync(file) == 0

@@ -79,7 +79,8 @@ final class ExportFile {
     /// Ends the program when it cannot be made.
     init(_ name: String) {
         self.name = name
-        descriptor = name == "-" ? 1 : open(name + ".part", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        if name != "-" { unlink(name + ".part") }
+        descriptor = name == "-" ? 1 : PrivateFile.open(name + ".part", O_WRONLY | O_EXCL)
         if descriptor < 0 { fail("\(partial): \(FileFault(errno))") }
     }
 
