@@ -13,13 +13,17 @@ FUNCTIONS = r"""
 # A process that has ended has no program any more, also before its parent has collected its exit code.
 hub_runs() { readlink -q "/proc/$(cat /tmp/hub.pid)/exe" >/dev/null; }
 end_hub() { kill "$(cat /tmp/hub.pid)"; while hub_runs; do sleep 0.1; done; }
-become_unit() {
-    env_file=$(sed -n 's/^EnvironmentFile=-//p' "/lib/systemd/system/$1.service")
-    start=$(sed -n 's/^ExecStart=//p' "/lib/systemd/system/$1.service")
-    set -a; . "$env_file"; exec setpriv --reuid=vigla --regid=vigla --clear-groups --inh-caps=-all --no-new-privs $start
+unit() { sed -n "s/^$2=-\\{0,1\\}//p" "/lib/systemd/system/$1.service"; }
+exec_as_hub() {
+    set -a; . "$(unit vigla EnvironmentFile)"
+    exec setpriv --reuid=vigla --regid=vigla --clear-groups --inh-caps=-all --no-new-privs "$@"
+}
+# As systemd does it: line by line, until one fails.
+reload_hub() {
+    unit vigla ExecReload | while read -r line; do (export MAINPID=$(cat /tmp/hub.pid); exec_as_hub sh -c "$line" </dev/null) || return; done
 }
 start_hub() {
-    (become_unit vigla) >>/tmp/hub.log 2>&1 &
+    exec_as_hub $(unit vigla ExecStart) >>/tmp/hub.log 2>&1 &
     echo $! >/tmp/hub.pid
     disown    # so that a `wait` that is typed waits for what was typed
     for _ in $(seq 300); do vigla health 2>/dev/null && return; sleep 0.1; done
@@ -33,7 +37,8 @@ case "$*" in
 "start vigla") start_hub ;;
 "stop vigla") end_hub ;;
 "restart vigla") end_hub; start_hub ;;
-"start vigla-backup") (become_unit vigla-backup) ;;
+"reload vigla") reload_hub ;;
+"start vigla-backup") exec_as_hub $(unit vigla-backup ExecStart) ;;
 "enable --now vigla-backup.timer") test -e /lib/systemd/system/vigla-backup.timer ;;
 "reload caddy") caddy reload --config /etc/caddy/Caddyfile --adapter caddyfile 2>>/tmp/caddy.log ;;
 *) echo "systemctl $*: not known here" >&2; exit 1 ;;
@@ -99,6 +104,30 @@ def test_package(deb, readme, deploy, work, cache, say, check, before_removal):
     said = session(tree, SESSION + "vigla get http://127.0.0.1:9000/users-follow/andreas/danae/current "
                                    "--auth-file /var/lib/vigla/data/admin-secret.txt\n")
     check('"latitude":37.9553' in said.stdout, f"an upgrade keeps the data: {said.stdout.strip()}")
+
+    said = session(tree, SESSION + r"""
+cp /etc/vigla/rules.json /tmp/rules.json
+echo '{"rules":{".read":"dta"}}' >/etc/vigla/rules.json
+if reload_hub; then echo 'faulty rules are no error'; exit 1; fi
+cp /tmp/rules.json /etc/vigla/rules.json
+reload_hub
+hub_runs
+""")
+    check(said.returncode == 0 and "Unknown variable 'dta'" in said.stdout,
+          f"a reload with faulty rules fails, and says why{'' if said.returncode == 0 else chr(10) + said.stdout}")
+
+    # What root restores is the hub's.
+    said = session(tree, SESSION + r"""
+end_hub
+vigla backup --data /var/lib/vigla/data --to /var/lib/vigla/kept
+vigla backup --restore --from /var/lib/vigla/kept --data /var/lib/vigla/data --replace
+vigla doctor
+start_hub
+[ -z "$(find /var/lib/vigla ! -user vigla)" ]
+vigla get http://127.0.0.1:9000/users-follow/andreas/danae/current --auth-file /var/lib/vigla/data/admin-secret.txt
+""")
+    check(said.returncode == 0 and '"latitude":37.9553' in said.stdout,
+          f"the hub starts with what root has restored{'' if said.returncode == 0 else chr(10) + said.stdout}")
 
     before_removal(tree)
     run(tree, "apt-get", "remove", "-y", "-qq", "vigla")

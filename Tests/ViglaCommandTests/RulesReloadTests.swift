@@ -28,6 +28,20 @@ import TestSupport
         #expect(hub.stop() == 0)
     }
 
+    /// What `systemctl reload` runs first.
+    @Test func check_endsWithTheFaults_andOpensNothing() throws {
+        let folder = try TemporaryFolder()
+        let rules = try folder.file("rules.json", #"{"rules":{}}"#)
+        let good = try Command.run("serve", "--check", "--data", "data", "--rules", rules, in: folder.url)
+        #expect(good.code == 0 && good.output.isEmpty && good.error.isEmpty, "\(good)")
+        _ = try folder.file("rules.json", #"{"rules":{".read":"dta.exists()"}}"#)
+        let faulty = try Command.run(
+            "serve", "--check", "--data", "data", environment: ["VIGLA_RULES": rules, "VIGLA_TLS_CERT": "none.pem", "VIGLA_TLS_KEY": "k"],
+            in: folder.url)
+        #expect(faulty.code == 78 && faulty.error.contains("Unknown variable 'dta'") && faulty.error.contains("none.pem"), "\(faulty)")
+        #expect(!FileManager.default.fileExists(atPath: folder.at("data")))
+    }
+
     @Test func start_printsTheWarningsOfTheRules() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{".read":true}}"#)

@@ -190,6 +190,67 @@ import TestSupport
         #expect(hub.readyLine.hasPrefix("vigla ready on http://0.0.0.0:"))
     }
 
+    /// On a terminal the end is seen, too.
+    @Test func controlC_saysThatTheHubStops_andThatItHasStopped() throws {
+        let folder = try TemporaryFolder()
+        let terminal = posix_openpt(O_RDWR | O_NOCTTY)
+        try #require(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0)
+        let reader = FileHandle(fileDescriptor: terminal, closeOnDealloc: true)
+        let name = String(cString: try #require(ptsname(terminal)))
+        let user = FileHandle(fileDescriptor: open(name, O_RDWR | O_NOCTTY), closeOnDealloc: true)
+        let hub = try Command.start(["serve", "--port", "0", "--memory"], [:], folder.url, output: .handle(user), error: .handle(user))
+        try user.close()
+        var text = ""
+        func read() -> Bool {
+            // The end of the last program at a terminal is an error there.
+            guard let more = try? reader.read(upToCount: 4096), !more.isEmpty else { return false }
+            text += String(decoding: more, as: UTF8.self)
+            return true
+        }
+        while !text.contains("ready on"), read() {}
+        kill(hub.processIdentifier, SIGINT)
+        while read() {}
+        hub.waitUntilExit()
+        #expect(hub.terminationStatus == 0 && text.hasSuffix("\r\nStopping… (Ctrl-C again ends at once)\r\nStopped.\r\n"), "\(text)")
+    }
+
+    /// A script that waits for `/.health` finds the secret, and it counts.
+    @Test func firstSecret_isThere_beforeTheHubAnswers() throws {
+        for _ in 0..<5 {
+            let folder = try TemporaryFolder()
+            let taken = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            var address = sockaddr_in()
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            address.sin_family = sa_family_t(AF_INET)
+            withUnsafeMutablePointer(to: &address) {
+                $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(taken, $0, length)
+                    getsockname(taken, $0, &length)
+                }
+            }
+            close(taken)
+            let port = UInt16(bigEndian: address.sin_port)
+            let process = try Command.start(
+                ["serve", "--port", "\(port)", "--data", "data"], [:], folder.url, output: .null, error: .null)
+            defer {
+                kill(process.processIdentifier, SIGKILL)
+                process.waitUntilExit()
+            }
+            func page(_ target: String, _ fields: String = "") -> String {
+                let (descriptor, isConnected) = Loopback.connect(port: port, patienceSeconds: 60)
+                let connection = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+                let request = "GET \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\(fields)\r\n"
+                guard isConnected, Loopback.send(Array(request.utf8), to: descriptor) else { return "" }
+                return String(decoding: (try? connection.readToEnd()) ?? Data(), as: UTF8.self)
+            }
+            var health = ""
+            while !health.hasPrefix("HTTP/1.1 200"), process.isRunning { health = page("/.health") }
+            let secret = (try? String(contentsOfFile: folder.at("data/admin-secret.txt"), encoding: .utf8)) ?? ""
+            let rules = page("/.settings/rules.json", "Authorization: Bearer \(secret.filter { $0 != "\n" })\r\n")
+            #expect(rules.hasPrefix("HTTP/1.1 200"), "\(secret.count) \(rules)")
+        }
+    }
+
     @Test func takenPort_isAnErrorInWords() throws {
         let hub = try RunningHub(["--port", "0", "--memory"])
         let port = hub.url.split(separator: ":").last.map(String.init) ?? ""

@@ -70,10 +70,12 @@ public final class Server: Sendable {
     /// Binds the port, opens the storage and begins to serve.
     /// - Parameters:
     ///   - scheduler: the process's.
+    ///   - prepare: what has to be done before the first request is answered; may block.
     ///   - open: opens the storage of the journals; called once, when the port is known to be free. `stop` closes it.
     /// - Throws: `ServerError` for a port that cannot be bound or a storage that cannot be opened.
     public init(
-        _ settings: ServerSettings, scheduler: Scheduler, logger: Logger, storage open: () throws(JournalError) -> any JournalStorage
+        _ settings: ServerSettings, scheduler: Scheduler, logger: Logger, beforeServing prepare: (Server) -> Void = { _ in },
+        storage open: () throws(JournalError) -> any JournalStorage
     ) throws(ServerError) {
         self.settings = settings
         self.scheduler = scheduler
@@ -98,7 +100,9 @@ public final class Server: Sendable {
         self.lanes = lanes
         longPolls = LongPollSessions(
             limits: settings.limits.longPoll, countsLoopback: settings.limits.admission.countsLoopback)
-        origins = OriginPolicy(allowed: settings.allowedOrigins, isDev: settings.isDev)
+        origins = OriginPolicy(
+            allowed: settings.allowedOrigins, isDev: settings.isDev,
+            isOpenToNetwork: settings.host != "::1" && !OriginPolicy.isThisMachine(host: settings.host))
         var admissionLimits = settings.limits.admission
         let descriptors = Descriptors.raiseLimit()
         admissionLimits.connections = min(admissionLimits.connections, max(1, descriptors - Self.descriptorsKept))
@@ -172,6 +176,7 @@ public final class Server: Sendable {
         // The default namespace is recovered before the port answers, so that a broken store shows at start.
         guard hub.openNow(settings.namespace) != nil else { throw .cannotOpen(opening.text ?? "namespace \(settings.namespace)") }
         if let accounts, let database = hub.database(settings.namespace) { applyAccountChanges(accounts, database) }
+        prepare(self)
         for lane in lanes { lane.startTicking() }
         warnOfExpiry()
         let tls = settings.tls?.identity
@@ -183,6 +188,8 @@ public final class Server: Sendable {
 
     /// The port of the listener. It speaks TLS if there is a certificate and no ``securePort``.
     public var port: UInt16 { listener.port }
+    /// Connections that are open now.
+    public var connections: Int { admission.connections }
     /// The port that speaks TLS beside the plain one.
     public var securePort: UInt16? { secureListener?.port }
 

@@ -18,7 +18,7 @@ struct Serve: ParsableCommand {
             Every option can also be set in the environment (--log-level as VIGLA_LOG_LEVEL, and so on) and in a JSON file \
             ({"log-level":"debug"}) named by --config. The command line wins over the environment, the environment over the file. \
             Sent SIGHUP, the hub reads the files of --tls-cert and --rules again, without touching open connections; a faulty file \
-            is logged and changes nothing. \
+            is logged and changes nothing. 'vigla serve --check' finds such a fault before. \
             All faults are reported together before the port is opened, and the exit code is then 78.
 
             Without --rules everything is denied, unless --dev is given. --dev is for your own machine only: unsigned tokens and \
@@ -28,6 +28,7 @@ struct Serve: ParsableCommand {
 
     @OptionGroup var options: ServeOptions
     @Flag(help: "Print every option's value and where it comes from, and end.") var printConfig = false
+    @Flag(help: "Check the options and the files that they name, and end: with 0, or with 78 and the faults.") var check = false
 
     func run() throws {
         if printConfig {
@@ -36,7 +37,7 @@ struct Serve: ParsableCommand {
         let faults: [String]
         switch ServeConfiguration.resolve(options.given, environment: ServeOptions.environment) {
         case .success(let configuration):
-            if printConfig { return }
+            if printConfig || check { return }
             start(configuration)
         case .failure(let found): faults = found.faults
         }
@@ -64,39 +65,39 @@ struct Serve: ParsableCommand {
         let scheduler = Scheduler.system()
         let manager = ServiceManager()
         manager?.starting()
+        let notices = Notices(format)
         let server: Server
         var held: [String] = []
         do throws(ServerError) {
             let logger = Logger(label: "vigla")
             var settings = configuration.settings
             settings.recentLog = recent
-            server = try Server(settings, scheduler: scheduler, logger: logger) { () throws(JournalError) in
+            // A script that has seen the hub answer may read the secret's file and use it.
+            server = try Server(settings, scheduler: scheduler, logger: logger, beforeServing: { makeSecret($0, configuration, notices) }) {
+                () throws(JournalError) in
                 let storage = try configuration.openStorage(scheduler, logger)
                 held = (storage as? JournalStore)?.namespaces() ?? []
                 return storage
             }
         } catch {
-            if format == .json { Notices(format).fault("\(error)") } else { fail("\(error)") }
+            if format == .json { notices.fault("\(error)") } else { fail("\(error)") }
             end(1)
         }
         FreedMemory.watch(server, scheduler)
-        let notices = Notices(format)
         for warning in configuration.warnings(server, held: held) { notices.warn(warning) }
-        if let folder = configuration.settings.dataFolder, !configuration.settings.isDev {
-            switch FirstSecret.make(server.secrets, in: folder) {
-            case .success(nil): break
-            case .success(let path?):
-                notices.tell("vigla: made the first administrator's secret: \(path) (for --auth-file and VIGLA_AUTH_FILE; told this once)")
-            case .failure(let fault): notices.warn("vigla: there is no administrator's secret yet, and none could be made: \(fault.text)")
-            }
-        }
         notices.ready(configuration.readyLine(server))
         manager?.ready()
         manager?.watch(server, scheduler)
         let rulesFile = configuration.settings.rulesFile
+        // Whoever has typed Ctrl-C sees that it is under way; a service manager writes lines of its own.
+        let isAttended = isatty(STDERR_FILENO) == 1
         signals.begin(stop: {
             manager?.stopping()
-            server.stop { end() }
+            if isAttended { notices.tell(Self.stopping(server.connections)) }
+            server.stop {
+                if isAttended { notices.tell("Stopped.") }
+                end()
+            }
         }, reload: {
             server.reloadCertificate()
             guard let rulesFile else { return }
@@ -108,5 +109,20 @@ struct Serve: ParsableCommand {
             }
         }, toggle: { server.toggleRequestLog() })
         dispatchMain()
+    }
+    /// Begins on a line of its own, behind the terminal's `^C`.
+    private static func stopping(_ connections: Int) -> String {
+        let what = connections == 0 ? "" : ": closing \(connections) \(connections == 1 ? "connection" : "connections")"
+        return "\nStopping\(what)… (Ctrl-C again ends at once)"
+    }
+
+    private func makeSecret(_ server: Server, _ configuration: ServeConfiguration, _ notices: Notices) {
+        guard let folder = configuration.settings.dataFolder, !configuration.settings.isDev else { return }
+        switch FirstSecret.make(server.secrets, in: folder) {
+        case .success(nil): break
+        case .success(let path?):
+            notices.tell("vigla: made the first administrator's secret: \(path) (for --auth-file and VIGLA_AUTH_FILE; told this once)")
+        case .failure(let fault): notices.warn("vigla: there is no administrator's secret yet, and none could be made: \(fault.text)")
+        }
     }
 }
