@@ -102,7 +102,8 @@ public final class EventLoop: @unchecked Sendable {
         self.waitingBytes = waitingBytes
         self.poller = poller
         handshakes = HandshakeLine(capacity: settings.handshakesWaiting)
-        queue = DispatchQueue(label: "vigla.net.\(index)", qos: .userInitiated)
+        // No higher QoS: that asks for a negative nice value, which the hub's user may not have, and libdispatch logs the refusal.
+        queue = DispatchQueue(label: "vigla.net.\(index)")
         source = DispatchSource.makeReadSource(fileDescriptor: poller.descriptor, queue: queue)
         readBuffer = .allocate(byteCount: settings.readBufferBytes, alignment: 16)
         vectors = .allocate(capacity: Self.vectorCapacity)

@@ -27,7 +27,7 @@ final class RulesInForce: Sendable {
     private let logger: Logger
     private let state: Mutex<State>
     /// Queue on which rules are parsed and checked: that takes too long for a net loop or a database's queue.
-    private let queue = DispatchQueue(label: "vigla.rules", qos: .userInitiated)
+    private let queue = DispatchQueue(label: "vigla.rules")
 
     private struct State {
         /// The rules of namespaces without deployed rules.
