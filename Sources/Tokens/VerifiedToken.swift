@@ -8,7 +8,7 @@ public final class VerifiedToken: Sendable {
     public let sessionID: String?
     /// The issuer.
     public let issuer: String
-    /// `firebase.sign_in_provider`, else `custom`.
+    /// See `provider(of:)`.
     public let provider: String
     /// Seconds since the epoch; 0 without the claim.
     public let authTime: Int64
@@ -27,13 +27,20 @@ public final class VerifiedToken: Sendable {
         uid = try TokenExpectations.subject(claims)
         issuer = claims.text("iss") ?? ""
         sessionID = isOwn ? claims.text("sid") : nil
-        provider = claims.child("firebase").text("sign_in_provider") ?? "custom"
+        provider = Self.provider(of: claims)
         authTime = claims.seconds("auth_time") ?? 0
         issuedAt = claims.seconds("iat") ?? 0
         guard let expires = claims.seconds("exp") else { throw .expired }
         self.expires = expires
         auth = ["uid": .string(uid), "provider": .string(provider), "token": claims]
         self.isOwn = isOwn
+    }
+
+    /// The rules' `auth.provider`: `firebase.sign_in_provider`, else `custom`. Never `hub`, which is the hub's own name for what it writes
+    /// itself: an issuer chooses its claims freely, and rules trust that one.
+    public static func provider(of claims: Node) -> String {
+        let claimed = claims.child("firebase").text("sign_in_provider") ?? "custom"
+        return claimed == "hub" ? "custom" : claimed
     }
 
     /// All claims.

@@ -88,6 +88,13 @@ import WireProtocols
         #expect(try peer.ask("auth", #"{"cred":"no token"}"#) == ["invalid_token Could not parse auth token."])
     }
 
+    /// Rules trust `auth.provider == 'hub'`: what the hub writes itself.
+    @Test func token_isNeverTheHubItself() throws {
+        let claims = #"{"sub":"n","iat":0,"exp":3600,"firebase":{"sign_in_provider":\#(RuleSet.hubAuth.child("provider").json)}}"#
+        let token = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0." + Base64.encodeURL(Array(claims.utf8)) + "."
+        #expect(try Peer(TestServer()).ask("auth", #"{"cred":"\#(token)"}"#).last?.contains(#""provider":"custom""#) == true)
+    }
+
     @Test func checklist_042_pathsWithAndWithoutSlashesAreTheSame() throws {
         let peer = try Peer(TestServer())
         try peer.listen("a/b")

@@ -23,10 +23,16 @@ import WireProtocols
         #expect(try socket.response().status == 404)
     }
 
-    @Test func root_leadsToTheConsole() throws {
-        let server = try TestServer()
-        let answer = try TestSocket(port: server.port).get("/")
-        #expect(answer.status == 302 && answer.head.contains("Location: /.console/\r\n"))
+    @Test func root_leadsBrowsersToTheConsole_andSaysToProgramsWhatThisIs() throws {
+        for isDev in [true, false] {
+            let socket = try TestSocket(port: TestServer { $0.isDev = isDev }.port)
+            try socket.send("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: text/html,*/*;q=0.8\r\n\r\n")
+            let page = try socket.response()
+            #expect(page.status == 302 && page.head.contains("Location: /.console/\r\n"))
+            let answer = try socket.get("/")
+            #expect(answer.status == 200 && answer.head.contains("application/json"))
+            #expect(answer.body == #"{"hub":"vigla","console":"/.console/","data":"/<path>.json","health":"/.health"}"# + "\n")
+        }
     }
 
     @Test func malformedRequest_isRefused_andOthersGoOn() throws {
@@ -134,6 +140,10 @@ import WireProtocols
         let socket = try TestSocket(port: server.port)
         let page = try socket.get("/.console/")
         #expect(page.status == 200 && page.body == "<p>" && page.head.contains("text/html"))
+        for target in ["/.console/", "/.console/app.js", "/.console/vigla.js"] {
+            let head = try socket.get(target).head
+            #expect(head.contains("; frame-ancestors 'none'\r\n") && head.contains("X-Frame-Options: DENY\r\n"), "\(target): \(head)")
+        }
         #expect(try socket.get("/.console/app.js").head.contains("text/javascript"))
         #expect(try socket.get("/.console/llms.txt").head.contains("text/plain"), "shown by browsers, not saved")
         #expect(try socket.get("/.console/vigla.js").head.contains("Access-Control-Allow-Origin: *\r\n"), "pages of others import it")

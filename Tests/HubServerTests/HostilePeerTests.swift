@@ -224,11 +224,18 @@ import WireProtocols
 
     @Test func devHub_isNotDialledByAStrangersName_whateverThePageSays() throws {
         let policy = OriginPolicy(allowed: nil, isDev: true)
-        for host in ["localhost:9000", "127.0.0.1:9000", "[::1]:9000", "192.168.1.5:9000", "vigla:9000", "app.localhost"] {
+        let network = OriginPolicy(allowed: nil, isDev: true, isOpenToNetwork: true)
+        for host in ["localhost:9000", "127.0.0.1:9000", "[::1]:9000", "192.168.1.5:9000", "app.localhost"] {
             #expect(policy.permits(try request(origin: nil, host: host)), "\(host)")
         }
         for host in ["evil.example:9000", "evil.example", "127.0.0.1.evil.example"] {
             #expect(!policy.permits(try request(origin: nil, host: host)), "\(host)")
+            #expect(!network.permits(try request(origin: nil, host: host)), "\(host)")
+        }
+        // The network's domain completes such a name. Hubs in a network of containers are dialled by one.
+        for host in ["vigla:9000", "evil", "localhost1"] {
+            #expect(!policy.permits(try request(origin: nil, host: host)), "\(host)")
+            #expect(network.permits(try request(origin: nil, host: host)), "\(host)")
         }
         #expect(!policy.permits(try request(origin: nil, host: "192.168.1.5:9000"), usesReferer: true), "a silent script tag")
         #expect(
@@ -237,6 +244,7 @@ import WireProtocols
         let server = try TestServer()
         for target in ["/.json", "/.lp?start=t", "/.settings/rules.json"] {
             #expect(try TestSocket(port: server.port).get(target, host: "evil.example").status == 403, "\(target)")
+            #expect(try TestSocket(port: server.port).get(target, host: "evil").status == 403, "\(target)")
         }
     }
 

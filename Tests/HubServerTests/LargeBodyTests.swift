@@ -17,10 +17,10 @@ import WireProtocols
         #expect(try RESTPeer(server).refusal("PUT", "/a.json", "\"\(text)b\"") == Self.tooBig)
         let chunked = try RESTPeer(server)
         try chunked.socket.send(
-            "PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1e8480\r\n\"\(text)\"\r\n1\r\n")
+            "PUT /a.json?ns=test HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1e8480\r\n\"\(text)\"\r\n1\r\n")
         #expect(try chunked.socket.response().status == 413)
         let waiting = try RESTPeer(server)
-        try waiting.socket.send("PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2000001\r\n\r\n")
+        try waiting.socket.send("PUT /a.json?ns=test HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 2000001\r\n\r\n")
         #expect(try waiting.socket.response().status == 413, "before the body is sent")
     }
 
@@ -28,7 +28,7 @@ import WireProtocols
         let server = try TestServer { $0.limits.http.smallBodyBytes = 1000 }
         for (length, status) in [(1000, 200), (1001, 413)] {
             let socket = try TestSocket(port: server.port)
-            try socket.send("GET /.health HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n" + String(repeating: "a", count: length))
+            try socket.send("GET /.health HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(length)\r\n\r\n" + String(repeating: "a", count: length))
             #expect(try socket.response().status == status)
         }
     }
@@ -105,7 +105,7 @@ import WireProtocols
         let server = try TestServer { $0.limits.net.sendBufferBytes = 16 << 10 }
         #expect(try RESTPeer(server).put("/big.json?print=silent", try tree(30_000)) == "204 ")
         let slow = try TestSocket(port: server.port, receiveBuffer: 4096)
-        try slow.send("GET /big.json?ns=test HTTP/1.1\r\nHost: x\r\n\r\n")
+        try slow.send("GET /big.json?ns=test HTTP/1.1\r\nHost: localhost\r\n\r\n")
         #expect(try slow.head().status == 200)
         #expect(try server.metric("vigla_backlog_bytes", becomes: { $0 > 0 }))
         #expect(try server.metric("vigla_backlog_bytes") < 600_000)
@@ -116,7 +116,7 @@ import WireProtocols
 
     private static func slow(_ server: TestServer, _ path: String) throws -> TestSocket {
         let socket = try TestSocket(port: server.port, receiveBuffer: 4096)
-        try socket.send("GET \(path) HTTP/1.1\r\nHost: x\r\n\r\n")
+        try socket.send("GET \(path) HTTP/1.1\r\nHost: localhost\r\n\r\n")
         return socket
     }
 

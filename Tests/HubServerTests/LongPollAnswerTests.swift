@@ -13,7 +13,7 @@ import Testing
     private func put(_ server: TestServer, _ text: String) throws {
         let writer = try TestSocket(port: server.port)
         let body = "\"\(text)\""
-        try writer.send("PUT /big.json?ns=test HTTP/1.1\r\nHost: x\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        try writer.send("PUT /big.json?ns=test HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
         #expect(try writer.response().status == 200)
     }
 

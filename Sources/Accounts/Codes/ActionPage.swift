@@ -124,6 +124,7 @@ extension AccountService {
         var fields: HTTPFields = [.contentType: "text/html; charset=utf-8", .cacheControl: "no-store"]
         fields[.contentLanguage] = link.language.rawValue
         fields[.contentSecurityPolicy] = ActionPage.policy
+        fields.forbidFrames()
         fields[.xContentTypeOptions] = "nosniff"
         if let name = HTTPField.Name("Referrer-Policy") { fields[name] = "no-referrer" }
         let path = "/" + AccountRoute.path(of: call.request.target).path
@@ -201,9 +202,9 @@ extension ActionPage {
         return target[..<hash] + (target[..<hash].contains("?") ? "&" : "?") + parameters + target[hash...]
     }
 
-    /// Fields of the answer. The only thing the page may use is its own style; it may be in no frame, and sends no referrer.
+    /// Fields of the answer. The only thing the page may use is its own style.
     static let policy = "default-src 'none'; style-src 'sha256-\(Base64.encode(HashFunction.sha256.hash(style.utf8)))'; "
-        + "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+        + "form-action 'self'; base-uri 'none'"
 
     private static let style = """
 

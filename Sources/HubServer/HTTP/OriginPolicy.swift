@@ -15,16 +15,20 @@ import WireProtocols
 /// | without an origin (`null`): any page can make itself a frame like that | 403 |
 /// | anything else, also under a name that resolves to this machine | 403 |
 ///
-/// In development the `Host` may not be a name with a dot either (DNS rebinding): a page can let its own name resolve to this machine;
-/// its requests are then same-origin, and browsers send no `Origin` with them.
+/// In development the `Host` may not be a name either (DNS rebinding): a page can let its own name resolve to this machine; its requests
+/// are then same-origin, and browsers send no `Origin` with them. A name without a dot can be such a name, too: the resolver completes it
+/// by the network's domain. It is let in where other machines may use the hub anyway, as in a network of containers.
 struct OriginPolicy: Sendable {
     let allowed: [String]?
     let isDev: Bool
+    /// Whether the hub listens for other machines, too.
+    var isOpenToNetwork = false
 
     /// - Parameter usesReferer: for requests that a browser makes without an `Origin` (script tags).
     func permits(_ request: HTTPInboundRequest, usesReferer: Bool = false) -> Bool {
         if isDev, allowed == nil, let dialled = request.host.map({ Self.host($0[...]) }) {
-            guard !dialled.contains(".") || Self.isNumeric(dialled) || Self.isThisMachine(dialled) else { return false }
+            let mayBeDialled = Self.isNumeric(dialled) || Self.isThisMachine(dialled) || isOpenToNetwork && !dialled.contains(".")
+            guard mayBeDialled else { return false }
         }
         guard let origin = request.fields[.origin] ?? (usesReferer ? Self.referrer(request) : nil) else {
             // Without `Origin` and `Referer` the request may come from any page, so the `Host` must be this machine's.

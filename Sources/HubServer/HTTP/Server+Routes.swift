@@ -65,11 +65,16 @@ extension Server {
         }
     }
 
-    /// Redirects browsers to the console. The SDKs' tools ask here whether accounts are ready (accounts contract §6.10).
+    /// Redirects browsers to the console, and tells programs what this is. Tools of the SDKs ask an emulator here whether accounts are ready
+    /// (accounts contract §6.10), which a development hub answers.
     private func root(_ request: HTTPInboundRequest) -> [UInt8] {
+        if isWrite(request) { return appendJSON(request) }
         let asksForPage = request.fields[values: .accept].contains { $0.contains("text/html") }
-        if accounts == nil || asksForPage { return redirect("/.console/", request) }
-        return plain(.ok, "{\"authEmulator\":{\"ready\":true}}\n", "application/json; charset=utf-8", request)
+        if asksForPage { return redirect("/.console/", request) }
+        let text = settings.isDev && accounts != nil
+            ? "{\"authEmulator\":{\"ready\":true}}\n"
+            : "{\"hub\":\"vigla\",\"console\":\"/.console/\",\"data\":\"/<path>.json\",\"health\":\"/.health\"}\n"
+        return plain(.ok, text, "application/json; charset=utf-8", request)
     }
 
     func nothingHere(_ request: HTTPInboundRequest) -> [UInt8] {
@@ -198,6 +203,7 @@ extension Server {
             .contentSecurityPolicy: "default-src 'self'; connect-src 'self' ws: wss: http: https:; style-src 'self' 'unsafe-inline'; "
                 + "img-src 'self' http: https:",
         ]
+        fields.forbidFrames()
         if file.isCompressed { fields[.contentEncoding] = "gzip" }
         // The client for pages of others, who import it from here.
         if segments.elementsEqual(["vigla.js"]) { fields[.accessControlAllowOrigin] = "*" }

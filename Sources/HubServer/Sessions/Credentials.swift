@@ -1,6 +1,7 @@
 import HubEngine
 import JSONTree
 import Scheduling
+import Tokens
 
 /// Resolves a credential to an identity (contract §8.1). Database secrets identify administrators. A development server also accepts
 /// the constant `owner` as administrator, and the unsigned tokens of the SDKs' emulator mode, whatever their age. Signed tokens are
@@ -66,8 +67,7 @@ struct Credentials {
     private static func identity(_ claims: Node) throws(Failure) -> Identity {
         let subject = TokenParts.subject(claims)
         guard case .string = subject else { throw badToken }
-        let provider = claims.child("firebase").child("sign_in_provider")
-        return Identity(auth: ["uid": subject, "provider": provider.exists ? provider : "custom", "token": claims])
+        return Identity(auth: ["uid": subject, "provider": .string(VerifiedToken.provider(of: claims)), "token": claims])
     }
 }
 

@@ -60,6 +60,13 @@ import TestSupport
         #expect(found.provider == "google.com" && found.sessionID == nil)
     }
 
+    @Test func no_issuer_is_the_hub_itself_for_the_rules() async throws {
+        var claims = claims
+        claims["firebase"] = ["sign_in_provider": "hub"]
+        let found = try await verify(try TokenKeys.p256[0].sign(claims)).get()
+        #expect(found.provider == "custom" && found.auth.child("provider") == "custom")
+    }
+
     @Test func held_keys_answer_at_once() async throws {
         let first = try TokenKeys.p256[0].sign(claims)
         _ = try await verify(first).get()

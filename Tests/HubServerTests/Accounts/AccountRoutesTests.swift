@@ -44,14 +44,16 @@ import Tokens
         }
     }
 
-    @Test func withoutAccounts_nothingIsThere_andTheRootLeadsToTheConsole() throws {
+    @Test func withoutAccounts_nothingIsThere() throws {
         let server = try TestServer()
         #expect(try ask(server, "POST", Self.lookup, "{}").body.contains("Nothing is served"))
-        #expect(try TestSocket(port: server.port).get("/").status == 302)
+        #expect(try !TestSocket(port: server.port).get("/").body.contains("authEmulator"))
     }
 
-    @Test func root_tellsToolsThatAccountsAreReady_andLeadsBrowsersToTheConsole() throws {
-        let server = try server()
+    @Test func root_tellsToolsOfADevelopmentHubThatAccountsAreReady_andLeadsBrowsersToTheConsole() throws {
+        let closed = try self.server { $0.isDev = false }
+        #expect(try TestSocket(port: closed.port).get("/").body.hasPrefix(#"{"hub":"vigla","#), "a closed hub is no emulator")
+        let server = try server { $0.isDev = true }
         let tool = try TestSocket(port: server.port).get("/")
         #expect(tool.status == 200 && tool.body == "{\"authEmulator\":{\"ready\":true}}\n" && tool.head.contains("application/json"))
         let browser = try ask(server, "GET", "/", "", ["Accept: text/html,application/xhtml+xml,*/*;q=0.8"])

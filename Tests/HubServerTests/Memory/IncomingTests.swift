@@ -215,7 +215,7 @@ import WireProtocols
         func begin(_ bytes: Int, of length: Int) throws -> RESTPeer {
             let peer = try RESTPeer(server)
             try peer.socket.send(
-                "PUT /a.json?ns=test HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n\"" + String(repeating: "a", count: bytes))
+                "PUT /a.json?ns=test HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(length)\r\n\r\n\"" + String(repeating: "a", count: bytes))
             return peer
         }
         let first = try begin(2_000_000, of: 2_000_012)
@@ -291,7 +291,7 @@ import WireProtocols
         #expect(try RESTPeer(server).put("/open/a.json", "1") == "200 1")
         func head(_ target: String, _ fields: String = "Content-Length: 1000002") throws -> TestSocket {
             let socket = try TestSocket(port: server.port)
-            try socket.send("PUT \(target)?ns=test HTTP/1.1\r\nHost: x\r\n\(fields)\r\n\r\n")
+            try socket.send("PUT \(target)?ns=test HTTP/1.1\r\nHost: localhost\r\n\(fields)\r\n\r\n")
             return socket
         }
         for target in ["/shut.json", "/mine/ana.json"] {
