@@ -24,7 +24,7 @@ import TestSupport
         try writer.line("DELETE", "/room.json")
         try writer.put("/.json", #"{"room":5}"#)
         #expect(try peer.event() == #"put {"path":"/a/x","data":"two\nlines"}"#)
-        #expect(try peer.event() == #"patch {"path":"/a","data":{"y":2,"z":{"q":1}}}"#)
+        #expect(try peer.event() == #"patch {"path":"/","data":{"a/y":2,"a/z":{"q":1}}}"#)
         #expect(try peer.event() == #"patch {"path":"/","data":{"a/y":null,"b":1}}"#)
         #expect(try peer.event() == #"put {"path":"/","data":null}"#)
         #expect(try peer.event() == #"put {"path":"/","data":5}"#)
@@ -50,6 +50,45 @@ import TestSupport
         #expect(try RESTPeer(server).stream(#"/none.json?orderBy="n""#).status == 200, "a query that selects nothing is the place")
         let refused = try RESTPeer(server).refusal("GET", #"/none.json?orderBy="n"&limitToFirst=1"#, "", ["Accept: text/event-stream"])
         #expect(refused == #"400 Index not defined, add ".indexOn": "n", for path "/none", to the rules"#)
+    }
+
+    @Test func checklist_126_update_isAPatchAtThePlaceThatIsUpdated() throws {
+        let server = try TestServer()
+        let (writer, sdk, peer, leaf) = (try RESTPeer(server), try Peer(server), try RESTPeer(server), try RESTPeer(server))
+        try writer.put("/lamp.json", #"{"on":0,"n":1}"#)
+        try peer.stream("/lamp.json")
+        try leaf.stream("/lamp/on.json")
+        #expect(try peer.event() == #"put {"path":"/","data":{"n":1,"on":0}}"#)
+        #expect(try leaf.event() == #"put {"path":"/","data":0}"#)
+        try writer.patch("/lamp.json", #"{"on":1}"#)
+        try writer.patch("/lamp/deep.json", #"{"a/b":1}"#)
+        try writer.patch("/.json", #"{"lamp/on":2}"#)
+        try writer.put("/lamp/deep/a/b.json", "2")
+        _ = try sdk.merge("/lamp", #"{"on":3}"#)
+        #expect(try peer.event() == #"patch {"path":"/","data":{"on":1}}"#)
+        #expect(try peer.event() == #"patch {"path":"/deep","data":{"a/b":1}}"#)
+        #expect(try peer.event() == #"put {"path":"/on","data":2}"#, "the update of a place above")
+        #expect(try peer.event() == #"put {"path":"/deep/a/b","data":2}"#, "a set")
+        #expect(try peer.event() == #"patch {"path":"/","data":{"on":3}}"#)
+        for value in 1...3 { #expect(try leaf.event() == #"put {"path":"/","data":\#(value)}"#, "below an update") }
+        // A value that is prepared beside the queue, too.
+        let text = String(repeating: "x", count: 600_000)
+        try writer.patch("/lamp.json", #"{"long":"\#(text)"}"#)
+        #expect(try peer.event() == #"patch {"path":"/","data":{"long":"\#(text)"}}"#)
+    }
+
+    @Test func checklist_126_queryByAChild_isAnObject_alsoWhereItsKeysAreIndexes() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"k":{".indexOn":["n",".value"]}}}"#)
+        let server = try TestServer { $0.rules = rules }
+        let (writer, ordered, keyed) = (try RESTPeer(server), try RESTPeer(server), try RESTPeer(server))
+        try writer.put("/k.json", #"[{"n":[1,2]},{"n":3}]"#)
+        try ordered.stream(#"/k.json?orderBy="n"&limitToLast=5"#)
+        try keyed.stream(#"/k.json?orderBy="$key"&limitToLast=5"#)
+        #expect(try ordered.event() == #"put {"path":"/","data":{"0":{"n":[1,2]},"1":{"n":3}}}"#)
+        #expect(try keyed.event() == #"put {"path":"/","data":[{"n":[1,2]},{"n":3}]}"#)
+        try writer.put("/k.json", #"[{"n":5}]"#)
+        #expect(try ordered.event() == #"put {"path":"/","data":{"0":{"n":5}}}"#)
+        #expect(try keyed.event() == #"put {"path":"/","data":[{"n":5}]}"#)
     }
 
     @Test func checklist_126_keepAlive() throws {

@@ -144,7 +144,14 @@ import WireProtocols
 
     @Test func checklist_116_withoutJSON_isPlainText() throws {
         let answer = try RESTPeer(TestServer()).ask("GET", "/k")
-        #expect(answer.status == 404 && answer.body == "append .json to your request URI to use the REST API.\n")
+        let text = "append .json to your request URI to use the REST API.\n"
+        #expect(answer.status == 404 && answer.body == text)
+        for method in ["PUT", "PATCH", "POST", "DELETE"] {
+            for target in ["/k", "/"] {
+                let refused = try RESTPeer(TestServer()).ask(method, target, method == "DELETE" ? "" : "{}")
+                #expect(refused.status == 405 && refused.body == text, "\(method) \(target)")
+            }
+        }
     }
 
     @Test func checklist_116_aBodyOverTheWriteSizeLimit_isRefused() throws {
@@ -264,13 +271,28 @@ import WireProtocols
             script.body == #"app.got({"b":[1,"x"],"c":true})"# && script.field("Content-Type") == "application/javascript; charset=utf-8")
         let file = try peer.ask("GET", "/a.json?download=my%20%22file%22.json")
         #expect(file.field("Content-Disposition") == #"attachment; filename="my file.json""#)
-        let pretty = "{\n  \"b\" : [\n    1,\n    \"x\"\n  ],\n  \"c\" : true\n}\n"
+        let pretty = "{\n  \"b\" : [ 1, \"x\" ],\n  \"c\" : true\n}\n"
         #expect(try peer.ask("GET", "/a.json?print=pretty").body == pretty)
+        try peer.put("/l.json", #"{"k":[[1],{"n":{"m":2}},{"n":3}]}"#)
+        let list = "{\n  \"k\" : [ [ 1 ], {\n    \"n\" : {\n      \"m\" : 2\n    }\n  }, {\n    \"n\" : 3\n  } ]\n}\n"
+        #expect(try peer.ask("GET", "/l.json?print=pretty").body == list)
         #expect(try peer.ask("GET", "/a/c.json?print=pretty").body == "true\n")
         #expect(try peer.ask("GET", "/a/c.json?print=pretty&callback=f").body == "f(true\n)")
         let head = try peer.ask("HEAD", "/a.json")
         #expect(head.status == 200 && head.field("Content-Length") == "22")
         #expect(try peer.get("/a/c.json") == "200 true", "no body came behind the head")
+    }
+
+    @Test func checklist_119_queryByAChildOrByValue_isAnObject_othersMayBeArrays() throws {
+        let rules = try RuleSet(parsing: #"{"rules":{".read":true,".write":true,"k":{".indexOn":["n",".value"]}}}"#)
+        let peer = try RESTPeer(TestServer { $0.rules = rules })
+        try peer.put("/k.json", #"[{"n":[1,2]},{"n":3}]"#)
+        for (query, body) in [
+            (#"orderBy="n"&startAt=0"#, #"{"1":{"n":3}}"#), (#"orderBy="n""#, #"{"0":{"n":[1,2]},"1":{"n":3}}"#),
+            (#"orderBy="$value"&limitToFirst=5"#, #"{"0":{"n":[1,2]},"1":{"n":3}}"#),
+            (#"orderBy="$priority"&limitToFirst=5"#, #"{"0":{"n":[1,2]},"1":{"n":3}}"#),
+            (#"orderBy="$key"&limitToFirst=5"#, #"[{"n":[1,2]},{"n":3}]"#), ("", #"[{"n":[1,2]},{"n":3}]"#),
+        ] { #expect(try peer.get("/k.json?" + query) == "200 " + body, "\(query)") }
     }
 
     @Test func checklist_124_exportShowsPriorities() throws {

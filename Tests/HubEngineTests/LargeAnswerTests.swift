@@ -68,7 +68,7 @@ import Testing
     @Test func stream_isAccepted_withItsFirstContent() {
         let hub = EngineHarness(root: ["a": object()], limits: limits())
         let client = Client(lane: 0, dialect: .rest)
-        let told = hub.ask(client, .observe("a", style: .stream(exports: false), hash: ""))
+        let told = hub.ask(client, .observe("a", style: .stream(.plain), hash: ""))
         #expect(told.count == 3 && told[0].hasPrefix("observing") && told[1] == "d a \(object().json)" && told[2] == "probe")
     }
 

@@ -108,8 +108,8 @@ public enum ObserverStyle: Hashable, Sendable {
     /// Named events (observe protocol), under the client's subscription id.
     /// - pace: ms between two values; nil tells each.
     case events(id: Int64, kinds: EventKinds, pace: Int32? = nil)
-    /// The written values below the place (event streams of REST). `exports` shows priorities.
-    case stream(exports: Bool)
+    /// The written values below the place (event streams of REST).
+    case stream(StreamForm)
     /// How many children there are, and nothing else (event streams of REST).
     case countStream
 
@@ -129,6 +129,16 @@ public enum ObserverStyle: Hashable, Sendable {
         case .patches, .events: false
         }
     }
+}
+
+/// How an event stream shows values.
+public enum StreamForm: Sendable {
+    /// As REST shows a place.
+    case plain
+    /// As REST shows a query in another order than by key: an object, whatever its keys are.
+    case ordered
+    /// With priorities, and without arrays.
+    case export
 }
 
 /// The kinds of events that an observer asked for.

@@ -19,6 +19,8 @@ public struct Exchange: Sendable {
     public var ifHash: String?
     /// A write's answer also says what is at the place then. That, like `ifHash`, takes the permission to read it.
     public var wantsContent: Bool
+    /// Its writes are an update of the keys at `path`.
+    public var isUpdate = false
     /// An administrator's write stores what it is sent as it is: no rule adds to it.
     public var isImport = false
     /// A read or a count is answered with what its query started from (`QueryExplanation`), and nothing else.

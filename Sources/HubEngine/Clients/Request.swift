@@ -28,7 +28,8 @@ public enum Request: Sendable {
     /// One of the three before; its answer also tells from where the children of its query are looked for (observe protocol).
     indirect case explained(Request)
     /// All or nothing.
-    case write([TreeWrite], condition: Condition? = nil)
+    /// - update: the place of an update, whose keys the writes are; nil for a set.
+    case write([TreeWrite], condition: Condition? = nil, update: Path? = nil)
     /// The hub itself writes, all or nothing, and no rule is asked. Answered as `written`.
     case system([TreeWrite], SystemCause)
     /// The hub itself makes what is due still of the writes that a deleted account causes, as one commit. Answered as `written`; as failed,

@@ -18,8 +18,13 @@ struct AskedWrite: Sendable {
     let purpose: Purpose
     /// Why the hub asks for it; nil when a client does.
     let cause: SystemCause?
+    /// The place whose keys are updated; nil for a set.
+    let update: Path?
 
-    init(_ writes: [TreeWrite], if condition: Condition? = nil, _ purpose: Purpose = .write, cause: SystemCause? = nil) {
+    init(
+        _ writes: [TreeWrite], if condition: Condition? = nil, _ purpose: Purpose = .write, cause: SystemCause? = nil, update: Path? = nil
+    ) {
+        self.update = update
         self.writes = writes
         self.condition = condition
         self.purpose = purpose
@@ -28,6 +33,7 @@ struct AskedWrite: Sendable {
 
     func origin(_ client: Client) -> WriteOrigin {
         var origin = localOrigin(client)
+        origin.update = update
         if let remote = client.remote { origin.forwarded = remote.current }
         return origin
     }

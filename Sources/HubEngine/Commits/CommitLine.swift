@@ -122,7 +122,7 @@ final class CommitLine {
         if content.rules.hasIndexedCopies { copies?.note(paths, exist: values != nil, old: old) }
         if let found { count(found) }
         permissions.recheck(readers)
-        publisher.publish(paths, old: old, value: found == nil ? candidate.onlyValue : nil)
+        publisher.publish(paths, old: old, update: origin.update, value: found == nil ? candidate.onlyValue : nil)
         return content.sequence
     }
 
@@ -312,7 +312,11 @@ final class CommitLine {
         batch.retire(old)
         batch.retire(write)
         permissions.recheck(readers)
-        if more.isEmpty { publisher.publish(prepared: write, old: old) } else { publisher.publish(changed, old: old, areCompared: true) }
+        if more.isEmpty {
+            publisher.publish(prepared: write, old: old, update: origin.update)
+        } else {
+            publisher.publish(changed, old: old, areCompared: true, update: origin.update)
+        }
         return content.sequence
     }
 

@@ -68,7 +68,8 @@ final class WriteRequests: @unchecked Sendable {
 
     /// A write of REST (contract §7).
     func exchange(_ exchange: Exchange, _ writes: [TreeWrite], _ item: Database.Item) {
-        write(AskedWrite(writes, if: exchange.condition, .exchange(exchange, key: nil)), item)
+        let update = exchange.isUpdate ? exchange.path : nil
+        write(AskedWrite(writes, if: exchange.condition, .exchange(exchange, key: nil), update: update), item)
     }
 
     func exchange(_ exchange: Exchange, push value: WriteValue, _ item: Database.Item) {

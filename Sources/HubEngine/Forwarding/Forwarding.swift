@@ -84,7 +84,7 @@ final class Forwarding: @unchecked Sendable {
         if client.remote != nil { return false }
         let leaves = client.forwarded?.leavesBehind == true
         switch item.request {
-        case .write(let asked, let condition) where isFollowing:
+        case .write(let asked, let condition, _) where isFollowing:
             forward(item, .write(asked, condition), .write(AskedWrite(asked, if: condition)))
         case .push(let path, let value) where isFollowing:
             let key = writes.nextKey()

@@ -22,6 +22,8 @@ final class Publisher {
     private let encodings: EncodingLine
     private let pacing: Pacing
     let single: WriteTeller
+    /// The place of the update that is being published.
+    private var update: Path?
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ queries: QueryKeeper,
@@ -50,8 +52,13 @@ final class Publisher {
     /// - Parameters:
     ///   - old: the tree before.
     ///   - areCompared: whether the paths are known to be those of which the content has changed.
+    ///   - update: the place whose keys a client has updated; nil for a set.
     ///   - value: what the only write has stored, where that is known.
-    func publish(_ paths: [Path], old: Node, areCompared: Bool = false, value: @autoclosure () -> Node? = nil) {
+    func publish(
+        _ paths: [Path], old: Node, areCompared: Bool = false, update: Path? = nil, value: @autoclosure () -> Node? = nil
+    ) {
+        self.update = update
+        defer { self.update = nil }
         if paths.count == 1, single.tell(paths[0], old: old, value: value, isChange: areCompared) { return }
         if paths.count > limits.inlineChildren { return publish(many: areCompared ? paths : changed(paths, since: old), old: old) }
         var alone: (old: Node, new: Node)?
@@ -120,7 +127,8 @@ final class Publisher {
         _ difference: Difference, _ patches: [(path: Path, value: Node)], of new: Node, to view: View, _ shared: inout SharedFrame?,
         within limits: inout ChangeLimits
     ) {
-        let change = ViewChange(difference, of: view, written: patches, new: new, sequence: content.sequence, within: &limits)
+        var change = ViewChange(difference, of: view, written: patches, new: new, sequence: content.sequence, within: &limits)
+        change.update = update
         slowReaders.conflate(view, patches: change.patches)
         send(change, to: view, &shared)
     }
@@ -182,9 +190,9 @@ final class Publisher {
     }
 
     /// Tells what a prepared write has changed.
-    func publish(prepared write: PreparedWrite, old: Node) {
+    func publish(prepared write: PreparedWrite, old: Node, update: Path?) {
         guard places.hasAny(around: write.common) else { return }
-        indexes.use(write.orders) { publish(write.changed, old: old, areCompared: true) }
+        indexes.use(write.orders) { publish(write.changed, old: old, areCompared: true, update: update) }
     }
 
     /// The places that writes concern, with what concerns them.

@@ -10,6 +10,8 @@ public struct ViewChange: Sendable {
     public private(set) var new: Node
     /// What changed below the place, as absolute path and resulting value; empty when the place itself was overwritten.
     public private(set) var patches: [(path: Path, value: Node)]
+    /// The place whose keys a client has updated; nil where it has set a place, or what changed is not known to be one update.
+    public internal(set) var update: Path?
     /// Child and value events, computed when an observer asks for events.
     public private(set) var events: [ChildEvent]
     /// How many children are shown; nil where that has not changed, or is not asked for.

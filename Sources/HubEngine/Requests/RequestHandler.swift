@@ -98,7 +98,7 @@ final class RequestHandler: @unchecked Sendable {
         case .move(let id, let centre): observers.move(id, to: centre, item)
         case .get(let path, let query): reads.get(path, query, item)
         case .count(let path, let query): reads.count(path, query, item)
-        case .write(let asked, let condition): writes.write(AskedWrite(asked, if: condition), item)
+        case .write(let asked, let condition, let update): writes.write(AskedWrite(asked, if: condition, update: update), item)
         case .system(let asked, let cause): writes.write(AskedWrite(asked, cause: cause), item)
         case .accountData(let found, let uid): writes.accountData(found, of: uid, item)
         case .push(let path, let value): writes.push(path, value, item)

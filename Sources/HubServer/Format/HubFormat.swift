@@ -19,7 +19,7 @@ struct HubFormat: WireFormat {
         switch style {
         case .patches(let tag): RealtimePush.data(path: path, value: value).frames(tag: tag)
         case .events(let id, let kinds, _): observeInitial(value, query, id, kinds, sequence)
-        case .stream(let exports): streamInitial(value, exports: exports)
+        case .stream(let form): streamInitial(value, form)
         case .countStream: streamed(value.childCount)
         }
     }
@@ -65,7 +65,7 @@ struct HubFormat: WireFormat {
             let observed = parts.observed ?? self.observed(change)
             parts.observed = observed
             return observe(change, observed, id, kinds)
-        case .stream(let exports): return stream(change, exports: exports)
+        case .stream(let form): return stream(change, form)
         case .countStream: return change.count.map(streamed) ?? []
         }
     }

@@ -37,7 +37,8 @@ final class EventStream: Session, @unchecked Sendable {
     func begin() {
         // A query that loads everything is the place itself.
         let isDefault = request.live == nil && request.query?.isDefault == true
-        let style: ObserverStyle = request.isCount ? .countStream : .stream(exports: request.form.showsPriorities)
+        let form: StreamForm = request.form.showsPriorities ? .export : request.isOrdered ? .ordered : .plain
+        let style: ObserverStyle = request.isCount ? .countStream : .stream(form)
         database.submit(.observe(request.path, query: isDefault ? nil : request.children, style: style, hash: ""), from: self)
     }
 

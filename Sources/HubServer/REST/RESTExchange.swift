@@ -144,6 +144,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         var exchange = Exchange(
             request.path, work, ifHash: request.ifMatch?.hash,
             wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)
+        exchange.isUpdate = request.method == .patch
         exchange.isImport = request.isImport
         exchange.explains = request.explains
         home.willStart(database, isWrite: exchange.isWrite)

@@ -41,13 +41,16 @@ final class ObserveSession: Session, @unchecked Sendable {
             do throws(ObserveError) {
                 var request = try ObserveRequest.parse(text, limits: limits)
                 // Resolves the paths of a large update off the loop.
-                if case .update(let base, let writes) = request.operation { request.operation = .update(path: .root, writes.below(base)) }
-                return .success(Sized(request: request, bytes: text.count))
+                guard case .update(let base, let writes) = request.operation else {
+                    return .success(Sized(request: request, bytes: text.count))
+                }
+                request.operation = .update(path: .root, writes.below(base))
+                return .success(Sized(request: request, bytes: text.count, updated: base))
             } catch { return .failure(error) }
         }
         readLarge(large, read) { [self] result, cost, hold in
             switch result {
-            case .success(let read): submit(read.request, size: read.bytes, cost: cost, hold)
+            case .success(let read): submit(read.request, size: read.bytes, cost: cost, hold, updated: read.updated)
             case .failure(let error): fail(error)
             }
         }
@@ -57,6 +60,8 @@ final class ObserveSession: Session, @unchecked Sendable {
     private struct Sized: Sendable {
         var request: ObserveRequest
         var bytes: Int
+        /// The place of an update whose paths are resolved.
+        var updated: Path?
     }
 
     /// A malformed request has no readable id: sends the fault without one, and closes, both behind the answers to all before it. What
@@ -72,12 +77,12 @@ final class ObserveSession: Session, @unchecked Sendable {
         closeWhenAnswered(SessionClose(WebSocketCloseCode.policyViolation, fault.message))
     }
 
-    private func submit(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?) {
-        guard isWaiting else { return carryOut(request, size: size, cost: cost, hold) }
-        waitForCredential(max(size, cost)) { [self] in carryOut(request, size: size, cost: cost, hold) }
+    private func submit(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?, updated: Path? = nil) {
+        guard isWaiting else { return carryOut(request, size: size, cost: cost, hold, updated) }
+        waitForCredential(max(size, cost)) { [self] in carryOut(request, size: size, cost: cost, hold, updated) }
     }
 
-    private func carryOut(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?) {
+    private func carryOut(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?, _ updated: Path?) {
         let id = request.id
         func ask(_ request: Request, _ id: Int64) { self.ask(request, id, size: max(size, cost), hold: hold) }
         func answer(_ reply: Reply, _ id: Int64) { ask(.answer(HubFormat().reply(reply, to: id, dialect: .observe)), id) }
@@ -92,7 +97,7 @@ final class ObserveSession: Session, @unchecked Sendable {
         case .unobserve(let sub): ask(.unobserveID(sub), id)
         case .move(let sub, let centre): ask(.move(sub, to: centre), id)
         case .set(let one), .remove(let one): write { .write([one]) }
-        case .update(let base, let writes): write { .write(writes.below(base)) }
+        case .update(let base, let writes): write { .write(writes.below(base), update: updated ?? base) }
         case .push(let path, let value): write { .push(path, value) }
         case .transaction(let one, let hash): write { .exchange(Exchange(one.path, .write([one]), ifHash: hash)) }
         case .onDisconnect(.set(let one)), .onDisconnect(.remove(let one)): write { .onDisconnect([one]) }

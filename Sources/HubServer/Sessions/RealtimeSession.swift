@@ -113,7 +113,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
         case .select(let path, let query): ask(.get(path, query: Self.filter(query)), number)
         case .put(let write, let hash): ask(.write([write], condition: hash.map { Condition(write.path, hash: $0) }), number)
         case .merge(let base, let writes, let hash):
-            ask(.write(writes.below(base), condition: hash.map { Condition(base, hash: $0) }), number)
+            ask(.write(writes.below(base), condition: hash.map { Condition(base, hash: $0) }, update: base), number)
         case .onDisconnectPut(let write): ask(.onDisconnect([write]), number)
         case .onDisconnectMerge(let base, let writes): ask(.onDisconnect(writes.below(base)), number)
         case .onDisconnectCancel(let path): ask(.cancelOnDisconnect(path), number)

@@ -9,19 +9,21 @@ public struct NodeEncoder: @unchecked Sendable {
     public struct Form: Sendable, Hashable {
         /// Shows priorities.
         public var showsPriorities: Bool
-        /// Shows nodes whose keys are indexes as arrays; never those with a priority that is shown.
-        public var showsArrays: Bool
-        /// Indented by two spaces a level (`print=pretty`).
+        /// Which nodes are shown as arrays, of those whose keys are indexes; never one with a priority that is shown.
+        public var arrays: Arrays
+        /// Indented by two spaces for each object around, with the elements of an array on one line (`print=pretty`).
         public var isPretty: Bool
 
-        public init(showsPriorities: Bool = false, showsArrays: Bool = true, isPretty: Bool = false) {
+        public enum Arrays: Sendable { case everywhere, belowRoot, never }
+
+        public init(showsPriorities: Bool = false, arrays: Arrays = .everywhere, isPretty: Bool = false) {
             self.showsPriorities = showsPriorities
-            self.showsArrays = showsArrays
+            self.arrays = arrays
             self.isPretty = isPretty
         }
 
         /// With priorities and without arrays (`format=export`).
-        public static let export = Form(showsPriorities: true, showsArrays: false)
+        public static let export = Form(showsPriorities: true, arrays: .never)
     }
 
     /// A container that is being encoded.
@@ -88,12 +90,14 @@ public struct NodeEncoder: @unchecked Sendable {
     private mutating func begin(_ node: NodeCursor, _ writer: inout JSONWriter) {
         switch node.kind {
         case .object:
-            if node.form == .packed, !form.isPretty {
+            let mayBeArray = form.arrays == .everywhere || form.arrays == .belowRoot && !levels.isEmpty
+            // All below a packed object is shown as the object is.
+            if node.form == .packed, !form.isPretty, mayBeArray || form.arrays == .never {
                 let (value, form) = (PackedValue(node.address), form)
-                return PackedJSON.append(value, to: &writer.bytes, showsPriorities: form.showsPriorities, showsArrays: form.showsArrays)
+                return PackedJSON.append(value, to: &writer.bytes, showsPriorities: form.showsPriorities, showsArrays: mayBeArray)
             }
             let priority = form.showsPriorities ? node.priority : .null
-            let isArray = form.showsArrays && priority.isNull && node.isArray
+            let isArray = mayBeArray && priority.isNull && node.isArray
             writer.raw(isArray ? "[" : "{")
             levels.append(Level(children: ChildCursor(node), priority: priority, nextIndex: isArray ? 0 : -1))
         case .prioritized:
@@ -115,8 +119,9 @@ public struct NodeEncoder: @unchecked Sendable {
             writer.node(priority)
         }
         let level = levels.removeLast()
+        if level.nextIndex >= 0 { return writer.raw(form.isPretty ? " ]" : "]") }
         breakLine(&writer)
-        writer.raw(level.nextIndex >= 0 ? "]" : "}")
+        writer.raw("}")
     }
 
     @inline(__always)
@@ -124,7 +129,7 @@ public struct NodeEncoder: @unchecked Sendable {
         let top = levels.count - 1
         if !levels[top].isFirst { writer.raw(",") }
         levels[top].isFirst = false
-        breakLine(&writer)
+        if levels[top].nextIndex < 0 { breakLine(&writer) } else if form.isPretty { writer.raw(" ") }
     }
 
     private static var valueName: UnsafeBufferPointer<UInt8> { bytes(of: ".value") }
@@ -143,7 +148,7 @@ public struct NodeEncoder: @unchecked Sendable {
     private func breakLine(_ writer: inout JSONWriter) {
         guard form.isPretty else { return }
         writer.raw("\n")
-        for _ in levels { writer.raw("  ") }
+        for level in levels where level.nextIndex < 0 { writer.raw("  ") }
     }
 }
 

@@ -10,7 +10,7 @@ extension RESTRequest {
         case "silent": isSilent = true
         default: break
         }
-        if target.value("format") == "export" { (form.showsPriorities, form.showsArrays) = (true, false) }
+        if target.value("format") == "export" { (form.showsPriorities, form.arrays) = (true, .never) }
         if let size = target.value("writeSizeLimit") {
             guard let known = WriteSize(rawValue: size) else {
                 throw .bad("writeSizeLimit must be tiny, small, medium, large or unlimited")

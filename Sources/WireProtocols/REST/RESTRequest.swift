@@ -48,6 +48,9 @@ public struct RESTRequest: Sendable {
     /// GET with `Accept: text/event-stream`.
     public var isStream = false
 
+    /// Whether children are selected in another order than by key. They come as an object then, whatever their keys are.
+    public var isOrdered: Bool { query.map { $0.orderedBy != .key } ?? false }
+
     static let longestTimeoutMs = 15 * 60 * 1000
 
     /// Each child is only named. Limits are by key (the command-line tool of the SDKs asks so).

@@ -102,7 +102,7 @@ struct Get: ParsableCommand {
         case .table: for line in NodeTable.lines(value, sortedBy: query.orderBy ?? target.url.order) { StandardStream.output.line(line) }
         case .json:
             guard pretty else { return StandardStream.output.line(value.json) }
-            var encoder = NodeEncoder(value, NodeEncoder.Form(showsArrays: false, isPretty: true))
+            var encoder = NodeEncoder(value, NodeEncoder.Form(arrays: .never, isPretty: true))
             var writer = JSONWriter()
             encoder.write(to: &writer, atLeast: .max)
             StandardStream.output.write(writer.bytes.last == 0x0A ? writer.bytes : writer.bytes + [0x0A])

@@ -229,7 +229,7 @@ final class RefusalWorld {
             answer(nil as Failure.Code?)
         case .get(let path, _):
             if mayRead(path, one) { answer("value \(item.token) \(model.node(at: path).json)") } else { answer(.permissionDenied) }
-        case .write(let writes, let condition):
+        case .write(let writes, let condition, _):
             if let code = speaksAgainst(writes, one.identity) { return answer(code) }
             // Whether it is what somebody guesses is for those who may read it.
             if let condition, !mayRead(condition.path, one) { return answer(.permissionDenied) }

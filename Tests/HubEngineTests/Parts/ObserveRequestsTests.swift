@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct ObserveRequestsTests {
     private static let rules = #"{"rules":{"q":{".read":true,".indexOn":".value"},"s":{".read":true},"m":{".read":"auth.uid === 'u'"}}}"#
     private static let plain = ObserverStyle.patches(tag: nil)
-    private static let stream = ObserverStyle.stream(exports: false)
+    private static let stream = ObserverStyle.stream(.plain)
 
     private static func bench(_ limits: EngineLimits = EngineLimits(), root: Node = ["q": ["a": 2, "b": 1], "s": "text"]) throws -> Bench {
         Bench(root: root, rules: try RuleSet(parsing: rules), limits: limits, lanes: 1)

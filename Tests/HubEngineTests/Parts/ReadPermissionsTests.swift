@@ -105,7 +105,7 @@ import Testing
         let client = Client.make()
         let ended = Seen<[Client]>([])
         bench.permissions.onStreamCancelled = { ended.value.append($0) }
-        let (stream, plain) = (Observation("open", style: .stream(exports: false)), Observation("open"))
+        let (stream, plain) = (Observation("open", style: .stream(.plain)), Observation("open"))
         for observation in [stream, plain] { bench.observe(observation, by: client) }
         bench.run { bench.permissions.cancel(plain, of: client) }
         #expect(ended.value.isEmpty)

@@ -15,7 +15,7 @@ import TestSupport
                     (0..<count).map { (Key(random.chance(95) ? "\($0 * (random.chance(85) ? 1 : 2))" : "0\($0)"), random.node(depth: 1)) })
             }
             for (priorities, arrays) in [(false, true), (true, false), (true, true)] {
-                let form = NodeEncoder.Form(showsPriorities: priorities, showsArrays: arrays)
+                let form = NodeEncoder.Form(showsPriorities: priorities, arrays: arrays ? .everywhere : .never)
                 var encoder = NodeEncoder(node, form)
                 var text: [UInt8] = []
                 while !encoder.isDone {
@@ -25,8 +25,15 @@ import TestSupport
                 }
                 #expect(String(decoding: text, as: UTF8.self) == Self.model(node, priorities, arrays))
             }
+            // An object at the root, and arrays in it.
+            let isObject = node.hasChildren && Self.model(node, false, true).hasPrefix("[")
+            let members = node.children.map { "\(Node.string($0.key.string).json):\(Self.model($0.node, false, true))" }
+            let below = isObject ? "{" + members.joined(separator: ",") + "}" : Self.model(node, false, true)
+            var ordered = JSONWriter()
+            ordered.rest(node, NodeEncoder.Form(arrays: .belowRoot))
+            #expect(String(decoding: ordered.bytes, as: UTF8.self) == below)
             var pretty = JSONWriter()
-            pretty.rest(node, NodeEncoder.Form(showsPriorities: true, showsArrays: false, isPretty: true))
+            pretty.rest(node, NodeEncoder.Form(showsPriorities: true, arrays: .never, isPretty: true))
             #expect(try Node(json: String(decoding: pretty.bytes, as: UTF8.self)) == node)
         }
     }

@@ -18,6 +18,8 @@ struct WriteOrigin: Sendable {
     let cause: Cause
     /// The request of another hub that it carries out; nil for all others.
     var forwarded: RemoteMark?
+    /// The place whose keys a client updates; nil for a set. Event streams show it.
+    var update: Path?
 
     static func client(_ identity: Identity) -> WriteOrigin { WriteOrigin(identity: identity, cause: .request) }
     static func sessionEnd(_ left: PendingSession) -> WriteOrigin {
