@@ -14,7 +14,7 @@
 
 # ---- build ----------------------------------------------------------------------------------------------------------
 # Swift 6.3 on Debian 12, the same Debian as below: the binary finds the C libraries it was linked with.
-FROM swift:6.3-bookworm AS build
+FROM swift:6.3.1-bookworm AS build
 ARG CLUSTER=
 RUN apt-get update && apt-get install -y --no-install-recommends libssl-dev zlib1g-dev libsqlite3-dev libcurl4-openssl-dev \
     ${CLUSTER:+libnats-dev}

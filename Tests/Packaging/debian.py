@@ -24,8 +24,8 @@ class Tree:
         self.root = Path(root)
 
     @staticmethod
-    def unpacked(suite, root, cache, packages=()):
-        """A minimal tree of `suite` with these packages at `root`, from the archive of that name in `cache` (made when missing or old)."""
+    def archive(suite, cache, packages=()):
+        """A minimal tree of `suite` with these packages as an archive of that name in `cache` (made when missing or old)."""
         mirror = os.environ.get("VIGLA_DEBIAN_MIRROR", MIRROR)
         archive = Path(cache) / f"debian-{'+'.join([suite, *packages])}.tar.gz"
         if not archive.exists() or time.time() - archive.stat().st_mtime > FRESH_DAYS * 86400:
@@ -43,6 +43,12 @@ class Tree:
                            check=True)
             partial.rename(archive)
             shutil.rmtree(making)
+        return archive
+
+    @staticmethod
+    def unpacked(suite, root, cache, packages=()):
+        """That tree at `root`."""
+        archive = Tree.archive(suite, cache, packages)
         Path(root).mkdir(parents=True)
         subprocess.run(["tar", "--numeric-owner", "-C", root, "-xpzf", archive], check=True)
         tree = Tree(root)
