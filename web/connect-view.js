@@ -75,7 +75,7 @@ export class SignIn {
       element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'use-token' }, 'Use it')));
     p.result = element('p', { class: 'result bad', role: 'alert', id: 'sign-in-result' });
     const signForm = element('form', { onsubmit: (event) => { event.preventDefault(); this.#enter(); }, novalidate: true, id: 'sign-in-form' },
-      element('div', { class: 'row' }, p.now, p.out), p.offer.element, p.ways, p.account, p.guest, p.tokenPart, p.result);
+      element('div', { class: 'row' }, p.now, p.out), p.ways, p.account, p.guest, p.tokenPart, p.result, p.offer.element);
 
     p.actForm = element('form', { onsubmit: (event) => { event.preventDefault(); this.#act(); }, id: 'act-form' },
       element('h3', {}, 'Act as another user'), uidField, claimsField,

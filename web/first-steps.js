@@ -17,12 +17,13 @@ export class SignInOffer {
     this.#owner = button('owner', 'Continue as owner', () => { hub.credentials.paste('owner'); done?.(); });
     this.#owner.hidden = this.#hint.hidden = true;
     if (!done) this.#secret = button('secret', 'Sign in with a secret', () => hub.openSignIn('token'));
-    this.element = element('div', { class: 'offers' }, this.#hint, this.#owner, this.#secret);
+    this.element = element('div', { class: 'offers', 'data-asking': true }, this.#hint, this.#owner, this.#secret);
   }
 
   /** Asks the hub again whether it is one for development. */
   async update() {
     const isDev = await this.#hub.isDev();
+    this.element.removeAttribute('data-asking'); // before, a button would move away under the pointer
     this.#owner.hidden = !isDev;
     this.#hint.hidden = !isDev && !this.#secret;
     setText(this.#hint, isDev ? 'This hub runs with --dev: every program on its machine may act as its owner.' : whereSecretsAre);

@@ -4,7 +4,7 @@
 def be_administrator(page, hub, tab):
     """Opens a tab of a development hub and continues as its owner."""
     page.open(hub, f"#ns=default&tab={tab}")
-    page.until("return document.querySelector('.tab:not([hidden]) .gate [data-offer=owner]').checkVisibility()", "the owner's button")
+    page.until("return document.querySelector('.tab:not([hidden]) .gate [data-offer=owner]').checkVisibility({ visibilityProperty: true })", "the owner's button")
     page.find(".tab:not([hidden]) .gate [data-offer=owner]").click()
     page.until("return vigla.connection.identity?.admin === true", "an administrator")
 
