@@ -171,7 +171,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         for write in follows { text += "    then \(write.path): \(write.value.json) by \(write.rule)\n" }
         for rows in continued { text += "    then rows \(rows.places): \(rows.value.json), in commits of their own, by \(rows.rule)\n" }
         for rate in rates { text += "    counts as \(rate.writes) at \(rate.path) by \(rate.rule): \(rate.rate)\n" }
-        for node in expiring { text += "    \(node.path) ends at \(node.at) by \(node.rule)\n" }
+        for node in expiring { text += "    \(node.path) expires at \(node.at) by \(node.rule)\n" }
         if let unmet {
             text += "\n\(unmet)\n"
         } else if let rate = rates.first(where: \.isTooMany) {

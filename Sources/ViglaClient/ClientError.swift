@@ -65,7 +65,7 @@ public enum ClientError: Error, Sendable, Equatable, CustomStringConvertible {
     /// A failure to connect in words for people.
     public static func text(_ error: NetError) -> String {
         switch error {
-        case .connectFailed(let address, ECONNREFUSED): "nobody listens on \(address)"
+        case .connectFailed(let address, ECONNREFUSED): "nothing listens on \(address)"
         case .connectFailed(let address, let errno): "\(address): \(String(cString: strerror(errno)))"
         case .unresolved(let host, _): "there is no host named \(host)"
         default: "\(error)"

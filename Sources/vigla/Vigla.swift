@@ -5,7 +5,7 @@ import ArgumentParser
 struct Vigla: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "vigla",
-        abstract: "A self-hosted realtime hub: a JSON tree that tells everyone who watches what has changed.",
+        abstract: "A self-hosted realtime hub, compatible with Firebase: a JSON tree that notifies its clients of changes.",
         discussion: """
             Start a hub on this machine, open to every program on it:
 

@@ -137,9 +137,9 @@ import WireProtocols
         let client = HubClient(HubAddress(port: port), on: group.next(), settings: settings)
         client.get("/a") { if case .failure(let error) = $0 { errors.add(error) } }
         client.connect()
-        #expect(try errors.next() == .unreachable("nobody listens on 127.0.0.1:\(port)"))
+        #expect(try errors.next() == .unreachable("nothing listens on 127.0.0.1:\(port)"))
         client.get("/a") { if case .failure(let error) = $0 { errors.add(error) } }
-        #expect(try errors.next() == .unreachable("nobody listens on 127.0.0.1:\(port)"))
+        #expect(try errors.next() == .unreachable("nothing listens on 127.0.0.1:\(port)"))
         group.shutdownAndWait()
     }
 

@@ -66,7 +66,7 @@ import TestSupport
         func explain(_ options: String...) throws -> String {
             try Command.run(["rules", "explain", hub.url + "/users/ada", "--auth", "owner"] + options).output
         }
-        #expect(try explain().hasPrefix("allowed: read /users/ada as nobody"))
+        #expect(try explain().hasPrefix("allowed: read /users/ada as a signed-out caller"))
         let denied = try explain("--as", "eve", "--write", "\"Eve\"")
         #expect(denied.hasPrefix("denied: write /users/ada as eve: No .write rule"), "\(denied)")
         #expect(denied.contains("/users/$uid.write at /users/ada => false") && denied.contains("auth.uid = \"eve\""), "\(denied)")
@@ -102,7 +102,7 @@ import TestSupport
         let command = ["user", "import", hub.url, export, "--auth", "owner"]
         #expect(try Command.run(command).error.contains("--signer-key-file"))
         let done = try Command.run(command + ["--signer-key-file", key])
-        #expect(done.code == 0 && done.output == "2 accounts taken over\n", "\(done.output) \(done.error)")
+        #expect(done.code == 0 && done.output == "2 accounts imported\n", "\(done.output) \(done.error)")
         func signIn(_ password: String) throws -> String {
             let body = #"{"email":"user1@example.com","password":"\#(password)","returnSecureToken":true}"#
             let connection = try hub.connection()

@@ -100,7 +100,7 @@ import TestSupport
         for arguments in [["get"], ["watch"], ["remove"]] {
             let result = try Command.run(arguments[0], hub.url + "/a")
             #expect(result.code == 1)
-            #expect(result.error.contains("nobody listens") && result.error.contains("vigla serve"))
+            #expect(result.error.contains("nothing listens") && result.error.contains("vigla serve"))
         }
         #expect(try Command.run("health", hub.url).code == 1)
     }

@@ -202,7 +202,7 @@ import TestSupport
         let nobody = "http://127.0.0.1:\(port)/"
         for command in [["get", nobody], ["rules", "get", nobody], ["health", nobody]] {
             let dead = try Command.run(command)
-            #expect(dead.code == 1 && dead.error.contains("nobody listens on 127.0.0.1:\(port)\nIs the hub running?"), "\(dead.error)")
+            #expect(dead.code == 1 && dead.error.contains("nothing listens on 127.0.0.1:\(port)\nIs the hub running?"), "\(dead.error)")
             #expect(dead.error.contains("vigla serve --port \(port)"))
         }
         for command in [["get"], ["rules", "get"], ["health"]] {

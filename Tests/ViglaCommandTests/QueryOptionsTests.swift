@@ -139,7 +139,7 @@ import WireProtocols
     ]) func explanationOfAQuery_isTheDecisionAboutIt(_ words: [String], _ decision: String) throws {
         let hub = try Self.hub()
         let explained = try Command.run(["rules", "explain", hub.url + words[0], "--auth", "owner"] + words.dropFirst())
-        #expect(explained.code == 0 && explained.output.hasPrefix("\(decision): read \(words[0]) as nobody"), "\(explained)")
+        #expect(explained.code == 0 && explained.output.hasPrefix("\(decision): read \(words[0]) as a signed-out caller"), "\(explained)")
         let asked = try Command.run(["get", hub.url + words[0]] + words.dropFirst())
         #expect((asked.code == 0) == (decision == "allowed"), "\(asked)")
         #expect(try Command.run(["rules", "explain", hub.url + words[0], "--limit", "1", "--write", "1"]).code == 64)

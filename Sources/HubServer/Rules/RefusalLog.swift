@@ -59,7 +59,7 @@ final class RefusalLog: Sendable {
     func refusedUnread(_ path: Path, _ namespace: String) {
         guard admit(now: scheduler.wallMs) else { return }
         queue.async { [self] in
-            write(.write, Self.paths(.write([path])), "no rule could grant it, whatever is written", namespace)
+            write(.write, Self.paths(.write([path])), "no rule could grant it for any value", namespace)
         }
     }
 

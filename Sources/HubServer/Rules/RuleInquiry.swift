@@ -94,7 +94,7 @@ struct RuleInquiry: Sendable {
             switch name {
             case "as":
                 guard [.object, .null].contains(try reader.peek()) else {
-                    return Fault(text: "\"as\" is what auth is, such as {\"uid\": \"ada\", \"token\": {}}, or null for nobody.")
+                    return Fault(text: "\"as\" is auth, such as {\"uid\": \"ada\", \"token\": {}}, or null for a signed-out caller.")
                 }
                 auth = try reader.claims()
             case "now":
@@ -143,7 +143,7 @@ struct RuleInquiry: Sendable {
             case ("where", _) where value.hasChildren || value.isNull:
                 for (name, constant) in value.children {
                     guard let path = try? Path(parsing: name.string), !path.isRoot, !constant.hasChildren else {
-                        return Fault(text: "\"where\" is an object of paths below each child, and what they are to be.")
+                        return Fault(text: "\"where\" is an object of paths below each child, and their values.")
                     }
                     query.conditions[path] = constant
                 }

@@ -87,7 +87,7 @@ final class RulesInForce: Sendable {
         }
         if let file, stored.after != hash, !settings.isShared {
             logger.notice(
-                "the rules file has changed since rules were deployed, so it holds",
+                "the rules file has changed since the last deploy and is in force",
                 metadata: ["namespace": "\(namespace)", "file": "\(file)"])
             remember(stored.source, replacedBy: state.withLock { $0.first.text }, namespace)
             settings.put(nil, setting: StoredRules.setting, of: namespace) { [logger] result in
@@ -101,10 +101,10 @@ final class RulesInForce: Sendable {
             let rules = try RuleSet(inForce: stored.source)
             for key in rules.unsupported.prefix(20) {
                 logger.warning(
-                    "the deployed rules hold, but one of their keys does nothing",
+                    "the deployed rules are in force, but one of their keys has no effect",
                     metadata: ["namespace": "\(namespace)", "key": "\(key)", "keys": "\(rules.unsupported.count)"])
             }
-            if !isSilent { logger.info("the deployed rules hold", metadata: ["namespace": "\(namespace)"]) }
+            if !isSilent { logger.info("the deployed rules are in force", metadata: ["namespace": "\(namespace)"]) }
             return rules
         } catch {
             for fault in error.errors.prefix(20) {
@@ -235,7 +235,9 @@ final class RulesInForce: Sendable {
 
     private func tellWhenAllHolds(of database: Database) {
         database.whenDerived(waitMs: nil) { [logger] report in
-            logger.notice("what the rules keep holds", metadata: ["namespace": "\(database.name)", "ms": "\(report.ms)"])
+            logger.notice(
+                "counters, copies and expiry of the rules are complete",
+                metadata: ["namespace": "\(database.name)", "ms": "\(report.ms)"])
         }
     }
 
@@ -271,7 +273,7 @@ final class RulesInForce: Sendable {
             }
             hub.settled { [logger] databases in
                 let all = Countdown(databases.count) {
-                    logger.notice("the rules file was read again and holds", metadata: ["deploysReplaced": "\(gone.count)"])
+                    logger.notice("the rules file was read again and is in force", metadata: ["deploysReplaced": "\(gone.count)"])
                     finished()
                     done(true)
                 }

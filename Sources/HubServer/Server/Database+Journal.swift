@@ -38,17 +38,17 @@ extension JournalEvent {
         switch self {
         case .refuses(.conflict, let error):
             logger.critical(
-                "another writer has written to the journal: this hub takes no writes, reads go on",
+                "another writer has written to the journal: this hub takes no writes, reads continue",
                 metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
         case .refuses(_, .closed): logger.debug("the journal is closed", metadata: ["namespace": "\(namespace)"])
         case .refuses(_, let error):
             logger.error(
-                "writes cannot be stored: they are refused until the disk takes them, reads go on",
+                "writes cannot be stored: they are refused until the disk takes them, reads continue",
                 metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
         case .takesCommits: logger.notice("writes are stored again", metadata: ["namespace": "\(namespace)"])
         case .followingEnded(let error):
             logger.error(
-                "what another hub writes is no longer heard: reads show what was heard before",
+                "this hub no longer receives the writer's commits: reads show an older state",
                 metadata: ["namespace": "\(namespace)", "reason": "\(error)"])
         }
     }

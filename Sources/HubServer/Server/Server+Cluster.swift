@@ -14,7 +14,7 @@ extension Server {
             return ("behind", "This hub has not received all that the cluster's log holds.")
         }
         if report.shards.contains(where: { $0.writer == nil }) {
-            return ("no_writer", "No hub of the cluster is known that takes writes; reads go on.")
+            return ("no_writer", "No hub of the cluster is known that takes writes; reads continue.")
         }
         return nil
     }
@@ -37,7 +37,7 @@ extension Server {
         guard let report = storage.cluster else { return }
         page.gauge("vigla_cluster_hubs", "Hubs of the cluster that are heard of, this one as well.", report.hubs.count)
         page.gauge(
-            "vigla_cluster_shards", "Shards of the cluster, by how this hub stands to their logs.", label: "standing",
+            "vigla_cluster_shards", "Shards of the cluster, by the state of this hub in them.", label: "standing",
             ClusterReport.Standing.allCases.map { standing in (standing.rawValue, report.shards.count { $0.standing == standing }) })
         page.gauge("vigla_cluster_lag_commits", "Records of a log that this hub has not applied, at most.", Int(clamping: report.lag))
         page.gauge("vigla_cluster_lag_ms", "For how long it has lacked some.", Int(report.lagMs))
@@ -47,7 +47,7 @@ extension Server {
         page.counter("vigla_cluster_elections_total", "Times that this hub began to write a shard.", report.elections)
         page.counter("vigla_cluster_superseded_total", "Times that another hub had written a shard of this one.", report.superseded)
         page.counter("vigla_cluster_conflicts_total", "Records that were appended again behind another hub's.", report.conflicts)
-        page.counter("vigla_cluster_retries_total", "Times that a log was followed anew behind a hole or a silence.", report.retries)
+        page.counter("vigla_cluster_retries_total", "Times that a log was followed again after a gap or a silence.", report.retries)
     }
 
     /// The hubs, and each shard with its writer; nil where the hub is alone.

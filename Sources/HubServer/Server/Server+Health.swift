@@ -24,11 +24,13 @@ extension Server {
 extension CommitRefusal {
     fileprivate var healthText: String {
         switch self {
-        case .diskFull: "The disk is full: writes are refused until there is space, reads go on."
-        case .diskFailed, .outcomeUnknown: "The disk refuses: writes are refused until it takes them, reads go on. The log has the reason."
+        case .diskFull: "The disk is full: writes are refused until there is space, reads continue."
+        case .diskFailed, .outcomeUnknown:
+            "The disk refuses: writes are refused until it takes them, reads continue. The log has the reason."
         case .conflict: "Another hub has written to this one's journal: writes are refused."
-        case .logUnavailable: "The servers that keep the cluster's log cannot be reached: writes are refused until they are, reads go on."
-        case .logRegressed: "The cluster's log is not the one that this hub has followed: writes are refused, reads go on."
+        case .logUnavailable:
+            "The servers that keep the cluster's log cannot be reached: writes are refused until they are, reads continue."
+        case .logRegressed: "The cluster's log is not the one that this hub has followed: writes are refused, reads continue."
         case .following, .cutOff: "This hub follows another one and has lost it: what it shows may be old."
         case .stopping: "The hub is stopping."
         }

@@ -105,7 +105,7 @@ extension Server {
                 ("stream", sessions.streams.load(ordering: .relaxed)),
             ])
         let budget = memory.budget
-        page.gauge("vigla_memory_budget_bytes", "Bytes that may be held for all clients beside the data.", budget.limit)
+        page.gauge("vigla_memory_budget_bytes", "Limit of the bytes held for all clients, without the data.", budget.limit)
         page.gauge(
             "vigla_memory_held_bytes", "Bytes that are held for clients, by purpose.", label: "purpose",
             MemoryBudget.Purpose.allCases.map { ($0.label, budget.used(for: $0)) })
@@ -138,7 +138,7 @@ extension Server {
         page.counter("vigla_requests_total", "Requests handled.", label: label, each(\.requests))
         page.counter("vigla_commits_total", "Commits.", label: label, each(\.commits))
         page.counter(
-            "vigla_system_commits_total", "Commits that the hub made itself, by cause.", labels: label, "cause",
+            "vigla_system_commits_total", "Commits by the hub itself, by cause.", labels: label, "cause",
             databases.flatMap { database in
                 SystemCause.allCases.map { (database.name, $0.rawValue, database.counters.systemCommits[$0] ?? 0) }
             })
@@ -147,14 +147,14 @@ extension Server {
             databases.flatMap { database in
                 ConsequenceKind.allCases.map { (database.name, $0.name, database.counters.systemWrites[$0] ?? 0) }
             })
-        page.gauge("vigla_owed_rows", "Rows of inboxes that commits owe, at most.", label: label, each(\.owedRows))
+        page.gauge("vigla_owed_rows", "Pending rows of inboxes, at most.", label: label, each(\.owedRows))
         page.counter("vigla_expired_nodes_total", "Nodes that ended by time.", label: label, each(\.expired))
         page.gauge("vigla_expiring_nodes", "Nodes that are to end by time, as far as they are known.", label: label, each(\.expiringNodes))
         page.gauge(
             "vigla_expiry_lag_milliseconds", "How late the last node ended; 0 when nothing is due.", label: label,
             each { Int($0.expiryLagMs) })
         page.counter(
-            "vigla_countings_total", "Times that all counters of the rules were counted anew.", label: label, each(\.countings))
+            "vigla_countings_total", "Times that all counters of the rules were recounted.", label: label, each(\.countings))
         page.gauge(
             "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label,
             each { $0.refusal == nil ? 0 : 1 })
@@ -166,26 +166,26 @@ extension Server {
         page.counter(
             "vigla_writes_over_budget_total", "Requests refused because their user writes too often.", label: label, each(\.overBudget))
         page.counter(
-            "vigla_prepared_writes_total", "Large writes that were prepared beside a database's queue.", label: label, each(\.prepared))
+            "vigla_prepared_writes_total", "Large writes that were prepared off the database queue.", label: label, each(\.prepared))
         page.counter(
-            "vigla_writes_prepared_again_total", "Times that a large write was prepared again, as others changed what it rests on.",
+            "vigla_writes_prepared_again_total", "Times that a large write was prepared again, because other writes changed its data.",
             label: label, each(\.preparedAgain))
         page.counter(
-            "vigla_followed_places_total", "Places written by others that were taken over into prepared writes on a database's queue.",
+            "vigla_followed_places_total", "Places changed by other writes that were merged into prepared writes on the database queue.",
             label: label, each(\.followedPlaces))
         page.counter(
-            "vigla_observers_asked_total", "Times that the rules were asked on a database's queue whether an observer may be.",
+            "vigla_observers_asked_total", "Evaluations of an observer's permission on the database queue.",
             label: label, each(\.observersAsked))
         page.counter(
-            "vigla_foreseen_commits_total", "Times that the rules were asked about many observers beside a database's queue.",
+            "vigla_foreseen_commits_total", "Times that the permissions of many observers were evaluated off the database queue.",
             label: label, each(\.foreseen))
         page.counter(
-            "vigla_conflated_changes_total", "Changes that a slow reader was not told one by one.", label: label, each(\.conflated))
+            "vigla_conflated_changes_total", "Changes that slow readers skipped.", label: label, each(\.conflated))
         page.gauge(
             "vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label,
             each(\.suspended))
         page.gauge("vigla_observers", "Observers: listens, subscriptions and event streams.", label: label, each(\.observers))
-        page.gauge("vigla_observers_counted", "What the observers count as; deep ones more than one.", label: label, each(\.listens))
+        page.gauge("vigla_observers_counted", "Observers, weighted: deep ones count more than one.", label: label, each(\.listens))
         page.counter("vigla_query_changes_total", "Times that a commit concerned a live query.", label: label, each(\.windowsMoved))
         page.gauge("vigla_indexes", "Kept indexes.", label: label, each(\.indexes))
         page.gauge("vigla_index_entries", "Children in kept indexes.", label: label, each(\.indexEntries))
@@ -193,7 +193,7 @@ extension Server {
             "vigla_children_sorted_total", "Children sorted into indexes on a database's queue.", label: label,
             each(\.childrenSortedOnQueue))
         page.counter(
-            "vigla_children_sorted_beside_total", "Children sorted into indexes beside a database's queue.", label: label,
+            "vigla_children_sorted_beside_total", "Children sorted into indexes off the database queue.", label: label,
             each(\.childrenSorted))
         addDetails(to: &page)
         if byUser, let userBytes {

@@ -204,7 +204,7 @@ public final class Server: Sendable {
         listener.stop()
         secureListener?.stop()
         let close = CloseOnce { [self] isLate in
-            if isLate { logger.warning("the stop took its time: what was not acknowledged yet is left out") }
+            if isLate { logger.warning("the stop ran out of time: unacknowledged writes are left out") }
             storage.close(isLate: isLate) { [logger] fault in
                 if let fault { logger.error("the data could not be closed", metadata: ["reason": "\(fault)"]) }
                 done()

@@ -26,7 +26,7 @@ struct Backup: ParsableCommand {
     @Option(help: "The backup to restore.") var from: String?
     @Flag(help: "Replace data that is already there.") var replace = false
     @Flag(help: ArgumentHelp(
-        "Go on with what is sound when acknowledged writes cannot be read from the log of a hub that does not run; a copy of the log "
+        "Continue with the sound part when acknowledged writes cannot be read from the log of a hub that does not run; a copy of the log "
             + "is kept."))
     var acceptLoss = false
 

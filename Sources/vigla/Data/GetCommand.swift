@@ -6,7 +6,7 @@ import WireProtocols
 /// `vigla get URL`
 struct Get: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Print what is at a place: as one line of JSON, indented, or as a table of its children.",
+        abstract: "Print the value of a place: as one line of JSON, indented, or as a table of its children.",
         discussion: """
             A place without data prints null. The address may be one of REST, with its query:
 
@@ -28,8 +28,8 @@ struct Get: ParsableCommand {
 
     @OptionGroup var target: Target
     @OptionGroup(title: "Query") var query: QueryOptions
-    @Flag(help: "How many children there are, or the query selects.") var count = false
-    @Flag(help: "From where the hub looks for the children of the query: the answer has no data.") var explain = false
+    @Flag(help: "Only the number of children, or of those that the query selects.") var count = false
+    @Flag(help: "How the hub finds the children of the query, without data.") var explain = false
     @Flag(help: "Indent the JSON.") var pretty = false
     @Option(help: ArgumentHelp("json, or table: a line for each child.", valueName: "json|table")) var format = Form.json
 

@@ -22,14 +22,14 @@ enum NoAnswer {
 
     /// The words are those of `ClientError.text` and of `NetError`.
     private static func advice(_ trouble: String, _ address: HubAddress) -> String {
-        if trouble.contains("nobody listens") {
+        if trouble.contains("nothing listens") {
             if address.isPortOfURLs {
-                return "\nAn address without a port means \(address.port); a hub listens on 9000 unless it is told otherwise: "
+                return "\nAn address without a port means \(address.port); a hub listens on 9000 by default: "
                     + "\(address.isSecure ? "https" : "http")://\(address.host):9000"
             }
             return address.isLoopback
                 ? "\nIs the hub running? Start one with: vigla serve --port \(address.port)   (add --dev to try things out)"
-                : "\nIs the hub running there, on this port, and for other machines (--host 0.0.0.0)? On its machine 'vigla doctor' tells."
+                : "\nIs the hub running there, on this port, and for other machines (--host 0.0.0.0)? Run 'vigla doctor' on its machine."
         }
         if trouble.contains("there is no host named") {
             return "\nCheck the name. An address is http://HOST:PORT/path, such as http://127.0.0.1:9000/users."
@@ -45,21 +45,21 @@ enum NoAnswer {
         }
         if trouble.contains("ended the connection") { return "\n" + otherProgram(address) }
         if trouble.contains("no answer") || trouble.contains("No route") || trouble.contains("timed out") {
-            return "\nCheck host and port, and what may be between (a firewall, a proxy). On the hub's machine 'vigla doctor' tells more."
+            return "\nCheck host and port, and what may be between (a firewall, a proxy). Run 'vigla doctor' on the hub's machine."
         }
         return ""
     }
 
     private static func otherProgram(_ address: HubAddress) -> String {
         address.isSecure
-            ? "Is it a hub? A hub's ready line tells its address."
-            : "If this port speaks TLS, write https:// instead of http://. Is it a hub? A hub's ready line tells its address."
+            ? "Is it a hub? A hub's ready line has its address."
+            : "If this port speaks TLS, write https:// instead of http://. Is it a hub? A hub's ready line has its address."
     }
 
     /// Whether a hub said that it has no such namespace.
     static func isUnknownNamespace(_ status: Int, _ reason: String) -> Bool { status == 404 && reason.hasPrefix("Unknown namespace") }
 
-    static let otherNamespace = "Name one that there is with ?ns=NAME, or leave ?ns= out for the hub's default."
+    static let otherNamespace = "Name an existing one with ?ns=NAME, or leave ?ns= out for the hub's default."
 }
 
 extension HubAddress {

@@ -18,15 +18,15 @@ struct QueryOptions: ParsableArguments {
     @Option(parsing: .unconditional, help: ArgumentHelp("So many from the start.", valueName: "number")) var limit: Int?
     @Option(parsing: .unconditional, help: ArgumentHelp("So many from the end.", valueName: "number")) var last: Int?
     @Option(name: .customLong("where"), help: ArgumentHelp(
-        "Only children of which this holds, may be repeated: 'status == open', with == != < <= > >=, 'kind in [\"a\",\"b\"]', 'tags has "
-            + "red' (a child of that name), 'name prefix An'; '.value' is the child's own value.", valueName: "condition"))
+        "Only children that meet this condition; may be repeated: 'status == open', with == != < <= > >=, 'kind in [\"a\",\"b\"]', "
+            + "'tags has red' (a child of that name), 'name prefix An'; '.value' is the child's own value.", valueName: "condition"))
     var conditions: [String] = []
     // Unconditional: the south begins with a dash.
     @Option(parsing: .unconditional, help: ArgumentHelp(
         "Only children within so many metres of a place: lat,lng,radius or lat,lng,radius,limit; lat,lng,,limit for the nearest. Ordered by "
             + "distance, unless --order-by is given (the rules need .geoIndex).", valueName: "lat,lng,radius"))
     var near: String?
-    @Flag(help: "Children as true, whatever is below them.") var shallow = false
+    @Flag(help: "Children as true, without their content.") var shallow = false
 
     func validate() throws {
         if limit != nil, last != nil { throw ValidationError("--limit and --last exclude each other.") }

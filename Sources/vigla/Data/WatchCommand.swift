@@ -7,24 +7,24 @@ import WireProtocols
 /// `vigla watch URL`
 struct Watch: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Print what is at a place and then every change, one JSON object a line.",
+        abstract: "Print the value of a place and then every change, one JSON object a line.",
         discussion: """
             {"seq":8,"event":"value","value":{"name":"Ana"}}
             {"seq":9,"event":"added","key":"ana","value":{"name":"Ana"},"prev":null}
 
-            With an order or a limit it hears of those children alone, as if they were all there is:
+            With a query it follows only the children that the query selects:
 
               vigla watch http://127.0.0.1:9000/players --events added,moved,removed --order-by score --last 3
               vigla watch http://127.0.0.1:9000/reports --events added,changed,removed --near 37.975,23.735,1000 --where 'status == open'
 
-            After a lost connection it connects again and goes on with what it has missed. Where the hub cannot tell
-            that, as it has been restarted, it prints {"seq":9,"event":"reset"} and begins anew.
+            After a lost connection it reconnects and continues with the missed changes. If the hub no longer has them, as
+            after a restart, it prints {"seq":9,"event":"reset"} and starts again.
             """)
 
     @OptionGroup var target: Target
     @OptionGroup(title: "Query") var query: QueryOptions
     @Option(help: ArgumentHelp(
-        "What to hear of, with commas: value (the whole place); added, changed, moved, removed (its children); count (how many); ready "
+        "Events, with commas: value (the whole place); added, changed, moved, removed (its children); count (how many); ready "
             + "(the first events are complete).", valueName: "list"))
     var events = "value"
     @Option(parsing: .unconditional, help: ArgumentHelp("Stop after so many events.", valueName: "number")) var count: Int?
@@ -48,7 +48,7 @@ struct Watch: ParsableCommand {
     func validate() throws {
         _ = try wanted()
         try target.refusePriority()
-        if query.shallow { throw ValidationError("--shallow is for 'vigla get'; --events count tells how many children there are.") }
+        if query.shallow { throw ValidationError("--shallow is for 'vigla get'; --events count prints the number of children.") }
         if let count, count < 1 { throw ValidationError("--count takes 1 or more, not \(count).") }
     }
 

@@ -56,7 +56,7 @@ struct WrittenValue: ParsableArguments {
 /// `vigla set URL JSON|-`
 struct Set: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Replace what is at a place.",
+        abstract: "Replace the value of a place.",
         discussion: """
               vigla set http://127.0.0.1:9000/users/ana '{"name":"Ana"}'
               vigla set http://127.0.0.1:9000/users/ana/.priority 3          the priority alone
@@ -87,7 +87,7 @@ struct Update: ParsableCommand {
 /// `vigla push URL JSON|-`
 struct Push: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Add a child with a new key and print the key.", discussion: "Keys made later sort later.")
+        abstract: "Add a child with a new key and print the key.", discussion: "Newer keys sort later.")
     @OptionGroup var target: Target
     @OptionGroup var value: WrittenValue
 
@@ -98,7 +98,7 @@ struct Push: ParsableCommand {
 
 /// `vigla remove URL`
 struct Remove: ParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Remove what is at a place.")
+    static let configuration = CommandConfiguration(abstract: "Remove the value of a place.")
     @OptionGroup var target: Target
 
     func run() {

@@ -4,13 +4,12 @@ import HubServer
 /// `vigla doctor`
 struct Doctor: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Look at this machine and the options of a hub: what is wrong, and what to type.",
+        abstract: "Check this machine and the options of a hub, and say what to type.",
         discussion: """
-            Takes the options of 'vigla serve', and reads the same environment and --config file: put them behind 'doctor' as they would \
-            stand behind 'serve'. Where nothing says an option, and the package is installed, it looks at what the service uses: \
-            \(ServiceSettings.file). Starts no hub and changes nothing; it may run beside the hub. An option that is wrong is named, and \
-            the rest is looked at nevertheless. With sudo it opens files as the hub's user does, the owner of the data folder: what that \
-            user cannot read or write is wrong.
+            Takes the options of 'vigla serve', and reads the same environment and --config file. Without any option, and with the \
+            package installed, it checks the service's settings: \(ServiceSettings.file). Starts no hub and changes nothing; it may run \
+            while the hub runs. It names a wrong option and still checks the rest. With sudo it opens files as the hub's user does \
+            (the owner of the data folder), and reports what that user cannot read or write.
 
               vigla doctor --data ./data --rules rules.json
 

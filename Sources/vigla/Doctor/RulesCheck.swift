@@ -38,7 +38,7 @@ enum RulesCheck {
         let what = "deployed to \(whose): \(count(rules))"
         if let key = rules.unsupported.first {
             return .warning(
-                "rules", "\(what), and what nothing acts on: \(key)",
+                "rules", "\(what), with a key that has no effect: \(key)",
                 "vigla rules get URL > rules.json; take it out; vigla rules deploy URL rules.json")
         }
         guard let holds else { return .good("rules", what) }

@@ -13,9 +13,8 @@ struct Rules: ParsableCommand {
             discussion: """
                 Prints 'FILE: ok (N rules)', or each fault as FILE:LINE:COLUMN: message and exits with 1.
 
-                Warns of what is accepted but probably not meant: rules that never grant or never run, comparisons that \
-                grant because both sides are missing, slips in names, everything handed out at the root, indexes in the \
-                wrong place. Warnings fail only with --strict.
+                Warns of probable mistakes: rules that never grant or never run, comparisons that grant because both sides \
+                are missing, misspelled names, full access at the root, indexes in the wrong place. Warnings fail only with --strict.
                 """)
 
         @Argument(help: "The rules file.") var file: String

@@ -9,10 +9,10 @@ import ViglaClient
 struct RulesDeploy: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "deploy",
-        abstract: "Put a rules file in force in a running hub.",
+        abstract: "Deploy a rules file to a running hub.",
         discussion: """
-            The hub checks the file; a faulty one changes nothing, and every fault is shown with its place. Right rules decide at \
-            once, and clients that watch what they no longer may are told so. The hub keeps them across restarts; if it was \
+            The hub checks the file; a faulty one changes nothing, and every fault is shown with its place. Correct rules decide at \
+            once, and clients that may no longer watch a place are notified. The hub keeps them across restarts; if it was \
             started with --rules FILE, until that file is changed.
 
               export VIGLA_AUTH_FILE=secret.txt
@@ -21,8 +21,8 @@ struct RulesDeploy: ParsableCommand {
             A file that grants nothing to anybody is deployed over rules that do only when it is confirmed: at the terminal, or by \
             --deny-all.
 
-            Counters, copies and nodes that end are found out beside the other work then; the command waits until they hold, and \
-            says how long that took. With --no-wait it does not.
+            The hub then computes counters, copies and expiry in the background. The command waits until they are complete, and says \
+            how long that took. With --no-wait it does not.
 
             Exits with 1 if the rules are not in force.
             """)
@@ -35,7 +35,7 @@ struct RulesDeploy: ParsableCommand {
     @Flag(help: "Only check, and say what would change.") var dryRun = false
     @Flag(help: "List all rules that change, not only the first ten of those added, changed and removed.") var verbose = false
     @Flag(help: "Deploy rules that grant nothing without a question.") var denyAll = false
-    @Flag(help: "Do not wait until the counters, copies and ends of the rules hold.") var noWait = false
+    @Flag(help: "Do not wait until the counters, copies and expiry of the rules are complete.") var noWait = false
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 
@@ -90,12 +90,12 @@ struct RulesDeploy: ParsableCommand {
             if case .int(let taken) = answer.child("ms") { ms = Int(taken) }
         }
         progress.end()
-        if pending.isEmpty { StandardStream.output.line("\(what) hold after \(ms) ms") }
+        if pending.isEmpty { StandardStream.output.line("\(what): complete after \(ms) ms") }
     }
 
     /// Asks whether rules that deny everything are meant; ends the program when they are not.
     private func confirm(_ changes: String) {
-        StandardStream.error.line("vigla: \(file) grants nothing: nobody but administrators could read or write any more (\(changes)).")
+        StandardStream.error.line("vigla: \(file) grants nothing: only administrators could still read or write (\(changes)).")
         guard let answer = Prompt.line("Deploy it? Type yes: ") else {
             fail("not deployed: the rules in force stay. If this is meant, say so with --deny-all.")
         }
@@ -136,7 +136,7 @@ private struct DeployReport {
             switch kind {
             case "counters": "counters"
             case "copies": "copies"
-            case "expiry": "ends"
+            case "expiry": "expiry"
             default: nil
             }
         }
@@ -178,10 +178,10 @@ private struct DeployReport {
             if more > 0 { StandardStream.output.line("  \(mark) … \(more) more\(listedMost == .max ? "" : " (--verbose)")") }
         }
         switch text(answer.child("kept")) {
-        case "untilStop": StandardStream.output.line("They hold until the hub stops: it keeps nothing on disk.")
+        case "untilStop": StandardStream.output.line("They stay in force until the hub stops: it stores nothing on disk.")
         case "untilFileChanges":
             StandardStream.output.line(
-                "They hold across restarts, until the hub's own file of rules is changed (--rules \(text(answer.child("file")) ?? "FILE"))."
+                "They stay in force across restarts, until the hub's rules file changes (--rules \(text(answer.child("file")) ?? "FILE"))."
             )
         default: break
         }

@@ -8,7 +8,7 @@ struct RulesExplain: ParsableCommand {
         commandName: "explain",
         abstract: "Ask a running hub how its rules decide a read or a write of a place, and why.",
         discussion: """
-            Nothing is changed. Shows the rules that were asked, with what their parts came to; the last one decided.
+            Changes nothing. Shows the evaluated rules with the values of their parts; the last one decided.
 
               export VIGLA_AUTH_FILE=secret.txt
               hub=http://127.0.0.1:9000
@@ -26,7 +26,7 @@ struct RulesExplain: ParsableCommand {
 
     @Argument(help: "The place, such as http://127.0.0.1:9000/users/ada.", transform: HubURL.init(argument:)) var url: HubURL
     @Option(help: ArgumentHelp(
-        "Who asks: the rules' auth.uid, or the address of an account of the hub. Default: somebody who is signed out.", valueName: "uid"))
+        "The user: auth.uid in the rules, or the address of an account of the hub. Default: signed out.", valueName: "uid"))
     var `as`: String?
     @Flag(help: "Take --as as it stands, also with an @ in it: for ids of an identity provider of your own.") var literal = false
     @Option(help: ArgumentHelp("Claims, which the rules see in auth.token.", valueName: "json")) var claims: String?
@@ -44,8 +44,8 @@ struct RulesExplain: ParsableCommand {
         }
         if !query.isEmpty, write != nil || update != nil { throw ValidationError("A query is a read: leave out --write and --update.") }
         if query.shallow { throw ValidationError("--shallow is for 'vigla get': to the rules it is a read like any other.") }
-        if `as`?.isEmpty == true { throw ValidationError("--as is the id of a user; leave it out for somebody who is signed out.") }
-        if claims != nil, `as` == nil { throw ValidationError("--claims are of somebody: name the user with --as.") }
+        if `as`?.isEmpty == true { throw ValidationError("--as is the id of a user; leave it out for a signed-out caller.") }
+        if claims != nil, `as` == nil { throw ValidationError("--claims need a user: name it with --as.") }
         for (name, text) in [("--write", write), ("--update", update), ("--claims", claims)] {
             guard let text, (try? JSONValue(Array(text.utf8))) == nil else { continue }
             throw ValidationError("\(name): \(WrittenValue.notJSON(text))")
@@ -115,7 +115,7 @@ struct RulesExplain: ParsableCommand {
         let (operation, reason) = (answer["operation"]?.string ?? "", answer["reason"]?.string ?? "")
         // Of what is allowed the reason says no more than that.
         let why = answer["allowed"]?.bool == true ? "" : ": \(reason)"
-        let who = user.map { $0 == `as` ? $0 : "\($0) (\(`as` ?? ""))" } ?? "nobody"
+        let who = user.map { $0 == `as` ? $0 : "\($0) (\(`as` ?? ""))" } ?? "a signed-out caller"
         out.line(UserText.plain("\(decision): \(operation) \(paths) as \(who)\(why)"))
         if let position = answer["position"]?.string { out.line(UserText.plain("  position: \(position)")) }
         for rule in answer["rules"]?.elements ?? [] {
@@ -143,7 +143,7 @@ struct RulesExplain: ParsableCommand {
         }
         for node in answer["expires"]?.elements ?? [] {
             let (path, rule) = (node["path"]?.string ?? "", node["rule"]?.string ?? "")
-            out.line(UserText.plain("  then \(path) ends at \(node["at"]?.int ?? 0) by \(rule)"))
+            out.line(UserText.plain("  then \(path) expires at \(node["at"]?.int ?? 0) by \(rule)"))
         }
         if answer["truncated"]?.bool == true { out.line("  … (cut)") }
     }

@@ -11,8 +11,8 @@ struct RulesTest: ParsableCommand {
 
               { "as": "eve", "write": "/users/ada/name", "value": "Eve", "expect": "deny" }
 
-            docs/rules.md describes the format. Prints each case that came out otherwise with the values of the rules that \
-            were asked, and which rules no case has seen both true and false. Exits with 1 if a case failed.
+            docs/rules.md describes the format. Prints each failed case with the values of the evaluated rules, and the \
+            rules that no case has seen both true and false. Exits with 1 if a case failed.
             """)
 
     @Argument(help: "The rules file.") var file: String
@@ -63,7 +63,7 @@ struct RulesTest: ParsableCommand {
         StandardStream.output.line("\(place): FAILED: \(failure.failed.name): \(failure.message)")
         guard let trace = failure.trace else { return }
         if !trace.isAllowed { StandardStream.output.line("    \(trace.reason)") }
-        if trace.steps.isEmpty { StandardStream.output.line("    no rule was asked") }
+        if trace.steps.isEmpty { StandardStream.output.line("    no rule was evaluated") }
         for step in trace.steps {
             let outcome: String
             switch step.outcome {

@@ -13,8 +13,8 @@ struct Secret: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Make, list and revoke administrators' secrets.",
         discussion: """
-            Whoever has a secret is bound by no rule: it is for servers, backups and deploys, never for an app. The hub keeps only its \
-            hash, so it is shown once, when it is made.
+            No rule binds the holder of a secret: it is for servers, backups and deploys, never for an app. The hub keeps only its \
+            hash, so it is shown only when it is created.
 
             A hub's first start makes the first one, and leaves it in its data folder; further ones are made at the running hub by an \
             administrator, or in the folder while the hub does not run:

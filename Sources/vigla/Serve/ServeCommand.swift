@@ -22,8 +22,8 @@ struct Serve: ParsableCommand {
             All faults are reported together before the port is opened, and the exit code is then 78.
 
             Without --rules everything is denied, unless --dev is given. --dev is for your own machine only: unsigned tokens and \
-            the token "owner" are trusted, and without --rules everybody may read and write everything. 'vigla rules deploy' \
-            changes the rules of a running hub; they are kept, and hold until --rules names a file that was changed since.
+            the token "owner" are trusted, and without --rules every client may read and write everything. 'vigla rules deploy' \
+            changes the rules of a running hub. They stay in force until the file of --rules changes.
             """)
 
     @OptionGroup var options: ServeOptions
@@ -121,7 +121,7 @@ struct Serve: ParsableCommand {
         switch FirstSecret.make(server.secrets, in: folder) {
         case .success(nil): break
         case .success(let path?):
-            notices.tell("vigla: made the first administrator's secret: \(path) (for --auth-file and VIGLA_AUTH_FILE; told this once)")
+            notices.tell("vigla: made the first administrator's secret: \(path) (for --auth-file and VIGLA_AUTH_FILE; printed once)")
         case .failure(let fault): notices.warn("vigla: there is no administrator's secret yet, and none could be made: \(fault.text)")
         }
     }

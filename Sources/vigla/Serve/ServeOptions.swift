@@ -26,7 +26,7 @@ struct ServeOptions: ParsableArguments {
         valueName: "full|normal|memory"))
     var durability: String?
     @Flag(
-        help: "Go on with what is sound when acknowledged writes cannot be read from the log. A copy of the damaged log is kept beside it.")
+        help: "Continue with the sound part when acknowledged writes cannot be read from the log. Keeps a copy of the damaged log.")
     var acceptLoss = false
     @Option(help: ArgumentHelp(
         "Network loops, all used alike. Default: one per core, each used when those before it have much to do.",

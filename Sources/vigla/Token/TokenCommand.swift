@@ -64,8 +64,8 @@ struct Token: ParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "rotate-key", abstract: "Sign tokens with a new key from now on; prints its name.",
             discussion: """
-                Tokens of the key before are accepted until the last of them has run out. With --end-older they are not: for a key that \
-                somebody has got hold of. Nobody is signed out by that, every device asks for a fresh token.
+                Tokens of the old key are accepted until the last of them expires. With --end-older they are refused: use it for a leaked \
+                key. Users stay signed in: every device asks for a fresh token.
                 """)
         @OptionGroup var hub: AccountHub
         @Flag(help: "Refuse all tokens of older keys from now on.") var endOlder = false

@@ -8,9 +8,9 @@ import ViglaClient
 /// `vigla export URL|FOLDER FILE`
 struct Export: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Write all that a hub or a place in it holds to a file of JSON.",
+        abstract: "Write the content of a hub, or of a place in it, to a JSON file.",
         discussion: """
-            The JSON is that of the Realtime Database's own export, with priorities, so that either can read what the other wrote. \
+            The JSON is that of Firebase's own export, with priorities, so that each can read the other's file. \
             The file appears when it is complete. A hub asks for an administrator (--auth and others, see 'vigla rules deploy --help').
 
               vigla export ./data backup.json
@@ -48,7 +48,7 @@ struct Export: ParsableCommand {
                 guard status == 200 else {
                     AdminCall.refused(
                         status, body, by: address, options.credential,
-                        advice: "What is too large for one answer is exported from the data folder of the stopped hub.")
+                        advice: "Too large for one answer: stop the hub and export its data folder.")
                 }
                 let file = ExportFile(file)
                 file.write(body.last == 0x0A ? body : body + [0x0A])

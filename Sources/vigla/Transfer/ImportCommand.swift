@@ -10,16 +10,14 @@ import ViglaClient
 /// `vigla import URL|FOLDER FILE`
 struct Import: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Replace all that a hub or a place in it holds by a file of JSON.",
+        abstract: "Replace the content of a hub, or of a place in it, by a JSON file.",
         discussion: """
-            The file is read and checked as a whole first; then it becomes the content in one commit, all or nothing. It is the \
-            JSON of 'vigla export' and of the Realtime Database's own export: priorities as ".priority" and ".value", arrays as \
-            objects with keys 0, 1, …. What was there before is gone, and so is what lost clients had left to be written into it; \
-            rules and secrets stay. A folder that does not exist is made; in one that holds several namespaces --namespace says which is \
-            meant. A hub takes files of up to 256 MiB and asks for an \
-            administrator (--auth and others, see 'vigla rules deploy --help'); a stopped hub's folder takes any size. What the file \
-            holds is stored as it is: the rules change nothing of it and have nothing follow from it, unless --derive asks for that. \
-            Counters are right a moment later.
+            The whole file is read and checked first; then it becomes the content in one commit, all or nothing. It is the JSON of \
+            'vigla export' and of Firebase's own export: priorities as ".priority" and ".value", arrays as objects with keys 0, 1, …. \
+            It replaces the old content, and the pending onDisconnect writes there. Rules and secrets stay. A missing folder is \
+            created; in one with several namespaces --namespace names one. A hub takes files of up to 256 MiB and asks for an \
+            administrator (--auth and others, see 'vigla rules deploy --help'); a stopped hub's folder takes any size. The content is \
+            stored unchanged: rules neither change it nor add to it, unless --derive asks for that. Counters are right a moment later.
 
               vigla import ./data export.json
               vigla import http://127.0.0.1:9000/users users.json
@@ -29,7 +27,7 @@ struct Import: ParsableCommand {
     private static let hubBytes = 256 << 20
 
     @OptionGroup var options: TransferOptions
-    @Flag(help: "Have a running hub do what its rules have follow from other writes, and fill in and leave out what they say.") var derive = false
+    @Flag(help: "Have a running hub apply its rules as to other writes: .default, .drop, .copy and others.") var derive = false
 
     func validate() throws {
         guard derive, case .folder = try options.place else { return }

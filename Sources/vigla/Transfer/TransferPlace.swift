@@ -34,7 +34,7 @@ struct TransferOptions: ParsableArguments {
         "Namespace. Default: the address's ns, or the only one that the folder holds, else default.", valueName: "name"))
     var namespace: String?
     @Flag(
-        help: "Of a folder: go on with what is sound when acknowledged writes cannot be read from its log; a copy of the log is kept."
+        help: "Of a folder: continue with the sound part when acknowledged writes cannot be read from its log; a copy of the log is kept."
     ) var acceptLoss = false
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
@@ -81,7 +81,7 @@ struct DataFolder {
             store = try JournalStore.open(folder: folder, settings: JournalStore.Settings(acceptsLoss: acceptsLoss), scheduler: .system())
             if let finding = store.finding { StandardStream.error.line("vigla: \(finding)") }
         } catch {
-            if case .inUse = error { fail("\(error)\nOr name the running hub by its address, which its ready line tells.") }
+            if case .inUse = error { fail("\(error)\nOr name the running hub by its address, which is in its ready line.") }
             fail("\(error)")
         }
         namespaces = store.namespaces().sorted()

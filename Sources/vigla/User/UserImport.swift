@@ -6,11 +6,11 @@ import JSONTree
 struct UserImport: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Take over the accounts of the vendor's export, with their passwords.",
+        abstract: "Import the accounts of a Firebase export, with their passwords.",
         discussion: """
-            The file is that of 'firebase auth:export FILE --format=json'. The parameters of the hashes are in the vendor's console: \
-            Authentication, Users, the menu beside 'Add user', password hash parameters. Each password is made one of the hub's own at its \
-            first sign-in. Accounts that are there already are left as they are.
+            The file is that of 'firebase auth:export FILE --format=json'. The parameters of the hashes are in Firebase's console: \
+            Authentication, Users, the menu beside 'Add user', password hash parameters. At the first sign-in the hub replaces the \
+            hash of the password by one of its own. Existing accounts stay unchanged.
 
               vigla user import http://127.0.0.1:9000 accounts.json --signer-key-file key.txt --salt-separator Bw== --rounds 8 --mem-cost 14
 
@@ -26,13 +26,13 @@ struct UserImport: ParsableCommand {
     ]
 
     @OptionGroup var hub: AccountHub
-    @Argument(help: "The vendor's export.") var file: String
+    @Argument(help: "The export of Firebase.") var file: String
     @Option(help: ArgumentHelp("File whose first line is base64_signer_key; needed for accounts with passwords.", valueName: "file"))
     var signerKeyFile: String?
     @Option(help: "base64_salt_separator.") var saltSeparator = "Bw=="
     @Option(help: "rounds.") var rounds = 8
     @Option(help: "mem_cost.") var memCost = 14
-    @Flag(help: "Write over accounts that are there already.") var overwrite = false
+    @Flag(help: "Overwrite existing accounts.") var overwrite = false
 
     func validate() throws { try refuseSwapped(file, "vigla user import URL FILE") }
 
@@ -63,7 +63,7 @@ struct UserImport: ParsableCommand {
             refused += faults.count
         }
         let rest = refused > 0 ? ", \(refused) refused" : ""
-        StandardStream.output.line("\(taken) \(taken == 1 ? "account" : "accounts") taken over\(rest)")
+        StandardStream.output.line("\(taken) \(taken == 1 ? "account" : "accounts") imported\(rest)")
         if refused > 0 { throw ExitCode(1) }
     }
 
@@ -79,7 +79,7 @@ struct UserImport: ParsableCommand {
         case .failure(let fault): fail("\(file): \(fault)")
         case .success(let bytes):
             guard let users = (try? JSONValue(bytes))?["users"]?.elements, !users.isEmpty else {
-                fail("\(file) is not the vendor's export of accounts: {\"users\":[…]}")
+                fail("\(file) is not a Firebase export of accounts: {\"users\":[…]}")
             }
             return users.map { user in
                 .object(Self.members.compactMap { name in user[name].map { JSONValue.Member(name, $0) } })

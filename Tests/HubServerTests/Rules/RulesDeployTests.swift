@@ -230,7 +230,7 @@ import TestSupport
         ) { _ in }
         let opening = Mutex<RulesInForce?>(nil)
         let log = LineLog { event in
-            guard "\(event.message)" == "the deployed rules hold", let rules = opening.withLock({ $0 }) else { return "" }
+            guard "\(event.message)" == "the deployed rules are in force", let rules = opening.withLock({ $0 }) else { return "" }
             rules.reload(second, in: Hub { _ in nil })
             while rules.rules(of: "another").text != second.text { sched_yield() }
             return "read again"
@@ -258,7 +258,7 @@ import TestSupport
         #expect(opened.allowsRead("/a", root: .null, auth: .null, now: 0) && !opened.allowsRead("/b", root: .null, auth: .null, now: 0))
         #expect(log.all.contains { $0.contains("1:40: 'now' is not seen here") })
         #expect(log.all.contains { $0.contains("1:49: '.watch' is not supported by this version.") })
-        #expect(log.all.contains { $0.contains("the deployed rules hold") })
+        #expect(log.all.contains { $0.contains("the deployed rules are in force") })
         // A server starts with it, and does not take the same text as a deploy.
         let server = try TestServer()
         #expect(json(deploy(server.server, source)).contains("1:40: 'now' is not seen here"))

@@ -137,6 +137,6 @@ import Testing
         let (old, new): (Node, Node) = (["a": ["k": ["at": 500]]], ["a": ["k": ["at": 500, "n": 1]]])
         let trace = rules.explainWrite(["a/k/n"], old: old, new: new, auth: .null, now: 100, following: ConsequenceLimits())
         #expect(trace.expiring == [ExpiringNode(path: "a/k", at: 160, rule: "/a/$x.expire")])
-        #expect(trace.description.contains("    /a/k ends at 160 by /a/$x.expire\n"), "\(trace)")
+        #expect(trace.description.contains("    /a/k expires at 160 by /a/$x.expire\n"), "\(trace)")
     }
 }
