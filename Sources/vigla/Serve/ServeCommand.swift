@@ -122,7 +122,7 @@ struct Serve: ParsableCommand {
         case .success(nil): break
         case .success(let path?):
             notices.tell("vigla: made the first administrator's secret: \(path) (for --auth-file and VIGLA_AUTH_FILE; printed once)")
-        case .failure(let fault): notices.warn("vigla: there is no administrator's secret yet, and none could be made: \(fault.text)")
+        case .failure(let fault): notices.warn("vigla: there is no administrator's secret, and the hub could not create one: \(fault.text)")
         }
     }
 }
