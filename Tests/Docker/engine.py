@@ -1,7 +1,7 @@
 """A Docker engine for one test: its own data, socket and process, so that nothing of an engine that runs here already is touched.
 
-It is started twice. To build images it has the machine's network, without a bridge and without firewall rules of its own. To run them it
-is in a network namespace, where it does all that it does elsewhere: its bridges and rules end with the namespace.
+It is started twice. To build images it has the machine's network, without firewall rules of its own. To run them it is in a network
+namespace, where it does all that it does elsewhere: its bridges and rules end with the namespace.
 """
 
 import json
@@ -22,7 +22,9 @@ class Unavailable(Exception):
 class Engine:
     def __init__(self, folder, builds):
         self.folder = Path(folder)
-        self.network = ["--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-forward=false"] if builds else []
+        # An engine that is told to have no bridge removes docker0, which may be another engine's: this one gets an unused one.
+        self.bridge = f"vigla{os.getpid()}" if builds else None
+        self.network = ["--bridge", self.bridge, "--iptables=false", "--ip6tables=false", "--ip-forward=false"] if builds else []
         self.socket = self.folder / "docker.sock"
         self.environment = {**{name: value for name, value in os.environ.items() if not name.startswith(("VIGLA_", "COMPOSE_", "DOCKER_"))},
                             "DOCKER_HOST": f"unix://{self.socket}", "DOCKER_CONFIG": str(self.folder / "client")}
@@ -35,6 +37,11 @@ class Engine:
                 raise Unavailable(f"there is no {program} (apt-get install {package})")
         (self.folder / "client").mkdir(parents=True, exist_ok=True)
         log = self.folder / "dockerd.log"
+        if self.bridge:
+            added = subprocess.run(["ip", "link", "add", self.bridge, "type", "bridge"], capture_output=True, text=True)
+            if added.returncode:
+                raise Unavailable(f"no right to add a network device ({added.stderr.strip()})")
+            subprocess.run(["ip", "address", "add", "172.30.92.1/24", "dev", self.bridge], check=True)
         self.process = subprocess.Popen(
             ["dockerd", "--host", f"unix://{self.socket}", "--data-root", self.folder / "data", "--exec-root", self.folder / "exec",
              "--pidfile", self.folder / "dockerd.pid", *self.network],
@@ -55,6 +62,8 @@ class Engine:
                 subprocess.run(["docker", "kill", container], env=self.environment, capture_output=True)
             self.process.terminate()
         self.process.wait()
+        if self.bridge:
+            subprocess.run(["ip", "link", "delete", self.bridge])
         # The engine leaves its own network namespace mounted.
         for line in reversed(Path("/proc/mounts").read_text().splitlines()):
             if (place := line.split()[1]).startswith(f"{self.folder}/"):
