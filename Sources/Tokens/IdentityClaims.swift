@@ -15,6 +15,8 @@ package struct IdentityClaims: Sendable {
     package var provider: String
     /// The session that the token belongs to: the standard claim `sid` of OpenID Connect.
     package var sessionID: String
+    /// See `VerifiedToken.generation`.
+    package var generation: Int64 = 0
     package var email: String?
     package var isEmailVerified = false
     package var phoneNumber: String?
@@ -90,6 +92,10 @@ package struct IdentityClaims: Sendable {
         writeIdentities(&writer)
         writer.raw("},\"sign_in_provider\":")
         writer.string(provider)
+        if generation > 0 {
+            writer.raw(",\"generation\":")
+            writer.int(generation)
+        }
         writer.raw("}}")
         return writer.bytes
     }

@@ -114,6 +114,8 @@ public enum TokenFault: Error, Sendable, Hashable {
     case notYetValid
     /// Issued before the account's tokens were revoked, or its session is over.
     case revoked
+    /// Issued before the account's claims were last changed, or before it was last disabled.
+    case superseded
     /// The account is disabled.
     case disabled
     /// The account does not exist (any more).
@@ -135,6 +137,7 @@ public enum TokenFault: Error, Sendable, Hashable {
         case .expired: "its time (exp) is over"
         case .notYetValid: "it is issued in the future (iat, auth_time)"
         case .revoked: "it is revoked"
+        case .superseded: "its account's claims have changed since"
         case .disabled: "its account is disabled"
         case .noAccount: "its account is gone"
         case .unavailable: "the account store does not answer"

@@ -14,6 +14,9 @@ public final class VerifiedToken: Sendable {
     public let authTime: Int64
     public let issuedAt: Int64
     public let expires: Int64
+    /// How often the account's claims had been withdrawn when the token was made (`firebase.generation`; 0 without the claim). A count and
+    /// not a time: it is exact within a second, and no clock that was set can make an old token count again.
+    package let generation: Int64
     /// The rules' variable `auth`: an object with `uid`, `provider` and `token`, which holds all claims (contract §8.1).
     public let auth: Node
     /// Whether this service signed it, so that it belongs to an account and a session.
@@ -30,6 +33,7 @@ public final class VerifiedToken: Sendable {
         provider = Self.provider(of: claims)
         authTime = claims.seconds("auth_time") ?? 0
         issuedAt = claims.seconds("iat") ?? 0
+        generation = claims.child("firebase").seconds("generation") ?? 0
         guard let expires = claims.seconds("exp") else { throw .expired }
         self.expires = expires
         auth = ["uid": .string(uid), "provider": .string(provider), "token": claims]

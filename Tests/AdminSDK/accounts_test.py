@@ -209,7 +209,7 @@ class AccountsTest(unittest.TestCase):
         self.assertEqual((result.success_count, result.failure_count), (1, 2))
         self.assertEqual([error.index for error in result.errors], [0, 2])
         for error in result.errors:
-            self.assertEqual(error.reason, "EMAIL_EXISTS")
+            self.assertEqual(error.reason, "email exists in other account in database")
         self.assertEqual(auth.get_user("good-1", app=self.admin).email, self.mail("good"))
         self.assertEqual(len(auth.get_users([auth.UidIdentifier("bad-1"), auth.UidIdentifier("bad-2")], app=self.admin).users), 0)
 
@@ -266,6 +266,8 @@ class AccountsTest(unittest.TestCase):
         self.client.data("/desk", session)
         auth.set_custom_user_claims(uid, {}, app=self.admin)
         self.assertFalse(auth.get_user(uid, app=self.admin).custom_claims)
+        with self.assertRaisesRegex(Refused, "Auth token is expired"):
+            self.client.data("/staff/x", session)
         session = self.client.refresh(session)
         self.assertNotIn("role", auth.verify_id_token(session["idToken"], app=self.admin))
         with self.assertRaisesRegex(Refused, "Permission denied"):
@@ -285,6 +287,20 @@ class AccountsTest(unittest.TestCase):
         longest = json.dumps({"a": "x" * (1000 - len('{"a": ""}'))})
         self.assertEqual(len(longest), 1000)
         self.administrate(":update", {"localId": uid, "customAttributes": longest})
+
+    def test_second_factors_are_refused(self):
+        # This SDK has no words for them; others have.
+        uid = self.create("factor").uid
+        factor = {"phoneInfo": "+306900000079", "displayName": "phone"}
+        for path, body in [
+            (":update", {"localId": uid, "mfa": {"enrollments": [factor]}}), ("", {"localId": "factor-1", "mfaInfo": [factor]}),
+        ]:
+            with self.subTest(path), self.assertRaisesRegex(Refused, "^OPERATION_NOT_ALLOWED : There are no second factors"):
+                self.administrate(path, body)
+        answer = self.administrate(":batchCreate", {"users": [{"localId": "factor-1", "mfaInfo": [factor]}, {"localId": "factor-2", "mfaInfo": []}]})
+        self.assertEqual([fault["index"] for fault in answer["error"]], [0])
+        found = self.auth.get_users([self.auth.UidIdentifier("factor-1"), self.auth.UidIdentifier("factor-2")], app=self.admin)
+        self.assertEqual([user.uid for user in found.users], ["factor-2"])
 
     # Live effects
 

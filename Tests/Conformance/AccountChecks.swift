@@ -163,4 +163,43 @@ import Testing
         #expect(try signIn(next, fresh).hasPrefix("ok"))
         #expect(try next.put("/news", "1") == ["ok \"\""])
     }
+
+    /// From the moment at which the change is answered, by every way to the data; and a token made in that second counts.
+    @Test(arguments: ["claims", "disabled"]) func tokenFromBeforeAChange_isRefused_everywhere(change: String) throws {
+        let server = try server()
+        let device = try guest(server)
+        try update(server, #""localId":"\#(device.uid)","customAttributes":"{\"role\":\"staff\"}""#)
+        let staff = try #require(try refresh(server, device).body["access_token"]).string
+        let rest = try RESTPeer(server)
+        #expect(try rest.get("/users/\(device.uid).json?auth=\(staff)").hasPrefix("200"))
+        if change == "claims" {
+            try update(server, #""localId":"\#(device.uid)","customAttributes":"{}""#)
+        } else {
+            for flag in [true, false] { try update(server, #""localId":"\#(device.uid)","disableUser":\#(flag)"#) }
+        }
+        let fresh = try #require(try refresh(server, device).body["access_token"]).string
+
+        for (token, isTaken) in [(staff, false), (fresh, true)] {
+            let status = isTaken ? "200" : "401"
+            #expect(try rest.put("/users/\(device.uid).json?auth=\(token)", "1").hasPrefix(status))
+            #expect(try rest.put("/users/\(device.uid).json", "1", ["Authorization: Bearer \(token)"]).hasPrefix(status))
+            #expect(try rest.get("/users/\(device.uid).json?access_token=\(token)").hasPrefix(status))
+            #expect(try signIn(Peer(server), token).hasPrefix(isTaken ? "ok" : "expired_token"))
+            let polling = try LongPollPeer(server)
+            try polling.poll(#"{"t":"d","d":{"r":1,"a":"auth","b":{"cred":"\#(token)"}}}"#)
+            #expect(try polling.messages(1).last?.node(at: "d/b/s") == (isTaken ? "ok" : "expired_token"))
+            let observer = try TestSocket(port: server.port)
+            try observer.upgrade("/.observe?ns=test")
+            try observer.sendText(#"{"id":1,"op":"auth","token":"\#(token)"}"#)
+            let answer = try observer.text()
+            #expect(answer.contains(isTaken ? #""uid":"\#(device.uid)""# : #""error":{"code":""#), "\(answer)")
+            let stream = try RESTPeer(server)
+            if isTaken {
+                try stream.stream("/users/\(device.uid).json?auth=\(token)")
+                #expect(try stream.event()?.hasPrefix("put") == true)
+            } else {
+                #expect(try stream.get("/users/\(device.uid).json?auth=\(token)", ["Accept: text/event-stream"]).hasPrefix("401"))
+            }
+        }
+    }
 }

@@ -75,6 +75,22 @@ import TestSupport
         #expect(try becomes { try owed(server).isEmpty })
     }
 
+    /// 10,000 nodes take several commits; a read that follows the answer finds none of them.
+    @Test func answerToADeletion_comesBehindTheData() throws {
+        let server = try server(places: ["/users/$uid"])
+        let nodes = (0..<10_000).map { #""n\#($0)":{"a":1}"# }.joined(separator: ",")
+        for i in 0..<20 {
+            try add("ana\(i)", to: server)
+            let owner = try RESTPeer.owner(server)
+            #expect(try owner.put("/users/ana\(i).json?print=silent", "{\(nodes)}").hasPrefix("204"))
+            let answer = try owner.line(
+                "POST", "/identitytoolkit.googleapis.com/v1/projects/default/accounts:delete", #"{"localId":"ana\#(i)"}"#)
+            #expect(answer.hasPrefix("200"), "\(answer)")
+            #expect(try owner.get("/users/ana\(i).json?shallow=true") == "200 null")
+        }
+        #expect(try owed(server).isEmpty)
+    }
+
     @Test func withoutPlaces_nothingIsTouchedAndNothingOwed() throws {
         let server = try server(places: [])
         try add("ana", to: server)

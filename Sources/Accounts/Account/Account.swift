@@ -30,6 +30,8 @@ public struct Account: Sendable, Equatable {
     /// Tokens issued before are revoked; seconds since the epoch.
     public var validSince: Int64
     public var isDisabled = false
+    /// How often claims of the account were withdrawn, or it was disabled: tokens of an earlier generation no longer count.
+    public var tokenGeneration: Int64 = 0
     /// A JSON object of claims that become the tokens' (at most 1,000 characters); nil for none.
     public var customClaims: String?
     /// Has signed in with a custom token.
@@ -109,6 +111,7 @@ extension IdentityClaims {
         self.init(
             uid: account.id, provider: session.provider, sessionID: session.id, authTime: session.authTime, issuedAt: now,
             expires: now + Int64(lifetime))
+        generation = account.tokenGeneration
         email = account.email
         isEmailVerified = account.isEmailVerified
         phoneNumber = account.phoneNumber
@@ -188,6 +191,7 @@ extension Account {
         if email != nil { entry.add("emailVerified", .bool(isEmailVerified)) }
         entry.add("displayName", displayName)
         entry.add("photoUrl", photoURL)
+        entry.add("screenName", providers.lazy.compactMap(\.screenName).first)
         entry.add("phoneNumber", phoneNumber)
         if passwordHash != nil { entry.add("passwordHash", Self.redactedHash) }
         entry.add("passwordUpdatedAt", passwordUpdatedAt.map(JSONValue.int))

@@ -63,6 +63,7 @@ extension AccountWrite {
         }
         let account = try apply(update, to: former)
         guard update.revokes || account.email != former.email || account.passwordHash != former.passwordHash else {
+            try announceClaims(of: account, since: former)
             try transaction.save(account)
             return (account, nil)
         }
@@ -90,8 +91,6 @@ extension AccountWrite {
         }
         for provider in account.providers where update.unlinked.contains(provider.id) {
             try audit(.providerUnlinked, account.id, provider.id)
-            // Tokens name it among the user's identities.
-            announce(account.id, .claimsChanged)
         }
         account.providers.removeAll { update.unlinked.contains($0.id) }
         let unlinksPassword = update.unlinked.contains("password")
@@ -105,10 +104,29 @@ extension AccountWrite {
         if update.unlinked.contains("phone") { account.phoneNumber = nil }
         return account
     }
+
+    /// Announces a change after which earlier tokens say what is no longer so.
+    /// - Parameter author: see `AccountChange.author`.
+    func announceClaims(of account: Account, since former: Account, by author: AccountSession? = nil) throws {
+        if account.hasOtherClaims(than: former) { try announce(account.id, .claimsChanged, by: author) }
+    }
+}
+
+extension Account {
+    /// Whether tokens of the former account say what is no longer so. One more identity or a newly verified address does not count: such
+    /// tokens say too little. Nor do name and picture, which no rule should trust: users set them. With another address all tokens are
+    /// revoked anyway.
+    fileprivate func hasOtherClaims(than former: Account) -> Bool {
+        CustomClaims(column: customClaims) != CustomClaims(column: former.customClaims)
+            || former.isEmailVerified && !isEmailVerified && email == former.email
+            || former.phoneNumber != nil && phoneNumber != former.phoneNumber
+            || former.providers.contains { old in !providers.contains { $0.id == old.id && $0.rawID == old.rawID } }
+    }
 }
 
 extension AccountService {
-    /// `accounts:delete`: the account of an ID token, with everything that hangs on it (accounts contract §6.5). A `localId` beside it
+    /// `accounts:delete`: the account of an ID token, with everything that hangs on it, its data in the tree included (accounts contract
+    /// §6.5). A `localId` beside it
     /// says nothing: Apple's SDK sends it.
     func delete(_ call: AccountCall) async throws -> AccountAnswer {
         let token = try idToken(call)
@@ -117,7 +135,7 @@ extension AccountService {
             try user.requireRecentSignIn(settings, now: now())
             try write.delete(user.account.id)
         }
-        return AccountAnswer(kind: "DeleteAccountResponse", [])
+        return await answer(AccountAnswer(kind: "DeleteAccountResponse", []), behindRemovalOf: [token.uid])
     }
 }
 
@@ -128,7 +146,7 @@ extension AccountWrite {
     func delete(_ uid: String, _ detail: String? = nil) throws -> Bool {
         guard try transaction.deleteAccount(uid, at: now()) else { return false }
         try audit(.deleted, uid, detail)
-        announce(uid, .deleted)
+        try announce(uid, .deleted)
         return true
     }
 }
@@ -152,6 +170,7 @@ struct AccountUpdate: Sendable {
     var passwordHash: String?
 
     init(_ call: AccountCall) throws(AccountError) {
+        try call.refuseSecondFactors()
         displayName = try call.change("displayName", length: 256)
         photoURL = try call.change("photoUrl", length: 2048)
         if let text = try call.text("email") {

@@ -20,7 +20,7 @@ extension AccountService {
                 "customStrengthOptions",
                 [
                     "minPasswordLength": .int(Int64(settings.passwords.minLength)),
-                    "maxPasswordLength": .int(Int64(settings.passwords.maxBytes)),
+                    "maxPasswordLength": .int(Int64(settings.passwords.maxLength)),
                 ]),
             .init("allowedNonAlphanumericCharacters", .array(Self.punctuation)), .init("enforcementState", "OFF"),
             .init("forceUpgradeOnSignin", false),
@@ -116,12 +116,14 @@ extension AccountService {
 
 extension AccountService {
     /// Empties the hub of accounts between two tests; codes that were mailed are listed on, though most are good for nothing now.
-    func deleteEveryAccount(_ call: AccountCall) throws -> AccountAnswer {
-        try commit(call) { write in
+    func deleteEveryAccount(_ call: AccountCall) async throws -> AccountAnswer {
+        let ids = try commit(call) { write in
             try write.transaction.detachCodes()
-            for id in try write.transaction.accountIDs() { try write.delete(id) }
+            let ids = try write.transaction.accountIDs()
+            for id in ids { try write.delete(id) }
+            return ids
         }
-        return AccountAnswer([])
+        return await answer(AccountAnswer([]), behindRemovalOf: ids)
     }
 
     /// The codes that were mailed since the hub began and are pending, the oldest first.

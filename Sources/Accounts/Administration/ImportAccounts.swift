@@ -3,6 +3,7 @@ import JSONTree
 extension AccountService {
     /// `projects/{p}/accounts:batchCreate`: imports accounts with their password hashes. Invalid accounts are reported with an error
     /// each; the others are imported in one transaction (accounts contract §10).
+    /// - Throws: DUPLICATE_LOCAL_ID for a list that names an account twice; with `sanityCheck` also DUPLICATE_EMAIL and DUPLICATE_RAW_ID.
     func importAccounts(_ call: AccountCall) async throws -> AccountAnswer {
         let users = try call.objects("users")
         guard !users.isEmpty else { throw AccountError("MISSING_USER_ACCOUNT") }
@@ -11,12 +12,13 @@ extension AccountService {
         }
         let scheme = users.contains { $0.has("passwordHash") } ? try ImportedPasswords(call) : nil
         let overwrites = try call.flag("allowOverwrite") ?? false
+        try Self.requireDistinct(users, overwrites: overwrites, isStrict: try call.flag("sanityCheck") ?? false)
 
         var accounts: [(index: Int, account: Account)] = []
         var faults: [(index: Int, message: String)] = []
         for (index, user) in users.enumerated() {
             do throws(AccountError) { accounts.append((index, try await imported(user, scheme))) } catch {
-                faults.append((index, error.message))
+                faults.append((index, error.importMessage))
             }
         }
         let read = accounts
@@ -24,7 +26,7 @@ extension AccountService {
             var faults: [(index: Int, message: String)] = []
             for (index, account) in read {
                 do { try write.store(account, overwrites: overwrites) } catch let error as AccountError {
-                    faults.append((index, error.message))
+                    faults.append((index, error.importMessage))
                 }
             }
             return faults
@@ -33,6 +35,26 @@ extension AccountService {
         var members: [JSONValue.Member] = []
         members.add("error", faults.isEmpty ? nil : .array(faults.map { ["index": .int(Int64($0.index)), "message": .string($0.message)] }))
         return AccountAnswer(kind: "UploadAccountResponse", members)
+    }
+
+    /// A list that contradicts itself is refused as a whole: which of its accounts is meant is not known.
+    private static func requireDistinct(_ users: [AccountCall], overwrites: Bool, isStrict: Bool) throws(AccountError) {
+        var (ids, emails, identities): (Set<String>, Set<String>, Set<[String]>) = ([], [], [])
+        for user in users {
+            if !overwrites, let id = user.body["localId"]?.string, !id.isEmpty, !ids.insert(id).inserted {
+                throw AccountError("DUPLICATE_LOCAL_ID", String(id.prefix(128)))
+            }
+            guard isStrict else { continue }
+            if let email = user.body["email"]?.string.map(EmailAddress.lowercased), !email.isEmpty, !emails.insert(email).inserted {
+                throw AccountError("DUPLICATE_EMAIL", String(email.prefix(256)))
+            }
+            for identity in try user.objects("providerUserInfo") {
+                guard let provider = identity.body["providerId"]?.string, let subject = identity.body["rawId"]?.string else { continue }
+                if !identities.insert([provider, subject]).inserted {
+                    throw AccountError("DUPLICATE_RAW_ID", "Provider id(\(provider.prefix(64))), Raw id(\(subject.prefix(128)))")
+                }
+            }
+        }
     }
 
     private func imported(_ user: AccountCall, _ scheme: ImportedPasswords?) async throws(AccountError) -> Account {
@@ -54,12 +76,31 @@ extension AccountService {
 
 }
 
+extension AccountError {
+    /// What an import says of an account that it refuses: the vendor's sentences, which programs show as they are.
+    fileprivate var importMessage: String {
+        switch code {
+        case "MISSING_LOCAL_ID": "localId is missing"
+        case "DUPLICATE_LOCAL_ID": "localId belongs to an existing account - can not overwrite."
+        case "INVALID_EMAIL": "email is invalid"
+        case "EMAIL_EXISTS": "email exists in other account in database"
+        case "INVALID_PHONE_NUMBER": "phone number format is invalid"
+        case "INVALID_CLAIMS": "Invalid custom claims provided."
+        case "CLAIMS_TOO_LARGE": "Custom claims provided are too large."
+        case "FORBIDDEN_CLAIM": "Custom claims provided include a reserved claim."
+        case "MISSING_PROVIDER_ID", "MISSING_RAW_ID": "federatedId or (providerId & rawId) is required"
+        case "FEDERATED_USER_ID_ALREADY_LINKED": "raw id exists in other account in database"
+        default: message
+        }
+    }
+}
+
 extension AccountWrite {
     fileprivate func store(_ account: Account, overwrites: Bool) throws {
         var account = account
         let former = try transaction.account(.id(account.id))
         guard former == nil || overwrites else {
-            throw AccountError("DUPLICATE_LOCAL_ID", "There is such an account, and allowOverwrite is not said")
+            throw AccountError("DUPLICATE_LOCAL_ID")
         }
         try transaction.requireFree(account, isNew: false)
         if former != nil { try revoke(&account) }

@@ -103,29 +103,24 @@ extension AccountWrite {
             try audit(.providerLinked, account.id, "\(provider.id), \(byAdministrator)")
         }
         if account.isEmailVerified, !former.isEmailVerified { try record(.addressVerified) }
-        // Rules may ask for `email_verified`; with another address all tokens are over anyway.
-        if !account.isEmailVerified, former.isEmailVerified, account.email == former.email { announce(account.id, .claimsChanged) }
-        if account.customClaims != former.customClaims {
-            try record(.claimsChanged)
-            announce(account.id, .claimsChanged)
-        }
+        if account.customClaims != former.customClaims { try record(.claimsChanged) }
+        try announceClaims(of: account, since: former)
         if account.isDisabled != former.isDisabled { try record(account.isDisabled ? .disabled : .enabled) }
-        if account.isDisabled, !former.isDisabled { announce(account.id, .disabled) }
+        if account.isDisabled, !former.isDisabled { try announce(account.id, .disabled) }
     }
 }
 
 extension AccountService {
-    /// `projects/{p}/accounts:delete` (accounts contract §10).
-    func deleteAccount(_ call: AccountCall) throws -> AccountAnswer {
+    /// `projects/{p}/accounts:delete` (accounts contract §10). A further one waits for the removal of the first.
+    func deleteAccount(_ call: AccountCall) async throws -> AccountAnswer {
         guard let uid = try call.filled("localId") else { throw AccountError("MISSING_LOCAL_ID") }
-        try commit(call) { write in
-            guard try write.delete(uid) else { throw AccountError("USER_NOT_FOUND") }
-        }
-        return AccountAnswer(kind: "DeleteAccountResponse", [])
+        let wasThere = try commit(call) { try $0.delete(uid) }
+        guard wasThere || removesData && owesRemoval(of: uid) else { throw AccountError("USER_NOT_FOUND") }
+        return await answer(AccountAnswer(kind: "DeleteAccountResponse", []), behindRemovalOf: [uid])
     }
 
     /// `projects/{p}/accounts:batchDelete`: many at once; enabled ones only with `force`. One that is not there is no error.
-    func deleteAccounts(_ call: AccountCall) throws -> AccountAnswer {
+    func deleteAccounts(_ call: AccountCall) async throws -> AccountAnswer {
         let ids = try call.texts("localIds")
         guard 1...settings.changedAtOnce ~= ids.count else {
             throw AccountError("LOCAL_ID_LIST_EXCEEDS_LIMIT", "1 to \(settings.changedAtOnce) accounts are deleted at once")
@@ -147,7 +142,7 @@ extension AccountService {
         }
         var members: [JSONValue.Member] = []
         members.add("errors", kept.isEmpty ? nil : .array(kept))
-        return AccountAnswer(members)
+        return await answer(AccountAnswer(members), behindRemovalOf: ids)
     }
 }
 
@@ -164,7 +159,8 @@ struct AdministrativeUpdate: Sendable {
     private var lastLoginAt: Int64?
     private var linked: [LinkedProvider] = []
 
-    /// - Throws: INVALID_PHONE_NUMBER, INVALID_CLAIMS, CLAIMS_TOO_LARGE, FORBIDDEN_CLAIM, INVALID_PROVIDER_ID.
+    /// - Throws: INVALID_PHONE_NUMBER, INVALID_CLAIMS, CLAIMS_TOO_LARGE, FORBIDDEN_CLAIM, MISSING_PROVIDER_ID, MISSING_RAW_ID,
+    ///   INVALID_PROVIDER_ID.
     init(_ call: AccountCall, _ settings: AccountSettings) throws(AccountError) {
         isEmailVerified = try call.flag("emailVerified")
         // Creating and importing say the one, updating the other.
@@ -175,8 +171,10 @@ struct AdministrativeUpdate: Sendable {
             throw AccountError("INVALID_PHONE_NUMBER", "It is a + with 1 to 15 digits")
         }
         if call.body["customAttributes"] != nil {
-            let claims = try CustomClaims(json: call.filled("customAttributes") ?? "{}", length: settings.claimsLength)
-            customClaims = .some(claims.isEmpty ? nil : try call.filled("customAttributes"))
+            // `{}` is kept as it is: the SDKs of administrators show it as no claims, and nothing as claims that were never set.
+            let text = try call.filled("customAttributes")
+            if let text { _ = try CustomClaims(json: text, length: settings.claimsLength) }
+            customClaims = .some(text)
         }
         createdAt = try call.time("createdAt")
         lastLoginAt = try call.time("lastLoginAt")
@@ -187,13 +185,11 @@ struct AdministrativeUpdate: Sendable {
     private static let derived: Set<String> = ["password", "phone", "emailLink"]
 
     private mutating func link(_ entry: AccountCall) throws(AccountError) {
-        guard let id = try entry.filled("providerId") else { throw AccountError("INVALID_PROVIDER_ID", "Every provider has an id") }
+        guard let id = try entry.filled("providerId") else { throw AccountError("MISSING_PROVIDER_ID") }
         guard !Self.derived.contains(id) else { return }
         var subject = try entry.filled("rawId")
         if subject == nil { subject = try entry.filled("federatedId") }
-        guard let rawID = subject else {
-            throw AccountError("INVALID_PROVIDER_ID", "An identity at \(id.prefix(64)) has a rawId")
-        }
+        guard let rawID = subject else { throw AccountError("MISSING_RAW_ID") }
         guard Account.isName(id), Account.isName(rawID) else {
             throw AccountError("INVALID_PROVIDER_ID", "providerId and rawId have no control characters")
         }

@@ -162,6 +162,8 @@ extension AccountWrite {
             account.isEmailVerified = true
         }
         try audit(.providerLinked, account.id, entry.id)
+        // It may have taken the place of another identity.
+        try announceClaims(of: account, since: user.account, by: user.session)
         // The session before stays: if this answer is lost, its device is still signed in. The new one keeps its time of sign-in.
         return try open(account, provider: entry.id, continuing: user.session)
     }
@@ -173,6 +175,7 @@ extension LinkedProvider {
         email = address?.text ?? identity.email
         displayName = identity.name.map(Self.cut)
         photoURL = identity.picture.flatMap { $0.utf8.count <= 2048 ? $0 : nil }
+        screenName = identity.screenName.map(Self.cut)
     }
 
     /// At most the 256 characters, of Unicode, that a display name has.

@@ -18,15 +18,33 @@ public struct IdentityProvider: Sendable, Hashable {
     public var acceptsPlainNonce: Bool
     /// Only accounts of this organisation (claim `hd`); Google.
     public var hostedDomain: String?
-    /// Domains whose addresses are the provider's own, so that it can say whose they are.
+    /// Domains whose addresses are the provider's own, so that it can say whose they are. In lower case; subdomains are other domains.
     public var authoritativeDomains: [String]
+
+    private static let googleDomains = ["gmail.com"]
+    private static let appleDomains = ["privaterelay.appleid.com", "icloud.com", "me.com", "mac.com"]
+
+    /// Whether a text in lower case can be what follows the `@` of an address: two labels at least (RFC 1123 §2.1).
+    public static func isDomain(_ text: String) -> Bool {
+        let labels = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        return labels.count > 1 && text.utf8.count <= 253
+            && labels.allSatisfy { label in
+                1...63 ~= label.count && label.first != UInt8(ascii: "-") && label.last != UInt8(ascii: "-")
+                    && label.allSatisfy { 0x61...0x7A ~= $0 || 0x30...0x39 ~= $0 || $0 == UInt8(ascii: "-") }
+            }
+    }
+
+    /// The built-in provider whose addresses a domain has; nil for any other domain.
+    public static func owner(ofDomain domain: String) -> String? {
+        googleDomains.contains(domain) ? "google.com" : appleDomains.contains(domain) ? "apple.com" : nil
+    }
 
     /// Google, for its web, iOS and Android client ids.
     public static func google(clientIDs: [String], hostedDomain: String? = nil) -> IdentityProvider {
         IdentityProvider(
             id: "google.com", issuers: ["https://accounts.google.com", "accounts.google.com"],
             keys: .keySet("https://www.googleapis.com/oauth2/v3/certs"), algorithms: [.rs256], clientIDs: clientIDs, needsNonce: false,
-            acceptsPlainNonce: false, hostedDomain: hostedDomain, authoritativeDomains: ["gmail.com"])
+            acceptsPlainNonce: false, hostedDomain: hostedDomain, authoritativeDomains: googleDomains)
     }
 
     /// Apple, for bundle ids and services ids.
@@ -35,7 +53,7 @@ public struct IdentityProvider: Sendable, Hashable {
             id: "apple.com", issuers: ["https://appleid.apple.com"], keys: .keySet("https://appleid.apple.com/auth/keys"),
             algorithms: [.rs256],
             clientIDs: clientIDs, needsNonce: true, acceptsPlainNonce: false, hostedDomain: nil,
-            authoritativeDomains: ["privaterelay.appleid.com", "icloud.com", "me.com", "mac.com"])
+            authoritativeDomains: appleDomains)
     }
 
     /// Any other that speaks OpenID Connect.
@@ -68,6 +86,8 @@ public struct FederatedIdentity: Sendable, Equatable {
     public let givenName: String?
     public let familyName: String?
     public let picture: String?
+    /// The user's name there, where the service has such names (`screen_name`).
+    public let screenName: String?
     /// The `rawUserInfo` of the SDKs: the text of a JSON object.
     public let rawUserInfo: String
     /// The record that the token was used; nil for one without a nonce. See `FederatedIdentities.release`.
@@ -94,6 +114,7 @@ public struct FederatedIdentity: Sendable, Equatable {
         givenName = claims.text("given_name")
         familyName = claims.text("family_name")
         picture = claims.text("picture")
+        screenName = claims.text("screen_name")
         rawUserInfo = provider == "google.com" ? Self.googleUserInfo(claims) : String(decoding: payload, as: UTF8.self)
     }
 

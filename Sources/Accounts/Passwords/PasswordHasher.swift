@@ -94,10 +94,10 @@ public struct PasswordSettings: Sendable {
     public var waiting = 256
     /// Seconds that one may wait; the SDKs give up after 30.
     public var waitSeconds = 25.0
-    /// Shortest password that may be set, in Unicode scalars. The API's floor is 6.
+    /// Shortest password that may be set, in units of UTF-16: `validatePassword` of the SDKs counts so. The API's floor is 6.
     public var minLength = 8
-    /// Longest password that may be set, in bytes of UTF-8.
-    public var maxBytes = 4096
+    /// Longest password that may be set, in the same units: at most three bytes each.
+    public var maxLength = 4096
     /// Whether the most common passwords are refused.
     public var refusesCommon = true
     /// The pepper of new hashes; nil for none.
@@ -149,15 +149,15 @@ public struct PasswordPepper: Sendable {
 enum PasswordWeakness: Equatable {
     /// Fewer characters than this.
     case tooShort(Int)
-    /// More bytes than this.
+    /// More characters than this.
     case tooLong(Int)
     /// One of the most common passwords.
     case common
 
     /// Checks the length and the list of common passwords only: composition rules make passwords worse (NIST SP 800-63B).
     init?(_ password: String, _ settings: PasswordSettings) {
-        if password.unicodeScalars.count < settings.minLength { self = .tooShort(settings.minLength)
-        } else if password.utf8.count > settings.maxBytes { self = .tooLong(settings.maxBytes)
+        if password.utf16.count < settings.minLength { self = .tooShort(settings.minLength)
+        } else if password.utf16.count > settings.maxLength { self = .tooLong(settings.maxLength)
         } else if settings.refusesCommon, Self.isCommon(password) { self = .common
         } else { return nil }
     }
@@ -166,7 +166,7 @@ enum PasswordWeakness: Equatable {
     var text: String {
         switch self {
         case .tooShort(let least): "Password should be at least \(least) characters"
-        case .tooLong(let most): "Password should be at most \(most) bytes"
+        case .tooLong(let most): "Password should be at most \(most) characters"
         case .common: "Password is one of the commonest, choose another"
         }
     }

@@ -190,6 +190,11 @@ public struct AccountAnswer: Sendable {
         later("The log of this hub's cluster does not answer, so nothing can be changed about accounts. Try again later.\n")
     }
 
+    /// The deletion is stored, and what it takes along is still on its way.
+    static var dataRemains: AccountAnswer {
+        later("The account is deleted. The removal of its data takes longer and continues; ask again to wait for its end.\n")
+    }
+
     private static func later(_ text: String) -> AccountAnswer {
         AccountAnswer(
             .serviceUnavailable, [.contentType: "text/plain; charset=utf-8", .cacheControl: "no-store", .retryAfter: "1"], Array(text.utf8))

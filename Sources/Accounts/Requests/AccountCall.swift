@@ -67,6 +67,18 @@ struct AccountCall: Sendable {
         return .some(text)
     }
 
+    /// Second factors do not exist here, and whoever sets one relies on it from then on. None at all may be said: `[]`, `{}`.
+    /// - Throws: OPERATION_NOT_ALLOWED.
+    func refuseSecondFactors() throws(AccountError) {
+        for named in [body["mfaInfo"], body["mfa"]] {
+            let factors = named?.members == nil ? named : named?["enrollments"]
+            switch factors {
+            case nil, .null, .array([]): continue
+            default: throw AccountError("OPERATION_NOT_ALLOWED", "There are no second factors here; remove them from the account first")
+            }
+        }
+    }
+
     /// A list of texts; empty when absent. A single one counts as a list of one.
     func texts(_ name: String) throws(AccountError) -> [String] {
         switch body[name] {

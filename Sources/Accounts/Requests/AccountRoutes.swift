@@ -17,8 +17,12 @@ enum AccountRoutes {
         .client("accounts:signUp", "signupNewUser", administrators: { try await $0.createAccount($1) }) { try await $0.signUp($1) },
         .client("accounts:signInWithPassword", "verifyPassword") { try await $0.signInWithPassword($1) },
         .client("accounts:lookup", "getAccountInfo", administrators: { try $0.lookUpAccounts($1) }) { try await $0.lookUp($1) }.neverFails,
-        .client("accounts:update", "setAccountInfo", administrators: { try await $0.updateAccount($1) }) { try await $0.update($1) },
-        .client("accounts:delete", "deleteAccount", administrators: { try $0.deleteAccount($1) }) { try await $0.delete($1) },
+        .client("accounts:update", "setAccountInfo", actingBy: ["oobCode"], administrators: { try await $0.updateAccount($1) }) {
+            try await $0.update($1)
+        },
+        .client("accounts:delete", "deleteAccount", actingBy: [], administrators: { try await $0.deleteAccount($1) }) {
+            try await $0.delete($1)
+        },
         .client("accounts:sendOobCode", "getOobConfirmationCode") { try await $0.sendCode($1) },
         .client("accounts:resetPassword", "resetPassword") { try await $0.resetPassword($1) },
         .client("accounts:signInWithEmailLink", "emailLinkSignin") { try await $0.signInWithEmailLink($1) },
@@ -65,10 +69,10 @@ enum AccountRoutes {
         .administration(.post, ["v1/projects/{p}/accounts"]) { try await $0.createAccount($1) },
         .administration(.post, ["v1/projects/{p}/accounts:lookup"]) { try $0.lookUpAccounts($1) },
         .administration(.post, ["v1/projects/{p}/accounts:update"]) { try await $0.updateAccount($1) },
-        .administration(.post, ["v1/projects/{p}/accounts:delete"]) { try $0.deleteAccount($1) },
+        .administration(.post, ["v1/projects/{p}/accounts:delete"]) { try await $0.deleteAccount($1) },
         .administration(.post, ["v1/projects/{p}/accounts:sendOobCode"]) { try await $0.sendCode($1) },
         .administration(.get, ["v1/projects/{p}/accounts:batchGet"]) { try $0.listAccounts($1) },
-        .administration(.post, ["v1/projects/{p}/accounts:batchDelete"]) { try $0.deleteAccounts($1) },
+        .administration(.post, ["v1/projects/{p}/accounts:batchDelete"]) { try await $0.deleteAccounts($1) },
         .administration(.post, ["v1/projects/{p}/accounts:batchCreate"], legacy: "uploadAccount") { try await $0.importAccounts($1) },
         .administration(.post, [], legacy: "downloadAccount") { try $0.listAccounts($1) },
         .administration(.post, ["v1/projects/{p}/accounts:query"]) { try $0.queryAccounts($1) },
@@ -80,7 +84,7 @@ enum AccountRoutes {
 
     /// Routes for test suites at a development hub, without any credential (accounts contract §11).
     private static let development: [AccountRoute] = [
-        .development(.delete, "accounts") { try $0.deleteEveryAccount($1) },
+        .development(.delete, "accounts") { try await $0.deleteEveryAccount($1) },
         .development(.get, "oobCodes") { service, _ in try service.listCodes() },
         .development(.get, "config") { service, _ in service.configuration },
         .development(.patch, "config") { try $0.mergeConfiguration($1) },
@@ -132,11 +136,15 @@ extension AccountRoute {
         AccountRoute(.post, [".account/admin/\(name)"], .administrators, operation)
     }
 
-    /// Selects between a client's operation, by an ID token or a mailed code, and that of an administrator who acts as no user.
-    static func either(_ operation: @escaping Operation, administrators other: @escaping Operation) -> Operation {
+    /// Selects between a client's operation and that of an administrator who acts as no user.
+    /// - Parameter proofs: what an administrator acts as a user by. To change and to delete, an administrator names the account: an ID
+    ///   token that is sent along, of a page that is signed in for example, must not choose it.
+    static func either(
+        _ operation: @escaping Operation, actingBy proofs: [String], administrators other: @escaping Operation
+    ) -> Operation {
         let other = requiringOwnProject(other)
         return { service, call in
-            let actsAsUser = call.has("idToken") || call.has("oobCode")
+            let actsAsUser = proofs.contains(where: call.has)
             return call.caller.isAdministrator && !actsAsUser ? try await other(service, call) : try await operation(service, call)
         }
     }
@@ -205,12 +213,15 @@ struct AccountRoute: Sendable {
     static let legacy = "www.googleapis.com/identitytoolkit/v3/relyingparty"
 
     /// A client endpoint under its name in v1 and under the one before that.
-    /// - Parameter other: the operation of an administrator who acts as no user.
+    /// - Parameters:
+    ///   - proofs: see `either`.
+    ///   - other: the operation of an administrator who acts as no user.
     static func client(
-        _ name: String, _ legacyName: String, administrators other: Operation? = nil, _ operation: @escaping Operation
+        _ name: String, _ legacyName: String, actingBy proofs: [String] = ["idToken", "oobCode"], administrators other: Operation? = nil,
+        _ operation: @escaping Operation
     ) -> AccountRoute {
         let paths = ["\(identity)/v1/\(name)", "\(legacy)/\(legacyName)"]
-        return AccountRoute(.post, paths, .clients, other.map { either(operation, administrators: $0) } ?? operation)
+        return AccountRoute(.post, paths, .clients, other.map { either(operation, actingBy: proofs, administrators: $0) } ?? operation)
     }
 
     /// An operation that is known and not built (accounts contract §2.1).

@@ -37,6 +37,7 @@ public actor AccountService {
     /// Of a hub of a cluster: uses of sessions that the others do not know yet, and whether they are to be told.
     var uses = SessionUses()
     var keepsUsesSoon = false
+    var removals = PendingRemovals()
     /// When the log of the cluster has brought something; nil on a hub of its own.
     nonisolated let arrivals: AccountArrivals?
     var knownCodes: KnownCodes
@@ -123,6 +124,7 @@ public actor AccountService {
         keepUses()
         if !isClosed { correctTimes() }
         isClosed = true
+        removals.endAll()
         try store.close()
     }
 }

@@ -47,6 +47,8 @@ public struct AccountSettings: Sendable {
     public var keyFetching = KeyFetchSettings()
     /// Used tokens with a nonce, of other services, that are remembered until they expire.
     public var rememberedNonces = 10_000
+    /// Where refresh tokens are replaced at each use.
+    public var refreshRotation = RefreshTokenRotation.oauth
     /// Days after which an unused session ends; 0 for never.
     public var idleDays = 180
     /// Days for which an ended session, or one of a deleted account, is reported as such; then its token is unknown.
@@ -80,6 +82,8 @@ public struct AccountSettings: Sendable {
     public var listedAtOnce = 1000
     /// Accounts that an administrator imports or deletes in one request.
     public var changedAtOnce = 1000
+    /// Milliseconds that the answer to a deletion waits for the account's data to be gone; the SDKs of administrators wait 25 s.
+    public var removalWaitMs: Int64 = 20_000
     /// Characters of custom claims.
     public var claimsLength = 1000
 

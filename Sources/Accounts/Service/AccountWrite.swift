@@ -45,8 +45,10 @@ final class AccountWrite {
         try transaction.audit(event, uid, peer: peer, at: now(), detail)
     }
 
+    /// Announces a change after the commit. What changes claims, or disables, also ends the ID tokens from before.
     /// - Parameter author: see `AccountChange.author`.
-    func announce(_ uid: String, _ kind: AccountChange.Kind, by author: AccountSession? = nil) {
+    func announce(_ uid: String, _ kind: AccountChange.Kind, by author: AccountSession? = nil) throws {
+        if kind == .claimsChanged || kind == .disabled { try transaction.supersedeTokens(of: uid) }
         // A revocation says all that a change of claims says; that would reach its author before their fresh tokens.
         if kind == .revoked { changes.removeAll { $0.uid == uid && $0.kind == .claimsChanged } }
         changes.append(AccountChange(uid, kind, by: author?.id))
@@ -129,12 +131,16 @@ public struct AccountChange: Sendable, Hashable {
 /// The callback for changes. A type and not the closure itself, which `Mutex` would wrap once more at each use.
 struct AccountListener: Sendable {
     let hear: @Sendable (AccountChange) -> Void
+    /// Whether it removes the data of deleted accounts and calls `removalDone`.
+    let removesData: Bool
 }
 
 extension AccountService {
     /// Sets the listener of changes. It is called on the service's queue, in the order in which they were stored.
-    public nonisolated func whenChanged(_ listener: (@Sendable (AccountChange) -> Void)?) {
-        self.listener.withLock { $0 = listener.map(AccountListener.init) }
+    /// - Parameter removesData: whether it removes the data of deleted accounts and calls `removalDone`; deletions are then answered behind
+    ///   that.
+    public nonisolated func whenChanged(removesData: Bool = false, _ listener: (@Sendable (AccountChange) -> Void)?) {
+        self.listener.withLock { $0 = listener.map { AccountListener(hear: $0, removesData: removesData) } }
     }
 
     /// Announces a stored change. To be called directly after the transaction, without suspension: a sign-in whose token is

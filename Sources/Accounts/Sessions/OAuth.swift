@@ -18,7 +18,7 @@ extension AccountService {
         switch try request.required("grant_type") {
         case "refresh_token":
             let (token, scope) = (try request.required("refresh_token"), try Self.scope(request))
-            opened = try await resume(token, call)
+            opened = try await resume(token, call, rotates: settings.refreshRotation != .never)
             return Self.granted(try await issue(opened), scope)
         case "password" where settings.allowsPasswordGrant && settings.allowsPasswords:
             let (name, password, scope) = (try request.required("username"), try request.required("password"), try Self.scope(request))
@@ -61,7 +61,7 @@ extension AccountService {
         let text: String
         do throws(OAuthFault) { text = try OAuthRequest(call.request).required("token") } catch { return error.answer }
         let idToken = try? tokens.check(text, leeway: settings.tokenLeewaySeconds)
-        let hash = SecretHash.of(text)
+        let hash = RefreshToken(text).sessionHash
         try commit(call) { write in
             let session =
                 if let id = idToken?.sessionID { try write.transaction.session(id: id) } else {

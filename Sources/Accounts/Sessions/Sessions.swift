@@ -42,12 +42,14 @@ extension AccountWrite {
             id: RandomName.sessionID(), uid: account.id, provider: provider, claims: former.map(\.claims) ?? claims,
             authTime: former?.authTime ?? now / 1000, now: now, userAgent: call?.userAgent, peer: peer)
         session.lastUsedAt = clock.seen
-        let opened = OpenedSession(account: account, session: session, refreshToken: RandomName.secret())
         try transaction.save(account)
+        // This transaction may have changed it.
+        account.tokenGeneration = try transaction.tokenGeneration(of: account.id)
+        let opened = OpenedSession(account: account, session: session, refreshToken: RandomName.secret())
         try transaction.add(session, tokenHash: SecretHash.of(opened.refreshToken))
         for ended in try transaction.endSessions(of: account.id, beyond: max(1, settings.sessionsOfAccount) - 1, beside: session.id) {
             try audit(.sessionEnded, account.id, "for a newer one")
-            announce(account.id, .sessionEnded(ended))
+            try announce(account.id, .sessionEnded(ended))
         }
         return opened
     }
@@ -111,7 +113,7 @@ extension TokenFault {
     /// The error of the account endpoints for an ID token like that (accounts contract §3.2, §5.2).
     public var idTokenError: AccountError {
         switch self {
-        case .revoked: AccountError("TOKEN_EXPIRED")
+        case .revoked, .superseded: AccountError("TOKEN_EXPIRED")
         case .disabled: AccountError("USER_DISABLED")
         case .noAccount: AccountError("USER_NOT_FOUND")
         default: AccountError("INVALID_ID_TOKEN")
@@ -120,10 +122,12 @@ extension TokenFault {
 }
 
 extension AccountTransaction {
-    /// The account and session of an ID token (accounts contract §5.2). One without a session of ours is of no use here.
+    /// The account and session of an ID token (accounts contract §5.2). One without a session of ours is of no use here. A superseded one
+    /// is taken: of a token the account endpoints believe the session alone, and read the account, so that a withdrawn claim is worth
+    /// nothing here. A refusal would sign users out whose claims were changed while their app was closed: JS begins with a `lookup`.
     /// - Throws: USER_NOT_FOUND, USER_DISABLED, TOKEN_EXPIRED for one that is revoked.
     func user(of token: VerifiedToken) throws -> TokenUser {
-        if let fault = try fault(of: token) { throw fault.idTokenError }
+        if let fault = try fault(of: token), fault != .superseded { throw fault.idTokenError }
         guard let account = try account(.id(token.uid)), let id = token.sessionID, let session = try session(id: id) else {
             throw TokenFault.revoked.idTokenError
         }
@@ -145,85 +149,17 @@ extension AccountWrite {
         // A revoked user must not return through a change of address that they requested before.
         try transaction.removeCodes(of: account.id, .verifyAndChangeEmail)
         try audit(.revoked, account.id)
-        announce(account.id, .revoked, by: author)
+        try announce(account.id, .revoked, by: author)
     }
 
     /// Ends one session: its refresh token, its ID tokens and its connections at once. The account's other sessions stay.
+    /// - Parameter detail: of the event that is written down.
     /// - Returns: false when it had ended before.
     @discardableResult
-    func end(_ session: AccountSession) throws -> Bool {
+    func end(_ session: AccountSession, _ detail: String? = nil) throws -> Bool {
         guard try transaction.endSession(session.id) else { return false }
-        try audit(.sessionEnded, session.uid)
-        announce(session.uid, .sessionEnded(session.id))
+        try audit(.sessionEnded, session.uid, detail)
+        try announce(session.uid, .sessionEnded(session.id))
         return true
-    }
-}
-
-extension AccountService {
-    /// The token endpoint: a fresh ID token for a session's refresh token, which stays the same as long as the session lives, so that
-    /// neither tabs that share it nor answers that were lost do harm (accounts contract §5.4, §5.5).
-    func refresh(_ call: AccountCall) async throws -> AccountAnswer {
-        guard let grant = try call.filled("grantType") else { throw AccountError("MISSING_GRANT_TYPE") }
-        guard grant == "refresh_token" else { throw AccountError("INVALID_GRANT_TYPE") }
-        guard let refreshToken = try call.filled("refreshToken") else { throw AccountError("MISSING_REFRESH_TOKEN") }
-        let tokens = try await issue(try await resume(refreshToken, call))
-        return AccountAnswer([
-            .init("access_token", .string(tokens.idToken)), .init("expires_in", .string(String(tokens.lifetime))),
-            .init("token_type", "Bearer"),
-            .init("refresh_token", .string(tokens.refreshToken)), .init("id_token", .string(tokens.idToken)),
-            .init("user_id", .string(tokens.uid)), .init("project_id", .string(settings.projectNumber)),
-        ])
-    }
-
-    /// A use within so many ms of the last one that was written down, from the same address, is not written down.
-    private static let useGrainMs: Int64 = 60_000
-
-    /// Finds the session of a refresh token and writes its use down.
-    /// - Throws: USER_NOT_FOUND for a deleted account's, USER_DISABLED, TOKEN_EXPIRED for a session that has ended: these sign the user
-    ///   out on the device, as intended. INVALID_REFRESH_TOKEN for an unknown token.
-    func resume(_ refreshToken: String, _ call: AccountCall) async throws -> OpenedSession {
-        try await upToDate { try resumeNow(refreshToken, call) }
-    }
-
-    private func resumeNow(_ refreshToken: String, _ call: AccountCall) throws -> OpenedSession {
-        let hash = SecretHash.of(refreshToken)
-        let now = clock.seen
-        guard isShared else {
-            return try store.transaction(.withSystem) { transaction in
-                let (opened, isNoted) = try resume(refreshToken, hash, call, now: now, in: transaction)
-                if isNoted {
-                    try transaction.use(opened.session)
-                    try transaction.markRefreshed(opened.account.id, at: now)
-                }
-                return opened
-            }
-        }
-        let (opened, isNoted) = try store.read { try resume(refreshToken, hash, call, now: now, in: $0) }
-        if isNoted { note(opened.session.id, SessionUse(uid: opened.account.id, at: opened.session.lastUsedAt, peer: call.peer)) }
-        return opened
-    }
-
-    /// - Returns: whether the use is to be written down, too.
-    private func resume(
-        _ refreshToken: String, _ hash: [UInt8], _ call: AccountCall, now: Int64, in transaction: AccountTransaction
-    ) throws -> (opened: OpenedSession, isNoted: Bool) {
-        guard let (found, hasEnded) = try transaction.session(tokenHash: hash),
-            let account = try transaction.account(.id(found.uid))
-        else {
-            throw AccountError(try transaction.isOfDeletedAccount(tokenHash: hash) ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
-        }
-        guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
-        var session = found
-        if let use = uses[session.id] { (session.lastUsedAt, session.peer) = (max(session.lastUsedAt, use.at), use.peer) }
-        let isIdle = settings.idleDays > 0 && clock.cautious - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
-        guard !hasEnded, !isIdle, session.createdAt / 1000 >= account.validSince else { throw AccountError("TOKEN_EXPIRED") }
-        // Repeated requests of a device write nothing: there are many.
-        let isNoted = session.peer != call.peer || now - session.lastUsedAt >= Self.useGrainMs
-        if isNoted {
-            // Never an earlier time: a clock that is behind for a while would end the session when it is corrected.
-            session.lastUsedAt = max(session.lastUsedAt, now)
-            session.peer = call.peer
-        }
-        return (OpenedSession(account: account, session: session, refreshToken: refreshToken), isNoted)
     }
 }

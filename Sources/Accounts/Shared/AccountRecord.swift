@@ -25,7 +25,7 @@ struct AccountRecord: Equatable {
     var changesKeys = false
 
     /// The migrations of `AccountStore` so far.
-    static let ownSchema: UInt16 = 1
+    static let ownSchema: UInt16 = 2
     private static let version: UInt8 = 1
 
     var isEmpty: Bool { statements.isEmpty && changes.isEmpty && counts.isEmpty && !changesKeys }

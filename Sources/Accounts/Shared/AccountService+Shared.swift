@@ -36,6 +36,7 @@ extension AccountService {
     /// What another hub's record says beside the rows, directly behind its transaction.
     private func hear(_ record: AccountRecord) {
         for change in record.changes { announce(change) }
+        answerRemoved()
         throttle.merge(record.counts, now: clock.steady(), wall: now())
         guard record.changesKeys else { return }
         do {

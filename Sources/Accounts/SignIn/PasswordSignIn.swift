@@ -6,6 +6,7 @@ extension AccountService {
     /// `accounts:signUp`: a guest, an account with address and password, or either made of a guest (accounts contract §6.1).
     func signUp(_ call: AccountCall) async throws -> AccountAnswer {
         guard !call.has("localId") else { throw AccountError("UNEXPECTED_PARAMETER", "User ID") }
+        try call.refuseSecondFactors()
         guard call.has("email") || call.has("password") || call.has("idToken") else { return try await signUpGuest(call) }
         let (email, password) = try newCredential(call)
         let token = call.has("idToken") ? try idToken(call) : nil

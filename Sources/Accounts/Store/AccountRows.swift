@@ -15,7 +15,8 @@ extension AccountTransaction {
     private static let columns = """
         account.id, account.email, email_verified, account.display_name, account.photo_url, phone_number, alias, password_hash,
         password_updated_at,
-        created_at, last_login_at, last_refresh_at, valid_since_s, disabled, custom_claims, custom_auth, email_link, initial_email
+        created_at, last_login_at, last_refresh_at, valid_since_s, disabled, custom_claims, custom_auth, email_link, initial_email,
+        token_generation
         """
 
     /// O(log n).
@@ -64,6 +65,7 @@ extension AccountTransaction {
         account.hasCustomAuth = row[15]
         account.hasEmailLink = row[16]
         account.initialEmail = row[17]
+        account.tokenGeneration = row[18]
         account.providers = try Row.fetchAll(
             db,
             cached: "SELECT provider, raw_id, email, display_name, photo_url, screen_name FROM provider WHERE uid = ? ORDER BY position",
@@ -79,7 +81,7 @@ extension AccountTransaction {
         return account
     }
 
-    /// Writes a new account, or all of an account that exists.
+    /// Writes a new account, or all of an account that exists, except `tokenGeneration`.
     /// - Throws: a constraint violation (`DatabaseError.SQLITE_CONSTRAINT`) for an address, alias, number or provider identity
     ///   that belongs to another account: check before, within the same transaction.
     func save(_ account: Account) throws {
@@ -125,6 +127,15 @@ extension AccountTransaction {
             cached: "SELECT \(Self.columns) FROM account WHERE email = ?1 OR id IN (SELECT uid FROM provider WHERE email = ?1) ORDER BY id",
             [email]
         ).map(account)
+    }
+
+    /// Ends all ID tokens that the account has, and none of its sessions: their devices fetch new ones.
+    func supersedeTokens(of id: String) throws {
+        try execute("UPDATE account SET token_generation = token_generation + 1 WHERE id = ?", [id])
+    }
+
+    func tokenGeneration(of id: String) throws -> Int64 {
+        try Row.fetchOne(db, cached: "SELECT token_generation FROM account WHERE id = ?", [id])?[0] ?? 0
     }
 
     /// Records that an ID token was issued.

@@ -237,6 +237,14 @@ extension AccountStore {
                 CREATE INDEX audit_uid ON audit(uid, id);
                 """)
         }
+        // `token_generation`: see `AccountTransaction.supersedeTokens`. The others: see `RefreshRotation`.
+        migrator.registerMigration("2") { db in
+            try db.execute(sql: """
+                ALTER TABLE account ADD COLUMN token_generation INTEGER NOT NULL DEFAULT 0;
+                ALTER TABLE session ADD COLUMN current_hash BLOB;
+                ALTER TABLE session ADD COLUMN replaced_hashes BLOB;
+                """)
+        }
         return migrator
     }
 }

@@ -6,7 +6,7 @@ import Tokens
 extension AccountTransaction {
     private static let sessionColumns = "id, uid, provider, claims, auth_time_s, created_at, last_used_at, user_agent, peer"
 
-    /// - Parameter tokenHash: SHA-256 of the refresh token.
+    /// - Parameter tokenHash: SHA-256 of the session's first refresh token; see `RefreshToken`.
     func add(_ session: AccountSession, tokenHash: [UInt8]) throws {
         try execute("""
                 INSERT INTO session (id, uid, provider, claims, auth_time_s, created_at, last_used_at, user_agent, peer, token_hash)
@@ -47,6 +47,18 @@ extension AccountTransaction {
             id: row[0], uid: row[1], provider: row[2], claims: row[3], authTime: row[4], now: row[5], userAgent: row[7], peer: row[8])
         session.lastUsedAt = row[6]
         return session
+    }
+
+    func rotation(of id: String) throws -> RefreshRotation {
+        let rotation = "SELECT current_hash, replaced_hashes FROM session WHERE id = ?"
+        guard let row = try Row.fetchOne(db, cached: rotation, [id]) else { return RefreshRotation() }
+        let (current, replaced): (Data?, Data?) = (row[0], row[1])
+        return RefreshRotation(current: current.map { Array($0) }, replaced: RefreshRotation.decode(Array(replaced ?? Data())))
+    }
+
+    func rotate(_ id: String, _ rotation: RefreshRotation) throws {
+        try execute("UPDATE session SET current_hash = ?, replaced_hashes = ? WHERE id = ?",
+            [rotation.current.map(Database.blob), Database.blob(rotation.encoded), id])
     }
 
     /// Records the last use.
@@ -170,13 +182,15 @@ extension AccountTransaction {
                 SELECT disabled, EXISTS (
                     SELECT 1 FROM session
                     WHERE session.id = ?1 AND session.uid = account.id AND ended = 0
-                        AND max(session.created_at / 1000, ?2) >= account.valid_since_s)
+                        AND max(session.created_at / 1000, ?2) >= account.valid_since_s), token_generation
                 FROM account WHERE id = ?3
                 """, [token.sessionID, token.issuedAt, token.uid])
         guard let row else { return .noAccount }
         let (isDisabled, isSignedIn): (Bool, Bool) = (row[0], row[1])
         if isDisabled { return .disabled }
-        return isSignedIn ? nil : .revoked
+        guard isSignedIn else { return .revoked }
+        // Also one of a later generation is another's: a backup was restored since.
+        return token.generation == row[2] ? nil : .superseded
     }
 }
 

@@ -23,7 +23,7 @@ extension Failure {
     /// Faults that a fresh token would mend have one status, all others another (contract §2.4).
     init(_ fault: TokenFault) {
         switch fault {
-        case .expired, .revoked, .disabled, .noAccount: self = Credentials.expiredToken
+        case .expired, .revoked, .superseded, .disabled, .noAccount: self = Credentials.expiredToken
         case .unavailable, .keysUnavailable: self.init(.unavailable, "The token cannot be checked at the moment. Try again later.")
         case .malformed, .algorithm, .unknownKey, .signature, .issuer, .audience, .subject, .notYetValid: self = Credentials.badToken
         }

@@ -68,7 +68,7 @@ extension Server {
             settings.accountData, database: database, lane: lanes[0], accounts: accounts, atOnce: settings.limits.engine.accountWrites,
             scheduler: scheduler, logger: logger)
         let effects = AccountEffects(lanes, removal)
-        accounts.whenChanged { effects.apply($0) }
+        accounts.whenChanged(removesData: true) { effects.apply($0) }
         removal.resume()
     }
 

@@ -49,6 +49,9 @@ struct AccountsFile {
         if let length = file.number("min-password", 6...128) { accounts.passwords.minLength = length }
         if let flag = file.flag("refuse-common-passwords") { accounts.passwords.refusesCommon = flag }
         if let seconds = file.number("recent-login-seconds", 0...86_400) { accounts.recentLoginSeconds = seconds }
+        if let name = file.choice("rotate-refresh-tokens", RefreshTokenRotation.allCases.map(\.rawValue)) {
+            accounts.refreshRotation = RefreshTokenRotation(rawValue: name) ?? accounts.refreshRotation
+        }
         if let days = file.number("idle-days", 0...3_650) { accounts.idleDays = days }
         if let count = file.number("sessions-per-account", 1...10_000) { accounts.sessionsOfAccount = count }
         if let days = file.number("guest-days", 0...3_650) { accounts.guestDays = days }
@@ -91,6 +94,7 @@ struct AccountsFile {
             guard var provider = others.section(name) else { continue }
             let (issuer, ids, keys) = (url(&provider, "issuer", isNeeded: true), clientIDs(&provider), url(&provider, "keys"))
             let needsNonce = provider.flag("nonce") ?? false
+            let domains = domains(&provider)
             provider.end()
             guard name.hasPrefix("oidc."), name.utf8.count > 5, name == name.lowercased() else {
                 others.addFault(name, "a provider's name is \"oidc.\" and a name of its own in lower case")
@@ -98,9 +102,25 @@ struct AccountsFile {
             }
             guard let issuer, let ids else { continue }
             accounts.identityProviders.append(
-                .openID(name, issuer: issuer, clientIDs: ids, keys: keys.map { .keySet($0) }, needsNonce: needsNonce))
+                .openID(
+                    name, issuer: issuer, clientIDs: ids, keys: keys.map { .keySet($0) }, needsNonce: needsNonce,
+                    authoritativeDomains: domains))
         }
         others.end()
+    }
+
+    /// The domains whose addresses are the provider's to give.
+    private func domains(_ section: inout JSONSection) -> [String] {
+        let name = "authoritative-domains"
+        let domains = (section.texts(name) ?? []).map { $0.lowercased() }
+        for domain in domains {
+            if !IdentityProvider.isDomain(domain) {
+                section.addFault(name, "\"\(domain.prefix(64))\" is not a domain; write each one whole, such as school.example, without @ or *")
+            } else if let owner = IdentityProvider.owner(ofDomain: domain) {
+                section.addFault(name, "\(owner) gives out the addresses of \(domain): this provider cannot say whose they are")
+            }
+        }
+        return domains
     }
 
     private func clientIDs(_ section: inout JSONSection) -> [String]? {

@@ -22,8 +22,10 @@ struct UserImport: ParsableCommand {
     /// What the vendor writes and the hub takes, by the same names.
     private static let members = [
         "localId", "email", "emailVerified", "displayName", "photoUrl", "disabled", "createdAt", "customAttributes", "providerUserInfo",
-        "passwordHash", "salt",
+        "passwordHash", "salt", "phoneNumber", "lastLoginAt", "mfaInfo",
     ]
+    /// What the vendor's program names otherwise than the API.
+    private static let renamed = ["lastSignedInAt": "lastLoginAt"]
 
     @OptionGroup var hub: AccountHub
     @Argument(help: "The export of Firebase.") var file: String
@@ -33,6 +35,8 @@ struct UserImport: ParsableCommand {
     @Option(help: "rounds.") var rounds = 8
     @Option(help: "mem_cost.") var memCost = 14
     @Flag(help: "Overwrite existing accounts.") var overwrite = false
+    @Flag(help: "Import accounts without their second factors, which a hub does not have. Without this they are refused.")
+    var dropSecondFactors = false
 
     func validate() throws { try refuseSwapped(file, "vigla user import URL FILE") }
 
@@ -81,8 +85,10 @@ struct UserImport: ParsableCommand {
             guard let users = (try? JSONValue(bytes))?["users"]?.elements, !users.isEmpty else {
                 fail("\(file) is not a Firebase export of accounts: {\"users\":[…]}")
             }
+            let members = dropSecondFactors ? Self.members.filter { $0 != "mfaInfo" } : Self.members
             return users.map { user in
-                .object(Self.members.compactMap { name in user[name].map { JSONValue.Member(name, $0) } })
+                let renamed = Self.renamed.compactMap { other, name in user[other].map { JSONValue.Member(name, $0) } }
+                return .object(members.compactMap { name in user[name].map { JSONValue.Member(name, $0) } } + renamed)
             }
         }
     }

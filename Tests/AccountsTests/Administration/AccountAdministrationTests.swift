@@ -299,10 +299,10 @@ import TestSupport
         try await bench.administrate("accounts:update", ["localId": id, "displayName": "Ana"])
         try await bench.administrate("accounts:update", ["localId": id, "customAttributes": #"{"role":"staff","n":[1,{"a":null}]}"#])
         #expect(bench.changes.all.count == 1)
-        for cleared in ["{}", "", .null] as [JSONValue] {
+        for (cleared, seen) in [("{}", "{}"), ("", nil), (.null, nil)] as [(JSONValue, JSONValue?)] {
             try await bench.administrate("accounts:update", ["localId": id, "customAttributes": #"{"role":"staff"}"#])
             try await bench.administrate("accounts:update", ["localId": id, "customAttributes": cleared])
-            #expect(try await bench.seen(uid)?["customAttributes"] == nil)
+            #expect(try await bench.seen(uid)?["customAttributes"] == seen)
             #expect(bench.claims(try await bench.refreshed(session))["role"] == nil)
         }
         // A client sees none of it, and sets none.
@@ -366,7 +366,79 @@ import TestSupport
         #expect(bench.changes.all.count == 1)
     }
 
+    /// `{}` and nothing are the same to tokens, and to who is connected.
+    @Test func emptyClaims_areShown_andAreNoChange() async throws {
+        let bench = try AccountBench()
+        let (uid, _) = try await bench.newUser("ana@example.org")
+        #expect(try await bench.seen(uid)?["customAttributes"] == nil)
+        try await bench.administrate("accounts:update", ["localId": .string(uid), "customAttributes": "{}"])
+        #expect(try await bench.seen(uid)?["customAttributes"] == "{}")
+        #expect(bench.changes.all.isEmpty)
+    }
+
+    // MARK: Second factors
+
+    private static let factors: JSONValue = [["phoneInfo": "+306900000000", "displayName": "Ana's"]]
+    private static let noFactors = "OPERATION_NOT_ALLOWED : There are no second factors here; remove them from the account first"
+
+    @Test func secondFactor_isRefused_whoeverSetsIt() async throws {
+        let bench = try AccountBench()
+        let (uid, session) = try await bench.newUser("ana@example.org")
+        let before = try await bench.seen(uid)
+        await #expect(throws: Refusal(Self.noFactors)) {
+            try await bench.administrate(
+                "accounts:update", ["localId": .string(uid), "displayName": "Ana", "mfa": ["enrollments": Self.factors]])
+        }
+        await #expect(throws: Refusal(Self.noFactors)) {
+            try await bench.administrate("accounts", ["localId": "bo", "mfaInfo": Self.factors])
+        }
+        await #expect(throws: Refusal(Self.noFactors)) {
+            try await bench.asClient("update", ["idToken": session["idToken"] ?? .null, "mfa": ["enrollments": Self.factors]])
+        }
+        await #expect(throws: Refusal(Self.noFactors)) {
+            try await bench.asClient("signUp", ["email": "bo@example.org", "password": "correct horse", "mfaInfo": Self.factors])
+        }
+        #expect(try await bench.seen(uid) == before)
+        #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "1")
+    }
+
+    @Test func noSecondFactor_mayBeSaid() async throws {
+        let bench = try AccountBench()
+        try await bench.administrate("accounts", ["localId": "ana", "mfaInfo": []])
+        for none in [.object([]), ["enrollments": []], ["enrollments": .null], .null] as [JSONValue] {
+            try await bench.administrate("accounts:update", ["localId": "ana", "displayName": "Ana", "mfa": none])
+        }
+        #expect(try await bench.seen("ana")?["displayName"] == "Ana")
+    }
+
     // MARK: Deleting
+
+    /// An ID token that is sent along chooses no account to change or to delete.
+    @Test func administrator_namesTheAccount_thatIsChangedOrDeleted() async throws {
+        let bench = try AccountBench()
+        let (uid, session) = try await bench.newUser("ana@example.org")
+        try await bench.newUser("bo@example.org")
+        for (verb, more) in [("delete", []), ("update", [.init("displayName", "Eve")])] as [(String, [JSONValue.Member])] {
+            let body = JSONValue.object([.init("idToken", session["idToken"] ?? .null)] + more)
+            for path in ["\(AccountBench.v1)/accounts:\(verb)", "\(AccountBench.v1)/projects/demo-app/accounts:\(verb)"] {
+                await #expect(throws: Refusal("MISSING_LOCAL_ID"), "\(path)") {
+                    try await bench.exchange(.post, path, body, authorization: "Bearer \(AccountBench.administrator)")
+                }
+            }
+        }
+        #expect(try await bench.seen(uid)?["displayName"] == nil)
+        #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "2")
+    }
+
+    @Test func link_namesProviderAndIdentity() async throws {
+        let bench = try AccountBench()
+        try await bench.administrate("accounts", ["localId": "ana"])
+        for (link, message) in [(["providerId": "google.com"], "MISSING_RAW_ID"), (["rawId": "1"], "MISSING_PROVIDER_ID")] as [(JSONValue, String)] {
+            await #expect(throws: Refusal(message)) {
+                try await bench.administrate("accounts:update", ["localId": "ana", "linkProviderUserInfo": link])
+            }
+        }
+    }
 
     @Test func check71_deleted_account_is_gone() async throws {
         let bench = try AccountBench()

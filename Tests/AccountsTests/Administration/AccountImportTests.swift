@@ -53,19 +53,46 @@ import Testing
                 ["localId": "a", "email": "taken@example.org"], ["localId": "b", "email": "b@example.org"], ["email": "c@example.org"],
                 ["localId": "d", "email": "B@example.org"], ["localId": "old"], ["localId": "e", "email": "nomail"],
                 ["localId": "f", "customAttributes": "[]"], ["localId": "g", "phoneNumber": "+3069"],
-                ["localId": "h", "rawPassword": "short"],
-                ["localId": "b"], ["localId": "i"],
+                ["localId": "h", "rawPassword": "short"], ["localId": "i"], ["localId": "j", "customAttributes": #"{"sub":"1"}"#],
+                ["localId": "k", "customAttributes": .string(#"{"a":"\#(String(repeating: "x", count: 1000))"}"#)],
+                ["localId": "l", "phoneNumber": "3069"], ["localId": "m", "providerUserInfo": [["providerId": "google.com"]]],
+                ["localId": "n", "mfaInfo": [["phoneInfo": "+3069"]]], ["localId": "o", "mfaInfo": []],
             ]])
-        let errors = try #require(answer["error"]?.elements).map {
-            "\($0["index"]?.int ?? -1) \($0["message"]?.string?.prefix { $0 != " " } ?? "")"
-        }
+        let errors = try #require(answer["error"]?.elements).map { "\($0["index"]?.int ?? -1) \($0["message"]?.string ?? "")" }
         #expect(
             errors == [
-                "0 EMAIL_EXISTS", "2 MISSING_LOCAL_ID", "3 EMAIL_EXISTS", "4 DUPLICATE_LOCAL_ID", "5 INVALID_EMAIL", "6 INVALID_CLAIMS",
-                "7 PHONE_NUMBER_EXISTS", "8 WEAK_PASSWORD", "9 DUPLICATE_LOCAL_ID",
+                "0 email exists in other account in database", "2 localId is missing", "3 email exists in other account in database",
+                "4 localId belongs to an existing account - can not overwrite.", "5 email is invalid",
+                "6 Invalid custom claims provided.", "7 PHONE_NUMBER_EXISTS",
+                "8 WEAK_PASSWORD : Password should be at least 6 characters", "10 Custom claims provided include a reserved claim.",
+                "11 Custom claims provided are too large.", "12 phone number format is invalid",
+                "13 federatedId or (providerId & rawId) is required",
+                "14 OPERATION_NOT_ALLOWED : There are no second factors here; remove them from the account first",
             ])
         let all = try await bench.administrate("accounts:batchGet?maxResults=100", nil, .get)
-        #expect(all["users"]?.elements?.map { $0["localId"] } == ["b", "i", "old"])
+        #expect(all["users"]?.elements?.map { $0["localId"] } == ["b", "i", "o", "old"])
+    }
+
+    @Test func listThatNamesOneTwice_isRefusedAsAWhole() async throws {
+        let bench = try AccountBench()
+        let google: JSONValue = [["providerId": "google.com", "rawId": "1099"]]
+        let lists: [(JSONValue, String)] = [
+            ([["localId": "a"], ["localId": "b"], ["localId": "a"]], "DUPLICATE_LOCAL_ID : a"),
+            ([["localId": "a", "email": "x@example.org"], ["localId": "b", "email": "X@example.org"]], "DUPLICATE_EMAIL : x@example.org"),
+            (
+                [["localId": "a", "providerUserInfo": google], ["localId": "b", "providerUserInfo": google]],
+                "DUPLICATE_RAW_ID : Provider id(google.com), Raw id(1099)"
+            ),
+        ]
+        for (users, message) in lists {
+            await #expect(throws: Refusal(message)) {
+                try await bench.administrate("accounts:batchCreate", ["users": users, "sanityCheck": true])
+            }
+        }
+        #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "0")
+        // Who writes over means the last one.
+        try await bench.administrate("accounts:batchCreate", ["users": lists[0].0, "allowOverwrite": true])
+        #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "2")
     }
 
     @Test func account_is_written_over_only_on_demand_and_its_sessions_end() async throws {

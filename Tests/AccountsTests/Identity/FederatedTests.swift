@@ -81,6 +81,87 @@ struct TestProvider: KeyFetching {
         #expect(entry["providerId"] == "google.com" && entry["rawId"] == "1099" && entry["federatedId"] == "1099")
     }
 
+    // MARK: A provider that gives out the addresses of its domains
+
+    private func school(_ domains: [String]) throws -> AccountBench {
+        try AccountBench(fetcher: TestProvider()) {
+            $0.hidesAccounts = true
+            $0.identityProviders = [.openID(
+                "oidc.school", issuer: "https://login.school.example", clientIDs: ["hub"], keys: .keySet("https://login.school.example/keys"),
+                authoritativeDomains: domains)]
+        }
+    }
+
+    private func signInAtSchool(
+        _ bench: AccountBench, _ email: String = "Ana@school.example", isVerified: JSONValue = true, subject: String = "s1"
+    ) async throws -> Reply {
+        let token = try TestProvider.token(bench) {
+            $0 = [
+                "iss": "https://login.school.example", "aud": "hub", "sub": .string(subject), "email": .string(email),
+                "email_verified": isVerified, "name": "Ana S", "iat": .int(bench.clock.seconds), "exp": .int(bench.clock.seconds + 3600),
+            ]
+        }
+        return try await bench.call("signInWithIdp", [
+            "requestUri": "http://localhost", "postBody": .string("id_token=\(token)&providerId=oidc.school"),
+        ])
+    }
+
+    @Test func importedAccount_isJoined_byTheProviderOfItsDomain() async throws {
+        let bench = try school(["school.example"])
+        try await bench.administrate("accounts:batchCreate", ["users": [
+            ["localId": "ana", "email": "ana@school.example", "emailVerified": true, "rawPassword": "correct horse"],
+        ]])
+        let reply = try await signInAtSchool(bench)
+        #expect(reply.status == 200 && reply["localId"] == "ana" && reply["needConfirmation"] == nil, "\(reply.text)")
+        #expect(reply.claims["firebase"]?["identities"]?["oidc.school"] == ["s1"])
+        #expect(try await bench.signIn("ana@school.example").status == 200, "its user had proved the address: what was there stays")
+        #expect(try await signInAtSchool(bench)["localId"] == "ana")
+    }
+
+    @Test(arguments: [
+        ("ana@school.example", true, []), ("ana@school.example", true, ["other.example", "chool.example", "example"]),
+        ("ana@pupils.school.example", true, ["school.example"]), ("ana@school.example", false, ["school.example"]),
+        ("ana@school.example", .null, ["school.example"]), ("ana@xschool.example", true, ["school.example"]),
+    ] as [(String, JSONValue, [String])])
+    func importedAccount_isNotJoined_byAnyOther(email: String, isVerified: JSONValue, domains: [String]) async throws {
+        let bench = try school(domains)
+        try await bench.administrate(
+            "accounts:batchCreate", ["users": [["localId": "ana", "email": .string(email), "emailVerified": true]]])
+        let reply = try await signInAtSchool(bench, email, isVerified: isVerified)
+        #expect(reply["needConfirmation"] == true && reply["idToken"] == nil, "\(reply.text)")
+    }
+
+    @Test func accountThatNobodyHadProved_losesItsMakersWaysIn() async throws {
+        let bench = try school(["school.example"])
+        try await bench.administrate("accounts:batchCreate", ["users": [
+            ["localId": "eve", "email": "ana@school.example", "rawPassword": "correct horse"],
+        ]])
+        #expect(try await signInAtSchool(bench)["localId"] == "eve")
+        #expect(try await bench.signIn("ana@school.example").status == 400)
+    }
+
+    @Test func nameAtTheService_isCopied() async throws {
+        let bench = try bench()
+        let reply = try await signIn(bench) { $0["screen_name"] = "ana_b" }
+        let user = try await bench.user(reply)
+        #expect(user["screenName"] == "ana_b" && user["providerUserInfo"]?.elements?.first?["screenName"] == "ana_b")
+    }
+
+    @Test func linkedIdentity_thatTakesThePlaceOfAnother_endsTokensWithThat() async throws {
+        let bench = try bench()
+        let first = try await signIn(bench)
+        let uid = try #require(first["localId"]?.string)
+        let linked = try await signIn(bench, ["idToken": first["idToken"] ?? .null]) {
+            $0["sub"] = "1100"
+            $0["email"] = nil
+        }
+        #expect(linked.status == 200, "\(linked.text)")
+        #expect(linked.claims["firebase"]?["identities"]?["google.com"] == ["1100"])
+        #expect(bench.changes.all == [AccountChange(uid, .claimsChanged, by: first.claims["sid"]?.string)])
+        let generation = try await bench.service.stored { try $0.tokenGeneration(of: uid) }
+        #expect(generation == 1 && linked.claims["firebase"]?["generation"] == 1)
+    }
+
     @Test func check61_same_identity_signs_in_and_changes_no_name() async throws {
         let bench = try bench()
         let first = try await signIn(bench)

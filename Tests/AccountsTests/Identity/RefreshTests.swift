@@ -219,7 +219,7 @@ import TestSupport
 
 extension AccountService {
     /// All text of all tables.
-    fileprivate func everyText() throws -> [String] {
+    func everyText() throws -> [String] {
         try store.database.read { db in
             let tables = try String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")
             return try tables.flatMap { try Row.fetchAll(db, sql: "SELECT * FROM \($0)").map { "\($0)" } }

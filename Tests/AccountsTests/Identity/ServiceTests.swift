@@ -24,6 +24,27 @@ import TestSupport
         #expect(try await bench.ask("\(Self.v1)/recaptchaParams", method: .get)["recaptchaSiteKey"] == "none")
     }
 
+    /// `validatePassword` of the SDKs counts in JavaScript's way, and signing up takes what it accepts.
+    @Test(arguments: [("😀😀😀", true), ("😀😀a", false), ("é", false)]) func passwords_areCountedAsThePolicySays(
+        password: String, isTaken: Bool
+    ) async throws {
+        let bench = try AccountBench()
+        let reply = try await bench.call("signUp", ["email": "ana@x.org", "password": .string(password)])
+        #expect(reply.error == (isTaken ? nil : "WEAK_PASSWORD : Password should be at least 6 characters"))
+    }
+
+    @Test func longestPassword_isThatOfThePolicy() async throws {
+        let bench = try AccountBench()
+        let policy = try await bench.ask("\(Self.v2)/passwordPolicy", method: .get)
+        let most = Int(try #require(policy["customStrengthOptions"]?["maxPasswordLength"]?.int))
+        for (i, letter) in ["ab", "éa"].enumerated() {
+            let longest = String(repeating: letter, count: most / 2)
+            #expect(try await bench.call("signUp", ["email": .string("a\(i)@x.org"), "password": .string(longest)]).status == 200)
+            let reply = try await bench.call("signUp", ["email": .string("b\(i)@x.org"), "password": .string(longest + "x")])
+            #expect(reply.error == "WEAK_PASSWORD : Password should be at most 4096 characters")
+        }
+    }
+
     @Test func check38_keys_are_public_and_may_be_kept() async throws {
         let bench = try AccountBench()
         let keys = try await bench.ask(".well-known/jwks.json", method: .get, key: false)

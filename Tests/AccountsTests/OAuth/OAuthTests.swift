@@ -36,7 +36,7 @@ import Testing
         let token = try #require(granted["refresh_token"]?.string)
         let again = try await form(bench, "grant_type=refresh_token&refresh_token=\(token)&client_id=cli&scope=openid", path)
         #expect(
-            again.status == 200 && again["refresh_token"] == granted["refresh_token"] && again["scope"] == "openid"
+            again.status == 200 && again["refresh_token"]?.string?.isEmpty == false && again["scope"] == "openid"
             && again["id_token"] == again["access_token"])
     }
 

@@ -65,6 +65,36 @@ import TestSupport
         #expect(try await hubs[1].refresh(made["refreshToken"]?.string).error == "USER_DISABLED")
     }
 
+    @Test func withdrawnClaim_ofOneHub_endsTokensOnAll() async throws {
+        let hubs = try (0..<3).map { _ in try hub() }
+        let made = try await hubs[0].signUp("ana@x.org")
+        let uid = try #require(made["localId"]?.string)
+        for hub in hubs { #expect(try await verify(hub, made).get().uid == uid) }
+        #expect(try await hubs[2].administer("update", ["localId": .string(uid), "customAttributes": #"{"role":"staff"}"#]).status == 200)
+        for hub in hubs {
+            #expect(await becomes { hub.changes.all.contains(AccountChange(uid, .claimsChanged)) })
+            #expect(try await fault(hub, made) == .superseded)
+        }
+        let fresh = try await hubs[1].refresh(made["refreshToken"]?.string)
+        #expect(Reply.claims(fresh["id_token"])["role"] == "staff")
+    }
+
+    @Test func replacedRefreshToken_isKnownOnAll() async throws {
+        let hubs = try (0..<3).map { _ in try hub { $0.refreshRotation = .all } }
+        var token = try await hubs[0].signUp()["refreshToken"]?.string
+        let first = token
+        // Each hub at once behind the one before: what it does not know yet it asks for, and takes no token for a stolen one.
+        for i in 0..<12 {
+            let reply = try await hubs[i % 3].refresh(token)
+            #expect(reply.status == 200 && reply["refresh_token"]?.string != token, "\(reply.text)")
+            token = reply["refresh_token"]?.string
+        }
+        clock.advance(ms: 60_001)
+        #expect(try await hubs[1].refresh(token).status == 200)
+        #expect(try await hubs[2].refresh(first).error == "TOKEN_EXPIRED")
+        for hub in hubs { #expect(try await hub.refresh(token).error == "TOKEN_EXPIRED") }
+    }
+
     @Test func newKey_ofOneHub_isOfAll() async throws {
         let hubs = try (0..<2).map { _ in try hub() }
         let before = try await hubs[0].signUp()

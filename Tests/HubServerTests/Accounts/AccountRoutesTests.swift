@@ -50,6 +50,18 @@ import Tokens
         #expect(try !TestSocket(port: server.port).get("/").body.contains("authEmulator"))
     }
 
+    /// Test suites ask for it without a credential; what is not there is said, and no right is missing.
+    @Test func coverageOfRules_isSaidNotToBeRecorded_onADevelopmentHub() throws {
+        let server = try server { $0.isDev = true }
+        for path in ["/.inspect/coverage", "/.inspect/coverage?ns=test", "/.inspect/coverage.json"] {
+            let answer = try TestSocket(port: server.port).get(path)
+            #expect(answer.status == 501 && answer.body.contains("vigla rules test FILE CASES --coverage"), "\(path) \(answer.body)")
+        }
+        #expect(try TestSocket(port: server.port).get("/.inspect/databases.json").status == 401)
+        let production = try self.server()
+        #expect(try TestSocket(port: production.port).get("/.inspect/coverage").status == 401)
+    }
+
     @Test func root_tellsToolsOfADevelopmentHubThatAccountsAreReady_andLeadsBrowsersToTheConsole() throws {
         let closed = try self.server { $0.isDev = false }
         #expect(try TestSocket(port: closed.port).get("/").body.hasPrefix(#"{"hub":"vigla","#), "a closed hub is no emulator")

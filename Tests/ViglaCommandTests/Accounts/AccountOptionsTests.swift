@@ -56,10 +56,11 @@ import TestSupport
              "failures-per-network":"1000/2h","passwords-per-network":"9000/15min","passwords-at-once-per-network":200,\
              "sign-ups-per-network":"50/d",
              "mails-per-address":"3/h","mails-per-network":"9/h","codes-per-network":"100/30s","requests-at-once-per-network":500},
-             "sessions-per-account":5,"trusted-proxies":["127.0.0.1","10.0.0.0/8"],
+             "sessions-per-account":5,"rotate-refresh-tokens":"all","trusted-proxies":["127.0.0.1","10.0.0.0/8"],
              "enumeration-protection":false,"email-links":false,"passwords":true,"refuse-common-passwords":false,"mail":{"app":"City"},
              "google":{"client-ids":["1.apps.example"],"hosted-domain":"x.org"},"apple":{"client-ids":["org.example.app"]},
-             "oidc":{"oidc.school":{"issuer":"https://login.school","client-ids":["c"],"keys":"https://login.school/keys","nonce":true}},
+             "oidc":{"oidc.school":{"issuer":"https://login.school","client-ids":["c"],"keys":"https://login.school/keys","nonce":true,\
+             "authoritative-domains":["School.example","staff.school.example"]}},
              "issuers":[{"issuer":"https://idp.example","audiences":["a"]}]}
             """)
         let hub = try RunningHub(["--port", "0", "--memory", "--accounts", file], folder: folder)
@@ -98,7 +99,8 @@ import TestSupport
         let file = try folder.file("accounts.json", """
             {"throttle":{"codes-per-network":"9","mails-per-network":"0/h","sign-ups-per-network":"1/y","free-failures":0,"more":1},\
             "trusted-proxies":["10.0.0.0/40"],"sign-up":"maybe","anonymous":"no","min-password":3,"unknown":1,"google":{"client-ids":[]},\
-            "oidc":{"school":{"issuer":"http://x","client-ids":["c"]}},
+            "rotate-refresh-tokens":"sometimes",\
+            "oidc":{"school":{"issuer":"http://x","client-ids":["c"],"authoritative-domains":["@x.org","*.x.org","org","a..b","gmail.com"]}},
              "issuers":[{"issuer":"https://x","audience":["a"]}],"custom-token-keys":{"svc":"none.pem","other":"absent.pem"},\
              "anonymous":true}
             """)
@@ -116,6 +118,9 @@ import TestSupport
             #""min-password": expected a whole number (6…128)"#, #"there is no "unknown" here"#,
             #""google": "client-ids": name the app's own ids"#,
             #""oidc": "school": "issuer": expected an address that begins with https://"#, #""issuers"[0]: there is no "audience" here"#,
+            #""rotate-refresh-tokens": expected "never" or "oauth" or "all""#, #""authoritative-domains": "@x.org" is not a domain"#,
+            #""*.x.org" is not a domain"#, #""org" is not a domain"#, #""a..b" is not a domain"#,
+            #""authoritative-domains": google.com gives out the addresses of gmail.com"#,
             #""issuers"[0]: "audiences": name the values"#, #""svc": none.pem holds no public RSA key"#,
             #""other": absent.pem: no such file"#, "--project: \"a b\" is not",
             "--public-url: \"hub.example/x\" is not", "--on-account-deletion: /users: there is no $uid",
@@ -128,6 +133,25 @@ import TestSupport
         #expect(try faults(["--accounts", "off", "--project", "a"]).contains("--project: there are no accounts (--accounts)"))
         #expect(try faults(["--smtp-user", "a"]).contains("there is no mail server"))
         #expect(try faults(["--smtp-url", "smtps://m"]).contains("mails need a sender"))
+    }
+
+    /// `validatePassword` of the SDKs knows the lengths alone: what it accepts, a development hub takes.
+    @Test func developmentHub_takesWhatItsPolicyAccepts() throws {
+        func signUp(_ hub: RunningHub, _ password: String) throws -> String {
+            let connection = try hub.connection()
+            let body = #"{"email":"a\#(password.utf8.count)@x.org","password":"\#(password)"}"#
+            try connection.write(contentsOf: Data(("POST /identitytoolkit.googleapis.com/v1/accounts:signUp?key=k HTTP/1.1\r\nHost: "
+                + "localhost\r\nConnection: close\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)").utf8))
+            return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
+        }
+        let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
+        #expect(try hub.page("/identitytoolkit.googleapis.com/v2/passwordPolicy?key=k").contains(#""minPasswordLength":6,"#))
+        for password in ["123456", "password"] { #expect(try signUp(hub, password).contains("\"idToken\""), "\(password)") }
+        #expect(try signUp(hub, "12345").contains("WEAK_PASSWORD"))
+        let folder = try TemporaryFolder()
+        let file = try folder.file("accounts.json", #"{"signing":"ES256","refuse-common-passwords":true}"#)
+        let strict = try RunningHub(["--port", "0", "--memory", "--dev", "--accounts", file], folder: folder)
+        #expect(try signUp(strict, "123456").contains("WEAK_PASSWORD"))
     }
 
     @Test func help_groupsThem() throws {

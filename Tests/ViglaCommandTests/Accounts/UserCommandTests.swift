@@ -184,17 +184,62 @@ import TestSupport
         }
     }
 
-    /// Killed at any moment behind the deletion: the next process does what this one owed.
+    @Test func withdrawnClaim_staysWithdrawn_acrossAKill() throws {
+        let city = try City()
+        let url = city.hub.url
+        _ = try city.done("user", "add", url, "--email", "ana@x.org", "--alias", "ana", "--password-file", "password.txt")
+        try city.done("user", "claims", url, "ana", #"{"role":"staff"}"#)
+        let staff = try city.signIn("ana@x.org")
+        #expect(try Command.run("set", url + "/news", "1", "--auth", staff).code == 0)
+        try city.done("user", "claims", url, "ana", "{}")
+        #expect(try city.status("/news", staff) == "401")
+        _ = city.hub.stop(SIGKILL)
+        let next = try city.successor()
+        #expect(try next.status("/news", staff) == "401")
+        #expect(try Command.run("set", next.hub.url + "/news", "2", "--auth", staff).code == 1)
+        #expect(try next.status("/news", try next.signIn("ana@x.org")) == "200")
+        #expect(next.hub.stop() == 0)
+    }
+
+    /// The vendor's export has second factors; a hub has none, and drops none unless it is told to.
+    @Test func import_takesEverythingOver_andDropsNoProtectionUnasked() throws {
+        let city = try City()
+        let url = city.hub.url
+        _ = try city.folder.file("export.json", #"{"users":[{"localId":"ana","email":"ana@x.org","emailVerified":true,"#
+            + #""phoneNumber":"+3069","lastSignedInAt":"1700000000456","createdAt":"1600000000123"},"#
+            + #"{"localId":"bo","email":"bo@x.org","emailVerified":true,"mfaInfo":[{"phoneInfo":"+3070"}]}]}"#)
+        let result = try city.run("user", "import", url, "export.json")
+        #expect(result.code == 1 && result.output.contains("1 account taken over, 1 refused"))
+        #expect(result.error.contains("bo@x.org: OPERATION_NOT_ALLOWED : There are no second factors here"), "\(result.error)")
+        let ana = try city.done("user", "show", url, "ana")
+        #expect(ana.contains("+3069") && ana.contains("2023-11-14"), "\(ana)")
+        #expect(try city.run("user", "show", url, "bo").code == 1)
+        let again = try city.run("user", "import", url, "export.json", "--drop-second-factors", "--overwrite")
+        #expect(again.code == 0 && again.output.contains("2 accounts taken over"), "\(again.error)")
+    }
+
+    /// Killed at any moment of the deletion: either there is the account, or its data go.
     @Test func deletedAccountsData_isRemoved_alsoAcrossAKill() throws {
         for round in 0..<4 {
             let city = try City(["--on-account-deletion", "/users/$uid"])
             let id = try city.done("user", "add", city.hub.url, "--email", "ana@x.org", "--password-file", "password.txt")
             let token = try city.signIn("ana@x.org")
             #expect(try Command.run("set", city.hub.url + "/users/\(id)", "1", "--auth", token).code == 0)
-            let deleted = try city.call("delete", #"{"idToken":"\#(token)"}"#)
-            #expect(deleted["kind"] as? String == "identitytoolkit#DeleteAccountResponse", "\(deleted)")
-            if round > 0 { _ = city.hub.stop(SIGKILL) } else { #expect(city.hub.stop() == 0) }
+            if round == 0 {
+                let deleted = try city.call("delete", #"{"idToken":"\#(token)"}"#)
+                #expect(deleted["kind"] as? String == "identitytoolkit#DeleteAccountResponse", "\(deleted)")
+                #expect(try city.hub.page("/users.json?auth=\(city.secret)").split(separator: "\r\n").last == "null")
+                #expect(city.hub.stop() == 0)
+            } else {
+                // The answer is not waited for: it comes behind the removal.
+                let connection = try city.hub.connection()
+                let body = #"{"idToken":"\#(token)"}"#
+                try connection.write(contentsOf: Data(("POST /identitytoolkit.googleapis.com/v1/accounts:delete?key=any HTTP/1.1\r\nHost: "
+                    + "localhost\r\nContent-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)").utf8))
+                _ = city.hub.stop(SIGKILL)
+            }
             let next = try city.successor()
+            if try next.run("user", "show", next.hub.url, id).code == 0 { continue }
             // The start's removal is under way when the hub is ready; what hangs is no answer.
             #expect(try becomes { try next.hub.page("/users.json?auth=\(city.secret)").split(separator: "\r\n").last == "null" })
             #expect(next.hub.stop() == 0)

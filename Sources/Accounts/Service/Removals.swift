@@ -1,0 +1,107 @@
+import GRDB
+import Limits
+import Logging
+import Scheduling
+import Synchronization
+
+/// Deleted accounts whose data may still exist: a trigger of the schema records each in the transaction that deletes it.
+extension AccountTransaction {
+    /// Oldest first.
+    func removals() throws -> [String] {
+        try Row.fetchAll(db, cached: "SELECT uid FROM removal ORDER BY created_at, uid", []).map { $0[0] }
+    }
+
+    func owesRemoval(of uid: String) throws -> Bool {
+        try Row.fetchOne(db, cached: "SELECT 1 FROM removal WHERE uid = ?", [uid]) != nil
+    }
+
+    func removalDone(_ uid: String) throws { try execute("DELETE FROM removal WHERE uid = ?", [uid]) }
+}
+
+extension AccountService {
+    /// Deleted accounts whose data is still to be removed.
+    public func owedRemovals() -> [String] {
+        do { return try store.read { try $0.removals() } } catch AccountStoreFault.closed { return [] } catch {
+            logger.error("deleted accounts cannot be read", metadata: ["reason": "\(error)"])
+            return []
+        }
+    }
+
+    /// Whether the data of a deleted account is still to be removed: another hub of the cluster may have done it. True when that is not
+    /// known.
+    public func owesRemoval(of uid: String) -> Bool {
+        do { return try store.read { try $0.owesRemoval(of: uid) } } catch AccountStoreFault.closed { return false } catch { return true }
+    }
+
+    /// Records that the data of a deleted account is removed. If recording fails, the next start removes it again.
+    public func removalDone(_ uid: String) {
+        do { try store.transaction { try $0.removalDone(uid) } } catch AccountStoreFault.closed {
+            // The next start.
+        } catch {
+            faults.log("the removal of a deleted account's data cannot be noted", ["reason": "\(error)"])
+        }
+        removals.end(uid, true)
+    }
+}
+
+// MARK: Answers behind removals
+
+extension AccountService {
+    /// The answer to a deletion, when the data of the accounts are gone. The deletion itself is stored.
+    /// - Parameter answer: for then. When it takes longer than `AccountSettings.removalWaitMs`, another that is no success, and no error
+    ///   from which an SDK concludes anything.
+    func answer(_ answer: AccountAnswer, behindRemovalOf uids: [String]) async -> AccountAnswer {
+        guard removesData else { return answer }
+        let end = clock.steady() + settings.removalWaitMs
+        for uid in uids where !(await isRemoved(uid, by: end)) { return .dataRemains }
+        return answer
+    }
+
+    /// Whether somebody removes the data of deleted accounts.
+    nonisolated var removesData: Bool { listener.withLock { $0?.removesData == true } }
+
+    private func isRemoved(_ uid: String, by end: Int64) async -> Bool {
+        guard owesRemoval(of: uid) else { return true }
+        return await withCheckedContinuation { continuation in
+            let waiting = removals.add(uid) { continuation.resume(returning: $0) }
+            scheduler.after(ms: max(0, end - clock.steady()), on: queue) { [weak self] in
+                self?.assumeIsolated { $0.removals.end(uid, waiting, false) }
+            }
+        }
+    }
+
+    /// Another hub of the cluster may have removed some of what is waited for. O(accounts waited for)
+    func answerRemoved() {
+        for uid in removals.uids where !owesRemoval(of: uid) { removals.end(uid, true) }
+    }
+}
+
+/// Requests that wait for the data of deleted accounts to be gone. Confined to the service's queue.
+struct PendingRemovals {
+    private var waiting: [String: [Int: (Bool) -> Void]] = [:]
+    private var count = 0
+
+    var uids: [String] { Array(waiting.keys) }
+
+    /// - Parameter done: called once, with whether the data is gone.
+    /// - Returns: its number.
+    mutating func add(_ uid: String, _ done: @escaping (Bool) -> Void) -> Int {
+        count += 1
+        waiting[uid, default: [:]][count] = done
+        return count
+    }
+
+    /// Ends the wait of all requests for an account.
+    mutating func end(_ uid: String, _ isGone: Bool) {
+        for done in (waiting.removeValue(forKey: uid) ?? [:]).values { done(isGone) }
+    }
+
+    /// Ends the wait of one request, if it still waits.
+    mutating func end(_ uid: String, _ number: Int, _ isGone: Bool) {
+        guard let done = waiting[uid]?.removeValue(forKey: number) else { return }
+        if waiting[uid]?.isEmpty == true { waiting[uid] = nil }
+        done(isGone)
+    }
+
+    mutating func endAll() { for uid in uids { end(uid, false) } }
+}

@@ -1,0 +1,201 @@
+import Cryptography
+import Journal
+import JSONTree
+import Tokens
+
+extension AccountService {
+    /// The token endpoint of the SDKs: a fresh ID token for a session's refresh token (accounts contract §5.5). The refresh token stays the
+    /// same unless the settings say otherwise: browser tabs and app extensions hold copies that may be hours behind.
+    func refresh(_ call: AccountCall) async throws -> AccountAnswer {
+        guard let grant = try call.filled("grantType") else { throw AccountError("MISSING_GRANT_TYPE") }
+        guard grant == "refresh_token" else { throw AccountError("INVALID_GRANT_TYPE") }
+        guard let refreshToken = try call.filled("refreshToken") else { throw AccountError("MISSING_REFRESH_TOKEN") }
+        let tokens = try await issue(try await resume(refreshToken, call, rotates: settings.refreshRotation == .all))
+        return AccountAnswer([
+            .init("access_token", .string(tokens.idToken)), .init("expires_in", .string(String(tokens.lifetime))),
+            .init("token_type", "Bearer"),
+            .init("refresh_token", .string(tokens.refreshToken)), .init("id_token", .string(tokens.idToken)),
+            .init("user_id", .string(tokens.uid)), .init("project_id", .string(settings.projectNumber)),
+        ])
+    }
+
+    /// A use within so many ms of the last one that was written down, from the same address, is not written down.
+    private static let useGrainMs: Int64 = 60_000
+    /// For how long a replaced refresh token still counts, in ms: for answers that were lost, and for tabs that ask at the same time.
+    static let replacedTokenMs: Int64 = 60_000
+
+    /// Finds the session of a refresh token and writes its use down.
+    /// - Parameter rotates: whether the device gets another refresh token.
+    /// - Throws: USER_NOT_FOUND for a deleted account's, USER_DISABLED, TOKEN_EXPIRED for a session that has ended: these sign the user
+    ///   out on the device, as intended. INVALID_REFRESH_TOKEN for an unknown token. A token that was replaced longer than
+    ///   `replacedTokenMs` ago ends its session: either its thief or its owner has the newer one.
+    func resume(_ refreshToken: String, _ call: AccountCall, rotates: Bool) async throws -> OpenedSession {
+        try await upToDate { try resumeNow(RefreshToken(refreshToken), call, rotates: rotates) }
+    }
+
+    private enum Resumed {
+        case opened(OpenedSession, isNoted: Bool)
+        case replaced(AccountSession)
+    }
+
+    private func resumeNow(_ token: RefreshToken, _ call: AccountCall, rotates: Bool) throws -> OpenedSession {
+        let resumed: Resumed
+        if isShared, !rotates {
+            resumed = try store.read { try resume(token, call, nil, in: $0) }
+            if case .opened(let opened, true) = resumed {
+                note(opened.session.id, SessionUse(uid: opened.account.id, at: opened.session.lastUsedAt, peer: call.peer))
+            }
+        } else {
+            // A rotation that a power cut took back would look like a theft.
+            resumed = try store.transaction(rotates ? .onDisk : .withSystem) { transaction in
+                let resumed = try resume(token, call, rotates ? SecureRandom.bytes(RefreshRotation.saltBytes) : nil, in: transaction)
+                if case .opened(let opened, true) = resumed {
+                    try transaction.use(opened.session)
+                    try transaction.markRefreshed(opened.account.id, at: clock.seen)
+                }
+                return resumed
+            }
+        }
+        if case .opened(let opened, _) = resumed { return opened }
+        // Asked again: a hub of a cluster may not have known what another one has given out. It has, when its own change is stored.
+        try commit(call) { write in
+            guard case .replaced(let session) = try resume(token, call, nil, in: write.transaction) else { return }
+            try write.end(session, "a replaced refresh token was used")
+        }
+        throw AccountError("TOKEN_EXPIRED")
+    }
+
+    /// - Parameter salt: of the next token; nil does not rotate.
+    private func resume(_ token: RefreshToken, _ call: AccountCall, _ salt: [UInt8]?, in transaction: AccountTransaction) throws -> Resumed {
+        guard let (found, hasEnded) = try transaction.session(tokenHash: token.sessionHash),
+            let account = try transaction.account(.id(found.uid))
+        else {
+            throw AccountError(try transaction.isOfDeletedAccount(tokenHash: token.sessionHash) ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
+        }
+        guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
+        var session = found
+        if let use = uses[session.id] { (session.lastUsedAt, session.peer) = (max(session.lastUsedAt, use.at), use.peer) }
+        let isIdle = settings.idleDays > 0 && clock.cautious - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
+        guard !hasEnded, !isIdle, session.createdAt / 1000 >= account.validSince else { throw AccountError("TOKEN_EXPIRED") }
+        var rotation = try transaction.rotation(of: session.id)
+        // A clock that jumped ahead replaces nothing early.
+        guard var given = rotation.newest(for: token, since: clock.cautious - Self.replacedTokenMs) else { return .replaced(session) }
+        // Of two tabs that ask at once neither may be left with a token that is replaced: both get the same one.
+        if let salt, given.text == token.text {
+            given = rotation.replace(token, salt, at: clock.seen, since: clock.cautious - Self.replacedTokenMs)
+            try transaction.rotate(session.id, rotation)
+        }
+        let now = clock.seen
+        // Repeated requests of a device write nothing: there are many.
+        let isNoted = session.peer != call.peer || now - session.lastUsedAt >= Self.useGrainMs
+        if isNoted {
+            // Never an earlier time: a clock that is behind for a while would end the session when it is corrected.
+            session.lastUsedAt = max(session.lastUsedAt, now)
+            session.peer = call.peer
+        }
+        return .opened(OpenedSession(account: account, session: session, refreshToken: given.text), isNoted: isNoted)
+    }
+}
+
+/// Where a session's refresh token is replaced at each use.
+public enum RefreshTokenRotation: String, Sendable, CaseIterable {
+    case never
+    /// At `/.oauth/token`.
+    case oauth
+    /// At the SDKs' token endpoint as well.
+    case all
+}
+
+/// A refresh token, as a device holds it.
+///
+///     <43 letters: the session's secret>                               until the first rotation
+///     <43 letters: the session's secret>.<43 letters: another each time>     behind it
+///
+/// The first part finds the session and stays, so that any token that was ever given out is recognised, and nothing is to be kept of them.
+struct RefreshToken {
+    let text: String
+
+    init(_ text: String) { self.text = text }
+
+    private var sessionSecret: Substring { text.prefix { $0 != "." } }
+
+    /// The hash by which the session is stored.
+    var sessionHash: [UInt8] { SecretHash.of(String(sessionSecret)) }
+
+    var hash: [UInt8] { SecretHash.of(text) }
+
+    var isFirst: Bool { !text.utf8.contains(UInt8(ascii: ".")) }
+
+    /// The token that replaces this one: computed, so that it can be given out again without being stored. Neither a token alone nor the
+    /// store alone is enough for it.
+    /// - Parameter salt: `RefreshRotation.saltBytes` of chance.
+    func next(_ salt: [UInt8]) -> RefreshToken {
+        let part: String = Base64.encodeURL(HashFunction.sha256.authenticationCode(of: Array(text.utf8), key: SecretBytes(salt)).copy)
+        return RefreshToken("\(sessionSecret).\(part)")
+    }
+}
+
+/// What a session keeps of its refresh tokens: hashes, and how to get from a token that was just replaced to the one that counts.
+///
+///     R1 ─ salt 1 ─► R2 ─ salt 2 ─► R3        replaced: R1 and R2, as long as they are tolerated; current: R3
+struct RefreshRotation: Equatable {
+    struct Replaced: Equatable {
+        let hash: [UInt8]
+        let salt: [UInt8]
+        /// ms since the epoch.
+        let time: Int64
+    }
+
+    /// Nil before the first rotation.
+    var current: [UInt8]?
+    /// The oldest first.
+    var replaced: [Replaced] = []
+
+    /// Replaced tokens that are kept; each is forgotten by its age in any case.
+    static let most = 16
+
+    /// The token that counts in the place of one of the session's; nil for one that is replaced for longer than it is tolerated.
+    /// - Parameter time: tokens that were replaced before are not tolerated; ms since the epoch.
+    func newest(for token: RefreshToken, since time: Int64) -> RefreshToken? {
+        guard let current else { return token.isFirst ? token : nil }
+        let hash = token.hash
+        if isSameSecret(hash, current) { return token }
+        guard let at = replaced.firstIndex(where: { isSameSecret(hash, $0.hash) }), replaced[at].time >= time else { return nil }
+        let newest = replaced[at...].reduce(token) { $0.next($1.salt) }
+        return isSameSecret(newest.hash, current) ? newest : nil
+    }
+
+    /// Replaces the token that counts.
+    /// - Parameters:
+    ///   - now: ms since the epoch.
+    ///   - time: see `newest`.
+    mutating func replace(_ token: RefreshToken, _ salt: [UInt8], at now: Int64, since time: Int64) -> RefreshToken {
+        let next = token.next(salt)
+        replaced = (replaced.filter { $0.time >= time } + [Replaced(hash: token.hash, salt: salt, time: now)]).suffix(Self.most)
+        current = next.hash
+        return next
+    }
+
+    /// Of one in the store: hash, salt and time.
+    private static let bytesOfOne = 32 + saltBytes + 8
+    static let saltBytes = 32
+
+    var encoded: [UInt8] {
+        var bytes: [UInt8] = []
+        for token in replaced {
+            bytes += token.hash + token.salt
+            bytes.append(littleEndian: token.time)
+        }
+        return bytes
+    }
+
+    /// A text of another length is of no version, and holds none: then only the current token counts.
+    static func decode(_ bytes: [UInt8]) -> [Replaced] {
+        guard bytes.count.isMultiple(of: bytesOfOne) else { return [] }
+        return stride(from: 0, to: bytes.count, by: bytesOfOne).map { start in
+            let time = bytes[(start + 64)..<(start + 72)].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+            return Replaced(
+                hash: Array(bytes[start..<(start + 32)]), salt: Array(bytes[(start + 32)..<(start + 64)]), time: Int64(bitPattern: time))
+        }
+    }
+}
