@@ -28,6 +28,21 @@ import Testing
         #expect(result.count == 1 && result.failures.isEmpty, "\(result.failures)")
     }
 
+    /// Claims are JSON as tokens have it: no name is an illegal key, and none means anything by itself.
+    @Test(arguments: [
+        "auth.token.firebase.identities['github.com'][0] === 'n7'", "auth.token['https://example.org/claims'].role == 'editor'",
+        "auth.token['a/b'] == 1 && auth.token['$x'] == 2 && auth.token[''] == 3", "auth.token['.priority'] == 4 && auth.token.n == 1",
+        "auth.token['.sv'] == 'timestamp' && auth.token.list[1] == 'b'",
+    ]) func claims_haveAnyName(_ rule: String) throws {
+        let auth = #"{"uid":"u","token":{"firebase":{"identities":{"github.com":["n7"]}},"https://example.org/claims":{"role":"editor"},"#
+            + #""a/b":1,"$x":2,"":3,".priority":4,"n":1,".sv":"timestamp","list":["a","b"]}}"#
+        let rules = try RuleSet(parsing: "{\"rules\":{\".read\":\(quoted(rule))}}")
+        for (users, who) in [("{\"u\":\(auth)}", "\"u\""), ("{}", auth)] {
+            let cases = "{\"users\":\(users),\"cases\":[{\"as\":\(who),\"read\":\"/\",\"expect\":\"allow\"}]}"
+            #expect(rules.run(try RuleCases(parsing: cases)).failures.isEmpty)
+        }
+    }
+
     @Test(arguments: [
         (#"{"as":"ada","read":"/n/ada","expect":"deny"}"#, "expected to be denied, was allowed"),
         (#"{"read":"/n/ada","expect":"allow"}"#, "expected to be allowed, was denied"),

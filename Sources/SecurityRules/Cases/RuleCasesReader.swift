@@ -32,7 +32,7 @@ private struct RuleCasesReader {
             if let now = value("now", members) { self.now = try integer(now) }
             if let users = value("users", members) {
                 for user in try object(users, "'users' is an object of names and what 'auth' is for them.") {
-                    self.users[user.name.value] = try node(user.value)
+                    self.users[user.name.value] = try claims(user.value)
                 }
             }
             if let data = value("data", members) { self.data = try tree(data, file) }
@@ -232,7 +232,7 @@ private struct RuleCasesReader {
                 throw LocatedError(offset: who.offset, message: "There is no '\(name.value)' in 'users'.")
             }
             return user
-        default: return try node(who)
+        default: return try claims(who)
         }
     }
 
@@ -283,6 +283,23 @@ private struct RuleCasesReader {
     private func path(_ text: LocatedString, _ offset: Int) throws(LocatedError) -> Path {
         guard let path = try? Path(parsing: text.value) else { throw LocatedError(offset: offset, message: "'\(text.value)' is no path.") }
         return path
+    }
+
+    /// What `auth` is: any JSON, as the claims of a token are. Names need not be keys of data, and none has a meaning of its own.
+    private func claims(_ json: LocatedJSON) throws(LocatedError) -> Node {
+        var children: [(Key, Node)] = []
+        switch json.value {
+        case .array(let elements): for (i, element) in elements.enumerated() { children.append((Key(index: i), try claims(element))) }
+        case .object(let members):
+            for member in members {
+                guard member.name.value.utf8.count <= Key.maxBytes else {
+                    throw LocatedError(offset: member.name.quote, message: "The name of a claim has at most \(Key.maxBytes) bytes.")
+                }
+                children.append((Key(member.name.value), try claims(member.value)))
+            }
+        default: return try node(json)
+        }
+        return .object(children)
     }
 
     /// A value; `{".sv": "timestamp"}` is the case's time.

@@ -17,6 +17,10 @@ extension Checker {
             if let field = QueryField(rawValue: name) {
                 return .value(Term(kind: .query(field), span: span), field.isFlag ? .boolean : .queryValue)
             }
+        // A value of unknown type: the methods of strings, but not `length` (rules contract §14.1, C040).
+        case .queryValue:
+            if let method = Method(rawValue: name), !method.isOfSnapshot { return .method(method, of: target) }
+            throw ExpressionError(at: span, message: "Invalid property access: target is not an object.")
         default: throw ExpressionError(at: span, message: "Invalid property access: target is not an object.")
         }
         let known = target.type == .query ? QueryField.allCases.map(\.rawValue) + ["where"] : Method.names(ofSnapshot: target.type == .snapshot)

@@ -8,7 +8,7 @@ enum StaticType: Equatable {
     /// `auth` and its members.
     case auth
     case query
-    /// A field of `query` that is no flag.
+    /// A field of `query` that is no flag: a leaf of unknown type.
     case queryValue
     /// A conditional whose branches differ.
     case mixed
@@ -34,7 +34,7 @@ enum StaticType: Equatable {
     /// Whether it may be a string argument.
     var isTextual: Bool {
         switch self {
-        case .string, .value, .auth, .mixed: true
+        case .string, .value, .auth, .queryValue, .mixed: true
         default: false
         }
     }

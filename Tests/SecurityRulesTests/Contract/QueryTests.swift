@@ -45,6 +45,13 @@ import Testing
         Row("Q13", "query.orderByChild == 'a/b'", QueryVariables(orderByChild: "a/b"), .allowed),
         Row("Q14", "query.orderByKey != null", .none, .allowed),
         Row("Q15", "query.limitToFirst == null && query.limitToLast == null", .none, .allowed),
+        Row("lowered", "query.equalTo.toLowerCase() == 'ab'", QueryVariables(orderByChild: "x", equalTo: "AB"), .allowed),
+        Row("lowered, other", "query.equalTo.toLowerCase() == 'ab'", QueryVariables(orderByChild: "x", equalTo: "AC"), .denied),
+        Row("lowered number", "query.equalTo.toLowerCase() == 'ab'", QueryVariables(orderByChild: "x", equalTo: 5), .failed),
+        Row("lowered null", "query.equalTo.toLowerCase() == 'ab'", .none, .failed),
+        Row("begins", "query.orderByChild.beginsWith('a/')", QueryVariables(orderByChild: "a/b"), .allowed),
+        Row("matches", "query.startAt.matches(/^b/)", QueryVariables(orderByKey: true, startAt: "ba"), .allowed),
+        Row("a place", "root.child(query.equalTo).val() == null", QueryVariables(orderByChild: "x", equalTo: "q"), .allowed),
         Row("priority", "query.orderByPriority", QueryVariables(orderByPriority: true), .allowed),
         Row("same query twice", "(true ? query : query).orderByKey", QueryVariables(orderByKey: true), .allowed),
     ]
