@@ -85,21 +85,18 @@ extension ConsequenceRound {
         let former = base.node(at: path)
         let isMadeHere = former.isNull && !isFirst || former == node
         for copy in copies {
-            var targets: [Path] = []
+            var (targets, left): ([Path], [Path]) = ([], [])
             if was.isNull {
                 try created(copy, place, isNow, &targets)
             } else if isNow.exists, isMadeHere {
                 for write in result.writes where write.kind == .copy {
                     if try isCopy(write.path, of: was, copy, place) { targets.append(write.path) }
                 }
-            } else {
+            } else if isNamed(copy, by: was, place) {
                 try existing(copy, place, was, &targets)
-                // Elsewhere, too, when what the place is named by has changed.
-                let isElsewhere = copy.to.segments.contains { segment in
-                    if case .value(let field) = segment { was.node(at: field) != isNow.node(at: field) } else { false }
-                }
-                if isNow.exists, isElsewhere { try existing(copy, place, isNow, &targets) }
             }
+            if was.exists, isNow.exists { left = try move(&targets, copy, place, was, isNow) }
+            for path in left { try write(.null, at: path, place, .copy) }
             if targets.isEmpty { continue }
             let depth = copy.to.segments.count
             guard depth <= Path.maxDepth, node.fits(below: depth) else { throw fault(.tooDeep, place, .copy) }
@@ -112,6 +109,44 @@ extension ConsequenceRound {
         // A node that was made in this commit and of which more has followed is new, and has had its rows.
         guard isNow.exists, was.isNull || former.exists else { return }
         for inbox in inboxes { try send(inbox, place, node, isNew: was.isNull) }
+    }
+
+    /// Whether a former value can name a place: one that an import brought may not, and then there is no copy.
+    private func isNamed(_ copy: CopyRule, by was: Node, _ place: Int32) -> Bool {
+        copy.to.segments.allSatisfy { segment in
+            guard case .value(let field) = segment else { return true }
+            return (try? key(was.node(at: field), place, .copy)) != nil
+        }
+    }
+
+    /// Has copies go where a changed value names another place.
+    /// - Parameter targets: where they are, and then where they are to be.
+    /// - Returns: the places that they leave.
+    private mutating func move(
+        _ targets: inout [Path], _ copy: CopyRule, _ place: Int32, _ was: Node, _ isNow: Node
+    ) throws(ConsequenceFault) -> [Path] {
+        var names: [(segment: Int, from: Key?, to: Key?)] = []
+        for (i, segment) in copy.to.segments.enumerated() {
+            guard case .value(let field) = segment else { continue }
+            let from = try? key(was.node(at: field), place, .copy)
+            names.append((i, from, try key(isNow.node(at: field), place, .copy)))
+        }
+        guard names.contains(where: { $0.from != $0.to }) else { return [] }
+        let former = targets
+        targets = []
+        // Without a place until now it is as new.
+        if names.contains(where: { $0.from == nil }) { try created(copy, place, isNow, &targets) }
+        if !names.contains(where: { $0.to == nil }) {
+            for path in former {
+                var keys = path.keys
+                for name in names { if let key = name.to { keys[name.segment] = key } }
+                targets.append(Path(keys))
+            }
+            // What is there already is made equal, too.
+            try existing(copy, place, isNow, &targets)
+        }
+        targets = Set(targets).sorted()
+        return former.filter { !targets.contains($0) }
     }
 
     /// The places at which a new node is copied.

@@ -157,11 +157,22 @@ struct FollowModel {
                 if was == isNow { continue }
                 let keys = Self.keys(kind.pattern, path)
                 for copy in kind.copies {
-                    for place in targets(of: copy, keys, was, isNow, tree) { result.set(isNow, at: place) }
+                    let (left, places) = moved(copy, keys, was, isNow, tree) ?? ([], targets(of: copy, keys, was, isNow, tree))
+                    for place in left { result.set(.null, at: place) }
+                    for place in places { result.set(isNow, at: place) }
                 }
             }
         }
         return result
+    }
+
+    /// What a copy without an `each` leaves, and where it is then; nil where it stays where it is.
+    private func moved(_ copy: FollowRules.Copy, _ keys: Keys, _ was: Node, _ isNow: Node, _ tree: Node) -> ([Path], Set<Path>)? {
+        guard copy.each == nil, was.exists, isNow.exists else { return nil }
+        let (from, to) = (places(copy.to, keys, was, in: tree, mustExist: false), places(copy.to, keys, isNow, in: tree, mustExist: false))
+        if from == to { return nil }
+        let isThere = from.isEmpty || from.contains { tree.node(at: $0).exists }
+        return (from, Set(isThere ? to : to.filter { tree.node(at: $0).exists }))
     }
 
     private func targets(of copy: FollowRules.Copy, _ keys: Keys, _ was: Node, _ isNow: Node, _ tree: Node) -> Set<Path> {

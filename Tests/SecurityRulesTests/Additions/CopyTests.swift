@@ -12,7 +12,7 @@ import TestSupport
             ".counts":{"comments":"count(comments/$p)"},
             ".copy":["by/{user}/$p",{"to":"timeline/$f/$p","each":"friends/{user}/$f",
               "if":"isFriend(each) && $f != newData.child('not').val('')"}]}},
-          "plain":{".copy":"second"},
+          "plain":{".copy":"second"},"lists":{"$l":{".copy":{"to":"in/{of}/$w/$l","each":"who/$w"}}},
           "rooms":{"$r":{"m":{"$m":{".copy":[{"to":"seen/$r/$a/$b/$m","each":"members/$r/$a/$b"}]}}}}}}
         """#
 
@@ -51,7 +51,21 @@ import TestSupport
         ]),
         Row(posted, ["posts/p/t": "2", "timeline/a/p": "null"], 2, ["timeline/a": "null", "timeline/z/p/t": "2"]),
         Row(posted, ["comments/p/1": #""hi""#], 4, ["by/u/p/comments": "1", "timeline/z/p/comments": "1"]),
-        Row(posted, ["posts/p/user": #""w""#], 3, ["by/u/p/user": #""w""#, "by/w": "null"]),
+        // a changed field moves the copy that is named by it, and no other
+        Row(posted, ["posts/p/user": #""w""#], 4, [
+            "by": #"{"w":{"p":{"user":"w","t":1,"comments":0}}}"#, "timeline/a/p/user": #""w""#, "timeline/z/p/user": #""w""#,
+        ]),
+        Row(posted, ["posts/p/user": "7"], 4, ["by": #"{"7":{"p":{"user":7,"t":1,"comments":0}}}"#]),
+        Row(posted, ["posts/p/user": "null"], 3, ["by": "null", "timeline/a/p": #"{"t":1,"comments":0}"#]),
+        Row(posted, ["posts/p/user": #""w""#, "by/u/p": "null"], 2, ["by": "null"]),
+        Row(posted, ["posts/p/user": #""w""#, "by/w/p": #"{"user":"w","t":1,"comments":0}"#], 3, ["by/u": "null", "by/w/p/t": "1"]),
+        Row(#"{"posts":{"p":{"t":1,"comments":0}},\#(friends)}"#, ["posts/p/user": #""u""#], 1,
+            ["by/u/p": post, "timeline": "null"]),
+        Row(#"{"posts":{"p":{"user":7,"comments":0}},"by":{"7":{"p":{"user":7,"comments":0}}}}"#, ["posts/p/user": #""7""#], 1,
+            ["by": #"{"7":{"p":{"user":"7","comments":0}}}"#]),
+        Row(#"{"posts":{"p":{"user":"a/b","comments":0}}}"#, ["posts/p/user": #""u""#], 1, ["by/u/p/comments": "0"]),
+        Row(#"{"lists":{"l":{"of":"x","n":1}},"in":{"x":{"a":{"l":1},"b":{"l":1,"m":1}}},"who":{"a":1,"b":1,"c":1}}"#,
+            ["lists/l/of": #""y""#], 4, ["in": #"{"x":{"b":{"m":1}},"y":{"a":{"l":{"of":"y","n":1}},"b":{"l":{"of":"y","n":1}}}}"#]),
         // what a client writes itself is found equal, or made so; a copy that is removed stays so
         Row(posted, ["posts/p/t": "2", "by/u/p/t": "2", "timeline/a/p/t": "2", "timeline/z/p/t": "2"], 0, ["timeline/c": "null"]),
         Row(posted, ["posts/p/t": "2", "timeline/a/p/t": "3"], 3, ["timeline/a/p/t": "2"]),
@@ -338,9 +352,17 @@ import TestSupport
                     }
                 }
             } else {
-                for user in [user(was), user(isNow)].compactMap({ $0 }) { places.append(Path([Key("by"), user, p])) }
-                places += tree.child("timeline").children.map { Path([Key("timeline"), $0.0, p]) }
+                let (from, to) = (user(was).map { Path([Key("by"), $0, p]) }, user(isNow).map { Path([Key("by"), $0, p]) })
+                places = tree.child("timeline").children.map { Path([Key("timeline"), $0.0, p]) } + [from, to].compactMap { $0 }
                 places = places.filter { tree.node(at: $0).exists }
+                if isNow.exists, from != to {
+                    // The copy goes with the name of its place. What had no place until now gets its copy.
+                    if let to, from.map({ tree.node(at: $0).exists }) ?? true { places.append(to) }
+                    if let from {
+                        tree.set(.null, at: from)
+                        places.removeAll { $0 == from }
+                    }
+                }
             }
             for place in places { tree.set(isNow, at: place) }
         }
