@@ -11,8 +11,8 @@ struct RulesCompiler {
     private var counterTexts: [LocatedString] = []
     private var copyTexts: [LocatedString] = []
     private var inboxTexts: [LocatedString] = []
-    /// Whether an `.expire` with a fault is passed over: earlier versions accepted it whatever it said.
-    private let passesOverExpiry: Bool
+    /// Whether an earlier version has accepted the file: then consequences that this one refuses are passed over.
+    private let isInForce: Bool
     /// Faults in functions that were found in calls, so that each is told once.
     private var told: Set<Int> = []
 
@@ -22,7 +22,7 @@ struct RulesCompiler {
         keepsUnsupported: Bool = false
     ) throws(RulesErrors) -> (program: Program, unsupported: [RuleError]) {
         var compiler = RulesCompiler(
-            text: RulesText(source), functions: Functions(partsLimit: functionParts), passesOverExpiry: keepsUnsupported)
+            text: RulesText(source), functions: Functions(partsLimit: functionParts), isInForce: keepsUnsupported)
         guard compiler.text.bytes.count <= RuleSet.maxBytes else {
             throw .tooLarge
         }
@@ -34,8 +34,8 @@ struct RulesCompiler {
         return (Program(compiler.builder, textWork: textWork), unsupported)
     }
 
-    private init(text: RulesText, functions: Functions, passesOverExpiry: Bool) {
-        (self.text, self.functions, self.passesOverExpiry) = (text, functions, passesOverExpiry)
+    private init(text: RulesText, functions: Functions, isInForce: Bool) {
+        (self.text, self.functions, self.isInForce) = (text, functions, isInForce)
     }
 
     private mutating func read() {
@@ -48,7 +48,7 @@ struct RulesCompiler {
             return
         }
         var reader = RulesFileReader()
-        reader.passesOverExpiry = passesOverExpiry
+        reader.passesOverExpiry = isInForce
         let root = reader.read(json)
         errors += reader.errors
         unsupported = reader.unsupported
@@ -70,6 +70,18 @@ struct RulesCompiler {
                 : circular < counters.count + copyTexts.count ? "A copy that is copied to where it came from never comes to an end."
                 : "A row that has rows follow where it came from never comes to an end."
             errors.append(LocatedError(offset: texts[circular].quote, message: message))
+        }
+        if errors.isEmpty, !isInForce { rowsApart() }
+    }
+
+    /// No two inboxes have rows at one place: the second would overwrite the first, or lie in it.
+    private mutating func rowsApart() {
+        let places = builder.details.flatMap(\.inboxes).map(\.to)
+        for (i, place) in places.enumerated() {
+            guard let other = places[..<i].firstIndex(where: { $0.mayMeet(place) }) else { continue }
+            let (line, column) = text.position(at: inboxTexts[other].quote)
+            let message = "A row can be at the place of one of the inbox at \(line):\(column), and would overwrite it."
+            errors.append(LocatedError(offset: inboxTexts[i].quote, message: message))
         }
     }
 
@@ -94,33 +106,27 @@ struct RulesCompiler {
             do throws(ExpressionError) {
                 builder.addCounter(try compiler.compile(counter, &builder))
                 counterTexts.append(counter.text)
-            } catch { add(error, of: counter.text) }
+            } catch { addConsequence(error, of: counter.text) }
         }
         for copy in node.copies {
             let compiler = CopyCompiler(depth: depth, captures: captures, functions: functions)
             do throws(TextFault) {
                 builder.addCopy(try compiler.compile(copy, &builder), at: number)
                 copyTexts.append(copy.to)
-            } catch { add(error.error, of: error.text) }
+            } catch { addConsequence(error.error, of: error.text) }
         }
         for (i, inbox) in node.inboxes.enumerated() {
-            let compiler = InboxCompiler(depth: depth, captures: captures, functions: functions)
+            let compiler = InboxCompiler(depth: depth, captures: captures, functions: functions, mayShareRows: isInForce)
             do throws(TextFault) {
                 builder.addInbox(try compiler.compile(inbox, number: i, &builder), at: number)
                 inboxTexts.append(inbox.to)
-            } catch { add(error.error, of: error.text) }
+            } catch { addConsequence(error.error, of: error.text) }
         }
         for expiry in node.expiries {
             let (start, compiler) = (builder.code.count, ExpiryCompiler(depth: depth, captures: captures, functions: functions))
             do throws(TextFault) {
                 builder.addExpiry(try compiler.compile(expiry, &builder), from: start, at: number)
-            } catch {
-                let known = errors.count
-                add(error.error, of: error.text)
-                guard passesOverExpiry else { continue }
-                unsupported += errors[known...]
-                errors.removeSubrange(known...)
-            }
+            } catch { addConsequence(error.error, of: error.text) }
         }
         var children: [(Key, Int32)] = []
         for child in node.children {
@@ -153,9 +159,18 @@ struct RulesCompiler {
 
     private mutating func template(_ text: LocatedString, _ captures: [String: Int]) -> PathTemplate? {
         do throws(ExpressionError) { return try PathTemplate(text.value, captures: captures) } catch {
-            add(error, of: text)
+            addConsequence(error, of: text)
             return nil
         }
+    }
+
+    /// A fault in what the hub is to do by itself: access rules stay in force without it.
+    private mutating func addConsequence(_ error: ExpressionError, of text: LocatedString) {
+        let known = errors.count
+        add(error, of: text)
+        guard isInForce else { return }
+        unsupported += errors[known...]
+        errors.removeSubrange(known...)
     }
 
     private mutating func compile(_ value: SourceDefault, _ scope: Scope, _ depth: Int) -> DefaultValue {

@@ -48,6 +48,9 @@ struct TemplateCompiler {
                 let key = Key(member.name.value)
                 func fault(_ message: String) -> TextFault { TextFault(message, member.name) }
                 guard key.isValid else { throw fault("'\(member.name.value)' cannot be a key of data.") }
+                guard !PathTemplate.isMeant(by: member.name.value) else {
+                    throw fault("'\(member.name.value)' would be a key as it stands here: only places have values such as {user}.")
+                }
                 guard !made.contains(where: { $0.key == key }) else { throw fault("Duplicate key '\(key)'.") }
                 made.append((key, try compile(member.value, &builder)))
             }

@@ -28,11 +28,15 @@ extension PathTemplate {
             func fault(_ message: String) -> ExpressionError { ExpressionError(offset: offset, message: message) }
             if part == "*" {
                 segments.append(.every(name: nil))
-            } else if part.hasPrefix("{"), part.hasSuffix("}") {
-                guard let path = try? Path(parsing: String(part.dropFirst().dropLast())), !path.isRoot else {
+            } else if part.hasPrefix("{"), part.firstIndex(of: "}") == part.index(before: part.endIndex) {
+                let inner = String(part.dropFirst().dropLast())
+                guard let path = try? Path(parsing: inner), !path.isRoot, !inner.contains(where: Self.hasMeaning) else {
                     throw fault("'\(part)' is no child of the node: such as {author/uid}.")
                 }
                 segments.append(.value(path))
+            } else if captures[part] == nil, part.hasPrefix("$") ? !Self.isWildcard(part) : part.contains(where: Self.hasMeaning) {
+                // It would be taken for a new wildcard, or for a key as it stands here.
+                throw fault("'\(part)' is made of parts. A segment of a place is a key, a wildcard such as $id, a {child} or *.")
             } else if part.hasPrefix("$") {
                 if let depth = captures[part] {
                     segments.append(.capture(depth: depth))
@@ -54,6 +58,27 @@ extension PathTemplate {
         self.text = text
     }
 
+    /// Whether a name that is no template has a segment such as `{author}`.
+    static func isMeant(by name: String) -> Bool {
+        name.split(separator: "/").contains { $0.hasPrefix("{") && $0.hasSuffix("}") }
+    }
+
+    /// Whether places of two templates can be the same, or one above the other.
+    func mayMeet(_ other: PathTemplate) -> Bool {
+        zip(segments, other.segments).allSatisfy { a, b in
+            if case .key(let a) = a, case .key(let b) = b { a == b } else { true }
+        }
+    }
+
+    private static func hasMeaning(_ character: Character) -> Bool { "${}*".contains(character) }
+
+    /// Whether it is the name of a wildcard: as expressions have it.
+    private static func isWildcard(_ part: String) -> Bool {
+        part.utf8.count > 1 && part.utf8.dropFirst().allSatisfy { byte in
+            byte == UInt8(ascii: "_") || (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20)
+        }
+    }
+
     /// Splits at slashes outside of braces.
     private static func parts(_ text: String) throws(ExpressionError) -> [String] {
         var parts: [String] = []
@@ -62,11 +87,7 @@ extension PathTemplate {
         var offset = 0
         for scalar in text.unicodeScalars {
             switch scalar {
-            case "{":
-                guard !isInBraces, part.isEmpty else {
-                    throw ExpressionError(offset: offset, message: "A '{' begins a segment of a place.")
-                }
-                isInBraces = true
+            case "{": isInBraces = true
             case "}": isInBraces = false
             default: break
             }

@@ -31,7 +31,7 @@ struct ExpiryCompiler {
         }
         var patch: [(path: Path, value: ValueTemplate)] = []
         for member in source.patch ?? [] {
-            guard let path = try? Path(parsing: member.name.value), !path.isRoot else {
+            guard let path = try? Path(parsing: member.name.value), !path.isRoot, !PathTemplate.isMeant(by: member.name.value) else {
                 throw fault("A 'patch' has paths below the node, such as \"status\".", member.name)
             }
             guard !patch.contains(where: { $0.path.contains(path) || path.contains($0.path) }) else {

@@ -6,6 +6,8 @@ struct InboxCompiler {
     let depth: Int
     let captures: [String: Int]
     let functions: Functions
+    /// Whether rows of two nodes may have one place: earlier versions accepted that.
+    var mayShareRows = false
 
     func compile(_ source: SourceInbox, number: Int, _ builder: inout ProgramBuilder) throws(TextFault) -> InboxRule {
         let each = try template(source.each, captures)
@@ -24,6 +26,10 @@ struct InboxCompiler {
         guard to.uses(depth + 1) else { throw fault("The place of a row has the wildcard of 'each', \(wildcard).", source.to) }
         if let own = captures.first(where: { $0.value == depth })?.key, !to.uses(depth) {
             throw fault("The place of a row has the key of its node, \(own): else two nodes would share a row.", source.to)
+        }
+        let others = captures.sorted { $0.value < $1.value }
+        if !mayShareRows, let missing = others.first(where: { !to.uses($0.value) })?.key {
+            throw fault("The place of a row has every wildcard of its node's, also \(missing): else two nodes share a row.", source.to)
         }
 
         let scope = Scope(kind: .write, captures: captures)

@@ -13,7 +13,7 @@ import TestSupport
             "if":"isIn(each) && $u != 'zed'","changes":"newData.child('again').val() == true && data.child('again').val() != true",
             "value":{"at":"now","n":1,"list":["$k","newData.child('t').val()"],"empty":null}}}},
           "rooms":{"$r":{"m":{"$m":{".inbox":[
-            {"to":"seen/{in}/$u/$m","each":"members/{in}/$u/set","any":"newData.child('role')","value":"'seen'"},
+            {"to":"seen/{in}/$u/$r/$m","each":"members/{in}/$u/set","any":"newData.child('role')","value":"'seen'"},
             {"to":"all/$r/$m/$w","each":"people/$w","not":"newData.child('hide')","value":"newData.child('x').val()"}]}}}}}}
         """#
 
@@ -63,9 +63,9 @@ import TestSupport
         Row(#"{"news":{"n":1},"inbox":{"b":{"n":5}}}"#, ["news/n": "null"], #"{"b":{"n":5}}"#),
         // two inboxes, places of values, a wildcard in the middle, everybody
         Row(#"{"members":{"x":{"a":{"set":{"boss":1}},"b":{"set":{"cook":1}},"c":{"boss":1}}}}"#,
-            ["rooms/r/m/1": #"{"in":"x","role":"boss"}"#], "seen", #"{"x":{"a":{"1":"seen"}}}"#),
+            ["rooms/r/m/1": #"{"in":"x","role":"boss"}"#], "seen", #"{"x":{"a":{"r":{"1":"seen"}}}}"#),
         Row(#"{"members":{"x":{"a":{"set":{"boss":1}},"b":{"set":{"cook":1}}}}}"#,
-            ["rooms/r/m/1": #"{"in":"x","role":{"cook":1,"maid":1}}"#], "seen", #"{"x":{"b":{"1":"seen"}}}"#),
+            ["rooms/r/m/1": #"{"in":"x","role":{"cook":1,"maid":1}}"#], "seen", #"{"x":{"b":{"r":{"1":"seen"}}}}"#),
         Row(#"{"members":{"x":{"a":{"set":{"boss":1}}}}}"#, ["rooms/r/m/1": #"{"role":"boss"}"#], "seen", "null"),
         Row(#"{"people":{"a":1,"b":{"x":1},"c":true}}"#, ["rooms/r/m/1": #"{"x":9,"hide":{"b":1}}"#], "all", #"{"r":{"1":{"a":9,"c":9}}}"#),
     ]) func rows_followNewNodes(_ row: Row) throws {
@@ -105,6 +105,17 @@ import TestSupport
         (#"{"a":{".inbox":{"to":"x/u","each":"y/$u","value":1}}}"#, "1:32: The place of a row has the wildcard of 'each', $u."),
         (#"{"a":{"$k":{".inbox":{"to":"x/$u","each":"y/$u","value":1}}}}"#,
             "1:38: The place of a row has the key of its node, $k: else two nodes would share a row."),
+        (#"{"a":{"$e":{"$k":{".inbox":{"to":"x/$u/$k","each":"y/$u","value":1}}}}}"#,
+            "1:44: The place of a row has every wildcard of its node's, also $e: else two nodes share a row."),
+        (#"{"a":{"$e":{"m":{".inbox":{"to":"x/$u","each":"y/$u","value":1}}}}}"#,
+            "1:43: The place of a row has every wildcard of its node's, also $e: else two nodes share a row."),
+        (#"{"a":{"$k":{".inbox":[{"to":"x/$u/$k","each":"y/$u","value":1},{"to":"x/$w/$k","each":"z/$w","value":2}]}}}"#,
+            "1:79: A row can be at the place of one of the inbox at 1:38, and would overwrite it."),
+        (#"{"a":{"$k":{".inbox":{"to":"x/$u/$k","each":"y/$u","value":1}}},"#
+            + #""b":{"$l":{".inbox":{"to":"x/$u/$l","each":"y/$u","value":1}}}}"#,
+            "1:100: A row can be at the place of one of the inbox at 1:37, and would overwrite it."),
+        (#"{"a":{"$k":{".inbox":{"to":"x/$u/$k","each":"y/$u","value":1}}},"b":{".inbox":{"to":"x/$u","each":"y/$u","value":1}}}"#,
+            "1:94: A row can be at the place of one of the inbox at 1:37, and would overwrite it."),
         (#"{"a":{".inbox":{"to":"x/$u/*","each":"y/$u","value":1}}}"#,
             "1:32: A wildcard of the place of a row is one of the node's place, or that of 'each'."),
         (#"{"a":{".inbox":{"to":"x/$u","each":"y/$u","value":{"a":"each.val()"}}}}"#,
@@ -118,11 +129,23 @@ import TestSupport
         (#"{"a":{".inbox":{"to":"x/$u","each":"y/$u","value":1,"if":"each.val()"}}}"#, "1:68: Expression must evaluate to a boolean."),
         (#"{"a":{".inbox":{"to":"x/$u","each":"y/$u","value":1,"changes":"5"}}}"#, "1:73: Expression must evaluate to a boolean."),
         (#"{"a":{"$k":{".inbox":{"to":"a/$u$k","each":"y/$u","value":1}}}}"#,
-            "1:38: A wildcard of the place of a row is one of the node's place, or that of 'each'."),
-        (#"{"a":{"$k":{"$l":{".inbox":{"to":"a/$u/$l","each":"y/$u","value":1}}}}}"#,
+            "1:40: '$u$k' is made of parts. A segment of a place is a key, a wildcard such as $id, a {child} or *."),
+        (#"{"a":{"$k":{"$l":{".inbox":{"to":"a/$u/$k/$l","each":"y/$u","value":1}}}}}"#,
             "1:43: A row that has rows follow where it came from never comes to an end."),
     ]) func slip_isRefused(_ rules: String, _ message: String) {
         #expect(faults("{\"rules\":\(rules)}").map(\.description) == [message])
+    }
+
+    @Test func rowsApart_areTaken_andFormerRulesStayInForce() throws {
+        let apart = #"{"a":{"$k":{".inbox":{"to":"x/$u/a/$k","each":"y/$u","value":1}}},"#
+            + #""b":{"$l":{".inbox":{"to":"x/$u/b/$l","each":"y/$u","value":1}}}}"#
+        #expect(faults("{\"rules\":\(apart)}") == [])
+        let rows = #"{"to":"x/$u/$k","each":"y/$u","value":1},{"to":"x/$u/$k","each":"z/$u","value":2}"#
+        let shared = #"{"rules":{"a":{"$e":{"$k":{".inbox":[\#(rows)]}}}}}"#
+        #expect(try RuleSet(inForce: shared).unsupported.isEmpty)
+        let warnings = try RuleSet(parsing: #"{"rules":{"a":{"$e":{"$k":{".copy":"b/$k"}}}}}"#).warnings
+        let warning = "1:36: Copies of two nodes can have one place, and overwrite each other: it does not have $e."
+        #expect(warnings.map(\.description) == [warning])
     }
 
     /// What an expression that fails, or a value that is no key, or a row without a place, comes to: nothing is written at all.
@@ -189,7 +212,7 @@ import TestSupport
             #expect(read == rows && rules.reached(by: read, in: found.tree) == rules.reached(by: rows, in: found.tree))
         }
         #expect(ContinuedRows(["rule": "/a.inbox"]) == nil && ContinuedRows(.null) == nil)
-        #expect(found.continued.map { $0.rows.places.description } == ["/inbox/$/n", "/seen/x/$/1"])
+        #expect(found.continued.map { $0.rows.places.description } == ["/inbox/$/n", "/seen/x/$/r/1"])
         // Rules without that inbox do not know whom its 'if' lets through.
         let others = try RuleSet(parsing: #"{"rules":{"news":{"$k":{".read":true}}}}"#)
         #expect(others.reached(by: found.continued[0].rows, in: found.tree) == nil)
