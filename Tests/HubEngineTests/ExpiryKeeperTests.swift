@@ -290,6 +290,25 @@ import Testing
         #expect(it.counters.expired > ends)
     }
 
+    /// A patch that repeats goes on after any outage. One that was due more often than one commit makes it comes nearer each second.
+    @Test(arguments: [60_000, 100, 1] as [Int64]) func repeatingPatch_goesOnAfterAnOutage(_ every: Int64) throws {
+        let refusals = Refusals()
+        let it = try RestartHarness(
+            #"""
+                {"rules":{".read":true,"a":{"$x":{
+                  ".expire":{"at":"data.child('at').val()","patch":{"at":"data.child('at').val() + data.child('every').val()"}}}}}}
+                """#,
+            root: ["a": ["x": ["at": 1_000, "every": .int(every)]]], now: 7_000, refusals: refusals)
+        func isAhead() -> Bool { it.root.node(at: "a/x/at") == .int(1_000 + (it.hub.time.ms - 1_000) / every * every + every) }
+        if every > 1 { #expect(isAhead() && it.counters.expired == 1) }
+        for _ in 0..<10 { it.advance(ms: 1_000) }
+        #expect(isAhead(), "\(it.root.json) at \(it.hub.time.ms)")
+        it.restart(afterMs: 90_000)
+        it.advance(ms: 0)
+        if every > 1 { #expect(isAhead(), "\(it.root.json) at \(it.hub.time.ms)") }
+        #expect(refusals.traces.withLock { $0.isEmpty })
+    }
+
     /// The disk refuses: what has ended is there again, and ends when the disk takes it.
     @Test func refusingDisk_isWaitedFor() throws {
         let log = FlakyLog(root: ["a": ["x": ["at": 2_000], "y": ["at": 2_000]]])

@@ -32,8 +32,8 @@ final class ExpiryKeeper: @unchecked Sendable {
     private var firstBy = Int64.min
     /// The time of the last look at the clock.
     private var lookedAt = Int64.min
-    /// The end that is being made.
-    private var ending: (path: Path, at: Int64)?
+    /// The end that is being made, and when it was due.
+    private var ending: (path: Path, at: Int64, due: Int64)?
     /// How often ends have left a node due or made it so, since nothing was due.
     private var dueAgain: [Path: Int] = [:]
     /// Nodes that could not end, and how often they were tried since they were written.
@@ -185,6 +185,11 @@ final class ExpiryKeeper: @unchecked Sendable {
             let path = note.nodes[i].path
             if ending == nil, !refused.isEmpty { refused[path] = nil }
             if let ending, let due, due <= ending.at, goesRound(path, isNew: !note.old.node(at: path).exists, ending.at) {
+                if path == ending.path, due > ending.due {
+                    // A patch that was due very often comes nearer to the present each time.
+                    index.set(path, ending.at + context.limits.clockCheckMs)
+                    continue
+                }
                 rest(path, after: ending.path, from: ending.at)
                 commits()?.report(content.rules.endlessExpiry(of: path), at: path)
             } else {
@@ -299,7 +304,7 @@ final class ExpiryKeeper: @unchecked Sendable {
             return rest(path, from: now)
         }
         do throws(Failure) {
-            ending = (path, now)
+            ending = (path, now, due)
             defer { ending = nil }
             _ = try commits()?.commit(writes.map { TreeWrite($0.path, WriteValue($0.value)) }, by: .system(.expiry))
             context.meter.counters.expired += 1

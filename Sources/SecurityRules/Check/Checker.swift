@@ -123,7 +123,14 @@ struct Checker {
     private func expiryVariable(_ name: String, _ part: ExpiryScope, _ span: Span) throws(ExpressionError) -> Term.Kind? {
         switch name {
         case "written": return .written
-        case "now" where part == .row: return .now
+        // The time of the commit.
+        case "firing" where part != .time, "now" where part == .row: return .now
+        case "firing":
+            throw ExpressionError(at: span, message: "'firing' is not seen here: when a node ends is asked before it does.")
+        case "now" where part == .patch:
+            throw ExpressionError(
+                at: span, message: "'now' is not seen here: say 'firing', the time at which the patch is made, or 'written', that of the "
+                    + "last commit at or below the node.")
         case "now":
             throw ExpressionError(
                 at: span, message: "'now' is not seen here, as this is asked again at each start and deploy: say 'written', the time of "

@@ -237,7 +237,7 @@ extension ConsequenceFault.Reason {
 
 extension [Path] {
     /// Ascending, without those that lie below others.
-    fileprivate var outermost: [Path] {
+    var outermost: [Path] {
         var kept: [Path] = []
         for path in sorted() where kept.last?.contains(path) != true { kept.append(path) }
         return kept

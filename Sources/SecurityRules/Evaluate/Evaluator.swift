@@ -15,7 +15,7 @@ struct Evaluator: ~Copyable {
     let program: Program
     let tables: ProgramTables
     let auth: NodeCursor
-    let now: Double
+    var now: Double
     private let query: UnsafePointer<QueryVariables>
     /// Whether rules see the query: only those of the place that is read. Above it a window that is granted would grant everything below.
     var seesQuery = true

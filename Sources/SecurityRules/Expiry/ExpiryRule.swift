@@ -37,7 +37,7 @@ struct ExpiryCompiler {
             guard !patch.contains(where: { $0.path.contains(path) || path.contains($0.path) }) else {
                 throw fault("A 'patch' names no place twice.", member.name)
             }
-            patch.append((path, try value(member.value, .time, &builder)))
+            patch.append((path, try value(member.value, .patch, &builder)))
         }
         guard let log = source.log, let row = source.value else {
             return ExpiryRule(at: at, condition: condition, patch: patch, log: nil)
@@ -75,8 +75,10 @@ struct ExpiryCompiler {
 
 /// Which part of an `.expire` an expression is.
 enum ExpiryScope {
-    /// When, whether, and what then: asked again at each start and deploy, so it depends on the node and `written` alone.
+    /// When and whether: asked again at each start and deploy, so it depends on the node and `written` alone.
     case time
+    /// What then: it depends on the time at which it is made besides.
+    case patch
     /// The row of the log, made once.
     case row
 }

@@ -79,6 +79,9 @@ extension RuleSet {
     }
 
     /// What has to be done with a node by now: the writes of one commit, none where nothing is due. `.validate` is not asked yet.
+    ///
+    /// A patch that sets its own next time is made as often as it has been due, up to `RulesLimits.patchesAtOnce`: so that it goes on in
+    /// the future, however long nothing was done.
     /// - Throws: when what its rules say cannot be done.
     public func expiry(of path: Path, in root: Node, written: Int64?, now: Int64) throws(ConsequenceFault) -> [SystemWrite] {
         guard let found = earliest(path, root, written), found.due <= now else { return [] }
@@ -95,15 +98,13 @@ extension RuleSet {
         if rule.patch.isEmpty {
             try write(.null, at: path)
         } else {
-            var after = root
-            for (below, value) in rule.patch {
-                guard let value = evaluate(path, root, written, 0, { e throws(Fault) in try e.node(value) }) else { throw fault(.failed) }
-                try write(value, at: path.appending(below))
-                after.set(value, at: path.appending(below))
-            }
+            guard let patched = patched(found, path, root, written, now) else { throw fault(.failed) }
             // Else it would be done again and again.
             let then = written.map { _ in now }
-            if let next = run(path, after, 0, { due(rule, path, after, then, &$0) }), next <= now { throw fault(.stillDue) }
+            if let next = run(path, patched.tree, 0, { due(rule, path, patched.tree, then, &$0) }), next <= min(now, found.due) {
+                throw fault(.stillDue)
+            }
+            for below in patched.places { try write(patched.tree.node(at: path.appending(below)), at: path.appending(below)) }
         }
         if let log = rule.log {
             guard let place = try target(log.to, path, root.node(at: path), fault) else { throw fault(.failed) }
@@ -116,6 +117,36 @@ extension RuleSet {
             try write(row, at: place.appending(id))
         }
         return writes
+    }
+
+    /// The tree with a patch made, and the places below the node that it writes; nil where it fails. Where the same patch is due again by
+    /// then, which goes on as time does, it is made that often, with those of the node that come between.
+    private func patched(
+        _ found: (due: Int64, number: Int, place: Int32), _ path: Path, _ root: Node, _ written: Int64?, _ now: Int64
+    ) -> (tree: Node, places: [Path])? {
+        let rules = program.details[Int(found.place)].expires
+        func make(_ rule: ExpiryRule, in tree: Node, _ written: Int64?) -> Node? {
+            var made = tree
+            for (below, value) in rule.patch {
+                guard let value = evaluate(path, tree, written, now, { e throws(Fault) in try e.node(value) }) else { return nil }
+                made.set(value, at: path.appending(below))
+            }
+            return made
+        }
+        guard let once = make(rules[found.number], in: root, written) else { return nil }
+        var (tree, last, places, isRepeated) = (once, (due: found.due, number: found.number), [found.number] as Set, false)
+        let time = written.map { _ in now }
+        for _ in 1..<RulesLimits.patchesAtOnce {
+            guard let next = run(path, tree, 0, { earliest(path, tree, time, &$0) }), next.due <= now, next.due > last.due else { break }
+            let rule = rules[next.number]
+            // Each other rule's row tells of one time.
+            guard !rule.patch.isEmpty, next.number == found.number || rule.log == nil, let made = make(rule, in: tree, time) else { break }
+            (tree, last) = (made, (next.due, next.number))
+            places.insert(next.number)
+            if next.number == found.number { isRepeated = true }
+        }
+        guard isRepeated else { return (once, rules[found.number].patch.map(\.path)) }
+        return (tree, places.flatMap { rules[$0].patch.map(\.path) }.outermost)
     }
 
     /// Calls `body` with the nodes that have an `.expire` and that a write may have changed: those above, at and below a location.
@@ -188,6 +219,8 @@ extension RuleSet {
             let time = Int64(max(ms, -Self.never).rounded(.up))
             if rule.patch.isEmpty { return time }
             let node = root.node(at: path)
+            // It would be made at that time, at the earliest.
+            evaluator.now = Double(time)
             for (below, value) in rule.patch where try evaluator.node(value) != node.node(at: below) { return time }
             return nil
         } ?? nil

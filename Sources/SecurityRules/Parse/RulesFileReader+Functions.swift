@@ -37,7 +37,7 @@ extension RulesFileReader {
 
     /// Words of the language, also those of expressions outside of rules.
     private static let reservedNames: Set<String> = Set(
-        Checker.variables + Checker.functionNames + ["true", "false", "null", "each", "item", "written", "distance", "file"])
+        Checker.variables + Checker.functionNames + ["true", "false", "null", "each", "item", "written", "firing", "distance", "file"])
 
     /// The name and the parameters of `name(a, b)`.
     private static func head(_ text: String) -> (name: String, parameters: [String])? {

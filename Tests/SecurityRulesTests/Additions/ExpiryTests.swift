@@ -72,6 +72,53 @@ import Testing
         #expect(try later.expiry(of: "a/k", in: ["a": ["k": ["at": 1]]], written: nil, now: 5).map(\.value) == [101])
     }
 
+    /// However long nothing was done, a patch that repeats goes on in the future: made as often as it was due, with one row.
+    @Test(arguments: [
+        (#"{"at":"data.child('at').val()","patch":{"at":"data.child('at').val() + 100","n":"data.child('n').val(0) + 1"}}"#,
+            ["at": 1_000] as Node, ["at": 5_100, "n": 41] as Node),
+        (#"{"at":"data.child('at').val()","patch":{"at":"firing + 100","n":"data.child('n').val(0) + 1","last":"firing"}}"#,
+            ["at": 1_000], ["at": 5_150, "n": 1, "last": 5_050]),
+        (#"{"at":"data.child('at').val()","patch":{"at":"firing + data.child('every').val()"}}"#,
+            ["at": 1_000, "every": 60_000], ["at": 65_050, "every": 60_000]),
+        // On and off in turns.
+        (#"""
+            [{"at":"data.child('at').val()","if":"data.child('s').val() == 1","patch":{"s":0,"at":"data.child('at').val() + 100"}},
+             {"at":"data.child('at').val()","if":"data.child('s').val() == 0","patch":{"s":1,"at":"data.child('at').val() + 200"}}]
+            """#, ["at": 1_000, "s": 1], ["at": 5_200, "s": 1]),
+    ] as [(String, Node, Node)]) func repeatingPatch_skipsToTheFuture(_ expire: String, _ node: Node, _ then: Node) throws {
+        let rules = try rules(expire)
+        var root: Node = ["a": ["k": node]]
+        let writes = try rules.expiry(of: "a/k", in: root, written: nil, now: 5_050)
+        for write in writes { root.set(write.value, at: write.path) }
+        #expect(root.node(at: "a/k") == then)
+        #expect(try rules.expiry(of: "a/k", in: root, written: nil, now: 5_050) == [])
+    }
+
+    @Test func manyPatches_areMadeAPartAtATime() throws {
+        let rules = try rules(#"{"at":"data.child('at').val()","patch":{"at":"data.child('at').val() + 1"},"log":"log","value":"'row'"}"#)
+        var root: Node = ["a": ["k": ["at": 0]]]
+        for times in 1...3 {
+            let writes = try rules.expiry(of: "a/k", in: root, written: nil, now: 2_500)
+            for write in writes { root.set(write.value, at: write.path) }
+            #expect(root.node(at: "a/k/at") == .int(min(Int64(times) * 1_000, 2_501)) && root.child("log").childCount == times)
+        }
+    }
+
+    /// The time at which it is made is seen in a patch and in the row; `at` and `if` cannot know it.
+    @Test func firing_isSeenInWhatIsWritten() throws {
+        #expect(faults(#""firing""#).first?.contains("'firing' is not seen here") == true)
+        #expect(faults(#"{"at":"1","if":"firing > 1","patch":{"s":1}}"#).first?.contains("'firing' is not seen here") == true)
+        #expect(faults(#"{"at":"1","patch":{"s":"now"}}"#).first?.contains("say 'firing'") == true)
+        #expect(throws: RulesErrors.self) { try RuleSet(parsing: #"{"rules":{".read":"firing > 5"}}"#) }
+        let rules = try rules(#"{"at":"data.val()","log":"log","value":{"at":"firing","now":"now"}}"#)
+        let writes = try rules.expiry(of: "a/k", in: ["a": ["k": 5]], written: nil, now: 9)
+        #expect(writes.last?.value == ["at": 9, "now": 9])
+        // What says nothing but the time it was made at is due once.
+        let once = try self.rules(#"{"at":"data.child('at').val()","if":"!data.hasChild('done')","patch":{"done":"firing"}}"#)
+        #expect(try once.expiry(of: "a/k", in: ["a": ["k": ["at": 5]]], written: nil, now: 9).map(\.value) == [9])
+        #expect(once.due(at: "a/k", in: ["a": ["k": ["at": 5, "done": 9]]], written: nil) == nil)
+    }
+
     @Test(arguments: [
         (#"{"at": "1", "log": "log/{user}", "value": "$x"}"#, ["n": 1], "cannot be found out"),
         (#"{"at": "1", "log": "log/{user}", "value": "$x"}"#, ["user": "a/b"], "'a/b' cannot be a key"),
