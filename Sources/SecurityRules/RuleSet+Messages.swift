@@ -15,13 +15,13 @@ extension RuleSet {
         ofRefused locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64
     ) -> [String] {
         guard hasMessages else { return [] }
-        let places = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: nil) {
+        let violated = Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: nil) {
             $0.violated(locations, validating: added)
         }
         var messages: [String] = []
         // A place has a higher number than those before it in the file.
-        for place in places.sorted() {
-            if let message = program.details[Int(place)].message, !messages.contains(message) { messages.append(message) }
+        for place in violated.places.sorted() {
+            if let message = program.details[Int(place)].messages[violated.kind], !messages.contains(message) { messages.append(message) }
         }
         return messages
     }

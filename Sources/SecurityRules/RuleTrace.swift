@@ -73,6 +73,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var steps: [Step]
     /// What follows from an allowed write.
     public private(set) var follows: [SystemWrite] = []
+    /// The one of these that a `.validate` refuses, and all with it.
+    public private(set) var refusedWrite: SystemWrite?
     /// Rows that follow in commits of their own.
     public private(set) var continued: [ContinuedRows] = []
     /// What `.count` asks of callers without an account and this one does not meet.
@@ -97,6 +99,9 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         (follows, continued) = (found.writes, found.continued.map(\.rows))
         steps += validation
         isAllowed = areAdmitted
+        guard let refused = refusal?.path else { return }
+        // The rule stands at the place, below it or above it.
+        refusedWrite = follows.first { $0.path.contains(refused) } ?? follows.first { refused.contains($0.path) }
     }
 
     mutating func add(_ expiring: [ExpiringNode]) { self.expiring = expiring }
@@ -147,13 +152,16 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
             return "\(rate.rule) lets \(rate.rate.burst) writes through at once, and this is \(rate.writes)."
         }
         if let fault { return "\(fault)." }
-        if let refusal { return "\(refusal.pattern)\(refusal.kind.rawValue) is not true." }
+        if let refusal { return "\(refusal.pattern)\(refusal.kind.rawValue) is not true\(follower)." }
         if isAllowed { return "Allowed." }
         let asked = steps.contains { $0.kind == kind }
         if kind == .count { return "The .count rule of the place is not true." }
         return asked ? "No \(kind.rawValue) rule on the way to the place allowed the "
             + "\(verb)." : "There is no \(kind.rawValue) rule on the way to the place."
     }
+
+    /// What was to follow and is refused.
+    private var follower: String { refusedWrite.map { " for \($0.path), which follows by \($0.rule)" } ?? "" }
 
     /// The reference's form: one line per rule with its text and result, then the verdict.
     public var description: String {
@@ -179,7 +187,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         } else if let fault {
             text += "\n\(fault).\n"
         } else if !isAllowed {
-            text += refusal == nil ? "\nNo \(grantingKind.rawValue) rule allowed the operation.\n" : "\nValidation failed.\n"
+            text += refusal == nil ? "\nNo \(grantingKind.rawValue) rule allowed the operation.\n" : "\nValidation failed\(follower).\n"
         }
         return text + "\(verb) was \(isAllowed ? "allowed" : "denied")."
     }

@@ -40,6 +40,8 @@ public enum RulesLimits {
     public static let functions = 1_000
     /// Most comparisons of a rule of which the check finds out whether both sides may be missing: each evaluates the rule.
     public static let comparisonsTried = 100
+    /// Rule nodes at which the check looks for what is always refused.
+    public static let targetsTried = 100_000
 
     /// Most metres of a `.count`'s `radius` and `snap`, and most counts of its `perMinute`.
     public static let countMetres = 1_000_000.0

@@ -44,8 +44,11 @@ import Testing
         Row(#"{"a":{".geoIndex":{"lat":"lat","lng":"lng"},"lat":{},"lng":{}}}"#, #"1:28: .geoIndex "lat": is a child of this very place."#),
         Row(#"{"a":{".geoIndex":{"lat":"lat","lng":"lng"},"$x":{"lat":{},"lng":{}}}}"#),
         Row(
-            #"{"a":{".indexOn":"s",".geoIndex":{"lat":"x","lng":"y","filter":["s"],"order":["$k"]}}}"#,
-            #"1:74: .geoIndex "s": stands there twice."#, #"1:88: .geoIndex "$k": is no path of a child"#),
+            #"{"a":{".indexOn":["s","k"],".geoIndex":{"lat":"x","lng":"y","filter":["s","s","k"],"order":["$k","s"]}}}"#,
+            #"1:84: .geoIndex "s": stands there twice."#, #"1:102: .geoIndex "$k": is no path of a child"#),
+        Row(
+            #"{"a":{".write":"auth != null","message":{".validate":"newData.isString()"},"count":{},"copy":{"$x":{}},"#
+                + #""read":{"$u":{".validate":"newData.isString()"}},"expire":{".validate":true}}}"#),
         Row(
             #"{"a":{".read":"query.radius <= 5 || auth != null",".geoIndex":{"lat":"x","lng":"y"}}}"#,
             "1:25: query.radius is null where only the nearest are asked for, and without near: the whole rule fails then"),
@@ -79,7 +82,9 @@ import Testing
     }
 
     @Test(arguments: [
-        (#"{"a":{"read":"auth != null"}}"#, "did you mean '.read'?"), (#"{".raed":true}"#, "did you mean '.read'?"),
+        (#"{"a":{"read":"auth != null"}}"#, "did you mean '.read'?"), (#"{"a":{"counts":{"n":"count(b)"}}}"#, "did you mean '.counts'?"),
+        (#"{"a":{"rate":{"perSecond":5}}}"#, "did you mean '.rate'?"), (#"{"a":{"$x":"true"}}"#, nil), (#"{"a":{"b":{"n":5}}}"#, nil),
+        (#"{".raed":true}"#, "did you mean '.read'?"),
         (#"{".expires":"1"}"#, "did you mean '.expire'?"), (#"{".geo":1}"#, "unknown key '.geo'"),
         (#"{".indexon":["a"]}"#, "did you mean '.indexOn'?"), (#"{".read":"dta.exists()"}"#, "did you mean 'data'?"),
         (#"{".write":"newdata.exists()"}"#, "did you mean 'newData'?"),
@@ -89,7 +94,7 @@ import Testing
         (#"{".geoIndex":{"lat":"a","lgn":"b","lng":"b"}}"#, "did you mean 'lng'?"),
         (#"{".geoindex":{}}"#, "did you mean '.geoIndex'?"),
         (#"{".read":"query.orderByChlid == 'a'"}"#, "did you mean 'orderByChild'?"),
-    ]) func slip_isRefused_withASuggestion(_ rules: String, _ hint: String) {
+    ] as [(String, String?)]) func slip_isRefused_withASuggestion(_ rules: String, _ hint: String?) {
         let errors = faults("{\"rules\":" + rules + "}")
         #expect(errors.map(\.hint) == [hint])
         #expect(!errors.contains { $0.description.contains("mean") })
@@ -121,6 +126,15 @@ import Testing
         ("auth != null && query.orderByChild == 'own' && query.equalTo == auth.uid", false),
         ("query.where.owner == auth.uid", true), ("auth != null && query.where.owner == auth.uid", false),
         ("query.where.owner != null && query.where.owner == auth.uid", false), ("query.where.a == query.where.b", false),
+        // The same place, however it is named, and children that are asked for together.
+        ("root.child('of/' + auth.uid).val() != null && root.child('of/' + auth.uid).val() == auth.token.group", false),
+        ("root.child('of/' + auth.uid).val() == auth.token.group", true),
+        ("root.child(data.child('t').val()).val() != null && root.child(data.child('t').val()).val() == auth.token.t", false),
+        ("root.child($k.toLowerCase()).exists() && root.child($k.toLowerCase()).val() == auth.token.t", false),
+        ("data.hasChildren(['owner', 'x']) && data.child('owner').val() == auth.uid", false),
+        ("data.hasAny(['owner']) && data.child('owner').val() == auth.uid", false),
+        ("data.hasAny(['other', 'owner']) && data.child('owner').val() == auth.uid", true),
+        ("data.hasChildren(['other']) && data.child('owner').val() == auth.uid", true),
         ("isOwner(data)", true), ("auth != null && isOwner(data)", false), ("isOwner(data.child('x'))", true),
     ]) func missingSides_areWarnedOf_whereTheRuleThenGrants(_ expression: String, _ isWarned: Bool) throws {
         let functions = expression.contains("isOwner") ? #""functions":{"isOwner(x)":"x.child('owner').val() == auth.uid"},"# : ""

@@ -103,7 +103,8 @@ final class RefusalLog: Sendable {
 
     /// The evaluated rules that refused, the deciding one first, with the values of their sub-expressions.
     static func rules(_ trace: RuleTrace) -> String {
-        var text = trace.unmet ?? trace.fault.map { "\($0)" } ?? ""
+        let follower = trace.refusedWrite.map { "\($0.path) follows by \($0.rule)" }
+        var text = trace.unmet ?? trace.fault.map { "\($0)" } ?? follower ?? ""
         for step in trace.steps.reversed() where step.outcome != .allowed {
             guard text.utf8.count < lineBytes else { return text + "; …" }
             if !text.isEmpty { text += "; " }

@@ -14,6 +14,8 @@ extension RuleSet {
         linter.functions.add(reader.functions, text, &faults)
         linter.visit(root, Surroundings())
         linter.functionsWithoutCalls()
+        var targets = RefusedTargets(root: root, functions: linter.functions)
+        linter.targets(root, [], [:], &targets)
         return RulesErrors(linter.warnings, in: text).errors
     }
 }
@@ -29,7 +31,7 @@ private struct Surroundings {
     var rates: [WriteRate] = []
 }
 
-private struct RulesLinter {
+struct RulesLinter {
     let text: RulesText
     private(set) var warnings: [LocatedError] = []
     let functions = Functions()
@@ -40,9 +42,9 @@ private struct RulesLinter {
 
     init(text: RulesText) { self.text = text }
 
-    private mutating func warn(_ offset: Int, _ message: String) { warnings.append(LocatedError(offset: offset, message: message)) }
+    mutating func warn(_ offset: Int, _ message: String) { warnings.append(LocatedError(offset: offset, message: message)) }
 
-    mutating func visit(_ node: SourceNode, _ above: Surroundings) {
+    fileprivate mutating func visit(_ node: SourceNode, _ above: Surroundings) {
         var here = above
         hasGeoIndex = node.geoIndex != nil
         here.hasWrite = above.hasWrite || node.rules[.write] != nil
@@ -54,7 +56,12 @@ private struct RulesLinter {
         }
         for copy in node.copies {
             var builder = ProgramBuilder()
-            _ = try? CopyCompiler(depth: above.depth, captures: above.captures, functions: functions).compile(copy, &builder)
+            let compiler = CopyCompiler(depth: above.depth, captures: above.captures, functions: functions)
+            guard let rule = try? compiler.compile(copy, &builder) else { continue }
+            let own = above.captures.sorted { $0.value < $1.value }
+            if let missing = own.first(where: { !rule.to.uses($0.value) })?.key {
+                warn(copy.to.quote, "Copies of two nodes can have one place, and overwrite each other: it does not have \(missing).")
+            }
         }
         for inbox in node.inboxes {
             var builder = ProgramBuilder()
@@ -74,12 +81,25 @@ private struct RulesLinter {
         }
         here.depth += 1
         for child in node.children {
-            if !Self.usualNames.contains(child.key), let hint = RulesFileReader.missingDot(child.key.string) {
-                warn(child.node.offset, "'\(child.key)' is a child of this name: \(hint)")
+            // Data has children of such names. Where nothing stands below one, it may be a slip.
+            if child.node.isEmpty, Self.accessNames.contains(child.key) {
+                warn(child.node.offset, "'\(child.key)' is a child of this name: did you mean '.\(child.key)'?")
             }
             visit(child.node, here)
         }
         if let (name, child) = node.wildcard { wildcard(name, child, here) }
+    }
+
+    /// What follows from a node and all below it.
+    fileprivate mutating func targets(
+        _ node: SourceNode, _ steps: [RefusedTargets.Step], _ captures: [String: Int], _ targets: inout RefusedTargets
+    ) {
+        refusedTargets(node, at: steps, captures: captures, &targets)
+        for child in node.children { self.targets(child.node, steps + [.key(child.key)], captures, &targets) }
+        guard let (name, child) = node.wildcard else { return }
+        var inner = captures
+        inner[name.value] = steps.count + 1
+        self.targets(child, steps + [.wildcard], inner, &targets)
     }
 
     private mutating func wildcard(_ name: LocatedString, _ child: SourceNode, _ above: Surroundings) {
@@ -88,8 +108,7 @@ private struct RulesLinter {
         visit(child, inner)
     }
 
-    /// Names of directives that data may well have.
-    private static let usualNames: Set<Key> = ["default", "drop", "rate", "account", "inbox"]
+    private static let accessNames: Set<Key> = ["read", "write", "validate", "indexOn"]
 
     mutating func functionsWithoutCalls() {
         for function in functions.all where !functions.called.contains(function.source.name) {
@@ -200,11 +219,16 @@ private struct RulesLinter {
     // MARK: Structure
 
     private mutating func indexes(_ node: SourceNode) {
+        indexes(".indexOn", node.indexes.map { ($0, node.indexOffset) }, node)
+        guard let geo = node.geoIndex else { return }
+        positions(geo, node)
+        // What is asked may be ordered by as well, and be an index of the place without a circle.
+        for list in [geo.filters, geo.orders] { indexes(".geoIndex", list.map { ($0.value, $0.quote) }, node) }
+    }
+
+    private mutating func indexes(_ key: String, _ list: [(name: String, offset: Int)], _ node: SourceNode) {
         var seen: Set<String> = []
-        let named = node.indexes.map { (key: ".indexOn", name: $0, offset: node.indexOffset) }
-        let near = node.geoIndex.map { geo in geo.indexes.map { (key: ".geoIndex", name: $0.value, offset: $0.quote) } } ?? []
-        if let geo = node.geoIndex { positions(geo, node) }
-        for (key, name, offset) in named + near {
+        for (name, offset) in list {
             func warn(_ message: String) { self.warn(offset, "\(key) \"\(name)\": \(message)") }
             if !seen.insert(name).inserted { warn("stands there twice.") }
             if name == ".value" || name == ".priority" { continue }

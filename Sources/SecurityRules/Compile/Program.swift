@@ -38,7 +38,7 @@ final class Program: Sendable {
         tables = ProgramTables(builder)
         details = builder.details
         functions = builder.functions
-        hasMessages = builder.details.contains { $0.message != nil }
+        hasMessages = builder.details.contains { !$0.messages.isEmpty }
         hasConsequences = builder.places.first.map { $0.removes || $0.counts || $0.copies } ?? false
         copies = builder.places.first?.copies ?? false
         hasRates = builder.places.first?.rates ?? false
@@ -203,8 +203,8 @@ struct PlaceDetails: Sendable {
     var countFilters: [String] = []
     /// What `.count` asks of callers without an account.
     var countTerms: CountTerms?
-    /// What a client is told when the `.validate` or `.write` of the place refuses.
-    var message: String?
+    /// What a client is told when the `.validate` or the `.write` of the place refuses.
+    var messages: [RuleKind: String] = [:]
     /// The first instruction of the `.drop`; -1 for none.
     var drop: Int32 = -1
     var defaultValue: DefaultValue?

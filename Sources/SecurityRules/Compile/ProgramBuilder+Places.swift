@@ -16,8 +16,8 @@ extension ProgramBuilder {
     /// What it names besides the position are indexes of the place like others.
     mutating func setGeoIndex(_ index: SourceGeoIndex, at place: Int32) {
         details[Int(place)].geoIndex = (index.latitude, index.longitude)
-        details[Int(place)].countFilters = index.filters
-        for name in index.indexes where !details[Int(place)].indexes.contains(name.value) {
+        details[Int(place)].countFilters = index.filters.map(\.value)
+        for name in index.filters + index.orders where !details[Int(place)].indexes.contains(name.value) {
             details[Int(place)].indexes.append(name.value)
         }
     }

@@ -87,7 +87,7 @@ struct RulesCompiler {
 
     /// Adds a rule node with all below it; returns its number.
     private mutating func add(_ node: SourceNode, pattern: Path, depth: Int, captures: [String: Int]) -> Int32 {
-        let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes, message: node.message?.value))
+        let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes, messages: node.messages.mapValues(\.value)))
         if let index = node.geoIndex { builder.setGeoIndex(index, at: number) }
         if let terms = node.countTerms { builder.setCountTerms(terms, at: number) }
         for (kind, rule) in node.rules {

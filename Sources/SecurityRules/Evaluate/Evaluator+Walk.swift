@@ -102,9 +102,9 @@ extension Evaluator {
         follow(locations, areKept: false) { evaluator, chain, _ in evaluator.mayBeGranted(&chain) }
     }
 
-    /// The places whose rules refuse a write and have a message: the `.write` rules on the way to a location where
+    /// The places whose rules refuse a write and have a message for that: the `.write` rules on the way to a location where
     /// none grants, else every `.validate` that is not true. None where a location without a grant has no message.
-    mutating func violated(_ locations: [Path], validating added: [Path]) -> [Int32] {
+    mutating func violated(_ locations: [Path], validating added: [Path]) -> (kind: RuleKind, places: [Int32]) {
         withExtendedLifetime(locations) {
             let noted = Violations(limit: RulesLimits.messages)
             let isTold = follow(locations, areKept: true) { evaluator, chain, _ in
@@ -113,25 +113,25 @@ extension Evaluator {
                 for place in refusing { noted.add(place) }
                 return !refusing.isEmpty
             }
-            guard isTold else { return [] }
-            guard noted.places.isEmpty else { return noted.places }
+            guard isTold else { return (.write, []) }
+            guard noted.places.isEmpty else { return (.write, noted.places) }
             pop(to: 0)
             violations = noted
             _ = follow(locations + added, areKept: true) { evaluator, chain, keys in evaluator.isValid(&chain, keys) }
             violations = nil
-            return noted.places
+            return (.validate, noted.places)
         }
     }
 
     /// The places of the walk down to a depth that have a `.write` with a message.
     private func refusing(_ count: Int) -> [Int32] {
-        (0..<count).map { places[$0] }.filter { tables.places[Int($0)].write >= 0 && program.details[Int($0)].message != nil }
+        (0..<count).map { places[$0] }.filter { program.details[Int($0)].messages[.write] != nil }
     }
 
     /// Whether a `.validate` that is not true was noted, so that the walk goes on.
     private func isNoted(_ place: Int32) -> Bool {
         guard let violations else { return false }
-        return program.details[Int(place)].message == nil ? true : violations.add(place)
+        return program.details[Int(place)].messages[.validate] == nil ? true : violations.add(place)
     }
 
     /// Walks the chains of the locations in order; false as soon as `decide` returns false.

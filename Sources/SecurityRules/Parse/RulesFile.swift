@@ -4,6 +4,8 @@ import JSONTree
 final class SourceNode {
     /// Byte offset of its brace.
     let offset: Int
+    /// Whether there is nothing between its braces.
+    var isEmpty = false
     var rules: [RuleKind: SourceRule] = [:]
     var indexes: [String] = []
     /// Byte offset of the value of `.indexOn`.
@@ -12,8 +14,8 @@ final class SourceNode {
     var geoIndex: SourceGeoIndex?
     /// What `.count` asks of callers without an account.
     var countTerms: CountTerms?
-    /// What a client is told when the `.validate` or `.write` here refuses.
-    var message: LocatedString?
+    /// What a client is told when the `.validate` or the `.write` here refuses.
+    var messages: [RuleKind: LocatedString] = [:]
     /// Whether what clients write here is stored, as an expression.
     var drop: SourceRule?
     /// What is put here where it is absent.
@@ -50,10 +52,9 @@ struct SourceGeoIndex {
     /// The places of both below a child.
     let latitude: Path
     let longitude: Path
-    /// What queries with `near` ask and are ordered by besides: `filter` and `order`.
-    var indexes: [LocatedString] = []
-    /// The paths of `filter`.
-    var filters: [String] = []
+    /// What queries with `near` ask, and what they are ordered by: each is an index as in `.indexOn`.
+    var filters: [LocatedString] = []
+    var orders: [LocatedString] = []
     /// Byte offset of the value.
     let offset: Int
 }
@@ -151,18 +152,21 @@ struct RulesFileReader {
         unsupported.append(LocatedError(offset: name.quote, message: UnsupportedKeys.message(name.value)))
     }
 
-    private mutating func node(_ json: LocatedJSON, named name: String, depth: Int) -> SourceNode {
+    private mutating func node(_ json: LocatedJSON, named name: String, in parent: String = "", depth: Int) -> SourceNode {
         let node = SourceNode(offset: json.offset)
         guard case .object(let members) = json.value else {
-            errors.append(LocatedError(offset: json.offset, message: "Expected '{'.", hint: Self.missingDot(name)))
+            let hint = Self.missingDot(name) ?? (Self.objects.contains("." + parent) ? Self.missingDot(parent) : nil)
+            errors.append(LocatedError(offset: json.offset, message: "Expected '{'.", hint: hint))
             return node
         }
+        node.isEmpty = members.isEmpty
         guard depth <= Self.maxDepth else {
             addError(json.offset, "Rules are nested deeper than \(Self.maxDepth) levels.")
             return node
         }
         var seen: Set<Key> = []
-        let isWildcard = name.hasPrefix("$")
+        let (isWildcard, parent) = (name.hasPrefix("$"), name)
+        var message: LocatedJSON.Member?
         for member in members {
             let name = member.name.value
             guard seen.insert(Key(name)).inserted else {
@@ -170,6 +174,8 @@ struct RulesFileReader {
                 continue
             }
             switch name.utf8.first {
+            // Of which rule it is depends on those that stand beside it.
+            case UInt8(ascii: ".") where name == ".message": message = member
             case UInt8(ascii: "."): directive(member, node, isWildcard: isWildcard, depth: depth)
             case UInt8(ascii: "$"): wildcard(member, node, depth)
             default:
@@ -177,12 +183,10 @@ struct RulesFileReader {
                     addError(member.name.quote, Self.forbiddenName)
                     continue
                 }
-                node.children.append((Key(name), self.node(member.value, named: name, depth: depth + 1)))
+                node.children.append((Key(name), self.node(member.value, named: name, in: parent, depth: depth + 1)))
             }
         }
-        if let message = node.message, node.rules[.validate] == nil, node.rules[.write] == nil {
-            addError(message.quote, "A '.message' stands beside the '.validate' or '.write' that it explains.")
-        }
+        if let message { messages(message, node) }
         return node
     }
 
@@ -190,6 +194,10 @@ struct RulesFileReader {
     private static let directives = RuleKind.allCases.map(\.rawValue)
         + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate", ".account", ".expire",
             ".inbox"]
+    /// Those whose value may be an object.
+    private static let objects: Set<String> = [
+        ".count", ".geoIndex", ".message", ".default", ".counts", ".copy", ".rate", ".account", ".expire", ".inbox",
+    ]
 
     /// The directive that a key without its dot was meant to be.
     static func missingDot(_ name: String) -> String? {
@@ -215,11 +223,6 @@ struct RulesFileReader {
         case ".indexOn": indexes(json, node)
         case ".geoIndex": node.geoIndex = geoIndex(json)
         case ".count": count(json, node)
-        case ".message":
-            guard case .string(let text) = json.value, !text.value.isEmpty, text.value.utf8.count <= RulesLimits.messageBytes else {
-                return addError(json.offset, "Expected a text of at most \(RulesLimits.messageBytes) bytes.")
-            }
-            node.message = text
         case ".drop":
             guard depth > 0 else { return addError(member.name.quote, "A '.drop' stands below the root.") }
             node.drop = rule(json)

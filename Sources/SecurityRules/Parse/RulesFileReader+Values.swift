@@ -17,6 +17,34 @@ extension RulesFileReader {
         node.defaultValue = SourceDefault(value: .node(value), offset: json.offset)
     }
 
+    /// Reads `.message`, when the rules beside it are known: a text for the `.validate`, or where there is none for the `.write`; or
+    /// `{".write": …, ".validate": …}`.
+    mutating func messages(_ member: LocatedJSON.Member, _ node: SourceNode) {
+        func text(_ json: LocatedJSON) -> LocatedString? {
+            if case .string(let text) = json.value, !text.value.isEmpty, text.value.utf8.count <= RulesLimits.messageBytes { return text }
+            addError(json.offset, "Expected a text of at most \(RulesLimits.messageBytes) bytes.")
+            return nil
+        }
+        func set(_ kind: RuleKind, _ json: LocatedJSON) {
+            guard let text = text(json) else { return }
+            guard node.rules[kind] != nil else {
+                return addError(text.quote, "A '.message' stands beside the '.validate' or '.write' that it explains.")
+            }
+            node.messages[kind] = text
+        }
+        guard case .object(let members) = member.value.value, !members.isEmpty else {
+            return set(node.rules[.validate] != nil ? .validate : .write, member.value)
+        }
+        for member in members {
+            guard let kind = RuleKind(rawValue: member.name.value), !kind.isOfReads, node.messages[kind] == nil else {
+                let hint = Spelling.nearest(member.name.value, in: [".write", ".validate"]).map { "did you mean '\($0)'?" }
+                addError(member.name.quote, "A '.message' is a text, or {\".write\": …, \".validate\": …}.", hint: hint)
+                continue
+            }
+            set(kind, member.value)
+        }
+    }
+
     /// Reads `.indexOn`.
     mutating func indexes(_ json: LocatedJSON, _ node: SourceNode) {
         let message = "Invalid indexOn expression. Must be either a string or an array of strings"
@@ -45,7 +73,7 @@ extension RulesFileReader {
             return nil
         }
         var places: [String: Path] = [:]
-        var (indexes, filters): ([LocatedString], [String]) = ([], [])
+        var (filters, orders): ([LocatedString], [LocatedString]) = ([], [])
         var seen: Set<String> = []
         for member in members {
             let name = member.name.value
@@ -66,12 +94,11 @@ extension RulesFileReader {
                     continue
                 }
                 for element in elements {
-                    if case .string(let text) = element.value {
-                        indexes.append(text)
-                        if name == "filter" { filters.append(text.value) }
-                    } else {
+                    guard case .string(let text) = element.value else {
                         addError(element.offset, "'\(name)' is a list of paths below each child.")
+                        continue
                     }
+                    if name == "filter" { filters.append(text) } else { orders.append(text) }
                 }
             default:
                 let hint = Spelling.nearest(name, in: ["lat", "lng", "filter", "order"]).map { "did you mean '\($0)'?" }
@@ -80,7 +107,7 @@ extension RulesFileReader {
         }
         for name in ["lat", "lng"] where !seen.contains(name) { addError(json.offset, "A '.geoIndex' has a '\(name)'.") }
         guard errors.count == before, let latitude = places["lat"], let longitude = places["lng"] else { return nil }
-        return SourceGeoIndex(latitude: latitude, longitude: longitude, indexes: indexes, filters: filters, offset: json.offset)
+        return SourceGeoIndex(latitude: latitude, longitude: longitude, filters: filters, orders: orders, offset: json.offset)
     }
 
     /// Reads `.copy`: a place, `{"to": …, "each": …, "if": …}`, or a list of these.

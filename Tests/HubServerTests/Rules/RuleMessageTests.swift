@@ -7,7 +7,8 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct RuleMessageTests {
     private func server() throws -> TestServer {
         let text = #"{"rules":{".read":true,"a":{".write":true,"t":{".validate":"newData.isString()",".message":"t is a text"},"#
-            + #""n":{".validate":"newData.val() > 0",".message":"n is \"positive\""},"m":{".validate":false}}}}"#
+            + #""n":{".validate":"newData.val() > 0",".message":"n is \"positive\""},"m":{".validate":false}},"#
+            + #""both":{".write":"newData.val() != 'no'",".validate":"newData.isString()",".message":"a text"}}}"#
         let rules = try RuleSet(parsing: text)
         return try TestServer {
             $0.rules = rules
@@ -21,6 +22,8 @@ import Testing
         #expect(try peer.patch("/a.json", #"{"t":"x","n":-1}"#) == "400 {\n  \"error\" : [\"n is \\\"positive\\\"\"]\n}\n")
         #expect(try peer.refusal("PUT", "/a/m.json", "1") == "401 Permission denied")
         #expect(try peer.refusal("PUT", "/b.json", "1") == "401 Permission denied")
+        #expect(try peer.put("/both.json", "1") == "400 {\n  \"error\" : [\"a text\"]\n}\n")
+        #expect(try peer.refusal("PUT", "/both.json", "\"no\"") == "401 Permission denied", "the message is not of the .write")
         #expect(try peer.put("/a.json", #"{"t":"x","n":1}"#).hasPrefix("200 "))
     }
 

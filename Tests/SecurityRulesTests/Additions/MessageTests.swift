@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct MessageTests {
     private static let rules = #"""
         {"rules":{
-          "p":{"$p":{".write":"auth != null",".message":"sign in",
+          "p":{"$p":{".write":"auth != null",".message":{".write":"sign in",".validate":"t is needed"},
             ".validate":"newData.hasChild('t')",
             "t":{".validate":"newData.isString()",".message":"t is a text"},
             "n":{".validate":"newData.val() > 0",".message":"n is positive"},
@@ -14,6 +14,7 @@ import Testing
             "l":{"$i":{".validate":"newData.val() < 5",".message":"less than 5"}}}},
           "w":{".write":"auth.uid == 'a'",".message":"only a","x":{".write":"auth.uid == 'b'",".message":"or b"},"y":{".write":false}},
           "mute":{".write":"auth.uid == 'a'"},
+          "both":{".write":"auth.uid == 'a'",".validate":"newData.isNumber()",".message":"a number"},
           "open":{".write":true,".validate":"newData.val() != 13",".message":"not 13"}}}
         """#
 
@@ -33,7 +34,9 @@ import Testing
         Row("/p/1", #"{"t":5,"n":-1}"#, as: nil, "sign in"), Row("/p/1", #"{"t":"x","m":2}"#),
         Row("/p/1", #"{"t":5,"m":2}"#, "t is a text"),
         Row("/p/1", #"{"n":"x","t":"x"}"#, "n is positive"), Row("/p/1", #"{"t":"x","l":[7,8,9]}"#, "less than 5"),
-        Row("/p/1", #"{"n":1}"#, "sign in"),
+        Row("/p/1", #"{"n":1}"#, "t is needed"),
+        // A text is of the .validate: whoever may not write learns nothing from it.
+        Row("/both", #""x""#, "a number"), Row("/both", #""x""#, as: "b"), Row("/both", "5", as: nil),
         Row("/w", "1", as: "b", "only a"), Row("/w/x", "1", as: "c", "only a", "or b"), Row("/w/y", "1", as: "b", "only a"),
         Row("/w/z", "1", as: nil, "only a"), Row("/mute", "1", as: "b"), Row("/none", "1"), Row("/open", "13", "not 13"),
         Row("/open/x", "null", as: nil), Row("/p", #"{"1":{"t":5}}"#),
@@ -70,7 +73,11 @@ import Testing
         (#"{"a":{".read":true,".message":"x"}}"#, "1:40: A '.message' stands beside the '.validate' or '.write' that it explains."),
         (#"{"a":{".write":true,".message":5}}"#, "1:41: Expected a text of at most 1000 bytes."),
         (#"{"a":{".write":true,".message":""}}"#, "1:41: Expected a text of at most 1000 bytes."),
-        (#"{"a":{".write":true,".message":{"en":"x"}}}"#, "1:41: Expected a text of at most 1000 bytes."),
+        (#"{"a":{".write":true,".message":{}}}"#, "1:41: Expected a text of at most 1000 bytes."),
+        (#"{"a":{".write":true,".message":{"en":"x"}}}"#, "1:42: A '.message' is a text, or {\".write\": …, \".validate\": …}."),
+        (#"{"a":{".write":true,".message":{".write":5}}}"#, "1:51: Expected a text of at most 1000 bytes."),
+        (#"{"a":{".write":true,".message":{".validate":"x"}}}"#,
+            "1:54: A '.message' stands beside the '.validate' or '.write' that it explains."),
     ]) func slip_isRefused(_ rules: String, _ message: String) {
         #expect(faults("{\"rules\":\(rules)}").map(\.description) == [message])
     }
