@@ -59,6 +59,17 @@ class Hub:
                 if time.monotonic() > until:
                     raise
 
+    def comes_to_have(self, path, value):
+        """Whether it answers so within a minute: a hub of a cluster shows what another one has acknowledged a moment later."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                if self.get(path) == value:
+                    return True
+            except (OSError, http.client.HTTPException):
+                pass
+        return False
+
 
 class Writers:
     """Clients that write, one write after the other, until the hub is gone. `acknowledged`: place → value."""
@@ -110,6 +121,7 @@ class Visitor:
         bridge = f"br-{engine.inspect(network)['Id'][:12]}"
         subprocess.run(["ip", "address", "add", f"{address}/32", "dev", bridge], check=True)
         self.address, self.proxy, self.port, self.authority = address, proxy, port, authority
+        self.cookie = None                 # with which a balancer keeps a visitor at one hub
 
     def ask(self, path, body=None):
         """(status, object). With an authority by TLS, for the name localhost."""
@@ -119,8 +131,11 @@ class Visitor:
                                       context=ssl.create_default_context(cadata=self.authority))
         else:
             connection = http.client.HTTPConnection(self.proxy, self.port, timeout=20, source_address=source)
-        connection.request("POST" if body is not None else "GET", path, body and json.dumps(body), {"Host": "localhost"})
+        headers = {"Host": "localhost"} | ({"Cookie": self.cookie} if self.cookie else {})
+        connection.request("POST" if body is not None else "GET", path, body and json.dumps(body), headers)
         answer = connection.getresponse()
+        if given := answer.headers["Set-Cookie"]:
+            self.cookie = given.partition(";")[0]
         text = answer.read().decode()
         connection.close()
         return answer.status, json.loads(text)
