@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import sys
 import time
 import urllib.error
@@ -15,6 +16,8 @@ sys.path[:0] = [str(HERE.parent / "Python"), str(ROOT / "Examples/clients/python
 from hub import Hub  # noqa: E402
 from link import Link  # noqa: E402
 from vigla import Vigla, ViglaError  # noqa: E402
+
+logging.getLogger("vigla").setLevel(logging.ERROR)  # that connections are lost is part of the test
 
 DENIED = "permission_denied"
 DAY = 86_400
