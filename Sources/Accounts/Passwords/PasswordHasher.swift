@@ -1,7 +1,9 @@
 import Cryptography
+import Dispatch
 import Foundation
 import Glibc
 public import Scheduling
+import Synchronization
 
 /// The result of checking a password.
 public enum PasswordVerdict: Sendable, Equatable {
@@ -14,16 +16,26 @@ public enum PasswordVerdict: Sendable, Equatable {
 /// Makes and checks password hashes (accounts contract §13) on threads of its own. From any thread; blocks no queue.
 public final class PasswordHasher: Sendable {
     private let settings: PasswordSettings
-    private let workers: PasswordWorkers
+    let workers: PasswordWorkers
+    /// One thread that also takes a password when `workers`, at idle priority, have not finished it in time: on a busy machine a sign-in
+    /// then takes seconds, and not until some core is idle. Nil when `workers` have ordinary priority.
+    private let overdueWorkers: PasswordWorkers?
+    private let scheduler: Scheduler
+    private let queue = DispatchQueue(label: "vigla.passwords")
+    /// ms after which a password is overdue.
+    static let overdueMs: Int64 = 2_000
     /// Replaces the hash of a missing account or password, so that the check takes the same time.
     private let dummy: PasswordHash
 
     /// - Parameter scheduler: tells how long a password has waited.
     public init(_ settings: PasswordSettings, _ scheduler: Scheduler) {
         self.settings = settings
-        workers = PasswordWorkers(
-            threads: settings.workers, waiting: settings.waiting, seconds: settings.waitSeconds, yields: settings.yields,
-            scheduler)
+        self.scheduler = scheduler
+        func workers(_ threads: Int, _ priority: PasswordWorkers.Priority) -> PasswordWorkers {
+            PasswordWorkers(threads: threads, waiting: settings.waiting, seconds: settings.waitSeconds, priority: priority, scheduler)
+        }
+        self.workers = workers(settings.workers, settings.yields ? .idle : .ordinary)
+        overdueWorkers = settings.yields ? workers(1, .low) : nil
         dummy = .scrypt(
             settings.scrypt, keyID: settings.pepper?.keyID, salt: SecureRandom.bytes(PasswordHash.saltBytes),
             hash: SecureRandom.bytes(PasswordHash.hashBytes))
@@ -58,8 +70,13 @@ public final class PasswordHasher: Sendable {
 
     private func perform<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async throws(AccountError) -> Value {
         let value: Value? = await withCheckedContinuation { continuation in
-            let isAdmitted = workers.submit { isInTime in continuation.resume(returning: isInTime ? work() : nil) }
-            if !isAdmitted { continuation.resume(returning: nil) }
+            let answer = FirstAnswer(continuation)
+            let attempt: PasswordWorkers.Work = { isInTime in
+                if !answer.isGiven { answer.give(isInTime ? work() : nil) }
+            }
+            guard workers.submit(attempt) else { return answer.give(nil) }
+            guard let overdueWorkers else { return }
+            answer.cancelWhenGiven(scheduler.after(ms: Self.overdueMs, on: queue) { _ = overdueWorkers.submit(attempt) })
         }
         guard let value else { throw .tooManyAttempts("Many people are signing in. Try again in a minute.") }
         return value
@@ -69,6 +86,36 @@ public final class PasswordHasher: Sendable {
     private static func bytes(of password: String) -> [UInt8] {
         let bytes = Array(password.precomposedStringWithCanonicalMapping.utf8)
         return bytes.isEmpty ? [0] : bytes
+    }
+}
+
+/// The answer of whichever attempt at one password ends first.
+private final class FirstAnswer<Value: Sendable>: Sendable {
+    private struct State {
+        var continuation: CheckedContinuation<Value?, Never>?
+        var timer: ScheduledWork?
+    }
+    private let state: Mutex<State>
+
+    init(_ continuation: CheckedContinuation<Value?, Never>) { state = Mutex(State(continuation: continuation)) }
+
+    var isGiven: Bool { state.withLock { $0.continuation == nil } }
+
+    func give(_ value: Value?) {
+        let given = state.withLock { state in
+            defer { state = State() }
+            return state
+        }
+        given.timer?.cancel()
+        given.continuation?.resume(returning: value)
+    }
+
+    func cancelWhenGiven(_ timer: ScheduledWork) {
+        let isGiven = state.withLock { state in
+            if state.continuation != nil { state.timer = timer }
+            return state.continuation == nil
+        }
+        if isGiven { timer.cancel() }
     }
 }
 
@@ -87,8 +134,8 @@ public struct PasswordSettings: Sendable {
     public var scrypt = ScryptParameters.standard
     /// Passwords hashed at the same time; each takes `scrypt.bytes` of memory while it lasts.
     public var workers: Int
-    /// Whether hashing yields to all other work (`SCHED_IDLE`): databases keep their latency, and on a fully busy machine
-    /// sign-ins wait.
+    /// Whether hashing yields to all other work (`SCHED_IDLE`): databases keep their latency. On a fully busy machine a sign-in takes
+    /// seconds, because a thread of niceness 10 takes it over after `PasswordHasher.overdueMs`.
     public var yields = true
     /// Passwords that may wait for a worker; the next one gets TOO_MANY_ATTEMPTS_TRY_LATER.
     public var waiting = 256

@@ -4,15 +4,21 @@ import Scheduling
 import Synchronization
 
 /// Threads that only hash passwords. Each password takes tens of milliseconds and megabytes, so the threads are
-/// few, have the lowest scheduling priority (a net loop that wakes goes first), and have a bounded queue.
-///
-/// Linux has the scheduling class `SCHED_IDLE` for that. Niceness is not enough: beside threads of niceness 19 on every core a
-/// loop that wakes waits for the end of their slice (measured: the median of an acknowledged write went from 2 to 8 ms, with
-/// `SCHED_IDLE` it was unchanged). The price: while all cores are busy, passwords wait. The threads are not Dispatch's because
-/// Dispatch has no such class, and a thread cannot leave it again.
+/// few, run with a priority below that of net loops, and have a bounded queue. They are not Dispatch's, because Dispatch has no such
+/// priorities, and a thread cannot raise its priority again.
 final class PasswordWorkers: Sendable {
     /// Called with false when the work was not done because it had waited too long and its client has given up.
     typealias Work = @Sendable (_ isInTime: Bool) -> Void
+
+    /// The scheduling priority of the threads.
+    enum Priority {
+        case ordinary
+        /// Niceness 10: beside one busy thread on its core, about a tenth of the core.
+        case low
+        /// `SCHED_IDLE`: only while a core is idle. Beside threads of niceness 19 on every core a loop that wakes waits for the end of
+        /// their slice (measured: the median of an acknowledged write went from 2 to 8 ms); beside these it does not.
+        case idle
+    }
 
     private let shared: Shared
     private let scheduler: Scheduler
@@ -22,11 +28,10 @@ final class PasswordWorkers: Sendable {
     ///   - threads: at least one; they start with the first work.
     ///   - waiting: work that may wait for a thread.
     ///   - seconds: how long it may wait.
-    ///   - yields: whether everything else goes first.
     ///   - scheduler: tells how long something has waited.
-    init(threads: Int, waiting: Int, seconds: Double, yields: Bool, _ scheduler: Scheduler) {
+    init(threads: Int, waiting: Int, seconds: Double, priority: Priority, _ scheduler: Scheduler) {
         self.scheduler = scheduler
-        shared = Shared(threads: max(1, threads), waitNs: Int64(max(0, seconds) * 1e9), yields: yields, scheduler)
+        shared = Shared(threads: max(1, threads), waitNs: Int64(max(0, seconds) * 1e9), priority: priority, scheduler)
         mostWaiting = waiting
     }
 
@@ -72,11 +77,11 @@ final class PasswordWorkers: Sendable {
         let wake = DispatchSemaphore(value: 0)
         let threads: Int
         let waitNs: Int64
-        private let yields: Bool
+        private let priority: Priority
         private let scheduler: Scheduler
 
-        init(threads: Int, waitNs: Int64, yields: Bool, _ scheduler: Scheduler) {
-            (self.threads, self.waitNs, self.yields) = (threads, waitNs, yields)
+        init(threads: Int, waitNs: Int64, priority: Priority, _ scheduler: Scheduler) {
+            (self.threads, self.waitNs, self.priority) = (threads, waitNs, priority)
             self.scheduler = scheduler
         }
 
@@ -98,19 +103,24 @@ final class PasswordWorkers: Sendable {
         }
 
         private func run() {
-            if yields { Self.setIdlePriority() }
+            lowerPriority()
             while let (work, since) = next() {
                 work(scheduler.steadyNs - since <= waitNs)
                 state.withLock { $0.busy -= 1 }
             }
         }
 
-        /// Sets the scheduling class of the calling thread (0).
-        private static func setIdlePriority() {
-            var parameters = sched_param()
-            // SCHED_IDLE, which the header keeps to itself.
-            guard sched_setscheduler(0, 5, &parameters) != 0 else { return }
-            setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
+        /// Of the calling thread (0).
+        private func lowerPriority() {
+            let thread = __priority_which_t(PRIO_PROCESS.rawValue)
+            switch priority {
+            case .ordinary: break
+            case .low: setpriority(thread, 0, 10)
+            case .idle:
+                var parameters = sched_param()
+                // SCHED_IDLE, which the header keeps to itself.
+                if sched_setscheduler(0, 5, &parameters) != 0 { setpriority(thread, 0, 19) }
+            }
         }
 
         private func next() -> (Work, Int64)? {
