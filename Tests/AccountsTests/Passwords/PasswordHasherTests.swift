@@ -111,14 +111,18 @@ import TestSupport
     func workers_haveTheirPriority(_ priority: PasswordWorkers.Priority, _ policy: Int32, _ niceness: Int32) {
         let workers = PasswordWorkers(threads: 1, waiting: 1, seconds: 600, priority: priority, clock.scheduler)
         let own = getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0)
-        let (found, done) = (Mutex<(Int32, Int32)>((-1, -1)), Gate())
+        let (found, done) = (Found(), Gate())
         #expect(workers.submit { _ in
-            found.withLock { $0 = (sched_getscheduler(0), getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0)) }
+            found.value.withLock { $0 = [sched_getscheduler(0), getpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0)] }
             done.open()
         })
         done.wait()
         // A machine that runs the tests at a lower priority gives it to all threads.
-        #expect(found.withLock { $0 } == (policy, priority == .low ? 10 : own + niceness))
+        #expect(found.value.withLock { $0 } == [policy, priority == .low ? 10 : own + niceness])
+    }
+
+    private final class Found: Sendable {
+        let value = Mutex<[Int32]>([])
     }
 
     /// The thread of idle priority is held up here, as by other programs on every core.

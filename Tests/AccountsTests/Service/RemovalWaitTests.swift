@@ -1,3 +1,4 @@
+import HTTPTypes
 import JSONTree
 import Testing
 import TestSupport
@@ -15,7 +16,7 @@ import TestSupport
 
     private func waits(_ bench: AccountBench, for uid: String) async -> Bool {
         for _ in 0..<200_000 {
-            if await bench.service.removals.uids.contains(uid) { return true }
+            if await bench.service.waitedFor().contains(uid) { return true }
             await Task.yield()
         }
         return false
@@ -46,7 +47,7 @@ import TestSupport
         #expect(bench.changes.all.map(\.kind) == [.deleted] && answered.all.isEmpty)
         await bench.service.removalDone(uid)
         #expect(try await reply.status == 200)
-        #expect(await bench.service.removals.uids.isEmpty)
+        #expect(await bench.service.waitedFor().isEmpty)
     }
 
     /// No JSON: an SDK would conclude something. Asked again it waits for the rest.
@@ -75,4 +76,8 @@ import TestSupport
         try await bench.service.close()
         #expect(try await reply.status == 503)
     }
+}
+
+extension AccountService {
+    fileprivate func waitedFor() -> [String] { removals.uids }
 }
