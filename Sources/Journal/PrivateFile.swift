@@ -9,9 +9,10 @@ package enum PrivateFile {
     /// - Parameter flags: of open(2), without `O_CREAT`. With `O_EXCL` an existing file is an error.
     /// - Returns: a descriptor, or -1 with `errno`.
     package static func open(_ path: String, _ flags: Int32) -> Int32 {
-        // Only a file that was certainly created here changes its owner: a link planted in the folder must not give away another file.
+        // No link is followed, and only a file that was certainly created here changes its owner: a link planted in the folder must neither
+        // give away another file nor have root write to it.
         let descriptor = Glibc.open(path, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
-        if descriptor < 0 { return errno == EEXIST && flags & O_EXCL == 0 ? Glibc.open(path, flags | O_CLOEXEC) : -1 }
+        if descriptor < 0 { return errno == EEXIST && flags & O_EXCL == 0 ? Glibc.open(path, flags | O_NOFOLLOW | O_CLOEXEC) : -1 }
         if handOver(descriptor, in: parent(of: path)) { return descriptor }
         let code = errno
         close(descriptor)

@@ -288,7 +288,7 @@ import WireProtocols
         let peer = try RESTPeer(TestServer { $0.rules = rules })
         try peer.put("/k.json", #"[{"n":[1,2]},{"n":3}]"#)
         for (query, body) in [
-            (#"orderBy="n"&startAt=0"#, #"{"1":{"n":3}}"#), (#"orderBy="n""#, #"{"0":{"n":[1,2]},"1":{"n":3}}"#),
+            (#"orderBy="n"&equalTo=3"#, #"{"1":{"n":3}}"#), (#"orderBy="n""#, #"{"0":{"n":[1,2]},"1":{"n":3}}"#),
             (#"orderBy="$value"&limitToFirst=5"#, #"{"0":{"n":[1,2]},"1":{"n":3}}"#),
             (#"orderBy="$priority"&limitToFirst=5"#, #"{"0":{"n":[1,2]},"1":{"n":3}}"#),
             (#"orderBy="$key"&limitToFirst=5"#, #"[{"n":[1,2]},{"n":3}]"#), ("", #"[{"n":[1,2]},{"n":3}]"#),

@@ -25,7 +25,8 @@ import WireProtocols
 
     @Test func root_leadsBrowsersToTheConsole_andSaysToProgramsWhatThisIs() throws {
         for isDev in [true, false] {
-            let socket = try TestSocket(port: TestServer { $0.isDev = isDev }.port)
+            let server = try TestServer { $0.isDev = isDev }
+            let socket = try TestSocket(port: server.port)
             try socket.send("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: text/html,*/*;q=0.8\r\n\r\n")
             let page = try socket.response()
             #expect(page.status == 302 && page.head.contains("Location: /.console/\r\n"))

@@ -71,6 +71,7 @@ import TestSupport
         }
         var info = stat()
         #expect(stat(secret, &info) == 0 && info.st_uid == 0)
+        #expect(try String(contentsOfFile: secret, encoding: .utf8) == "of root")
     }
 
     @Test func doctorOfRoot_findsWhatTheHubsUserCannotOpen() throws {

@@ -192,24 +192,19 @@ import TestSupport
 
     /// On a terminal the end is seen, too.
     @Test func controlC_saysThatTheHubStops_andThatItHasStopped() throws {
-        let folder = try TemporaryFolder()
-        let terminal = posix_openpt(O_RDWR | O_NOCTTY)
-        try #require(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0)
-        let reader = FileHandle(fileDescriptor: terminal, closeOnDealloc: true)
-        let name = String(cString: try #require(ptsname(terminal)))
-        let user = FileHandle(fileDescriptor: open(name, O_RDWR | O_NOCTTY), closeOnDealloc: true)
-        let hub = try Command.start(["serve", "--port", "0", "--memory"], [:], folder.url, output: .handle(user), error: .handle(user))
-        try user.close()
+        let program = Command.folder.appendingPathComponent("vigla").path
+        let (keys, screen) = (Pipe(), Pipe())
+        let hub = try Command.start(
+            ["--quiet", "--return", "--flush", "--command", "exec '\(program)' serve --port 0 --memory", "/dev/null"], [:], nil,
+            "/usr/bin/script", input: .handle(keys.fileHandleForReading), output: .handle(screen.fileHandleForWriting),
+            error: .handle(screen.fileHandleForWriting))
+        try screen.fileHandleForWriting.close()
         var text = ""
-        func read() -> Bool {
-            // The end of the last program at a terminal is an error there.
-            guard let more = try? reader.read(upToCount: 4096), !more.isEmpty else { return false }
+        while !text.contains("ready on"), let more = try screen.fileHandleForReading.read(upToCount: 1) {
             text += String(decoding: more, as: UTF8.self)
-            return true
         }
-        while !text.contains("ready on"), read() {}
-        kill(hub.processIdentifier, SIGINT)
-        while read() {}
+        try keys.fileHandleForWriting.write(contentsOf: [3])
+        text += String(decoding: try screen.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
         hub.waitUntilExit()
         #expect(hub.terminationStatus == 0 && text.hasSuffix("\r\nStopping… (Ctrl-C again ends at once)\r\nStopped.\r\n"), "\(text)")
     }

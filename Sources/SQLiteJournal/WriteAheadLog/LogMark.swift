@@ -100,7 +100,7 @@ final class LogMarkFile: @unchecked Sendable {
     /// - Parameter isMade: whether it is made where it is missing.
     init(_ path: String, isMade: Bool) {
         self.path = path
-        descriptor = isMade ? PrivateFile.open(path, O_RDWR) : open(path, O_RDWR | O_CLOEXEC)
+        descriptor = isMade ? PrivateFile.open(path, O_RDWR) : open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
         let read = descriptor >= 0 ? LogMark.read(descriptor) : nil
         (found, counter) = (read?.mark, read?.counter ?? 0)
     }
