@@ -47,7 +47,9 @@ def debian(engine, name, cache):
 
 def swift(engine, name, base, work):
     """The toolchain that is on the PATH, and git's names for places that packages come from."""
-    engine.build("vigla-test-before-swift", "-", f"FROM {base}\n{INSTALL} {BESIDE_SWIFT}\n")
+    folder = work / "swift"
+    folder.mkdir()
+    engine.build("vigla-test-before-swift", folder, f"FROM {base}\n{INSTALL} {BESIDE_SWIFT}\n")
     toolchain = Path(shutil.which("swift")).resolve().parents[1]
     container = engine.docker("create", "vigla-test-before-swift", "true").strip()
     copy(engine, container, toolchain.parent, toolchain.name)
