@@ -1,7 +1,7 @@
 # Vigla as an image: built with the Swift toolchain, run with nothing but the program and the libraries of Debian that it needs.
 #
 #   docker build -t vigla .
-#   docker run -p 127.0.0.1:9000:9000 -v vigla:/data -v ./rules.json:/etc/vigla/rules.json:ro \
+#   docker run -p 127.0.0.1:9000:9000 -v vigla:/data -v ./config:/etc/vigla:ro \
 #              -e VIGLA_RULES=/etc/vigla/rules.json vigla
 #
 # For a hub of a cluster (docs/cluster.md):   docker build --build-arg CLUSTER=1 -t vigla-cluster .
@@ -9,7 +9,7 @@
 # Without VIGLA_RULES every read and write is denied. The first start leaves an administrator's secret in /data/admin-secret.txt
 # (docker cp CONTAINER:/data/admin-secret.txt .). Any other command runs the same way: docker run vigla rules check …
 #
-# Tests/Packaging/run executes these steps without a Docker engine. It knows the instructions used here and stops at
+# Tests/Docker/run builds this with an engine; Tests/Packaging/run executes the steps without one. It knows the instructions used here and stops at
 # any other; RUN steps of the build stage use paths relative to WORKDIR so that they also run outside a container.
 
 # ---- build ----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import resource
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,6 +57,16 @@ class Project:
     def container(self, service):
         """What `docker inspect` says of the service's container."""
         return self.engine.inspect(self.run("ps", "--all", "--quiet", service).split()[-1])
+
+    def healthy_with(self, service, holds):
+        """Whether within two minutes the service's container is healthy and `holds` is true of it."""
+        until = time.monotonic() + 120
+        while time.monotonic() < until:
+            container = self.container(service)
+            if container["State"]["Health"]["Status"] == "healthy" and holds(container):
+                return True
+            time.sleep(0.1)
+        return False
 
     def file(self, service, path):
         """The text of a file in the service's container."""
