@@ -9,8 +9,8 @@
 # Without VIGLA_RULES every read and write is denied. The first start leaves an administrator's secret in /data/admin-secret.txt
 # (docker cp CONTAINER:/data/admin-secret.txt .). Any other command runs the same way: docker run vigla rules check …
 #
-# Tests/Docker/run builds this with an engine; Tests/Packaging/run executes the steps without one. It knows the instructions used here and stops at
-# any other; RUN steps of the build stage use paths relative to WORKDIR so that they also run outside a container.
+# Tests/Docker/run builds this with an engine; Tests/Packaging/run executes the steps without one. That one knows the instructions used
+# here and stops at any other; RUN steps of the build stage use paths relative to WORKDIR so that they also run outside a container.
 
 # ---- build ----------------------------------------------------------------------------------------------------------
 # Swift 6.3 on Debian 12, the same Debian as below: the binary finds the C libraries it was linked with.
