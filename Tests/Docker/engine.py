@@ -26,6 +26,7 @@ class Engine:
         self.bridge = f"vigla{os.getpid()}" if builds else None
         self.network = ["--bridge", self.bridge, "--iptables=false", "--ip6tables=false", "--ip-forward=false"] if builds else []
         self.socket = self.folder / "docker.sock"
+        self.process = None
         self.environment = {**{name: value for name, value in os.environ.items() if not name.startswith(("VIGLA_", "COMPOSE_", "DOCKER_"))},
                             "DOCKER_HOST": f"unix://{self.socket}", "DOCKER_CONFIG": str(self.folder / "client")}
 
@@ -36,7 +37,14 @@ class Engine:
             if not shutil.which(program):
                 raise Unavailable(f"there is no {program} (apt-get install {package})")
         (self.folder / "client").mkdir(parents=True, exist_ok=True)
-        log = self.folder / "dockerd.log"
+        try:
+            self.start(self.folder / "dockerd.log")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def start(self, log):
         if self.bridge:
             added = subprocess.run(["ip", "link", "add", self.bridge, "type", "bridge"], capture_output=True, text=True)
             if added.returncode:
@@ -50,20 +58,18 @@ class Engine:
         while subprocess.run(["docker", "version"], env=self.environment, capture_output=True).returncode:
             if self.process.poll() is not None or time.monotonic() > until:
                 last = log.read_text(errors="replace").strip().splitlines()[-1:]
-                self.__exit__()
                 raise Unavailable(f"dockerd does not start: {' '.join(last)}")
             time.sleep(0.1)
-        return self
 
     def __exit__(self, *_):
         """Containers end with the engine; its folder is the caller's to remove."""
-        if self.process.poll() is None:
+        if self.process and self.process.poll() is None:
             for container in subprocess.run(["docker", "ps", "-q"], env=self.environment, capture_output=True, text=True).stdout.split():
                 subprocess.run(["docker", "kill", container], env=self.environment, capture_output=True)
             self.process.terminate()
-        self.process.wait()
+            self.process.wait()
         if self.bridge:
-            subprocess.run(["ip", "link", "delete", self.bridge])
+            subprocess.run(["ip", "link", "delete", self.bridge], capture_output=True)      # absent if it could not be added
         # The engine leaves its own network namespace mounted.
         for line in reversed(Path("/proc/mounts").read_text().splitlines()):
             if (place := line.split()[1]).startswith(f"{self.folder}/"):

@@ -4,6 +4,7 @@ The caller has its own mount and process namespaces (see `run`): mounts made her
 with it, whatever happens.
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -28,6 +29,13 @@ class Tree:
         """A minimal tree of `suite` with these packages as an archive of that name in `cache` (made when missing or old)."""
         mirror = os.environ.get("VIGLA_DEBIAN_MIRROR", MIRROR)
         archive = Path(cache) / f"debian-{'+'.join([suite, *packages])}.tar.gz"
+        with (Path(cache) / "debian.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)           # another test may need the same one
+            Tree.make_archive(archive, suite, mirror, packages)
+        return archive
+
+    @staticmethod
+    def make_archive(archive, suite, mirror, packages):
         if not archive.exists() or time.time() - archive.stat().st_mtime > FRESH_DAYS * 86400:
             making = archive.with_suffix(".new")
             shutil.rmtree(making, ignore_errors=True)
@@ -43,7 +51,6 @@ class Tree:
                            check=True)
             partial.rename(archive)
             shutil.rmtree(making)
-        return archive
 
     @staticmethod
     def unpacked(suite, root, cache, packages=()):
