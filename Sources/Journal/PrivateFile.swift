@@ -28,7 +28,13 @@ package enum PrivateFile {
         guard descriptor >= 0 else { return }
         fchmod(descriptor, 0o600)
         close(descriptor)
-        for suffix in ["-wal", "-shm"] { chmod(path + suffix, 0o600) }
+        for suffix in ["-wal", "-shm"] {
+            let file = Glibc.open(path + suffix, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
+            if file >= 0 {
+                fchmod(file, 0o600)
+                close(file)
+            }
+        }
     }
 
     /// Creates a folder, mode 0700.
@@ -47,7 +53,8 @@ package enum PrivateFile {
         guard geteuid() == 0 else { return true }
         var (own, parent) = (stat(), stat())
         guard fstat(descriptor, &own) == 0, stat(folder, &parent) == 0 else { return false }
-        return own.st_uid == parent.st_uid || fchown(descriptor, parent.st_uid, parent.st_gid) == 0
+        // A file system may not know owners (EINVAL), or not let this root set them (EPERM): the file stays root's.
+        return own.st_uid == parent.st_uid || fchown(descriptor, parent.st_uid, parent.st_gid) == 0 || [EINVAL, EPERM].contains(errno)
     }
 
     private static func parent(of path: String) -> String {

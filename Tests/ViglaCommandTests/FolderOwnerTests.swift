@@ -62,16 +62,19 @@ import TestSupport
         let folder = try stateFolder()
         let secret = try folder.file("secret.txt", "of root")
         try run("secret", "add", "--data", "state/data", "--name", "first", in: folder)
-        for name in ["state/data/vigla.mark", "state/out.json.part"] {
-            unlink(folder.at(name))
-            symlink(secret, folder.at(name))
+        chmod(secret, 0o644)
+        for name in ["data/vigla.mark", "out.json.part", "data/vigla.sqlite-wal", "data/vigla.sqlite-shm", "data/vigla.lock"] {
+            let link = folder.at("state/" + name)
+            unlink(link)
+            symlink(secret, link)
+            for arguments in [["export", "state/data", "state/out.json"], ["secret", "list", "--data", "state/data"]] {
+                _ = try Command.run(arguments, in: folder.url)
+            }
+            var info = stat()
+            #expect(stat(secret, &info) == 0 && info.st_uid == 0 && info.st_mode & 0o777 == 0o644, "\(name)")
+            #expect(try String(contentsOfFile: secret, encoding: .utf8) == "of root", "\(name)")
+            unlink(link)
         }
-        for arguments in [["export", "state/data", "state/out.json"], ["secret", "list", "--data", "state/data"]] {
-            _ = try Command.run(arguments, in: folder.url)
-        }
-        var info = stat()
-        #expect(stat(secret, &info) == 0 && info.st_uid == 0)
-        #expect(try String(contentsOfFile: secret, encoding: .utf8) == "of root")
     }
 
     @Test func doctorOfRoot_findsWhatTheHubsUserCannotOpen() throws {

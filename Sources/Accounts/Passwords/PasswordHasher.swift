@@ -74,9 +74,11 @@ public final class PasswordHasher: Sendable {
             let attempt: PasswordWorkers.Work = { isInTime in
                 if !answer.isGiven { answer.give(isInTime ? work() : nil) }
             }
-            guard workers.submit(attempt) else { return answer.give(nil) }
-            guard let overdueWorkers else { return }
-            answer.cancelWhenGiven(scheduler.after(ms: Self.overdueMs, on: queue) { _ = overdueWorkers.submit(attempt) })
+            if let overdueWorkers {
+                answer.cancelWhenGiven(scheduler.after(ms: Self.overdueMs, on: queue) { _ = overdueWorkers.submit(attempt) })
+            }
+            // The first queue may be full of passwords that the overdue thread has answered.
+            guard workers.submit(attempt) || overdueWorkers?.submit(attempt) == true else { return answer.give(nil) }
         }
         guard let value else { throw .tooManyAttempts("Many people are signing in. Try again in a minute.") }
         return value

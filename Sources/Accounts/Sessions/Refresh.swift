@@ -66,11 +66,14 @@ extension AccountService {
     }
 
     /// - Parameter salt: of the next token; nil does not rotate.
-    private func resume(_ token: RefreshToken, _ call: AccountCall, _ salt: [UInt8]?, in transaction: AccountTransaction) throws -> Resumed {
+    private func resume(
+        _ token: RefreshToken, _ call: AccountCall, _ salt: [UInt8]?, in transaction: AccountTransaction
+    ) throws -> Resumed {
         guard let (found, hasEnded) = try transaction.session(tokenHash: token.sessionHash),
             let account = try transaction.account(.id(found.uid))
         else {
-            throw AccountError(try transaction.isOfDeletedAccount(tokenHash: token.sessionHash) ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
+            let isDeleted = try transaction.isOfDeletedAccount(tokenHash: token.sessionHash)
+            throw AccountError(isDeleted ? "USER_NOT_FOUND" : "INVALID_REFRESH_TOKEN")
         }
         guard !account.isDisabled else { throw AccountError("USER_DISABLED") }
         var session = found

@@ -298,8 +298,12 @@ final class ExpiryKeeper: @unchecked Sendable {
         // Others may be due before it.
         guard due <= time else { return index.set(path, due) }
         // What cannot be done now, as what rules say about it may depend on the time or on other places, is tried again.
+        var patches = 0
+        defer { context.meter.spend(patches) }
         let writes: [SystemWrite]
-        do throws(ConsequenceFault) { writes = try rules.expiry(of: path, in: root, written: written, now: now) } catch {
+        do throws(ConsequenceFault) {
+            writes = try rules.expiry(of: path, in: root, written: written, now: now, patches: &patches)
+        } catch {
             commits()?.report(error, at: path)
             return rest(path, from: now)
         }

@@ -122,7 +122,11 @@ extension RESTExchange {
     /// The form of the response: a write is echoed as it was sent, with priorities.
     func form(for status: HTTPResponse.Status) -> NodeEncoder.Form {
         var form = request.form
-        if request.shallow != nil { form.arrays = .never } else if request.isOrdered, form.arrays == .everywhere { form.arrays = .belowRoot }
+        if request.shallow != nil {
+            form.arrays = .never
+        } else if request.isOrdered, form.arrays == .everywhere {
+            form.arrays = .belowRoot
+        }
         if request.method == .put || request.method == .patch, status == .ok { form.showsPriorities = true }
         return form
     }

@@ -117,7 +117,8 @@ extension Server {
     /// The response to a data request without `.json`: there is nothing to read at such a target, and nothing is written there.
     func appendJSON(_ request: HTTPInboundRequest) -> [UInt8] {
         RESTResponse.response(
-            isWrite(request) ? .methodNotAllowed : .notFound, RESTResponse.Head(content: .text), Array("append .json to your request URI to use the REST API.\n".utf8),
+            isWrite(request) ? .methodNotAllowed : .notFound, RESTResponse.Head(content: .text),
+            Array("append .json to your request URI to use the REST API.\n".utf8),
             keepsAlive: request.keepsAlive, isHead: request.method == .head)
     }
 }

@@ -54,8 +54,10 @@ enum LogCheck {
     static func admit(_ path: String, acceptingLoss: Bool, makingMark: Bool = true) throws(JournalError) -> Admission {
         var admission = Admission(path: path, mark: LogMarkFile(folder(of: path) + LogMark.fileName, isMade: makingMark))
         let file = path + "-wal"
-        let descriptor = open(file, O_RDWR | O_CLOEXEC)
-        // SQLite reports why the file cannot be opened.
+        // Root must not cut off or copy a file elsewhere, to which the folder's owner has planted a link.
+        let descriptor = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
+        if descriptor < 0, errno == ELOOP { throw .cannotOpen(path: file, reason: FolderLock.reason(ELOOP)) }
+        // SQLite reports every other reason.
         guard descriptor >= 0 else { return admission }
         defer { close(descriptor) }
         let scan = try LogScan(descriptor)

@@ -135,7 +135,7 @@ final class LogWatch: @unchecked Sendable {
     }
 
     private func opened() -> Int32? {
-        if descriptor < 0 { descriptor = open(path, O_RDWR | O_CLOEXEC) }
+        if descriptor < 0 { descriptor = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC) }
         return descriptor >= 0 ? descriptor : nil
     }
 }

@@ -145,8 +145,9 @@ extension ConsequenceRound {
             // What is there already is made equal, too.
             try existing(copy, place, isNow, &targets)
         }
-        targets = Set(targets).sorted()
-        return former.filter { !targets.contains($0) }
+        let kept = Set(targets)
+        targets = kept.sorted()
+        return former.filter { !kept.contains($0) }
     }
 
     /// The places at which a new node is copied.

@@ -84,6 +84,15 @@ extension RuleSet {
     /// the future, however long nothing was done.
     /// - Throws: when what its rules say cannot be done.
     public func expiry(of path: Path, in root: Node, written: Int64?, now: Int64) throws(ConsequenceFault) -> [SystemWrite] {
+        var patches = 0
+        return try expiry(of: path, in: root, written: written, now: now, patches: &patches)
+    }
+
+    /// The same, for a caller that accounts for the work.
+    /// - Parameter patches: raised by the number of patches made; each evaluates all `.expire` rules of the node.
+    public func expiry(
+        of path: Path, in root: Node, written: Int64?, now: Int64, patches: inout Int
+    ) throws(ConsequenceFault) -> [SystemWrite] {
         guard let found = earliest(path, root, written), found.due <= now else { return [] }
         let details = program.details[Int(found.place)]
         let rule = details.expires[found.number]
@@ -98,7 +107,7 @@ extension RuleSet {
         if rule.patch.isEmpty {
             try write(.null, at: path)
         } else {
-            guard let patched = patched(found, path, root, written, now) else { throw fault(.failed) }
+            guard let patched = patched(found, path, root, written, now, &patches) else { throw fault(.failed) }
             // Else it would be done again and again.
             let then = written.map { _ in now }
             if let next = run(path, patched.tree, 0, { due(rule, path, patched.tree, then, &$0) }), next <= min(now, found.due) {
@@ -122,7 +131,7 @@ extension RuleSet {
     /// The tree with a patch made, and the places below the node that it writes; nil where it fails. Where the same patch is due again by
     /// then, which goes on as time does, it is made that often, with those of the node that come between.
     private func patched(
-        _ found: (due: Int64, number: Int, place: Int32), _ path: Path, _ root: Node, _ written: Int64?, _ now: Int64
+        _ found: (due: Int64, number: Int, place: Int32), _ path: Path, _ root: Node, _ written: Int64?, _ now: Int64, _ patches: inout Int
     ) -> (tree: Node, places: [Path])? {
         let rules = program.details[Int(found.place)].expires
         func make(_ rule: ExpiryRule, in tree: Node, _ written: Int64?) -> Node? {
@@ -137,6 +146,7 @@ extension RuleSet {
         var (tree, last, places, isRepeated) = (once, (due: found.due, number: found.number), [found.number] as Set, false)
         let time = written.map { _ in now }
         for _ in 1..<RulesLimits.patchesAtOnce {
+            patches += 1
             guard let next = run(path, tree, 0, { earliest(path, tree, time, &$0) }), next.due <= now, next.due > last.due else { break }
             let rule = rules[next.number]
             // Each other rule's row tells of one time.

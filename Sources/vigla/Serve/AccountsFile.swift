@@ -115,7 +115,8 @@ struct AccountsFile {
         let domains = (section.texts(name) ?? []).map { $0.lowercased() }
         for domain in domains {
             if !IdentityProvider.isDomain(domain) {
-                section.addFault(name, "\"\(domain.prefix(64))\" is not a domain; write each one whole, such as school.example, without @ or *")
+                section.addFault(
+                    name, "\"\(domain.prefix(64))\" is not a domain; write each one whole, such as school.example, without @ or *")
             } else if let owner = IdentityProvider.owner(ofDomain: domain) {
                 section.addFault(name, "\(owner) gives out the addresses of \(domain): this provider cannot say whose they are")
             }

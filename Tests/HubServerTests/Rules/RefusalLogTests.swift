@@ -83,7 +83,7 @@ import TestSupport
         #expect(server.mayAllowWrite("/shut/a", in: database, by: .admin))
         server.refusalLog?.flush()
         #expect(lines.all.filter { $0.hasPrefix("refused") } == [
-            "refused by the rules namespace=default | operation=write | path=/shut/a | rules=no rule could grant it, for any value",
+            "refused by the rules namespace=default | operation=write | path=/shut/a | rules=no rule could grant it for any value",
         ])
     }
 

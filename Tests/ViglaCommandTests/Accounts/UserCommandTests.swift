@@ -209,13 +209,13 @@ import TestSupport
             + #""phoneNumber":"+3069","lastSignedInAt":"1700000000456","createdAt":"1600000000123"},"#
             + #"{"localId":"bo","email":"bo@x.org","emailVerified":true,"mfaInfo":[{"phoneInfo":"+3070"}]}]}"#)
         let result = try city.run("user", "import", url, "export.json")
-        #expect(result.code == 1 && result.output.contains("1 account taken over, 1 refused"))
+        #expect(result.code == 1 && result.output.contains("1 account imported, 1 refused"))
         #expect(result.error.contains("bo@x.org: OPERATION_NOT_ALLOWED : There are no second factors here"), "\(result.error)")
         let ana = try city.done("user", "show", url, "ana")
         #expect(ana.contains("+3069") && ana.contains("2023-11-14"), "\(ana)")
         #expect(try city.run("user", "show", url, "bo").code == 1)
         let again = try city.run("user", "import", url, "export.json", "--drop-second-factors", "--overwrite")
-        #expect(again.code == 0 && again.output.contains("2 accounts taken over"), "\(again.error)")
+        #expect(again.code == 0 && again.output.contains("2 accounts imported"), "\(again.error)")
     }
 
     /// Killed at any moment of the deletion: either there is the account, or its data go.
