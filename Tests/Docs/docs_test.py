@@ -12,7 +12,6 @@ The blocks of a page and a kind are one session, from top to bottom: each comman
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
