@@ -28,7 +28,6 @@ import collections
 import json
 import os
 import queue
-import shutil
 import subprocess
 import sys
 import tempfile

@@ -4,7 +4,6 @@ Tests/Clients/run.
 A program is the body of a function with `hub`, a client, and `line()`, the next line that the test sends. It ends with its last line."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile

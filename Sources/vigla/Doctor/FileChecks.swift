@@ -46,7 +46,7 @@ enum FolderCheck {
         if info.st_uid != getuid(), getuid() != 0 {
             findings.append(.warning(
                 "data", "\(folder) belongs to another user than this one",
-                "run the doctor as the hub's user: sudo -u vigla vigla doctor …"))
+                "run the doctor as root, which checks as the hub's user: sudo vigla doctor …"))
         }
         var room = statvfs()
         if statvfs(folder, &room) == 0 {

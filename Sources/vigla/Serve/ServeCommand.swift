@@ -110,6 +110,7 @@ struct Serve: ParsableCommand {
         }, toggle: { server.toggleRequestLog() })
         dispatchMain()
     }
+
     /// Begins on a line of its own, behind the terminal's `^C`.
     private static func stopping(_ connections: Int) -> String {
         let what = connections == 0 ? "" : ": closing \(connections) \(connections == 1 ? "connection" : "connections")"
