@@ -181,10 +181,11 @@ class Errors(unittest.TestCase):
                 self.assertIn("waiting: ", err)
 
     def test_refusedToken_andAHubThatIsAway_areShown(self):
-        for language in ("js", "py"):
+        for language, say in (("js", "console.log('here')"), ("py", "print('here', flush=True)")):
             with self.subTest(language):
-                program = Program(language, "await hub.ping()\nawait line()", self.address, token="nonsense")
+                program = Program(language, f"await hub.ping()\n{say}\nawait line()", self.address, token="nonsense")
                 self.assertRegex(program.warns(), r"credentialRefused: Could not parse auth token\. \(invalid_token\)$")
+                self.assertEqual(program.says(), "here")
                 self.link.cut()
                 self.assertRegex(program.warns(), r"waiting: .+ \(connection_lost\)$")
                 self.link.mend()
