@@ -52,7 +52,7 @@ public enum RulesLimits {
     public static let messages = 100
 
     /// How often one commit makes the patches of a node with an `.expire` that was due several times.
-    public static let patchesAtOnce = 200
+    public static let patchesAtOnce = 1_000
 
     /// Most steps of a trace.
     public static let traceSteps = 1_000

@@ -61,8 +61,9 @@ extension AccountService {
     nonisolated var removesData: Bool { listener.withLock { $0?.removesData == true } }
 
     private func isRemoved(_ uid: String, by end: Int64) async -> Bool {
-        guard owesRemoval(of: uid) else { return true }
-        return await withCheckedContinuation { continuation in
+        await withCheckedContinuation { continuation in
+            // Checked here: other work of the service may run before this closure does, and may be the end of the removal.
+            guard owesRemoval(of: uid) else { return continuation.resume(returning: true) }
             let waiting = removals.add(uid) { continuation.resume(returning: $0) }
             scheduler.after(ms: max(0, end - clock.steady()), on: queue) { [weak self] in
                 self?.assumeIsolated { $0.removals.end(uid, waiting, false) }

@@ -200,7 +200,7 @@ import Testing
         (#"{"query":"/a","where":{"a":{"b":1}}}"#, "paths below each child"), (#"{"query":"/a","radius":0}"#, "cannot be that"),
         (#"{"query":"/a","near":1}"#, "cannot be that"), (#"{"read":"/a","near":true}"#, "belong to a \"query\""),
         (#"{"read":"/a","limitToFirst":5}"#, "belong to a \"query\""), (#"{"query":"/a","limitToFirst":0}"#, "cannot be that"),
-        (#"{"read":"/a","as":"ada"}"#, "what auth is"), (#"{"read":"/a","raed":1}"#, "not known"),
+        (#"{"read":"/a","as":"ada"}"#, "is auth, such as"), (#"{"read":"/a","raed":1}"#, "not known"),
         (#"{"read":"/a","as":null,"as":null}"#, "twice"),
         (#"{"read":"/a","now":"soon"}"#, "ms since 1970"), (#"{"write":"/a","value":{".sv":"never"}}"#, "Invalid"),
         (#"{"read":"/a"} x"#, "not JSON"),
