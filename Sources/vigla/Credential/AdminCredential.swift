@@ -75,7 +75,7 @@ extension AdminCredential {
         } ?? ""
         switch given {
         case nil:
-            return "The hub's rules do not allow this without a credential, and none was given: none of --auth-file, --auth, "
+            return "The hub's rules refuse this, and no credential was given: none of --auth-file, --auth, "
                 + "VIGLA_AUTH_FILE and VIGLA_AUTH is set. Give the token of a permitted user, or an administrator's secret.\(form) "
                 + "An administrator may ask why: vigla rules explain URL. A hub without rules denies everything.\n" + Self.whereSecretsAre
         case .text(_, let source)?, .file(_, let source)?:
