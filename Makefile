@@ -37,7 +37,7 @@ run: build-needs ## build and serve on this machine, open to everyone on it (--d
 	@echo
 	@exec env -u VIGLA_WITH_CLUSTER -u VIGLA_STRICT .build/debug/vigla serve --dev --web web --data ./data $(ARGS)
 
-test: build-needs ## build everything and run every test (20 to 30 minutes); STEPS="browser docs" chooses
+test: build-needs ## build everything and run every test (20 to 40 minutes); STEPS="browser docs" chooses
 	@Scripts/ensure-packages $(TEST_PACKAGES) $(DIST_PACKAGES) $(if $(filter 0,$(shell id -u)),$(TREE_PACKAGES))
 	@Scripts/test $(STEPS)
 
