@@ -12,6 +12,7 @@ EXAMPLES = "/usr/share/vigla/examples/proxies"
 THROUGH = r"""
 through() {
     name=$1 authority=$2
+    rm -f /tmp/watched /tmp/streamed    # of the proxy before this one
     export VIGLA_AUTH_FILE=/var/lib/vigla/data/admin-secret.txt VIGLA_TLS_CA=$authority
     for _ in $(seq 300); do curl -sf --cacert "$authority" "https://$name/.health" >/dev/null && break; sleep 0.1; done
     vigla set "https://$name/proxied/by" "\"$name\""
