@@ -135,11 +135,12 @@ import Testing
         var it = try GatedHarness(Self.rules, root: Self.root, limits: limits)
         for _ in 0..<60 {
             let (e, u) = (Key(random.pick(["x", "y", "z"])), Key(random.pick(["a", "b", "c"])))
-            let write: (Path, Node) = switch random.below(7) {
+            let write: (Path, Node) = switch random.below(8) {
             case 0: (Path([Key("e"), e]), random.chance(40) ? .null : ["by": .string(u.string)])
             case 1: (Path([Key("e"), e, Key("by")]), .string(u.string))
             case 2: (Path([Key("u"), u]), random.chance(40) ? .null : ["name": "N"])
             case 3: (Path([Key("v"), e]), random.chance(40) ? .null : ["1": 1, "2": 2, "3": .int(Int64(random.below(9)))])
+            case 4: (Path([Key("v"), e, u]), .number(random.pick([0.1, 0x1p53, -0x1p53])))
             default: (Path([Key("v"), e, u]), random.chance(30) ? .null : .int(Int64(random.below(9))))
             }
             #expect(it.ask(.make(), .put(write.0, write.1)) == ["ok 0"])

@@ -101,8 +101,13 @@ final class CounterKeeper: @unchecked Sendable {
         context.meter.beginTurn()
         let part = found.prefix(most)
         var next = min(most * 2, Self.correctedAtOnce)
-        let writes = part.compactMap { correction in
-            counted.contains(correction.path) ? nil : correction.value(in: content.root).map { TreeWrite(correction.path, WriteValue($0)) }
+        var writes: [TreeWrite] = []
+        for correction in part where !counted.contains(correction.path) {
+            switch correction.outcome(in: content.root) {
+            case .isRight: break
+            case .write(let value): writes.append(TreeWrite(correction.path, WriteValue(value)))
+            case .countAgain: mustCountAgain = true
+            }
         }
         if !writes.isEmpty {
             // What would follow from so many at once may be too much: then from fewer in a turn, down to one.

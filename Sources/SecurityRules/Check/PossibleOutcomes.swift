@@ -165,11 +165,10 @@ struct PossibleOutcomes {
         case (.null, .null): isEqual = true
         case (.null, .something), (.something, .null), (.null, .number), (.number, .null): isEqual = false
         case (.number, .constant(let node)), (.constant(let node), .number):
-            guard CounterNumber.isNumber(node) else {
-                isEqual = false
-                break
+            switch node {
+            case .int, .double: return .both
+            default: isEqual = false
             }
-            return .both
         case (.null, .constant(let node)), (.constant(let node), .null): isEqual = node.isNull
         case (.constant(let x), .constant(let y)): isEqual = x == y
         default: return .both

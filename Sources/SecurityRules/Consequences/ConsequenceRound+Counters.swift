@@ -16,7 +16,7 @@ extension ConsequenceRound {
     /// What becomes of one counter in this round.
     struct Counting {
         let counter: Int
-        var difference = Node.int(0)
+        var difference = CounterSum.zero
         /// Its node is new.
         var isNew = false
     }
@@ -53,7 +53,7 @@ extension ConsequenceRound {
             if program.counters[number].asks {
                 asked.append(number)
             } else if let target = program.counterPath(number, path, []) {
-                add(.int(Int64(isNow.childCount - was.childCount)), number, target)
+                change(number, target) { $0.difference += CounterSum(count: isNow.childCount - was.childCount) }
             }
         }
         if asked.isEmpty, place.wildcard == nil {
@@ -96,13 +96,13 @@ extension ConsequenceRound {
     ) throws(ConsequenceFault) {
         if numbers.isEmpty || was.isIdentical(to: isNow) || !seenMembers.insert(SetMember(set: set, path: path)).inserted { return }
         for number in numbers {
-            if let (target, amount) = try contribution(number, path, was, in: before) { add(CounterNumber.negated(amount), number, target) }
-            if let (target, amount) = try contribution(number, path, isNow, in: after) { add(amount, number, target) }
+            if let (target, amount) = try contribution(number, path, was, in: before) {
+                change(number, target) { $0.difference -= amount }
+            }
+            if let (target, amount) = try contribution(number, path, isNow, in: after) {
+                change(number, target) { $0.difference += amount }
+            }
         }
-    }
-
-    private mutating func add(_ difference: Node, _ number: Int, _ target: Path) {
-        change(number, target) { $0.difference = CounterNumber.add($0.difference, difference) }
     }
 
     private mutating func change(_ number: Int, _ target: Path, _ body: (inout Counting) -> Void) {
@@ -113,7 +113,7 @@ extension ConsequenceRound {
     /// What a member adds, and to which counter.
     private mutating func contribution(
         _ number: Int, _ path: Path, _ member: Node, in tree: Node
-    ) throws(ConsequenceFault) -> (Path, Node)? {
+    ) throws(ConsequenceFault) -> (Path, CounterSum)? {
         guard member.exists else { return nil }
         let (found, work) = program.contribution(number, path, member, in: tree, textWork: textWork)
         textWork -= work
@@ -177,13 +177,14 @@ extension ConsequenceRound {
         guard result.tree.node(at: node).hasChildren else { return }
         keys = node.keys
         let former = (isFirst && author != .hub ? before : result.tree).node(at: path)
-        var value: Node
-        if counting.isNew {
-            value = try wholeCount(counting.counter, path)
+        let value: Node
+        if !counting.isNew, let stored = CounterSum(stored: former) {
+            value = (stored + counting.difference).node
+        } else if !counting.isNew, counting.difference == .zero {
+            value = former
         } else {
-            value = CounterNumber.add(CounterNumber.isNumber(former) ? former : .int(0), counting.difference)
+            value = try wholeCount(counting.counter, path)?.node ?? (counting.isNew ? .int(0) : former)
         }
-        if case .double(let number) = value { value = .number(number) }
         let sent = after.node(at: path)
         if isFirst, author == .client, sent.exists, sent != value, counting.isNew || sent != former {
             throw fault(.counterWritten(counter.name.string), counter.place, .counts)
@@ -191,8 +192,8 @@ extension ConsequenceRound {
         try write(value, at: path, counter.place, .counts)
     }
 
-    /// The value of a counter whose node is new. Of a large set it is found out beside the queue.
-    private mutating func wholeCount(_ number: Int, _ path: Path) throws(ConsequenceFault) -> Node {
+    /// The value of a counter whose node is new, or whose stored sum was rounded. Nil of a large set: that is counted beside the queue.
+    private mutating func wholeCount(_ number: Int, _ path: Path) throws(ConsequenceFault) -> CounterSum? {
         let counter = program.counters[number]
         var set = Path.root
         for segment in counter.set {
@@ -204,17 +205,17 @@ extension ConsequenceRound {
         let members = after.node(at: set)
         guard counter.asks else {
             result.counted.append(path)
-            return .int(Int64(members.childCount))
+            return CounterSum(count: members.childCount)
         }
         guard members.childCount <= limits.counted else {
             result.needsCounting = true
-            return .int(0)
+            return nil
         }
         try look(at: members.childCount, counter.place, .counts)
-        var sum = Node.int(0)
+        var sum = CounterSum.zero
         for (key, member) in members.children {
             guard let (target, amount) = try contribution(number, set.appending(key), member, in: after), target == path else { continue }
-            sum = CounterNumber.add(sum, amount)
+            sum += amount
         }
         result.counted.append(path)
         return sum
@@ -224,14 +225,15 @@ extension ConsequenceRound {
 extension Program {
     /// What a member of a counter's set adds, and to which counter: its place. Nil where it does not count.
     /// - Returns: also the text work that was done, at most all that there was.
-    func contribution(_ number: Int, _ path: Path, _ member: Node, in tree: Node, textWork most: Int) -> (found: (Path, Node)?, work: Int) {
+    func contribution(
+        _ number: Int, _ path: Path, _ member: Node, in tree: Node, textWork most: Int
+    ) -> (found: (Path, CounterSum)?, work: Int) {
         let counter = counters[number]
-        let amount: Node
-        switch counter.operation {
-        case .count: amount = .int(1)
-        case .sum: amount = CounterNumber.isTerm(member.leaf) ? member.leaf : .null
+        let amount: CounterSum? = switch counter.operation {
+        case .count: CounterSum(count: 1)
+        case .sum: CounterSum(member: member.leaf)
         }
-        guard amount.exists else { return (nil, 0) }
+        guard let amount else { return (nil, 0) }
         guard counter.asks else { return (counterPath(number, path, []).map { ($0, amount) }, 0) }
         return Evaluator.run(self, old: .null, new: tree, auth: .null, now: 0, query: nil) { evaluator in
             evaluator.textWork = most

@@ -2,9 +2,17 @@ public import JSONTree
 
 /// A counter that a tree has wrong.
 public struct CounterCorrection: Sendable, Equatable {
+    /// What becomes of it in a tree in which commits have gone on to keep the counter.
+    public enum Outcome: Sendable, Equatable {
+        case isRight
+        case write(Node)
+        /// A sum that had to be rounded has changed meanwhile: only another count tells what it is.
+        case countAgain
+    }
+
     public let path: Path
-    /// What is to be added to what is stored, where a counter that is missing is 0.
-    public let difference: Node
+    let stored: Node
+    let counted: CounterSum
 }
 
 extension RuleSet {
@@ -25,7 +33,7 @@ extension RuleSet {
 private struct WholeCount {
     let program: Program
     let root: Node
-    private var values: [Path: Node] = [:]
+    private var values: [Path: CounterSum] = [:]
     private(set) var corrections: [CounterCorrection] = []
 
     init(program: Program, root: Node) { (self.program, self.root) = (program, root) }
@@ -35,7 +43,7 @@ private struct WholeCount {
         let place = program.sets.places[set]
         for number in place.counters {
             guard program.counters[number].asks else {
-                if let target = program.counterPath(number, path, []) { add(.int(Int64(node.childCount)), target) }
+                if let target = program.counterPath(number, path, []) { values[target, default: .zero] += CounterSum(count: node.childCount) }
                 continue
             }
             for (key, member) in node.children {
@@ -43,15 +51,11 @@ private struct WholeCount {
                 guard let (target, amount) = program.contribution(number, child, member, in: root, textWork: program.textWork).found else {
                     continue
                 }
-                add(amount, target)
+                values[target, default: .zero] += amount
             }
         }
         for (key, next) in place.literals { members(next, path.appending(key), node.child(key)) }
         if let next = place.wildcard { for (key, child) in node.children { members(next, path.appending(key), child) } }
-    }
-
-    private mutating func add(_ amount: Node, _ target: Path) {
-        values[target] = CounterNumber.add(values[target] ?? .int(0), amount)
     }
 
     mutating func nodes(_ place: Int32, _ path: Path, _ node: Node) {
@@ -60,12 +64,9 @@ private struct WholeCount {
         for number in program.details[Int(place)].counts {
             let name = program.counters[number].name
             let (target, stored) = (path.appending(name), node.child(name))
-            let value = values[target] ?? .int(0)
-            let former = CounterNumber.isNumber(stored) ? stored : .int(0)
-            let difference = CounterNumber.add(value, CounterNumber.negated(former))
-            if difference != .int(0) && difference != .double(0) || !CounterNumber.isNumber(stored) {
-                corrections.append(CounterCorrection(path: target, difference: difference))
-            }
+            let counted = values[target] ?? .zero
+            if stored == counted.node { continue }
+            corrections.append(CounterCorrection(path: target, stored: stored, counted: counted))
         }
         for (key, child) in node.children where child.hasChildren {
             let next = withUnsafePointer(to: key) { program.tables.child(of: place, TextCursor($0)) }
@@ -75,12 +76,17 @@ private struct WholeCount {
 }
 
 extension CounterCorrection {
-    /// The counter's value in a later tree, in which it has gone on to be kept. Nil where there is nothing to be written.
-    public func value(in tree: Node) -> Node? {
-        guard tree.node(at: path.parent).hasChildren else { return nil }
-        let stored = tree.node(at: path)
-        var value = CounterNumber.add(CounterNumber.isNumber(stored) ? stored : .int(0), difference)
-        if case .double(let number) = value { value = .number(number) }
-        return value == stored ? nil : value
+    public func outcome(in tree: Node) -> Outcome {
+        guard tree.node(at: path.parent).hasChildren else { return .isRight }
+        let later = tree.node(at: path)
+        let value: Node
+        if later == stored {
+            value = counted.node
+        } else if let from = CounterSum(stored: stored), let now = CounterSum(stored: later) {
+            value = (now + counted - from).node
+        } else {
+            return .countAgain
+        }
+        return value == later ? .isRight : .write(value)
     }
 }
