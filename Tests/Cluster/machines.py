@@ -16,7 +16,6 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from server import storing
 
 PRESENCE = 5   # s of silence after which a hub ends a session; what those of a lost hub have left is written 10 s later
 ENDED_AT_LAST = 4 * PRESENCE + 20     # a hub that was lost has its sessions ended after a while, and a connection that hangs as well
@@ -45,7 +44,7 @@ class Machine:
             log_file: "{self.folder / 'nats.log'}"
             jetstream {{
                 store_dir: "{self.folder / 'nats'}", max_memory_store: 67108864, max_file_store: 4294967296
-                {storing(self.server)}
+                sync_interval: always
             }}
             cluster {{ name: chaos, listen: {self.address}:6222, routes: [{routes}] }}
             """)

@@ -5,6 +5,22 @@ import TestSupport
 @testable import ClusterJournal
 @testable import Journal
 
+@Suite(.timeLimit(.minutes(30))) struct NatsVersionTests {
+    /// What servers say of a log, cut to what counts.
+    @Test(arguments: [
+        (#"{"config":{"metadata":{"_nats.level":"3","_nats.ver":"2.14.6"}},"cluster":{"leader":"n1"}}"#, nil),
+        (#"{"config":{"metadata":{"_nats.ver":"2.15.0-RC.1"}}}"#, nil), (#"{"config":{"metadata":{"_nats.ver":"3.0.0"}}}"#, nil),
+        (#"{"error":{"code":404,"err_code":10059,"description":"stream not found"}}"#, nil),
+        (#"{"config":{"metadata":{"_nats.ver":"2.14.5"}},"cluster":{"leader":"n1"}}"#, "NATS server n1 is version 2.14.5; a hub needs 2.14.6"),
+        (#"{"config":{"metadata":{"_nats.ver":"2.9.30"}}}"#, "the NATS server is version 2.9.30; a hub needs 2.14.6"),
+        (#"{"config":{"metadata":{"_nats.ver":"newest"}}}"#, "the NATS server is version newest; a hub needs 2.14.6"),
+        (#"{"config":{"name":"x"},"cluster":{"leader":"n2"}}"#, "NATS server n2 is older than 2.11; a hub needs 2.14.6"),
+    ] as [(String, String?)]) func server_thatIsTooOld_isRefused(_ answer: String, _ refusal: String?) {
+        let said = NatsVersion.refusal(of: Array(answer.utf8), oldest: .oldest)
+        #expect(said?.prefix(refusal?.count ?? 0) == refusal?[...], "\(said ?? "taken")")
+    }
+}
+
 @Suite(.timeLimit(.minutes(30))) struct RecordTests {
     static func batch(_ sequence: UInt64, after last: UInt64, id: UInt64 = 1, epoch: UInt64 = 0) -> JournalBatch {
         JournalBatch(sequence: sequence, after: last, operations: [.set("n", .int(Int64(sequence)))], id: id, epoch: epoch)

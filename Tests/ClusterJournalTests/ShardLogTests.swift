@@ -56,6 +56,26 @@ final class Received: Sendable {
         return log
     }
 
+    /// The servers announce their version; one that is too old is in the log once, however often it is looked at.
+    @Test func serverThatIsTooOld_isOfNoUse() async throws {
+        let lines = LineLog()
+        let connection = try NatsConnection(NatsConnection.Settings(servers: cluster.urls), logger: lines.logger)
+        #expect(await becomes { connection.isConnected })
+        let made = try await log("old", connection)
+        var settings = ShardLog.Settings()
+        settings.oldestServer = try #require(NatsVersion("99.1.0"))
+        let refusing = ShardLog(connection, name: "old", settings: settings)
+        for _ in 0..<2 {
+            guard case .failure(.unreachable(let reason)) = await refusing.look() else {
+                Issue.record("an old server is used")
+                return
+            }
+            #expect(reason.contains("a hub needs 99.1.0 or later"), "\(reason)")
+        }
+        #expect(lines.all.filter { $0.contains("of no use") }.count == 1, "\(lines.all)")
+        if case .failure(let fault) = await made.look() { Issue.record("\(fault)") }
+    }
+
     @Test func append_behindTheNamedMessage_isStored_alsoTheFirst() async throws {
         let log = try await log("append")
         #expect(await log.append([1], id: 1, after: 1) == .conflict(last: 0))

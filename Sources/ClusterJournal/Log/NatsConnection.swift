@@ -41,6 +41,8 @@ public final class NatsConnection: @unchecked Sendable {
     private let logger: Logger
     private let listeners = Mutex<[@Sendable (Change) -> Void]>([])
     private let ended = Mutex<[Ended]>([])
+    /// Why servers are of no use, as the log has it.
+    private let complaint = Mutex<String?>(nil)
 
     /// A subscription that hears nothing any more, and is not released yet.
     private struct Ended: @unchecked Sendable {
@@ -79,9 +81,7 @@ public final class NatsConnection: @unchecked Sendable {
             listener.release()
             throw Fault(description: Self.text(status))
         }
-        if status == NATS_NOT_YET_CONNECTED, let reason = Self.refusal(of: settings) {
-            logger.error("a NATS server was reached and is of no use to this hub", metadata: ["reason": "\(reason)"])
-        }
+        if status == NATS_NOT_YET_CONNECTED, let reason = Self.refusal(of: settings) { complain(reason) }
         var wait = jsOptions()
         jsOptions_Init(&wait)
         wait.Wait = settings.requestMs
@@ -139,6 +139,23 @@ public final class NatsConnection: @unchecked Sendable {
     }
 
     public var isConnected: Bool { natsConnection_Status(handle) == NATS_CONN_STATUS_CONNECTED }
+
+    /// The answer to an empty request; nil where none comes in time. Blocks.
+    func request(_ subject: String) -> [UInt8]? {
+        var answer: OpaquePointer?
+        guard natsConnection_Request(&answer, handle, subject, nil, 0, settings.requestMs) == NATS_OK, let answer else { return nil }
+        defer { natsMsg_Destroy(answer) }
+        return ShardLog.bytes(of: answer)
+    }
+
+    /// Logs why the servers are of no use, unless it was the last reason as well: logs are looked at every few seconds.
+    func complain(_ reason: String) {
+        let isNew = complaint.withLock { last in
+            defer { last = reason }
+            return last != reason
+        }
+        if isNew { logger.error("a NATS server was reached and is of no use to this hub", metadata: ["reason": "\(reason)"]) }
+    }
 
     /// Ends it: calls under way fail, and later ones.
     public func close() { natsConnection_Close(handle) }

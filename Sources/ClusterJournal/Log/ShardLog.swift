@@ -12,6 +12,8 @@ import Synchronization
 final class ShardLog: Sendable {
     struct Settings: Sendable {
         var replicas = 3
+        /// What the server that leads the log has to be.
+        var oldestServer = NatsVersion.oldest
         /// Most bytes of a message, its header included.
         var messageBytes = 1 << 20
         /// In which the servers know a message by its id.
@@ -86,6 +88,13 @@ final class ShardLog: Sendable {
     }
 
     private func info() throws(StateFault) -> State {
+        // libnats 3.4 does not hand over the metadata with the version.
+        if let answer = connection.request("$JS.API.STREAM.INFO.\(name)"),
+            let refusal = NatsVersion.refusal(of: answer, oldest: settings.oldestServer)
+        {
+            connection.complain(refusal)
+            throw .unreachable(refusal)
+        }
         var found: UnsafeMutablePointer<jsStreamInfo>?
         var code = jsErrCode(0)
         let status = js_GetStreamInfo(&found, connection.stream, name, nil, &code)

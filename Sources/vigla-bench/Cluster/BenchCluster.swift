@@ -25,7 +25,6 @@ final class BenchCluster {
         for number in 0..<3 {
             let own = folder.appending(path: "nats-\(number)")
             try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
-            // 2.10 and later store what they acknowledge when they are told so; older ones do not know the word.
             let configuration = """
                 server_name: n\(number)
                 listen: 127.0.0.1:\(ports[number])

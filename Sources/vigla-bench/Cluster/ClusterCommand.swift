@@ -9,7 +9,7 @@ struct ClusterBench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster", abstract: "Three hubs over NATS JetStream, against one: writes, fan-out, pauses after kills.")
 
-    @Option(help: "The nats-server program, 2.12 or later.") var nats = "/usr/sbin/nats-server"
+    @Option(help: "The nats-server program, 2.14.6 or later.") var nats = "/usr/local/bin/nats-server"
     @Option(help: "The vigla program, built for clusters; without it the one beside vigla-bench.") var vigla: String?
     @Option(help: "Numbers of connections that write, separated by commas; one write at a time on each.") var connections = "1,100"
     @Option(help: "Observers, a third of them at each hub.") var observers = 900
