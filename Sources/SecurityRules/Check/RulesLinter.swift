@@ -121,10 +121,13 @@ struct RulesLinter {
     private mutating func visit(_ kind: RuleKind, _ rule: SourceRule, _ here: inout Surroundings, _ above: Surroundings) {
         let scope = Scope(kind: kind, captures: above.captures)
         var constant: Bool?
+        // A plain `false` is meant: it says that nobody may.
+        var isPlain = false
         switch rule.text {
-        case .constant(let value): constant = value
+        case .constant(let value): (constant, isPlain) = (value, true)
         case .expression(let string):
             guard let expression = try? ExpressionParser.parse(string.value) else { return }
+            if case .literal = expression.kind { isPlain = true }
             look(expression, string, scope)
             guard let term = try? Checker.rule(expression, scope: scope, functions: functions) else { break }
             if case .constant(.bool(let value)) = term.folded.kind { constant = value }
@@ -135,7 +138,7 @@ struct RulesLinter {
             warn(
                 rule.offset,
                 "\(kind.rawValue) changes nothing: a place above grants it to everybody, and nothing below can take that back.")
-        } else if constant == false {
+        } else if constant == false, !isPlain {
             warn(rule.offset, "\(kind.rawValue) never grants. Without a rule that grants the answer is no already.")
         } else if constant == true {
             if above.depth == 0 { warn(rule.offset, "\(kind.rawValue) at the root hands out everything to everybody, signed in or not.") }
