@@ -41,8 +41,8 @@ public final class NatsConnection: @unchecked Sendable {
     private let logger: Logger
     private let listeners = Mutex<[@Sendable (Change) -> Void]>([])
     private let ended = Mutex<[Ended]>([])
-    /// Why servers are of no use, as the log has it.
-    private let complaint = Mutex<String?>(nil)
+    /// Why servers are of no use, as the log has it: a line for each of them.
+    private let complaints = Mutex<Set<String>>([])
 
     /// A subscription that hears nothing any more, and is not released yet.
     private struct Ended: @unchecked Sendable {
@@ -148,13 +148,11 @@ public final class NatsConnection: @unchecked Sendable {
         return ShardLog.bytes(of: answer)
     }
 
-    /// Logs why the servers are of no use, unless it was the last reason as well: logs are looked at every few seconds.
+    /// Logs why a server is of no use, once: its logs are looked at every few seconds.
     func complain(_ reason: String) {
-        let isNew = complaint.withLock { last in
-            defer { last = reason }
-            return last != reason
+        if complaints.withLock({ $0.insert(reason).inserted }) {
+            logger.error("a NATS server was reached and is of no use to this hub", metadata: ["reason": "\(reason)"])
         }
-        if isNew { logger.error("a NATS server was reached and is of no use to this hub", metadata: ["reason": "\(reason)"]) }
     }
 
     /// Ends it: calls under way fail, and later ones.
