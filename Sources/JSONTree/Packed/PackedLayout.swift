@@ -43,7 +43,7 @@ enum PackedTag {
     static let runHead = 7
 }
 
-/// Sizes of packed buffers in bytes; `docs/tour.md` says why these.
+/// Sizes of packed buffers in bytes; `docs/fast-paths.md` compares them with others.
 enum PackedLimits {
     /// Largest object that is one value in packed bytes, with everything below it.
     static let objectBytes = 1024

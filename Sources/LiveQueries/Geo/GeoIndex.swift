@@ -12,7 +12,7 @@ public import JSONTree
 ///   └───────┴───────┘
 /// ```
 /// Why cells of vectors and not of degrees: a bound for the distance to a cube is three subtractions, and right at the poles and across
-/// the antimeridian. docs/tour.md has what was measured beside a grid.
+/// the antimeridian. docs/fast-paths.md compares it with a grid.
 ///
 /// Used by one queue at a time: built in the background, then confined to the database queue.
 public final class GeoIndex: @unchecked Sendable {
