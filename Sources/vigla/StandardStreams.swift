@@ -52,7 +52,10 @@ enum WholeFile {
 }
 
 struct FileFault: Error, CustomStringConvertible {
-    let description: String
+    /// An errno.
+    let code: Int32
 
-    init(_ code: Int32) { description = String(cString: strerror(code)).lowercased() }
+    init(_ code: Int32) { self.code = code }
+
+    var description: String { String(cString: strerror(code)).lowercased() }
 }

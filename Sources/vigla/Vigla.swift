@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 
 /// The command line (design: stable, scripts rely on it). Each command is a file.
 @main
@@ -33,6 +34,8 @@ struct Vigla: ParsableCommand {
     static let version = "0.1.0"
 
     static func main() {
+        // libdispatch asks for a priority that only root has, and tells syslog of each refusal: a line for each command under systemd.
+        setenv("LIBDISPATCH_LOG", "NO", 0)
         if let text = Suggestion.unknownCommand(CommandLine.arguments.dropFirst()) { fail(text, code: 64) }
         do {
             var command = try parseAsRoot()

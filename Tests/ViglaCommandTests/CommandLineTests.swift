@@ -201,7 +201,7 @@ import TestSupport
         let service = try doctor(environment: ["VIGLA_AUTH_FILE": "x"])
         for text in [
             "ok     options  those of the service, in \(file)\n", "Did you mean VIGLA_TLS_CERT?", "there is no option for VIGLA_X",
-            "ok     port     127.0.0.1, a port", "ok     rules    \(rules): 0 rules\n", "\(data) will be made",
+            "ok     port     127.0.0.1, a port", "ok     rules    \(rules): no rules, so everything is denied\n", "\(data) will be made",
         ] {
             #expect(service.output.contains(text), "\(text): \(service.output) \(service.error)")
         }

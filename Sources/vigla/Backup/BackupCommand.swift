@@ -55,6 +55,10 @@ struct Backup: ParsableCommand {
             let commits = summary.commits.sorted { $0.key < $1.key }.map { "\($0.key) up to commit \($0.value)" }.joined(separator: ", ")
             let what = commits.isEmpty ? "" : ": " + commits
             StandardStream.output.line("\(source) is copied to \(target) (\(ProgressBar.megabytes(summary.bytes)) MB\(what))")
+            if restore {
+                StandardStream.output.line(
+                    "The administrators' secrets are those of the backup. Without any of them: vigla secret add --data \(target)")
+            }
         } catch {
             bar.clear()
             fail("\(error)")

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import ViglaClient
 
 /// The credential of a command, given in the same four ways to every command: an administrator's, where it administers; as well a user's
@@ -38,7 +39,9 @@ struct AdminCredential: ParsableArguments {
 
     private static func firstLine(_ path: String, _ source: String) -> String {
         switch path == "-" ? WholeFile.read(0) : WholeFile.read(path) {
-        case .failure(let fault): fail("\(source): \(path): \(fault)")
+        case .failure(let fault):
+            let advice = fault.code == EACCES && getuid() != 0 ? "\nOnly root and the hub's user may read a hub's secret. Type first: sudo -i" : ""
+            fail("\(source): \(path): \(fault)\(advice)")
         case .success(let bytes):
             let line = String(decoding: bytes.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
             guard !line.isEmpty else { fail("\(source): the first line of \(path) is empty") }

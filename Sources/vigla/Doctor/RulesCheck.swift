@@ -27,7 +27,13 @@ enum RulesCheck {
         return .warning("rules", "\(what), \(warnings) \(warnings == 1 ? "warning" : "warnings")", "vigla rules check \(file)")
     }
 
-    private static func count(_ rules: RuleSet) -> String { "\(rules.rules.count) \(rules.rules.count == 1 ? "rule" : "rules")" }
+    private static func count(_ rules: RuleSet) -> String {
+        switch rules.rules.count {
+        case 0: "no rules, so everything is denied"
+        case 1: "1 rule"
+        case let many: "\(many) rules"
+        }
+    }
 
     /// - Parameter holds: nil when it cannot be said, as the file is faulty.
     private static func finding(_ deployed: DeployedRules, holds: Bool?, _ file: String?) -> Finding {
