@@ -41,6 +41,11 @@ public struct NetSettings: Sendable {
     /// How many bytes are read from each connection in a turn in which several are ready: the last one waits for the handlers' work on the
     /// bytes of all others.
     public var sharedReadBytes = 16 << 10
+    /// Beyond how many bytes in one read a connection counts as one that sends much, while several are ready.
+    public var talkativeReadBytes = 2 << 10
+    /// How many bytes are read in a turn from all connections together that send much: the others are read first, and in each turn. 64 KiB
+    /// of small requests are some 2 ms of work.
+    public var talkativeTurnBytes = 64 << 10
     /// How many bytes of a connection are sent in a turn in which several connections have output, or are ready: the rest is backlog.
     public var sharedWriteBytes = 256 << 10
     /// How many bytes are copied for the connections of a loop in a turn, each distinct frame counted once, before

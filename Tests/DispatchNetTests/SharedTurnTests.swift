@@ -1,5 +1,6 @@
 import Dispatch
 import DispatchNet
+import Synchronization
 import Testing
 
 /// How much of one connection is read before it is the others' turn.
@@ -42,6 +43,46 @@ import Testing
             #expect(Set(turn.map(\.from)).count == 4, "everybody has a turn")
             #expect(turn.allSatisfy { $0.count <= 16 << 10 })
         }
+    }
+
+    /// However many send much, who sends little is read in the next turn; and all of those who send much have their turns.
+    @Test func littleIsReadFirst_whileManySendMuch() throws {
+        let (many, bytes) = (24, 100_000)
+        let log = Log<Read>()
+        let quiet = Mutex<TestPeer?>(nil)
+        let seen = Mutex(0)
+        var settings = NetSettings()
+        settings.stayAwakeMs = 0
+        let server = try TestServer(settings: settings) { handler in
+            handler.onBytes = { connection, bytes in
+                log.append(Read(from: connection.remoteAddress.port, count: bytes.count))
+                let reads = seen.withLock { reads in
+                    reads += 1
+                    return reads
+                }
+                if reads == many + 6 { quiet.withLock { $0 }?.write([2]) }
+            }
+        }
+        let peers = (0..<many).map { _ in TestPeer(port: server.port) }
+        quiet.withLock { $0 = TestPeer(port: server.port) }
+        for _ in 0...many { #expect(server.connections.next() != nil) }
+        let gate = DispatchSemaphore(value: 0)
+        server.loop.execute { gate.wait() }
+        for peer in peers { peer.write([UInt8](repeating: 1, count: bytes)) }
+        gate.signal()
+        var (reads, left) = ([Read](), many * bytes + 1)
+        while left > 0 {
+            let read = try #require(log.next())
+            reads.append(read)
+            left -= read.count
+        }
+        let place = try #require(reads.firstIndex { $0.count == 1 })
+        // 64 KiB are four reads: the rest of the turn in which it was sent.
+        #expect((many + 6...many + 6 + 4).contains(place), "it was read as number \(place)")
+        // Where the first of the others has nothing left, the last one has had as many turns but one or two.
+        let firstDone = try #require(reads.firstIndex { $0.count > 1 && $0.count < 16 << 10 })
+        let turns = Dictionary(grouping: reads[..<firstDone].filter { $0.count > 1 }, by: \.from).mapValues(\.count)
+        #expect(turns.count == many && turns.values.min()! >= turns.values.max()! - 2, "\(turns.values.sorted())")
     }
 
     @Test func backlogs_leaveALittleInATurn_whileSeveralPeersTakeThem() throws {

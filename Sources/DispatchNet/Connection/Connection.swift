@@ -33,6 +33,8 @@ public final class Connection: @unchecked Sendable {
     let fd: Int32
     var state = State.open
     var interest: Interest = .read
+    /// Bytes of the last read.
+    var lastRead: Int32 = 0
     /// The peer's FIN has been read.
     var peerFinished = false
     /// Whether the connection is on the loop's list to flush.

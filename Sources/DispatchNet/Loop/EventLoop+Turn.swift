@@ -65,6 +65,7 @@ extension EventLoop {
         for i in 0..<count {
             let event = poller.event(i)
             switch slots[event.tag] {
+            case .connection(let connection) where isShared && connection.isTalkative: talkative.append(i)
             case .connection(let connection):
                 connection.ready(event.readiness)
                 served += 1
@@ -75,9 +76,30 @@ extension EventLoop {
             }
             settleIfLarge()
         }
+        served += runTalkative()
         if served > 0 { gathering.served = served }
         isOneAsking = count - idle == 1 && served == 1 && lastReady == readBefore
         return count - idle
+    }
+
+    /// Serves connections that send much, behind all others and only for so many bytes (``NetSettings/talkativeTurnBytes``): who sends
+    /// little never waits for more of them, however many they are. epoll reports the rest again in the next turn, which begins with them.
+    private func runTalkative() -> Int {
+        guard !talkative.isEmpty else { return 0 }
+        let end = counting.bytesReceived + settings.talkativeTurnBytes
+        var served = 0
+        while served < talkative.count, counting.bytesReceived < end {
+            let event = poller.event(talkative[(firstTalkative + served) % talkative.count])
+            served += 1
+            if case .connection(let connection)? = slots[event.tag] {
+                connection.ready(event.readiness)
+                lastReady = event.tag
+            }
+            settleIfLarge()
+        }
+        firstTalkative = (firstTalkative + served) % talkative.count
+        talkative.removeAll(keepingCapacity: true)
+        return served
     }
 
     /// Reads some of the connections whose handshake is not done.

@@ -77,6 +77,9 @@ public final class EventLoop: @unchecked Sendable {
     public internal(set) var isOneAsking = false
     /// More than one connection is ready in this turn, so that each has a smaller read limit.
     var isShared = false
+    /// Events of this turn that are of connections that send much, and with which of them the next turn begins.
+    var talkative: [Int] = []
+    var firstTalkative = 0
     /// Connections with a TLS handshake that are read at the end of this turn or of later ones.
     var handshakes: HandshakeLine
     var taken: [@Sendable () -> Void] = []
