@@ -63,13 +63,16 @@ public struct JournalBatch: Sendable, Equatable {
 
     /// Adds the next commit, one number above the last. What `operations` holds is not copied for the first one.
     /// - Parameters:
+    ///   - first: operations before them in the same commit.
     ///   - more: operations behind them in the same commit.
     ///   - stage: the stage that contains the operations, if they are staged; not those behind them.
     public mutating func append(
-        _ operations: [JournalOperation], also more: [JournalOperation] = [], pending: [PendingChange] = [], stage: JournalStage? = nil
+        first: [JournalOperation] = [], _ operations: [JournalOperation], also more: [JournalOperation] = [],
+        pending: [PendingChange] = [], stage: JournalStage? = nil
     ) {
+        if !isEmpty { starts.append(self.operations.count) }
+        if !first.isEmpty { self.operations += first }
         let start = self.operations.count
-        if !isEmpty { starts.append(start) }
         sequence += 1
         if start == 0 { self.operations = operations } else { self.operations += operations }
         if let stage { staged.append(StagedRange(start..<self.operations.count, stage)) }
@@ -140,7 +143,8 @@ public enum JournalOperation: Sendable, Equatable {
     indirect case pending(PendingChange)
     /// When the node at the place was last written, ms since the epoch; nil: that is no longer kept. The tree stays as it is.
     case written(Path, Int64?)
-    /// Changes what commits owe; the tree stays as it is. It stands behind what its commit changes in the tree.
+    /// Changes what commits owe; the tree stays as it is. It stands behind what its commit changes in the tree; before it where the tree
+    /// before the commit says what is owed.
     indirect case owed(OwedChange)
     /// A write, by the number of its commit, whose nodes do not have their times yet; nil: they have. The tree stays as it is.
     indirect case open(UInt64, OpenWrite?)

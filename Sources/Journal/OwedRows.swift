@@ -1,7 +1,8 @@
 public import JSONTree
 
-/// What commits still owe: rows that follow from a node and were too many for its commit (`.inbox`). Kept beside the tree, and restored
-/// with it, so that each row is made once, whenever the hub was stopped.
+/// What commits still owe: rows that follow from a node and were too many for its commit (`.inbox`), and removals of which too much
+/// followed. Kept beside the tree, and restored with it, so that each row is made once, whenever the hub was stopped. A removal's list has
+/// the places that are removed, as `a/b`, in place of keys.
 ///
 /// ```
 /// begin, in the causing commit ─► list: who is reached, in the tree of that commit ─► advance, in the commit of each part ─► over
@@ -19,7 +20,7 @@ public struct OwedRows: Sendable {
         let most: Int
         /// What is owed, as the one who made it owed describes it.
         public let terms: Node
-        /// The tree of the causing commit, until the list is complete.
+        /// The tree of the causing commit, for removals the one before it, until the list is complete.
         public fileprivate(set) var base: Node?
         /// Those who are reached, in parts as they were found, and how many of them are done.
         fileprivate var parts: [[Key]] = []
@@ -36,6 +37,24 @@ public struct OwedRows: Sendable {
 
         /// Whether all are known who are reached.
         public var isListed: Bool { base == nil }
+
+        /// Whether the list so far has one of these. O(log listed)
+        public func lists(_ key: Key) -> Bool { firstListed(from: key) == key }
+
+        /// The first one of the list so far that does not come before another. O(log listed)
+        public func firstListed(from key: Key) -> Key? {
+            func firstIndex<T>(of all: [T], where isReached: (T) -> Bool) -> Int {
+                var (low, high) = (0, all.count)
+                while low < high {
+                    let middle = (low + high) / 2
+                    if isReached(all[middle]) { high = middle } else { low = middle + 1 }
+                }
+                return low
+            }
+            let part = firstIndex(of: parts) { $0.last.map { $0 >= key } ?? false }
+            guard part < parts.count else { return nil }
+            return parts[part][firstIndex(of: parts[part]) { $0 >= key }]
+        }
 
         /// The next of them. O(parts + count)
         public func next(_ most: Int) -> [Key] {
@@ -64,7 +83,7 @@ public struct OwedRows: Sendable {
 
     public subscript(id: Int64) -> Item? { items.first { $0.id == id } }
 
-    /// - Parameter tree: the tree after the commit that the change is a part of.
+    /// - Parameter tree: the tree as the operations of its commit have left it so far.
     public mutating func apply(_ change: OwedChange, in tree: Node) {
         if case .begin(let id, let source, let most, let terms) = change {
             items.append(Item(id: id, source: source, most: most, terms: terms, base: tree))

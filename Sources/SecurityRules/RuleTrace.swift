@@ -77,6 +77,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     public private(set) var refusedWrite: SystemWrite?
     /// Rows that follow in commits of their own.
     public private(set) var continued: [ContinuedRows] = []
+    /// Removals of which too much follows for one commit.
+    public private(set) var continuedRemovals: ContinuedRemovals?
     /// What `.count` asks of callers without an account and this one does not meet.
     public private(set) var unmet: String?
     /// Nodes at, above and below the written places that are to end by time, the first 100.
@@ -96,7 +98,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
 
     /// Adds what follows from the write.
     mutating func add(_ found: Consequences, _ validation: [Step], areAdmitted: Bool) {
-        (follows, continued) = (found.writes, found.continued.map(\.rows))
+        (follows, continued, continuedRemovals) = (found.writes, found.continued.map(\.rows), found.continuedRemovals)
         steps += validation
         isAllowed = areAdmitted
         guard let refused = refusal?.path else { return }
@@ -178,6 +180,9 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         for step in steps { text += step.description }
         for write in follows { text += "    then \(write.path): \(write.value.json) by \(write.rule)\n" }
         for rows in continued { text += "    then rows \(rows.places): \(rows.value.json), in commits of their own, by \(rows.rule)\n" }
+        for path in continuedRemovals?.places ?? [] {
+            text += "    then what follows from the removal of \(path), in commits of their own\n"
+        }
         for rate in rates { text += "    counts as \(rate.writes) at \(rate.path) by \(rate.rule): \(rate.rate)\n" }
         for node in expiring { text += "    \(node.path) expires at \(node.at) by \(node.rule)\n" }
         if let unmet {

@@ -107,7 +107,7 @@ final class CommitLine {
         guard !writes.isEmpty else { return content.sequence }
         try mustTake(origin)
         var found: Consequences?
-        if let consequences = CommitConsequences(content.rules, origin, consequenceLimits, copies: copies?.index) {
+        if let consequences = CommitConsequences(content.rules, origin, consequenceLimits(origin), copies: copies?.index) {
             found = try follow(&candidate, consequences, origin, textWork: &work)
         }
         let paths = candidate.touched
@@ -116,8 +116,9 @@ final class CommitLine {
         let values = candidate.values()
         let note = try expiry?.note(values.map(ExpiryKeeper.WrittenNodes.values) ?? .places(candidate.stored), new: candidate.tree)
         context.meter.spend(writes.placesByDepth)
-        let owed = changesOfOwed(found, in: candidate.tree, origin, at: paths, settling: settled)
-        let old = install(candidate.tree, candidate.operations, also: (note?.times ?? []) + owed, origin, at: paths)
+        let owed = changesOfOwed(found, in: candidate.tree, origin, at: paths, writing: candidate.paths, settling: settled)
+        let old = install(
+            candidate.tree, first: owedRemovals(found), candidate.operations, also: (note?.times ?? []) + owed, origin, at: paths)
         if let note { expiry?.take(note) }
         if content.rules.hasIndexedCopies { copies?.note(paths, exist: values != nil, old: old) }
         if let found { count(found) }
@@ -173,7 +174,7 @@ final class CommitLine {
     private func count(_ found: Consequences) {
         context.meter.spend(found.keysLookedAt / RequestLoop.childrenForWork + found.asked / 2)
         if content.rules.hasCounters { onCounted(found) }
-        if !found.continued.isEmpty { owedKeeper?.note() }
+        if !found.continued.isEmpty || found.continuedRemovals != nil { owedKeeper?.note() }
         // What is of one kind comes one behind the other. Nothing is copied of a write but what is looked at.
         let writes = found.writes
         var (first, work) = (0, 0)
@@ -192,11 +193,16 @@ final class CommitLine {
         if let forwarded = origin.forwarded, content.peers[forwarded.mark.hub]?.joined != forwarded.joined { throw .hubGone }
     }
 
-    // MARK: Owed rows
+    // MARK: Owed rows and removals
 
     /// The limits of what follows from a commit, beside what others owe.
-    private var consequenceLimits: ConsequenceLimits {
+    private func consequenceLimits(_ origin: WriteOrigin) -> ConsequenceLimits {
         var limits = context.limits.consequences
+        // It goes on with another, and ends with it; what belongs to a deleted account has to go.
+        switch origin.cause {
+        case .system(.removal), .system(.accountDeletion): limits.continuesAnyRemoval = true
+        default: break
+        }
         for item in content.owed.items {
             limits.owedRows += item.left
             limits.owing[item.source, default: 0] += 1
@@ -205,13 +211,23 @@ final class CommitLine {
     }
 
     /// What a commit changes of what is owed: what it owes itself, and what nodes owed that have gone with it, or were imported anew.
-    /// - Parameter settled: another change that it makes of that.
+    /// - Parameters:
+    ///   - written: those of the paths that are written by themselves.
+    ///   - settled: another change that it makes of that.
     private func changesOfOwed(
-        _ found: Consequences?, in tree: Node, _ origin: WriteOrigin, at paths: [Path], settling settled: OwedChange? = nil
+        _ found: Consequences?, in tree: Node, _ origin: WriteOrigin, at paths: [Path], writing written: [Path],
+        settling settled: OwedChange? = nil
     ) -> [JournalOperation] {
         if settled == nil, content.owed.isEmpty, found == nil { return [] }
         var changes: [JournalOperation] = settled.map { [.owed($0)] } ?? []
         for item in content.owed.items {
+            if item.removes {
+                // Of the hub's own writes only those bring back what a removal takes.
+                let made = (found?.writes ?? []).filter { $0.kind == .copy || $0.kind == .inbox }.map(\.path)
+                let own = if case .system = origin.cause { [Path]() } else { written }
+                changes += item.kept(by: own + made, old: content.root, in: tree)
+                continue
+            }
             let isReplaced = !origin.isFollowed && paths.contains { $0.contains(item.source) }
             if isReplaced || !tree.node(at: item.source).exists { changes.append(.owed(.end(item.id))) }
         }
@@ -220,6 +236,14 @@ final class CommitLine {
             changes.append(.owed(.begin(id, source: continued.rows.source, most: continued.most, continued.rows.terms)))
         }
         return changes
+    }
+
+    /// The removals of a commit of which too much follows: they are owed. It stands before what the commit changes, as the tree of then
+    /// says what follows.
+    private func owedRemovals(_ found: Consequences?) -> [JournalOperation] {
+        guard let removals = found?.continuedRemovals else { return [] }
+        let id = content.owed.nextID + Int64(found?.continued.count ?? 0)
+        return [.owed(.begin(id, source: removals.source, most: removals.places.count, removals.terms))]
     }
 
     /// Refuses a commit for what would follow from it, but for the hub's own, which are made all the same: what belongs to a deleted
@@ -304,8 +328,10 @@ final class CommitLine {
         let paths = (isFollowed ? write.paths : [write.common]) + more
         let note = try expiry?.note(.places(isFollowed ? write.stored + more : more), many: isFollowed ? nil : write.expiring, new: tree)
         context.meter.counters.prepared += 1
-        let following = (found?.operations ?? []) + (note?.times ?? []) + changesOfOwed(found, in: tree, origin, at: paths)
-        let old = install(tree, write.operations, also: following, origin, at: paths, stage: stage)
+        let owed = changesOfOwed(found, in: tree, origin, at: paths, writing: isFollowed ? write.paths : [write.common])
+        let following = (found?.operations ?? []) + (note?.times ?? []) + owed
+        let old = install(
+            tree, first: owedRemovals(found), write.operations, also: following, origin, at: paths, stage: stage)
         if let note { expiry?.take(note) }
         if content.rules.hasIndexedCopies { copies?.note(write.copied + more, old: old) }
         if let found { count(found) }
@@ -322,7 +348,7 @@ final class CommitLine {
 
     /// What follows from a prepared write, on the tree of now: from those of its places that have anything follow.
     private func consequences(of write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> Consequences? {
-        guard let consequences = CommitConsequences(content.rules, origin, consequenceLimits, copies: copies?.index) else {
+        guard let consequences = CommitConsequences(content.rules, origin, consequenceLimits(origin), copies: copies?.index) else {
             return nil
         }
         var work = Int.max
@@ -342,16 +368,17 @@ final class CommitLine {
 
     /// - Returns: the tree before.
     private func install(
-        _ tree: Node, _ operations: [JournalOperation], also more: [JournalOperation] = [], _ origin: WriteOrigin, at paths: [Path],
-        stage: JournalStage? = nil
+        _ tree: Node, first: [JournalOperation] = [], _ operations: [JournalOperation], also more: [JournalOperation] = [],
+        _ origin: WriteOrigin, at paths: [Path], stage: JournalStage? = nil
     ) -> Node {
+        if !first.isEmpty { content.note(first) }
         let old = content.install(tree)
         var more = more
         if let forwarded = origin.forwarded { more.append(.peer(.done(forwarded.mark, at: content.sequence))) }
         if !more.isEmpty { content.note(more) }
         context.meter.counters.commits += 1
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
-        batch.append(operations, also: more, pending: origin.pendingChanges, as: content.sequence, stage: stage)
+        batch.append(first: first, operations, also: more, pending: origin.pendingChanges, as: content.sequence, stage: stage)
         recent.record(paths, sequence: content.sequence)
         if case .imported = origin.cause { onUncounted() }
         ring?.record(paths, old: old)
@@ -386,8 +413,11 @@ final class CommitLine {
             if let path = operation.path, paths.last?.contains(path) != true { paths.append(path) }
         }
         let readers = foresight.touched(by: paths, making: tree)
+        // As in the journal: what stands before the first change of the tree rests on the tree before.
+        let first = commit.operations.firstIndex { $0.path != nil } ?? commit.operations.endIndex
+        content.note(commit.operations[..<first])
         let old = content.install(tree, as: commit.sequence)
-        content.note(commit.operations)
+        content.note(commit.operations[first...])
         if content.rules.hasIndexedCopies { copies?.note(paths, old: old) }
         context.meter.counters.commits += 1
         if paths.isEmpty { return }

@@ -33,14 +33,15 @@ final class Batch {
 
     /// Adds a commit: the one behind the last.
     /// - Parameters:
-    ///   - more: operations behind them in the same commit.
+    ///   - first: operations before them in the same commit.
+    ///   - more: operations behind them.
     ///   - stage: what the journal has of the operations already.
     func append(
-        _ operations: [JournalOperation], also more: [JournalOperation] = [], pending: [PendingChange], as sequence: UInt64,
-        stage: JournalStage? = nil
+        first: [JournalOperation] = [], _ operations: [JournalOperation], also more: [JournalOperation] = [], pending: [PendingChange],
+        as sequence: UInt64, stage: JournalStage? = nil
     ) {
         if journalled.isEmpty { journalled = JournalBatch(after: sequence - 1) }
-        journalled.append(operations, also: more, pending: pending, stage: stage)
+        journalled.append(first: first, operations, also: more, pending: pending, stage: stage)
     }
 
     /// The same for a commit of one operation.

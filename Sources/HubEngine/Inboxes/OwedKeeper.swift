@@ -2,7 +2,8 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// Makes the rows that commits owe (`.inbox`), in commits of their own, so many in a turn, one node's behind another's.
+/// Makes the rows that commits owe (`.inbox`), and the removals that follow from others, in commits of their own, so many in a turn, one
+/// node's behind another's.
 ///
 /// ```
 /// commit owes ─► who is reached: beside the queue, in the tree of then ─► kept, a part in a turn ─► rows, a part in a turn ─► over
@@ -102,7 +103,7 @@ final class OwedKeeper: @unchecked Sendable {
             count()
             return context.meter.publish()
         }
-        item.isListed ? makeRows(item) : list(item, number)
+        item.isListed ? makeNext(item) : list(item, number)
     }
 
     // MARK: Pauses
@@ -120,6 +121,12 @@ final class OwedKeeper: @unchecked Sendable {
 
     private func list(_ item: OwedRows.Item, _ number: Int) {
         let rules = rules[item.id] ?? content.rules
+        if let base = item.base, let removals = ContinuedRemovals(item.terms) {
+            return context.background.run(.upkeep) { [self] in
+                let reached = removals.list(rules, in: base)
+                context.queue.async { [self] in take(reached[...], item.id, number) }
+            }
+        }
         guard let base = item.base, let rows = ContinuedRows(item.terms) else { return end(item) }
         context.background.run(.upkeep) { [self] in
             let reached = rules.reached(by: rows, in: base)
@@ -166,16 +173,23 @@ final class OwedKeeper: @unchecked Sendable {
         for body in bodies { body() }
     }
 
-    // MARK: Rows
+    // MARK: Rows and removals
 
-    private func makeRows(_ item: OwedRows.Item) {
-        guard let rows = ContinuedRows(item.terms) else { return end(item) }
-        let reached = item.next(part)
+    /// The next part of what is owed; nil for what no hub has kept.
+    private func writes(_ item: OwedRows.Item, _ reached: [Key]) -> (writes: [TreeWrite], cause: SystemCause, kind: ConsequenceKind)? {
+        if item.removes { return (item.removals(reached, in: content.root), .removal, .removes) }
+        guard let rows = ContinuedRows(item.terms) else { return nil }
         let writes = reached.compactMap { key -> TreeWrite? in
             let place = rows.place(of: key)
             guard !item.without.contains(key), content.root.node(at: place) != rows.value else { return nil }
             return TreeWrite(place, WriteValue(rows.value))
         }
+        return (writes, .inbox, .inbox)
+    }
+
+    private func makeNext(_ item: OwedRows.Item) {
+        let reached = item.next(part)
+        guard let (writes, cause, kind) = writes(item, reached) else { return end(item) }
         let done = OwedChange.advance(item.id, reached.count)
         guard !writes.isEmpty else {
             settle(done)
@@ -183,8 +197,8 @@ final class OwedKeeper: @unchecked Sendable {
         }
         context.meter.beginTurn()
         do throws(Failure) {
-            _ = try commits()?.commit(writes, by: .system(.inbox), settling: done)
-            context.meter.counters.systemWrites[.inbox, default: 0] += writes.count
+            _ = try commits()?.commit(writes, by: .system(cause), settling: done)
+            context.meter.counters.systemWrites[kind, default: 0] += writes.count
             // Rows may have as much follow, and as many observers, as others: what has taken a long turn is less in the next one.
             part = context.meter.work > context.limits.turnWork / 4 ? max(1, part / 2) : min(part * 2, context.limits.continuedAtOnce)
             finishTurn()

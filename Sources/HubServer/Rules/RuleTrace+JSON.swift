@@ -63,11 +63,19 @@ extension RuleTrace {
             if i > 0 { writer.raw(",") }
             writer.follows(write)
         }
-        if !continued.isEmpty {
+        if !continued.isEmpty || continuedRemovals != nil {
             writer.raw("],\"thenContinued\":[")
             for (i, rows) in continued.enumerated() {
                 if i > 0 { writer.raw(",") }
                 writer.continued(rows)
+            }
+            for (i, path) in (continuedRemovals?.places ?? []).enumerated() {
+                if writer.bytes.count > Self.jsonBytes {
+                    isCut = true
+                    break
+                }
+                if i > 0 || !continued.isEmpty { writer.raw(",") }
+                writer.continued(removalOf: path)
             }
         }
         if !expiring.isEmpty {
@@ -136,6 +144,12 @@ extension JSONWriter {
         string(rows.places.description)
         raw(",\"value\":")
         rows.value.hasChildren ? raw("{}") : node(rows.value.leaf)
+        raw("}")
+    }
+
+    fileprivate mutating func continued(removalOf path: Path) {
+        raw("{\"removalOf\":")
+        string(path.description)
         raw("}")
     }
 

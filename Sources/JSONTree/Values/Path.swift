@@ -98,6 +98,9 @@ extension Path: CustomStringConvertible {
 
     /// `a/b`, and the empty text for the root: the form of server pushes (contract §2.1).
     public var relativeText: String { keys.map(\.string).joined(separator: "/") }
+
+    /// Reads `relativeText` back, without validation.
+    public init(relative text: String) { self.init(text.split(separator: "/").map { Key(String($0)) }) }
 }
 
 extension Path: Comparable {

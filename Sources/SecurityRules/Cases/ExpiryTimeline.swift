@@ -53,7 +53,7 @@ struct ExpiryTimeline {
         guard rules.isValidSystemWrite(writes.map(\.path), old: old, new: tree, now: now),
             rules.admits(found, old: old, now: now, textWork: &work)
         else { throw Fault(message: "\(path) was to end at \(now), and a '.validate' refuses that") }
-        tree = rules.continuing(found.continued.map(\.rows), in: found.tree, now: now)
+        tree = rules.continuing(found.continued.map(\.rows), found.continuedRemovals, old: old, in: found.tree, now: now)
         for changed in (writes + found.writes).map(\.path) {
             rules.visitExpiring(changed, old: old, new: tree, atMost: &left) { written[$0] = now }
         }

@@ -56,7 +56,7 @@ extension RuleSet {
                 of: found.map(\.path), old: test.data, new: after, now: test.now, by: .administrator, limits: ConsequenceLimits())
             for write in trace.follows where trace.isAllowed { after.set(write.value, at: write.path) }
         }
-        if trace.isAllowed { after = continuing(trace.continued, in: after, now: test.now) }
+        if trace.isAllowed { after = continuing(trace.continued, trace.continuedRemovals, old: test.data, in: after, now: test.now) }
         if trace.isAllowed, let until = test.until {
             do throws(ExpiryTimeline.Fault) { after = try ExpiryTimeline(self, after, now: test.now).tree(at: until) } catch {
                 return (error.message, trace)

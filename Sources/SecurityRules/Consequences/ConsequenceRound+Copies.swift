@@ -34,7 +34,7 @@ extension ConsequenceRound {
                     isReached = false
                     break
                 }
-                if level > 0 { try source(place, Path(location.keys.prefix(level)), was, isNow) }
+                if level > 0, isNow.exists || !isLater(location) { try source(place, Path(location.keys.prefix(level)), was, isNow) }
                 place = child(of: place, key)
                 if place < 0 {
                     isReached = false
@@ -42,7 +42,7 @@ extension ConsequenceRound {
                 }
                 (was, isNow) = (was.child(key), isNow.child(key))
             }
-            if isReached { try sources(place, location, was, isNow) }
+            if isReached, !isLater(location) { try sources(place, location, was, isNow) }
         }
     }
 
@@ -74,7 +74,7 @@ extension ConsequenceRound {
     private mutating func source(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         let (copies, inboxes) = (program.details[Int(place)].copies, program.details[Int(place)].inboxes)
         guard !(copies.isEmpty && inboxes.isEmpty), was.exists || isNow.exists, !was.isIdentical(to: isNow),
-            seenSources.insert(path).inserted
+            !(findsRemovalsOnly && isNow.exists), seenSources.insert(path).inserted
         else { return }
         try ask(copies.count + inboxes.count, place, copies.isEmpty ? .inbox : .copy)
         // With what this round has counted in it. What it has removed is the next one's business.
@@ -92,7 +92,7 @@ extension ConsequenceRound {
                 for write in result.writes where write.kind == .copy {
                     if try isCopy(write.path, of: was, copy, place) { targets.append(write.path) }
                 }
-            } else if isNamed(copy, by: was, place) {
+            } else if isNamed(copy.to, by: was, place, .copy) {
                 try existing(copy, place, was, &targets)
             }
             if was.exists, isNow.exists { left = try move(&targets, copy, place, was, isNow) }
@@ -111,11 +111,11 @@ extension ConsequenceRound {
         for inbox in inboxes { try send(inbox, place, node, isNew: was.isNull) }
     }
 
-    /// Whether a former value can name a place: one that an import brought may not, and then there is no copy.
-    private func isNamed(_ copy: CopyRule, by was: Node, _ place: Int32) -> Bool {
-        copy.to.segments.allSatisfy { segment in
+    /// Whether a former node's values can name places: one that is no key cannot, and then there is nothing.
+    func isNamed(_ template: PathTemplate, by was: Node, _ place: Int32, _ kind: ConsequenceKind) -> Bool {
+        template.segments.allSatisfy { segment in
             guard case .value(let field) = segment else { return true }
-            return (try? key(was.node(at: field), place, .copy)) != nil
+            return (try? key(was.node(at: field), place, kind)) != nil
         }
     }
 

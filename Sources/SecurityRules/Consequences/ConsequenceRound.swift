@@ -1,5 +1,15 @@
 import JSONTree
 
+/// Which consequences of a commit's removals a round finds.
+enum RemovalScope {
+    /// All of them.
+    case all
+    /// None of those at, below, or emptied above these places, and no counters of theirs: they follow in later commits.
+    case without(Set<Path>)
+    /// Nothing else.
+    case only
+}
+
 /// What follows directly from some writes.
 struct ConsequenceRound {
     let program: Program
@@ -14,6 +24,8 @@ struct ConsequenceRound {
     let now: Int64
     /// Of the copies in it.
     let index: CopyIndex?
+    /// Which consequences of removals are found.
+    private let scope: RemovalScope
     /// Who has made the writes; nil for what has followed from others.
     private let firstAuthor: ConsequenceAuthor?
     /// Text work that the conditions of counters may still do.
@@ -40,9 +52,9 @@ struct ConsequenceRound {
 
     init(
         _ program: Program, before: Node, after: Node, _ result: Consequences, _ limits: ConsequenceLimits, first: ConsequenceAuthor?,
-        textWork: Int, base: Node, now: Int64, index: CopyIndex?
+        textWork: Int, base: Node, now: Int64, index: CopyIndex?, scope: RemovalScope = .all
     ) {
-        (self.base, self.now, self.index) = (base, now, index)
+        (self.base, self.now, self.index, self.scope) = (base, now, index, scope)
         firstAuthor = first
         self.textWork = textWork
         self.program = program
@@ -54,10 +66,16 @@ struct ConsequenceRound {
 
     mutating func run(_ locations: [Path]) throws(ConsequenceFault) {
         if isFirst { try ask(locations.count, 0, program.counters.isEmpty ? program.copies ? .copy : .removes : .counts) }
-        for location in locations { try removals(at: location) }
-        if !program.counters.isEmpty { try count(locations) }
+        for location in locations where !isLater(location) { try removals(at: location) }
+        if !program.counters.isEmpty, !findsRemovalsOnly { try count(locations.filter { !isLater($0) }) }
         if program.copies { try copy(locations) }
     }
+
+    /// Whether the consequences of the removal of a place follow in later commits.
+    func isLater(_ location: Path) -> Bool { if case .without(let places) = scope { places.contains(location) } else { false } }
+
+    /// Whether nothing but the consequences of removals is found.
+    var findsRemovalsOnly: Bool { if case .only = scope { true } else { false } }
 
     // MARK: Removals
 
@@ -107,9 +125,8 @@ struct ConsequenceRound {
         let templates = program.details[Int(place)].removes
         guard !templates.isEmpty, seen.insert(Path(keys)).inserted else { return }
         try ask(templates.count, place, .removes)
-        for template in templates {
-            // Also where nothing would be found: a value that is no key is told at once.
-            for case .value(let field) in template.segments { _ = try key(was.node(at: field), place, .removes) }
+        // A value that is no key names no place, and must not keep its node from being removed.
+        for template in templates where isNamed(template, by: was, place, .removes) {
             var targets: [Path] = []
             try expand(template, 0, of: was, place, .removes, result.tree, .root, &targets)
             for target in targets { try write(.null, at: target, place, .removes) }

@@ -45,6 +45,8 @@ public struct Consequences: Sendable {
     /// Rows of inboxes that are to follow in commits of their own, and how many they are at most; all together.
     public internal(set) var continued: [(rows: ContinuedRows, most: Int)] = []
     var continuedRows = 0
+    /// Removals of the commit whose own consequences are to follow in later commits.
+    public internal(set) var continuedRemovals: ContinuedRemovals?
     /// Inboxes of which rows have followed.
     var sent: Set<ConsequenceRound.Sending> = []
     /// Places of copies and of members of sets that were written by this commit so far; nil where existing ones are looked for in the tree.
@@ -106,7 +108,7 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case .tooManyKeys(let limit): "\(rule) at \(path): more than \(limit) keys would have to be looked at"
         case .tooManyAsked(let limit): "\(rule) at \(path): more than \(limit) places, counters and copies would have to be asked about"
         case .tooManyRows(let limit): "\(rule) at \(path): more than \(limit) rows would be owed to inboxes"
-        case .tooManyContinuations(let limit): "\(rule) at \(path): \(limit) nodes owe rows to inboxes already"
+        case .tooManyContinuations(let limit): "\(rule) at \(path): \(limit) nodes still owe rows or removals to later commits"
         case .illegalKey(let text): "\(rule) at \(path): '\(text.prefix(64))' cannot be a key"
         case .counterWritten(let name): "\(rule) at \(path): '\(name)' is counted, and no client writes another value"
         case .failed: "\(rule) at \(path): what is to be written cannot be found out"
@@ -141,7 +143,9 @@ public struct ConsequenceLimits: Sendable, Hashable {
     /// What is owed already: rows, and how often which nodes owe some. What such a node owes now comes behind those.
     public var owedRows = 0
     public var owing: [Path: Int] = [:]
-    /// Whether all rows of inboxes are owed, however few they are.
+    /// Whether removals may be continued however many nodes owe something: those that continue another.
+    public var continuesAnyRemoval = false
+    /// Whether all rows of inboxes are owed, however few they are, and all consequences of removals.
     var continuesAll = false
 
     public init() {}
@@ -173,18 +177,26 @@ extension RuleSet {
     ) throws(ConsequenceFault) -> Consequences {
         guard hasConsequences else { return Consequences(tree: new) }
         do throws(ConsequenceFault) { return try find(locations, old, new, author, now, limits, index) } catch {
-            // Rows of inboxes may be more than a commit has room for, with all else: then they come behind it.
-            guard program.hasInboxes, error.reason.isBound else { throw error }
+            // Rows of inboxes, and what follows from removals, may be more than a commit has room for: they come behind it.
+            guard error.reason.isBound || error.reason == .tooMuchWork else { throw error }
+            let removed = locations.filter { new.node(at: $0).isNull && old.node(at: $0).exists && mayFollow(from: $0) }
+            guard program.hasInboxes && error.reason.isBound || !removed.isEmpty else { throw error }
             var limits = limits
             limits.continuesAll = true
-            return try find(locations, old, new, author, now, limits, index)
+            var found = try find(locations, old, new, author, now, limits, index, later: Set(removed))
+            found.addCost(of: error.reason)
+            if !removed.isEmpty { try found.continueRemovals(removed, limits, error) }
+            if removed.contains(where: isCounted) { found.needsCounting = true }
+            return found
         }
     }
 
+    /// - Parameter later: places whose removal has its consequences in later commits.
     private func find(
         _ locations: [Path], _ old: Node, _ new: Node, _ author: ConsequenceAuthor, _ now: Int64, _ limits: ConsequenceLimits,
-        _ index: CopyIndex?
+        _ index: CopyIndex?, later: Set<Path> = []
     ) throws(ConsequenceFault) -> Consequences {
+        var scope = later.isEmpty ? RemovalScope.all : .without(later)
         var result = Consequences(tree: new)
         var (before, after, next, work) = (old, new, locations, program.textWork)
         var author: ConsequenceAuthor? = author
@@ -195,8 +207,9 @@ extension RuleSet {
         while !next.isEmpty {
             var round = ConsequenceRound(
                 program, before: before, after: after, result, limits, first: author, textWork: work, base: old, now: now,
-                index: index)
+                index: index, scope: scope)
             try round.run(next)
+            scope = .all
             let written = round.result.writes[result.writes.count...].map(\.path)
             (result, work, author) = (round.result, round.textWork, nil)
             // Of most nothing follows: copies and rows are where others read.

@@ -20,8 +20,11 @@ extension RuleSet {
             }
         }
         if isKnown, program.tables.places[Int(place)].isFollowed { return true }
-        return !program.counters.isEmpty && isCounted(path, 0, program.sets.places.startIndex)
+        return isCounted(path)
     }
+
+    /// Whether a place is in a set that is counted, or lies above one.
+    func isCounted(_ path: Path) -> Bool { !program.counters.isEmpty && isCounted(path, 0, program.sets.places.startIndex) }
 
     /// Whether a place is a child of a set that is counted, or lies above or below one.
     private func isCounted(_ path: Path, _ level: Int, _ set: Int) -> Bool {

@@ -59,7 +59,7 @@ public struct ContinuedRows: Sendable, Equatable {
     public init?(_ terms: Node) {
         func text(_ name: Key) -> String? { if case .string(let text) = terms.child(name) { text.string } else { nil } }
         func int(_ name: Key) -> Int64? { if case .int(let number) = terms.child(name) { number } else { nil } }
-        func path(_ name: Key) -> Path? { text(name).map { Path($0.split(separator: "/").map { Key(String($0)) }) } }
+        func path(_ name: Key) -> Path? { text(name).map { Path(relative: $0) } }
         func keys(_ name: Key) -> [Key] {
             terms.child(name).children.compactMap { if case .string(let text) = $1 { Key(text.string) } else { nil } }
         }

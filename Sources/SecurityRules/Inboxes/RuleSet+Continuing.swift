@@ -1,24 +1,38 @@
 import JSONTree
 
 extension RuleSet {
-    /// The tree with all rows made that commits owe, for small trees: one at a time. A row that a `.validate` or a bound refuses is left
-    /// out, as a hub does.
-    func continuing(_ owed: [ContinuedRows], in tree: Node, now: Int64) -> Node {
-        var (tree, owed) = (tree, owed[...])
-        while let rows = owed.popFirst() {
-            for key in reached(by: rows, in: tree) ?? [] {
+    /// The tree with all made that a commit owes, for small trees: one row or removal at a time. What a `.validate` or a bound refuses is
+    /// left out, as a hub does.
+    /// - Parameters:
+    ///   - old: the tree before the commit.
+    ///   - tree: the one after it.
+    func continuing(_ rows: [ContinuedRows], _ removals: ContinuedRemovals?, old: Node, in tree: Node, now: Int64) -> Node {
+        var (tree, owed) = (tree, rows.map { Owed.rows($0) }[...])
+        if let removals { owed.append(.removals(removed(by: removals, in: old))) }
+        while let next = owed.popFirst() {
+            let writes: [(path: Path, value: Node)] = switch next {
+            case .rows(let rows): (reached(by: rows, in: tree) ?? []).map { (rows.place(of: $0), rows.value) }
+            case .removals(let places): places.map { ($0, .null) }
+            }
+            for (path, value) in writes {
                 var after = tree
-                after.set(rows.value, at: rows.place(of: key))
-                let path = rows.place(of: key)
-                var work = textWork
+                after.set(value, at: path)
+                var (work, limits) = (textWork, ConsequenceLimits())
+                limits.continuesAnyRemoval = true
                 guard after.node(at: path) != tree.node(at: path), isValidSystemWrite([path], old: tree, new: after, now: now),
-                    let found = try? consequences(of: [path], old: tree, new: after, by: .administrator, now: now),
+                    let found = try? consequences(of: [path], old: tree, new: after, by: .administrator, now: now, limits: limits),
                     admits(found, old: tree, now: now, textWork: &work)
                 else { continue }
+                owed += found.continued.map { .rows($0.rows) }
+                if let more = found.continuedRemovals { owed.append(.removals(removed(by: more, in: tree))) }
                 tree = found.tree
-                owed += found.continued.map(\.rows)
             }
         }
         return tree
+    }
+
+    private enum Owed {
+        case rows(ContinuedRows)
+        case removals([Path])
     }
 }

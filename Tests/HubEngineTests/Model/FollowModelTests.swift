@@ -46,11 +46,11 @@ private struct FollowWorld {
         (limits.expiringNodes, limits.copyPlaces) = (random.pick([4, 1_000_000]), random.pick([3, 2_000_000]))
         (limits.largeWritePlaces, limits.followedPlaces) = random.pick([(8, 4), (1_000, 1_000)])
         limits.countedAtOnce = random.pick([1, 1_000])
-        // More who want to know of all than a commit has room for: rows follow in later ones.
+        // More who want to know of all, and more marks of each post, than a commit has room for: rows and removals follow in later ones.
         var root = Node.null
         if random.chance(20) {
             (limits.systemWrites, limits.continuedAtOnce) = (Self.crowd - 10, random.pick([7, 100]))
-            root = ["subs": .object((0..<Self.crowd).map { (Key("s\($0)"), ["all": true]) })]
+            root = ["subs": .object((0..<Self.crowd).map { (Key("s\($0)"), ["all": true]) }), "marks": Self.marks(0)]
         }
         self.limits = limits
         rulesText = rules.text
@@ -166,6 +166,9 @@ private struct FollowWorld {
     // MARK: Writes
 
     private static let crowd = 120
+    private static func marks(_ number: Node) -> Node {
+        .object((0..<crowd).map { (Key("s\($0)"), .object(posts.map { (Key($0), number) })) })
+    }
     private static let users = ["u0", "u1", "u2"]
     private static let posts = ["p0", "p1", "p2", "p3"]
 
@@ -213,6 +216,7 @@ private struct FollowWorld {
         case 17: return [(path("friends", user, other), random.chance(30) ? .null : text(["added", "asked"]))]
         case 18: return [(path("users", user), random.chance(40) ? .null : ["name": number])]
         case 19: return [(path("threads", post), random.chance(30) ? .null : random.chance(50) ? ["at": time()] : ["name": number])]
+        case 20 where limits.systemWrites < Self.crowd && random.chance(50): return [(path("marks"), Self.marks(number))]
         case 20: return [(path("marks", user, post), number)]
         // A client's copies: as they are, otherwise, or gone.
         case 21: return [(path("line", user, post), random.chance(50) ? .null : model.root.node(at: path("posts", post)))]

@@ -183,10 +183,10 @@ import TestSupport
 
     /// What is no key is named, however large it is.
     @Test func objectInThePlaceOfAKey_isNotWrittenOut() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{"posts":{"$p":{".removes":"by/{user}/$p"}}}}"#)
-        let old: Node = ["posts": ["p": ["user": .object((0..<1_000).map { (Key("\($0)"), 1) })]]]
+        let rules = try RuleSet(parsing: #"{"rules":{"posts":{"$p":{".copy":"by/{user}/$p"}}}}"#)
+        let new: Node = ["posts": ["p": ["user": .object((0..<1_000).map { (Key("\($0)"), 1) })]]]
         do throws(ConsequenceFault) {
-            _ = try rules.consequences(of: ["/posts/p"], old: old, new: .null)
+            _ = try rules.consequences(of: ["/posts/p"], old: .null, new: new)
             Issue.record("it was followed")
         } catch { #expect(error.reason == .illegalKey("{…}")) }
     }

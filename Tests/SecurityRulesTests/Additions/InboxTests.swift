@@ -75,7 +75,8 @@ import TestSupport
         let (paths, new) = (writes.map(\.path), writes.after(old))
         func followed(_ limits: ConsequenceLimits, _ index: CopyIndex?) throws -> Node {
             let found = try rules.consequences(of: paths, old: old, new: new, by: .administrator, now: 7, limits: limits, copies: index)
-            return rules.continuing(found.continued.map(\.rows), in: found.tree, now: 7).node(at: try Path(parsing: row.place))
+            let tree = rules.continuing(found.continued.map(\.rows), nil, old: .null, in: found.tree, now: 7)
+            return tree.node(at: try Path(parsing: row.place))
         }
         let then = try Node(json: row.then)
         #expect(try followed(ConsequenceLimits(), nil) == then)
@@ -268,7 +269,7 @@ import TestSupport
                 if way == 3 { limits.noted = random.below(4) }
                 let found = try rules.consequences(
                     of: paths, old: tree, new: new, by: .administrator, now: Int64(step), limits: limits, copies: way < 2 ? nil : index)
-                let made = rules.continuing(found.continued.map(\.rows), in: found.tree, now: Int64(step))
+                let made = rules.continuing(found.continued.map(\.rows), nil, old: .null, in: found.tree, now: Int64(step))
                 try #require(made == expected, "step \(step) way \(way)\n\(tree.json)\n\(writes)\n\(made.json)\n\(expected.json)")
             }
             index.note([.root], old: tree, new: expected, atMost: .max)

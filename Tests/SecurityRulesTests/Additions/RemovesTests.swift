@@ -84,17 +84,15 @@ import TestSupport
         #expect(faults("{\"rules\":\(rules)}").map(\.description) == [message])
     }
 
-    /// Nobody removes elsewhere by what is stored.
-    @Test(arguments: [#""a/b""#, #""a.b""#, "1.5", "true", #"{"x":1}"#]) func valueThatIsNoKey_refusesTheCommit(_ value: String) throws {
+    /// Nobody removes elsewhere by what is stored, and nobody keeps a node from being removed by it.
+    @Test(arguments: [#""a/b""#, #""a.b""#, "1.5", "true", #"{"x":1}"#]) func valueThatIsNoKey_namesNoPlace(_ value: String) throws {
         let rules = try RuleSet(parsing: Self.rules)
-        let old: Node = ["chain": ["1": ["next": try Node(json: value)]]]
-        do throws(ConsequenceFault) {
-            _ = try rules.consequences(of: ["/chain/1"], old: old, new: .null)
-            Issue.record("found")
-        } catch {
-            if case .illegalKey = error.reason {} else { Issue.record("\(error)") }
-            #expect(error.rule == "/chain/$n.removes" && error.path == "/chain/1")
-        }
+        var old: Node = ["chain": ["1": ["5": 1], "a": ["b": 1], "true": 1, "x": 1]]
+        old.set(["next": try Node(json: value)], at: "chain/0")
+        var new = old
+        new.set(.null, at: "chain/0")
+        let found = try rules.consequences(of: ["/chain/0"], old: old, new: new)
+        #expect(found.writes.isEmpty && found.tree == new)
     }
 
     @Test func writes_andKeys_areBounded() throws {
@@ -105,10 +103,17 @@ import TestSupport
         (limits.writes, limits.keys) = (10, 10)
         let found = try rules.consequences(of: ["/a"], old: old, new: new, limits: limits)
         #expect(found.writes.count == 10 && found.keysLookedAt == 10 && found.tree.isNull)
-        limits.writes = 9
-        #expect(throws: ConsequenceFault.self) { try rules.consequences(of: ["/a"], old: old, new: new, limits: limits) }
-        (limits.writes, limits.keys) = (10, 9)
-        #expect(throws: ConsequenceFault.self) { try rules.consequences(of: ["/a"], old: old, new: new, limits: limits) }
+        // What is more is left to later commits, and only where that many may be under way.
+        for (writes, keys) in [(9, 10), (10, 9)] {
+            (limits.writes, limits.keys, limits.continuations) = (writes, keys, 1)
+            let found = try rules.consequences(of: ["/a"], old: old, new: new, limits: limits)
+            #expect(found.writes.isEmpty && found.tree == new && found.continuedRemovals?.places == ["/a"])
+            let removals = try #require(found.continuedRemovals.flatMap { ContinuedRemovals($0.terms) })
+            #expect(removals == found.continuedRemovals)
+            #expect(rules.removed(by: removals, in: old) == (0..<10).map { Path([Key("b"), Key("\($0)"), Key("x")]) })
+            limits.continuations = 0
+            #expect(throws: ConsequenceFault.self) { try rules.consequences(of: ["/a"], old: old, new: new, limits: limits) }
+        }
     }
 
     /// A write that removes nothing costs nothing, whatever else there is.

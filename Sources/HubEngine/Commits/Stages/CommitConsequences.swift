@@ -30,7 +30,7 @@ struct CommitConsequences {
             case .tooManyRows(let limit):
                 return Failure(.tooBig, "More than \(limit) rows would be owed to inboxes, with those of writes before. Try again later.")
             case .tooManyContinuations(let limit):
-                return Failure(.unavailable, "\(limit) writes before this one still have rows follow to inboxes. Try again later.")
+                return Failure(.unavailable, "\(limit) writes before this one still have rows or removals follow. Try again later.")
             case .tooMuchWork:
                 return Failure(.tooBig, "The rules would have too much text to look at for what follows from this write.")
             case .illegalKey, .tooDeep, .counterWritten, .failed, .stillDue: return .permissionDenied
@@ -62,7 +62,8 @@ struct CommitConsequences {
         do throws(ConsequenceFault) {
             found = try rules.consequences(of: outermost, old: old, new: new, by: origin.author, now: now, limits: limits, copies: copies)
         } catch { throw .fault(error) }
-        guard !found.writes.isEmpty || !found.counted.isEmpty || !found.continued.isEmpty || found.needsCounting else { return nil }
+        let isContinued = !found.continued.isEmpty || found.continuedRemovals != nil
+        guard !found.writes.isEmpty || !found.counted.isEmpty || isContinued || found.needsCounting else { return nil }
         guard rules.admits(found, old: old, now: now, textWork: &work) else { throw .invalid }
         return found
     }

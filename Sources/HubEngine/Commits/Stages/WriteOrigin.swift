@@ -49,7 +49,7 @@ struct WriteOrigin: Sendable {
     /// Whether it is to be refused for what `.validate` or its consequences say, though the hub makes it itself.
     var mustBeValid: Bool {
         switch cause {
-        case .system(.expiry), .system(.inbox): true
+        case .system(.expiry), .system(.inbox), .system(.removal): true
         default: false
         }
     }
@@ -74,4 +74,6 @@ public enum SystemCause: String, Sendable, CaseIterable {
     case expiry
     /// Rows of inboxes that another commit owed.
     case inbox
+    /// What follows from removals and was too much for their commit.
+    case removal
 }
