@@ -1,11 +1,24 @@
 import JSONTree
+import SecurityRules
 
-/// The owner that the observers of a client are charged to, beside its connection.
+/// Who is charged for what a client does, beside its connection.
 enum Owner: Hashable, Sendable {
     /// The user that is signed in.
     case user(String)
     /// No user is signed in: the address of the connection.
     case address(String)
+    /// All administrators together.
+    case administrators
+}
+
+extension Client {
+    /// Who is charged for its writes. Anyone can create any number of anonymous accounts, so they are charged by address; clients of this
+    /// machine have none, and are charged together.
+    var author: Owner {
+        if identity.isAdmin { return .administrators }
+        let user = CountTerms.concern(identity.auth) ? nil : identity.user
+        return user.map(Owner.user) ?? .address(address ?? "")
+    }
 }
 
 /// What observers count.

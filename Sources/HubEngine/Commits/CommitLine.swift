@@ -63,18 +63,24 @@ final class CommitLine {
 
     /// Nodes that are hashed in the time of a unit of work.
     private static let hashedForWork = 2
+    /// Keys that are looked at for consequences, and places that are asked about, in the time of a unit of work; and units of a condition.
+    private static let keysForWork = 2
+    private static let askedForWork = 2
+    private static let workOfEvaluation = 2
 
     /// Writes all or nothing, in order, and tells the observers. O(depth · writes + observers touched)
     /// - Parameter mayWait: whether nothing is to be done yet when the comparison is large, or the rules are to be asked about many
     ///   observers.
     ///   - settled: what is owed no more, or done of it, once the writes are made.
+    ///   - admit: may refuse what follows, before anything is made.
     /// - Returns: the commit's sequence number; that of the last commit when nothing was to be written. Nil when it waits.
     func commit(
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
-        settling settled: OwedChange? = nil
+        settling settled: OwedChange? = nil, admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
         var work = Int.max
-        return try commit(writes, if: condition, by: origin, mayWait: mayWait, settling: settled, textWork: &work, tells: true)
+        return try commit(
+            writes, if: condition, by: origin, mayWait: mayWait, settling: settled, textWork: &work, tells: true, admitting: admit)
     }
 
     /// - Parameters:
@@ -82,7 +88,8 @@ final class CommitLine {
     ///   - tells: whether a refusal has the rules' messages. They are found with work of their own.
     func commit(
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
-        settling settled: OwedChange? = nil, textWork work: inout Int, tells: Bool = false
+        settling settled: OwedChange? = nil, textWork work: inout Int, tells: Bool = false,
+        admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
         if condition == nil, settled == nil, let plain = PlainWrite(writes, origin, content),
             try commit(plain, origin, textWork: &work, tells: tells)
@@ -115,6 +122,7 @@ final class CommitLine {
         if mayWait, foresight.mustAsk(about: readers, in: candidate.tree) { return nil }
         let values = candidate.values()
         let note = try expiry?.note(values.map(ExpiryKeeper.WrittenNodes.values) ?? .places(candidate.stored), new: candidate.tree)
+        if let found { try admit(found) }
         context.meter.spend(writes.placesByDepth)
         let owed = changesOfOwed(found, in: candidate.tree, origin, at: paths, writing: candidate.paths, settling: settled)
         let old = install(
@@ -172,7 +180,9 @@ final class CommitLine {
     }
 
     private func count(_ found: Consequences) {
-        context.meter.spend(found.keysLookedAt / RequestLoop.childrenForWork + found.asked / 2)
+        context.meter.derive(found.bytes)
+        let looked = found.keysLookedAt / Self.keysForWork + found.asked / Self.askedForWork + found.evaluated * Self.workOfEvaluation
+        context.meter.spend(looked + found.bytes / RequestLoop.bytesEncodedForWork)
         if content.rules.hasCounters { onCounted(found) }
         if !found.continued.isEmpty || found.continuedRemovals != nil { owedKeeper?.note() }
         // What is of one kind comes one behind the other. Nothing is copied of a write but what is looked at.
@@ -256,8 +266,8 @@ final class CommitLine {
         // What was looked at in vain has cost as much.
         if case .fault(let fault) = refusal {
             switch fault.reason {
-            case .tooManyKeys(let limit): context.meter.spend(limit / RequestLoop.childrenForWork)
-            case .tooManyAsked(let limit): context.meter.spend(limit / 2)
+            case .tooManyKeys(let limit): context.meter.spend(limit / Self.keysForWork)
+            case .tooManyAsked(let limit): context.meter.spend(limit / Self.askedForWork)
             default: break
             }
         }
@@ -315,7 +325,8 @@ final class CommitLine {
     ///   - mayWait: whether nothing is to be done yet when the rules are to be asked about many observers.
     /// - Returns: the commit's sequence number; nil when it waits.
     func commit(
-        _ write: PreparedWrite, by origin: WriteOrigin, stage: JournalStage?, mayWait: Bool
+        _ write: PreparedWrite, by origin: WriteOrigin, stage: JournalStage?, mayWait: Bool,
+        admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
         try mustTake(origin)
         let found = try consequences(of: write, by: origin)
@@ -327,6 +338,7 @@ final class CommitLine {
         let isFollowed = write.operations.count <= context.limits.followedPlaces
         let paths = (isFollowed ? write.paths : [write.common]) + more
         let note = try expiry?.note(.places(isFollowed ? write.stored + more : more), many: isFollowed ? nil : write.expiring, new: tree)
+        if let found { try admit(found) }
         context.meter.counters.prepared += 1
         let owed = changesOfOwed(found, in: tree, origin, at: paths, writing: isFollowed ? write.paths : [write.common])
         let following = (found?.operations ?? []) + (note?.times ?? []) + owed

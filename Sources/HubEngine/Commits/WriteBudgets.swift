@@ -7,8 +7,9 @@ import SecurityRules
 /// and no setting count costs nothing.
 ///
 /// Counted are requests as they are asked for, also those that the rules refuse then. In the budget of everything a request is one write,
-/// in that of a place it is as many as it writes at or below it. Administrators and the hub itself are not counted, nor is what is
-/// written when a session ends.
+/// in that of a place it is as many as it writes at or below it. Copies and rows that follow count in those of their places, once it is
+/// known what they are: a request of which some follow waits until none of these budgets is overdrawn, and may overdraw them then.
+/// Administrators and the hub itself are not counted, nor is what is written when a session ends.
 ///
 /// Confined to the database queue.
 struct WriteBudgets {
@@ -56,9 +57,7 @@ struct WriteBudgets {
     mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
         guard mayCount(rules), !client.identity.isAdmin, let first = writes.first else { return nil }
         counting.removeAll(keepingCapacity: true)
-        // Accounts without a name are made by everybody, as many as he wants. Who connects from this machine has no address, and is one.
-        let user = CountTerms.concern(client.identity.auth) ? nil : client.identity.user
-        let owner = user.map(Owner.user) ?? .address(client.address ?? "")
+        let owner = client.author
         if let rate { counting[Self.key(owner, nil)] = Counting(rate: TokenBucket.Rate(rate), writes: 1, place: nil, text: rate) }
         if rules.hasRates {
             let most = budgets + counting.count
@@ -85,6 +84,39 @@ struct WriteBudgets {
             if needed > wait { (wait, refusing) = (needed, counted) }
         }
         if let refusing { return excess(refusing, waitNs: wait, first.path) }
+        for (key, counted) in counting {
+            var bucket = self.bucket(key)
+            bucket.record(counted.rate, tokens: counted.writes, now: now)
+            kept.keep(bucket, of: key, now: now)
+        }
+        return nil
+    }
+
+    /// Counts what follows from a request in the budgets of its places, if none of them is overdrawn.
+    /// - Returns: nil when it may follow.
+    mutating func admit(_ found: Consequences, of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
+        guard rules.hasRates, !client.identity.isAdmin else { return nil }
+        counting.removeAll(keepingCapacity: true)
+        let owner = client.author
+        func count(_ path: Path, _ writes: Int, above depth: Int) {
+            rules.forEachRate(on: path) { rate, place in
+                guard place <= depth else { return }
+                let key = Self.key(owner, path.keys.prefix(place))
+                counting[key, default: Counting(rate: TokenBucket.Rate(rate), writes: 0, place: (path, place), text: rate)].writes
+                    += Int64(writes)
+            }
+        }
+        for write in found.writes where write.value.exists && (write.kind == .copy || write.kind == .inbox) {
+            count(write.path, 1, above: write.path.depth)
+        }
+        // Who is reached by rows in later commits is not known yet.
+        for (rows, most) in found.continued { count(rows.places, most, above: rows.sharedDepth) }
+        var (wait, refusing) = (Int64(0), Counting?.none)
+        for (key, counted) in counting {
+            let needed = bucket(key).wait(counted.rate, now: now)
+            if needed > wait { (wait, refusing) = (needed, counted) }
+        }
+        if let refusing { return excess(refusing, waitNs: wait, refusing.place?.path ?? .root) }
         for (key, counted) in counting {
             var bucket = self.bucket(key)
             bucket.record(counted.rate, tokens: counted.writes, now: now)

@@ -112,6 +112,17 @@ final class WriteRequests: @unchecked Sendable {
         guard budgets.mayCount(content.rules), !isRepeating, asked.cause == nil else { return nil }
         let now = context.scheduler.steadyNs
         guard let excess = budgets.admit(asked.writes, of: client, content.rules, now: now) else { return nil }
+        return refused(excess, asked, client)
+    }
+
+    /// Counts what follows from a write, before it is made.
+    private func count(_ found: Consequences, _ asked: AskedWrite, _ client: Client) throws(Failure) {
+        guard !isRepeating, asked.cause == nil else { return }
+        guard let excess = budgets.admit(found, of: client, content.rules, now: context.scheduler.steadyNs) else { return }
+        throw refused(excess, asked, client)
+    }
+
+    private func refused(_ excess: WriteBudgets.Excess, _ asked: AskedWrite, _ client: Client) -> Failure {
         context.meter.counters.overBudget += 1
         refusals.report(.overBudget, of: excess.path) { now in
             var question = RuleQuestion(
@@ -139,7 +150,9 @@ final class WriteRequests: @unchecked Sendable {
     private func makeNow(_ asked: AskedWrite, _ client: Client, mayWait: Bool) -> Reply? {
         if case .onDisconnect = asked.purpose { return disconnects.keep(asked.writes, client) }
         do throws(Failure) {
-            let sequence = try commits.commit(asked.writes, if: asked.condition, by: asked.origin(client), mayWait: mayWait)
+            let sequence = try commits.commit(asked.writes, if: asked.condition, by: asked.origin(client), mayWait: mayWait) {
+                found throws(Failure) in try count(found, asked, client)
+            }
             return sequence.map { made(asked, sequence: $0, client) }
         } catch { return notMade(asked, error) }
     }
@@ -311,7 +324,9 @@ final class WriteRequests: @unchecked Sendable {
     private func make(_ write: PreparedWrite, _ large: LargeWrite) -> Reply? {
         let (asked, client) = (large.asked, large.item.client)
         do throws(Failure) {
-            let sequence = try commits.commit(write, by: asked.origin(client), stage: large.stage, mayWait: large.tries > 1)
+            let sequence = try commits.commit(write, by: asked.origin(client), stage: large.stage, mayWait: large.tries > 1) {
+                found throws(Failure) in try count(found, asked, client)
+            }
             return sequence.map { made(asked, sequence: $0, client, write.isShaped ? nil : write.operations) }
         } catch { return notMade(asked, error) }
     }

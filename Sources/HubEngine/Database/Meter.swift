@@ -18,7 +18,16 @@ final class Meter: @unchecked Sendable {
     let refusals = RefusalCounts()
     private let published = Mutex(EngineCounters())
 
+    /// Bytes of what followed from writes since they were taken last.
+    private var derivedBytes = 0
+
     func spend(_ units: Int) { work += units }
+    /// So many bytes followed from a write.
+    func derive(_ bytes: Int) { derivedBytes += bytes }
+    func takeDerivedBytes() -> Int {
+        defer { derivedBytes = 0 }
+        return derivedBytes
+    }
     func beginTurn() { work = 0 }
 
     /// A request is carried out in the batch that runs.

@@ -13,15 +13,19 @@ final class Batch {
         let bytes: Int
         /// Large values that are not needed after the batch.
         let retiring: [any Sendable]
+        /// Bytes of what followed from its writes.
+        let derived: DerivedBytes
 
         func with(_ journalled: JournalBatch) -> Result {
-            Result(journalled: journalled, history: history, bytes: bytes, retiring: retiring)
+            Result(journalled: journalled, history: history, bytes: bytes, retiring: retiring, derived: derived)
         }
     }
 
     private(set) var journalled = JournalBatch(after: 0)
     private var history = BatchHistory()
     private var bytes = 0
+    /// Bytes of what followed from the writes of the running batch.
+    private(set) var derived = DerivedBytes()
     private var retiring: [any Sendable] = []
     /// Whether what is done is recorded: what became durable at once, and what another hub has written, is never taken back. Changed between
     /// batches only.
@@ -52,6 +56,8 @@ final class Batch {
 
     /// A request of so many bytes is carried out in this batch.
     func count(_ bytes: Int) { self.bytes += bytes }
+    /// So many bytes followed from an author's writes.
+    func charge(_ bytes: Int, to author: Owner) { derived.add(bytes, of: author) }
     /// Releases a large value, off the queue, when the batch has ended.
     func retire(_ value: any Sendable) { retiring.append(value) }
 
@@ -71,6 +77,7 @@ final class Batch {
     func endAtOnce() -> (journalled: JournalBatch?, bytes: Int, retiring: [any Sendable]) {
         var ended: (journalled: JournalBatch?, bytes: Int, retiring: [any Sendable]) = (nil, bytes, [])
         bytes = 0
+        if !derived.isEmpty { derived = DerivedBytes() }
         if hasCommits {
             var commits = JournalBatch(after: 0)
             swap(&commits, &journalled)
@@ -83,7 +90,7 @@ final class Batch {
 
     /// Ends the batch; the next one begins empty.
     func end() -> Result {
-        defer { (journalled, history, bytes, retiring) = (JournalBatch(after: 0), BatchHistory(), 0, []) }
-        return Result(journalled: journalled, history: history, bytes: bytes, retiring: retiring)
+        defer { (journalled, history, bytes, retiring, derived) = (JournalBatch(after: 0), BatchHistory(), 0, [], DerivedBytes()) }
+        return Result(journalled: journalled, history: history, bytes: bytes, retiring: retiring, derived: derived)
     }
 }

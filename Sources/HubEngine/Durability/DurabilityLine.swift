@@ -41,8 +41,9 @@ final class DurabilityLine: @unchecked Sendable {
     private var waiting: Deque<WaitingBatch> = []
     /// Number of the oldest waiting batch.
     private(set) var firstWaiting = 0
-    /// Commits in the waiting batches.
+    /// Commits in the waiting batches, and bytes of what followed from their writes.
     private(set) var waitingCommits = 0
+    private var waitingDerived = DerivedBytes()
     private var crowd = LogCrowd()
     /// µs for which net loops that have read writes should pause before they read more; 0 for none. And until when, steady ns. From any
     /// thread.
@@ -92,6 +93,7 @@ final class DurabilityLine: @unchecked Sendable {
         let result = batch.end()
         if isStored {
             if !result.journalled.isEmpty { journal.append(stamped(result.journalled), completion: storedAtOnce) }
+            waitingDerived.add(result.derived)
             waiting.append(
                 WaitingBatch(output: output, result: result, state: content.state, isDurable: true, tally: tally, handedOver: 0))
             return
@@ -102,6 +104,7 @@ final class DurabilityLine: @unchecked Sendable {
             WaitingBatch(
                 output: output, result: result.with(stamped), state: content.state, isDurable: false, tally: tally, handedOver: now))
         waitingCommits += stamped.commitCount
+        waitingDerived.add(result.derived)
         crowd.handedOver(waiting: waitingCommits, now: now, context.limits)
         publishPause()
         let completion: @Sendable (Result<Void, JournalError>) -> Void = { [self] result in
@@ -138,11 +141,19 @@ final class DurabilityLine: @unchecked Sendable {
     /// Bytes that the batch that runs has to say so far.
     var outputBytes: Int { outbox.bytes }
 
-    /// Ends the batch that runs, and its turn, if it has much to say.
+    /// Ends the batch that runs, and its turn, if it has much to say, or much followed from its writes.
     func finishLargeBatch() {
-        guard outputBytes > Self.outputBytesOfBatch else { return }
+        guard outputBytes > Self.outputBytesOfBatch || batch.derived.all > context.limits.derivedBytes else { return }
         finishBatch()
         context.meter.spend(context.limits.turnWork)
+    }
+
+    /// Whether an author's next write waits until what followed from those before is durable.
+    func mustWait(_ author: @autoclosure () -> Owner) -> Bool {
+        if waitingDerived.isEmpty, batch.derived.isEmpty { return false }
+        let author = author()
+        let (own, all) = (waitingDerived[author] + batch.derived[author], waitingDerived.all + batch.derived.all)
+        return own > context.limits.derivedBytes || own > 0 && all > context.limits.derivedBytesOfAll
     }
 
     /// The batch with this writer's epoch and an id of its own, as it is appended to the journal.
@@ -172,6 +183,7 @@ final class DurabilityLine: @unchecked Sendable {
             waiting.removeFirst()
             firstWaiting += 1
             durable = first.state
+            waitingDerived.remove(first.result.derived)
             waitingCommits -= first.result.journalled.commitCount
             // Before the loops are woken.
             publishPause()
@@ -199,7 +211,7 @@ final class DurabilityLine: @unchecked Sendable {
         defer {
             firstWaiting += waiting.count
             waiting = []
-            waitingCommits = 0
+            (waitingCommits, waitingDerived) = (0, DerivedBytes())
             publishPause()
         }
         return Array(waiting)

@@ -241,7 +241,10 @@ final class Parking: @unchecked Sendable {
         } else {
             let outer = resumed
             resumed = parked
+            _ = context.meter.takeDerivedBytes()
             resume()
+            let derived = context.meter.takeDerivedBytes()
+            if derived > 0 { batch.charge(derived, to: client.author) }
             resumed = outer
             if let again = client.parked {
                 (again.held, again.users) = (parked.held, parked.users)

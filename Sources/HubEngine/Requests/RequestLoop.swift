@@ -10,7 +10,8 @@ import Synchronization
 ///                                       └────────────────────────────────────────────────────────────────────────┘
 /// ```
 /// A batch ends with its turn, so that the answer to a client's first request stands behind a small part of what others have asked.
-/// While the log is behind, only clients get on that wait for nothing from it: else the line would only be longer there.
+/// While the log is behind, only clients get on that wait for nothing from it: else the line would only be longer there. The writes of an
+/// author of whose writes much followed wait until that is durable (`DerivedBytes`).
 ///
 /// Confined to the database queue.
 final class RequestLoop: @unchecked Sendable {
@@ -58,6 +59,10 @@ final class RequestLoop: @unchecked Sendable {
                 items.reverse()
             }
             guard let item = items.popLast() else { break }
+            if mustWait(item) {
+                items.append(item)
+                break
+            }
             handleInBatch(item)
         }
         if !items.isEmpty { turns.append(items.reversed()) }
@@ -71,16 +76,32 @@ final class RequestLoop: @unchecked Sendable {
             turns.prepend(held[...], of: client)
             return scheduleTurn()
         }
-        for item in held { handleInBatch(item) }
+        for (i, item) in held.enumerated() {
+            if mustWait(item) {
+                turns.prepend(held[i...], of: client)
+                return scheduleTurn()
+            }
+            handleInBatch(item)
+        }
+    }
+
+    /// Whether a request waits until what followed from its author's earlier writes is durable.
+    private func mustWait(_ item: Database.Item?) -> Bool {
+        guard let item, item.request.isWrite else { return false }
+        return durability.mustWait(item.client.author)
     }
 
     private func handleInBatch(_ item: Database.Item) {
         batch.count(item.size)
         context.meter.spend(Self.work(of: item))
         let before = outbox.bytes
+        // What followed from the hub's own writes is no client's.
+        _ = context.meter.takeDerivedBytes()
         handler.handle(item)
         // Its output was encoded on this queue.
         context.meter.spend(max(0, outbox.bytes - before) / Self.bytesEncodedForWork)
+        let derived = context.meter.takeDerivedBytes()
+        if derived > 0 { batch.charge(derived, to: item.client.author) }
         durability.finishLargeBatch()
     }
 
@@ -114,7 +135,7 @@ final class RequestLoop: @unchecked Sendable {
         let share = max(1, turnWork / max(1, clients))
         while clients > 0, context.meter.work < turnWork, let line = turns.nextAsking() {
             clients -= 1
-            if !isLogBehind || line.client.lastSent < durability.firstWaiting {
+            if !mustWait(turns.first(of: line)), !isLogBehind || line.client.lastSent < durability.firstWaiting {
                 isAnyReady = true
                 serve(line, share)
             }
@@ -135,7 +156,7 @@ final class RequestLoop: @unchecked Sendable {
 
     private func serve(_ line: RequestTurns.Line, _ share: Int) {
         let before = context.meter.work
-        while context.meter.work - before < share, let item = turns.next(of: line) { handleInBatch(item) }
+        while context.meter.work - before < share, !mustWait(turns.first(of: line)), let item = turns.next(of: line) { handleInBatch(item) }
     }
 
     /// Whether the log has enough to do: clients that wait for it already get no turn.

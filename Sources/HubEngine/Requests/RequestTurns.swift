@@ -60,6 +60,9 @@ struct RequestTurns {
     mutating func nextAsking() -> Line? { asking.popFirst() }
     mutating func nextLeaving() -> Line? { leaving.popFirst() }
 
+    /// The request that is the next one of a client, which stays in its line.
+    func first(of line: Line) -> Database.Item? { line.items.first }
+
     /// The next request of a client; nil when it has none left.
     mutating func next(of line: Line) -> Database.Item? {
         guard let item = line.items.popFirst() else { return nil }

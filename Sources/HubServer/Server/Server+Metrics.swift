@@ -147,7 +147,7 @@ extension Server {
             databases.flatMap { database in
                 ConsequenceKind.allCases.map { (database.name, $0.name, database.counters.systemWrites[$0] ?? 0) }
             })
-        page.gauge("vigla_owed_rows", "Pending rows of inboxes, at most.", label: label, each(\.owedRows))
+        page.gauge("vigla_owed_rows", "Pending rows of inboxes and pending removals, at most.", label: label, each(\.owedRows))
         page.counter("vigla_expired_nodes_total", "Nodes that ended by time.", label: label, each(\.expired))
         page.gauge("vigla_expiring_nodes", "Nodes that are to end by time, as far as they are known.", label: label, each(\.expiringNodes))
         page.gauge(

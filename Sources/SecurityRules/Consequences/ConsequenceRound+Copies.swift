@@ -250,6 +250,7 @@ extension ConsequenceRound {
         _ condition: Int32, _ place: Int32, _ all: [[Key]], _ kind: ConsequenceKind
     ) throws(ConsequenceFault) -> [[Key]] {
         guard condition >= 0, !all.isEmpty else { return all }
+        result.evaluated += all.count
         var (left, isTooMuch) = (textWork, false)
         let holding = Evaluator.run(program, old: base, new: result.tree, auth: RuleSet.hubAuth, now: now, query: nil) { evaluator in
             evaluator.textWork = left

@@ -117,6 +117,7 @@ extension ConsequenceRound {
         guard member.exists else { return nil }
         let (found, work) = program.contribution(number, path, member, in: tree, textWork: textWork)
         textWork -= work
+        if program.counters[number].asks { result.evaluated += 1 }
         keys = path.keys
         if textWork <= 0 { throw fault(.tooMuchWork, program.counters[number].place, .counts) }
         return found

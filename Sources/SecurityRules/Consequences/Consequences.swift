@@ -40,6 +40,8 @@ public struct Consequences: Sendable {
     public internal(set) var keysLookedAt = 0
     /// Written places, and counters, copies and removals of them, that were asked about.
     public internal(set) var asked = 0
+    /// Conditions that were evaluated, of copies, rows and members of counted sets.
+    public internal(set) var evaluated = 0
     /// Bytes of the writes, as `ConsequenceLimits.bytes` counts them.
     public internal(set) var bytes = 0
     /// Rows of inboxes that are to follow in commits of their own, and how many they are at most; all together.

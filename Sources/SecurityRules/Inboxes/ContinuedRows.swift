@@ -27,6 +27,9 @@ public struct ContinuedRows: Sendable, Equatable {
     /// The place of the rows, with `$` for those who are reached: `/inbox/$/k`.
     public var places: Path { to }
 
+    /// How many of its keys all rows share, from the root.
+    public var sharedDepth: Int { to.keys.firstIndex(of: Self.wildcard) ?? to.depth }
+
     /// The place of one's row.
     public func place(of key: Key) -> Path { Path(to.keys.lazy.map { $0 == Self.wildcard ? key : $0 }) }
 

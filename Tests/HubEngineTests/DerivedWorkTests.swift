@@ -1,0 +1,165 @@
+import HubEngine
+import JSONTree
+import SecurityRules
+import TestSupport
+import Testing
+
+/// What follows from writes is charged to their author: how many commits come before those of others, never a time.
+@Suite(.timeLimit(.minutes(30))) struct DerivedWorkTests {
+    private static let rules = #"""
+        {"rules":{".read":true,".write":true,"posts":{"$p":{".copy":{"to":"line/$f/$p","each":"friends/$f"}}},
+          "cnt":{"$c":{".counts":{"n":"count(votes/$c, each.val() > 0)"}}}}}
+        """#
+    private static let friends = Node.object((0..<50).map { (Key("f\($0 + 10)"), true) })
+    private static let text = Node.string(Text(String(repeating: "x", count: 10_000)))
+
+    /// - Parameter log: nil for a journal in memory.
+    private func hub(_ log: FlakyLog? = nil, _ change: (inout EngineLimits) -> Void = { _ in }) throws -> EngineHarness {
+        var limits = EngineLimits.patient
+        change(&limits)
+        let root: Node = ["friends": Self.friends, "votes": ["c": .object((0..<1_000).map { (Key("v\($0)"), 1) })]]
+        if let log { return EngineHarness(rules: try RuleSet(parsing: Self.rules), root: root, log: log, limits: limits) }
+        return EngineHarness(rules: try RuleSet(parsing: Self.rules), root: root, limits: limits)
+    }
+
+    private func user(_ uid: String, _ hub: EngineHarness, _ dialect: Dialect = .realtime) -> Client {
+        let client = Client(lane: 0, dialect: dialect)
+        _ = hub.ask(client, .identify(Identity(auth: ["uid": .string(Text(uid)), "provider": "password"])))
+        return client
+    }
+
+    private func place(_ keys: String...) -> Path { Path(keys.map { Key($0) }) }
+
+    private func together(_ hub: EngineHarness, _ submit: () -> Void) {
+        let gate = DispatchGate(hub.database)
+        submit()
+        gate.open()
+        hub.settle()
+    }
+
+    /// Half a megabyte follows from each write of one user, on two connections: one of them is on its way to the journal at a time, and what
+    /// others write goes between.
+    @Test func bytesThatFollow_waitForTheirAuthor() throws {
+        let log = FlakyLog(root: ["friends": Self.friends])
+        let hub = try hub(log)
+        let (eve, again, ada) = (user("eve", hub), user("eve", hub), user("ada", hub))
+        together(hub) {
+            for i in 0..<20 {
+                hub.database.submit(.put(place("posts", "p\(i)"), Self.text), from: i % 2 == 0 ? eve : again, token: Int64(i))
+            }
+            hub.database.submit(.put("other", 1), from: ada)
+        }
+        #expect(hub.database.counters.commits == 2 && hub.database.inboxDepth == 19, "one of hers and that of another")
+        _ = hub.ask(ada, .put("other", 2))
+        #expect(hub.database.counters.commits == 3)
+        // Her reads on a connection without writes are no writes, and those of others are not held either.
+        let reader = user("eve", hub)
+        _ = hub.ask(reader, .get("other"))
+        #expect(hub.database.counters.waitingRequests == 19)
+        var most = 0
+        while !log.isIdle {
+            let before = hub.database.counters.commits
+            log.complete()
+            hub.settle()
+            most = max(most, hub.database.counters.commits - before)
+        }
+        #expect(most == 1 && hub.database.counters.commits == 22 && log.root.child("posts").childCount == 20)
+        #expect(hub.take(eve) == stride(from: 0, to: 20, by: 2).map { "ok \($0)" })
+        #expect(hub.take(again) == stride(from: 1, to: 20, by: 2).map { "ok \($0)" })
+        #expect(hub.take(ada) == ["ok 0", "ok 0"])
+    }
+
+    /// Authors have shares of their own, and beyond what all may have together nobody has a second.
+    @Test func authors_haveSharesOfTheirOwn() throws {
+        let log = FlakyLog(root: ["friends": Self.friends])
+        let hub = try hub(log) { $0.derivedBytesOfAll = 1_200_000; $0.derivedBytes = 600_000 }
+        let users = (0..<6).map { user("u\($0)", hub) }
+        for (k, user) in users.enumerated() {
+            for i in 0..<3 { hub.database.submit(.put(place("posts", "p\(k)-\(i)"), Self.text), from: user, token: Int64(i)) }
+        }
+        hub.settle()
+        // Each has one under way; a second would be within its own share, but not within that of all.
+        let first = hub.database.counters.commits
+        #expect(first >= 6 && first <= 8, "\(first)")
+        while !log.isIdle {
+            log.completeAll()
+            hub.settle()
+        }
+        for user in users { #expect(hub.take(user) == ["ok 0", "ok 1", "ok 2"]) }
+    }
+
+    /// Nothing is on its way to a journal in memory; each is a turn of its own there.
+    @Test func inMemory_othersGoBetween() throws {
+        let hub = try hub()
+        let (eve, ada) = (user("eve", hub), user("ada", hub, .rest))
+        together(hub) {
+            for i in 0..<20 { hub.database.submit(.put(place("posts", "p\(i)"), Self.text), from: eve, token: Int64(i)) }
+            hub.database.submit(.put("other", 1), from: ada)
+        }
+        #expect(hub.take(eve) == (0..<20).map { "ok \($0)" })
+        #expect(hub.take(ada).first.flatMap { Int($0.filter(\.isNumber)) }.map { $0 <= 3 } == true)
+    }
+
+    /// What a refusing log takes back is on its way no more.
+    @Test func refusingLog_letsWaitingWritesBeAnswered() throws {
+        let log = FlakyLog(root: ["friends": Self.friends])
+        let hub = try hub(log)
+        let eve = user("eve", hub)
+        for i in 0..<5 { hub.database.submit(.put(place("posts", "p\(i)"), Self.text), from: eve, token: Int64(i)) }
+        hub.settle()
+        #expect(hub.database.counters.commits == 1)
+        log.refuse()
+        hub.settle()
+        #expect(hub.take(eve).count == 5)
+        hub.passRetryTime()
+        log.completeAll()
+        hub.settle()
+        hub.database.submit(.put("posts/q", Self.text), from: eve, token: 9)
+        hub.settle()
+        log.completeAll()
+        hub.settle()
+        #expect(hub.take(eve) == ["ok 9"])
+    }
+
+    /// A counter that is made again asks about each member of its set, which is most of a turn.
+    @Test func conditionsThatAreEvaluated_areWork() throws {
+        let hub = try hub()
+        let (eve, ada) = (user("eve", hub), user("ada", hub, .rest))
+        together(hub) {
+            for i in 0..<200 { hub.database.submit(.put("cnt/c", i % 2 == 0 ? ["a": 1] : .null), from: eve, token: Int64(i)) }
+            hub.database.submit(.put("other", 1), from: ada)
+        }
+        #expect(hub.take(ada).first.flatMap { Int($0.filter(\.isNumber)) }.map { $0 <= 8 } == true)
+        #expect(hub.take(eve) == (0..<200).map { "ok \($0)" })
+    }
+
+    /// Copies and rows count in the budgets of their places, which they may overdraw: then their author waits.
+    @Test func copiesAndRows_countInBudgetsOfTheirPlaces() throws {
+        let rules = #"""
+            {"rules":{".read":true,".write":true,
+              "posts":{"$p":{".copy":{"to":"line/$f/$p","each":"friends/$f"},".counts":{"n":"count(likes/$p)"}}},
+              "news":{"$k":{".inbox":{"to":"box/$u/$k","each":"friends/$u","value":"1"}}},
+              "line":{".rate":{"perSecond":10,"burst":5}},"box":{".rate":{"perSecond":10,"burst":5}}}}
+            """#
+        for (place, rowsAtOnce) in [("posts", 1_000), ("news", 1_000), ("news", 10)] {
+            var limits = EngineLimits.patient
+            limits.systemWrites = place == "news" ? rowsAtOnce : 1_000
+            let hub = EngineHarness(rules: try RuleSet(parsing: rules), root: ["friends": Self.friends], limits: limits)
+            let (eve, ada) = (user("eve", hub), user("ada", hub))
+            func put(_ client: Client, _ key: String, _ value: Node = ["a": 1]) -> String {
+                hub.ask(client, .put(self.place(place, key), value))[0]
+            }
+            #expect(put(eve, "a") == "ok 0", "\(place): 50 at once, of 5 and 10 a second")
+            #expect(put(eve, "b").contains("over_budget") && put(ada, "c") == "ok 0" && hub.ask(eve, .put("x", 1)) == ["ok 0"])
+            hub.time.advance(ms: 4_599)
+            #expect(put(eve, "b").contains("over_budget"))
+            #expect(put(eve, "a", .null) == "ok 0", "what is removed counts as nothing")
+            hub.time.advance(ms: 1)
+            #expect(put(eve, "b") == "ok 0" && put(eve, "d").contains("over_budget"))
+            #expect(hub.ask(eve, .put("likes/b/x", 1), .get("posts/d")).first == (place == "news" ? "ok 0" : "error 0 over_budget"))
+            let admin = Client.make()
+            _ = hub.ask(admin, .identify(.admin))
+            #expect(put(admin, "e") == "ok 0" && put(admin, "f") == "ok 0")
+        }
+    }
+}
