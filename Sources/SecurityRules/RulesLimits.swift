@@ -46,6 +46,8 @@ public enum RulesLimits {
     /// Most metres of a `.count`'s `radius` and `snap`, and most counts of its `perMinute`.
     public static let countMetres = 1_000_000.0
     public static let countsPerMinute = 10_000
+    /// The most that a `.count`'s `least` can be.
+    public static let leastCount = 1_000
 
     /// Longest `.message` in bytes of UTF-8, and most of them that one refusal tells.
     public static let messageBytes = 1_000

@@ -85,11 +85,20 @@ import TestSupport
         #expect(rules.counted(counted, at: "p", by: .null) == counted, "a circle of the grid is counted as it is")
         #expect(rules.counted(one, at: "p", by: user) == one && rules.counted(one, at: "q", by: .null) == one)
         #expect(rules.counted(nil, at: "p", by: .null) == nil)
-        for (asked, metres) in [(500.0, 500.0), (1000, 1000), (1000.5, 2000), (2000, 2000), (7001, 8000)] {
+        let radii = [(500.0, 500.0), (1000, 1000), (1000.5, 2000), (2000, 2000), (2001, 4000), (7001, 8000), (64_000, 64_000), (3e6, 64_000)]
+        for (asked, metres) in radii {
             let query = try #require(rules.counted(circle(1, 1, asked), at: "p", by: .null))
-            #expect(query.live?.near?.metres == metres)
+            #expect(query.live?.near?.metres == metres && query.live?.near?.grid == 250)
             #expect(rules.counted(query, at: "p", by: .null) == query)
         }
+        // Centres of wide circles lie as far apart as these are wider.
+        func asCounted(_ latitude: Double, _ metres: Double) throws -> ChildQuery? {
+            try rules.counted(circle(latitude, 23.735, metres), at: "p", by: .null)
+        }
+        let places = try [(1_000.0, 37.97590), (16_000, 37.97590), (16_000, 37.99)].map { metres, other in
+            try asCounted(37.97501, metres) == asCounted(other, metres)
+        }
+        #expect(places == [false, true, false])
         #expect(try rules.counted(circle(1, 1, nil), at: "p", by: .null)?.live?.near?.metres == nil)
     }
 }

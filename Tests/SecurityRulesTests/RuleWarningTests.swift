@@ -59,9 +59,9 @@ import Testing
         Row(#"{"a":{".read":"(query.limitToFirst == 5 && query.limitToFirst <= 9) || auth != null"}}"#),
         Row(#"{"a":{".read":"auth == null || query.limit < 5 || now > 9"}}"#, "1:41: query.limit is null without a limit"),
         Row(
-            #"{"a":{".read":"auth != null",".geoIndex":{"lat":"x","lng":"y"},".count":{"radius":1000}}}"#,
+            #"{"a":{".read":"auth != null",".geoIndex":{"lat":"x","lng":"y"},".count":{"radius":1000,"least":5}}}"#,
             "1:24: .read lets users without a name see what .count hides"),
-        Row(#"{"a":{".read":"auth.provider == 'x'",".geoIndex":{"lat":"x","lng":"y"},".count":{"radius":1000}}}"#),
+        Row(#"{"a":{".read":"auth.provider == 'x'",".geoIndex":{"lat":"x","lng":"y"},".count":{"radius":1000,"least":5}}}"#),
         Row(#"{"a":{".write":"auth != null",".rate":{"perSecond":1,"burst":1},"rate":{}}}"#),
         Row(#"{"a":{".rate":{"perSecond":1,"burst":1},"b":{"$c":{".write":"auth != null"}}}}"#),
         Row(#"{"a":{".read":"auth != null",".rate":{"perSecond":1,"burst":1}}}"#, "1:47: .rate counts nothing: no .write"),

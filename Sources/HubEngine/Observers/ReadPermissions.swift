@@ -169,7 +169,9 @@ extension QueryVariables {
         switch query {
         case .window(let query): self.init(query)
         case .live(let query):
-            if query.isByDistance {
+            if query.isOfAll {
+                self.init()
+            } else if query.isByDistance {
                 self.init()
                 nearest = query.tree.limit
             } else {

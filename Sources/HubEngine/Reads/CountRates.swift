@@ -86,18 +86,25 @@ extension RuleSet {
         return decideCount(path, root: root, auth: auth, now: now, query: asked)
     }
 
-    /// A query as it is counted for somebody: without an account its circle lies on the grid of the place's `.count`, and its radius is a
-    /// multiple of the least. One below that is left as it is, and refused.
+    /// A query as the hub counts it for a caller: without an account by the terms of the place's `.count`. A circle that these refuse stays
+    /// as it is. Counting the result again gives the same.
     func counted(_ query: ChildQuery?, at path: Path, by auth: Node) -> ChildQuery? {
-        guard case .live(let live)? = query, let near = live.near, CountTerms.concern(auth), let terms = countTerms(at: path) else {
-            return query
+        guard CountTerms.concern(auth), let terms = countTerms(at: path) else { return query }
+        switch query {
+        case nil:
+            let least = terms.least(hasConditions: false)
+            return least > 0 ? .live(.all(least: least)) : nil
+        case .window(let window)?:
+            let least = terms.least(hasConditions: false)
+            guard least > 0, window.start == nil, window.end == nil, let live = try? LiveQuery(window) else { return query }
+            return .live(live.counted(least: least))
+        case .live(var live)?:
+            live = live.counted(least: terms.least(hasConditions: !live.filter.isEmpty))
+            guard let near = live.near else { return .live(live) }
+            let metres = near.metres.map { terms.countedRadius($0) }
+            let centre = terms.snap(of: metres).map { near.centre.snapped(toMetres: $0) } ?? near.centre
+            return .live(live.around(centre, metres: metres, grid: metres == nil ? nil : terms.grid))
         }
-        let centre = terms.snap.map { near.centre.snapped(toMetres: $0) } ?? near.centre
-        var metres = near.metres
-        if let least = terms.radius, let asked = metres, asked > least, (asked / least).rounded() * least != asked {
-            metres = (asked / least).rounded(.up) * least
-        }
-        return .live(live.around(centre, metres: metres))
     }
 }
 

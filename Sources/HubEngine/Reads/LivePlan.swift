@@ -54,6 +54,10 @@ struct LivePlan: Sendable {
         without refused: [TreeQuery.Index: Failure] = [:], mustKeep: Bool = true
     ) -> Result<Answer, Failure> {
         let count = node.childCount
+        // How many children there are is known.
+        if showing == .count, query.filter.isEmpty, query.tree.start == nil, query.tree.end == nil {
+            return .success(.ready(LivePlan(query: query, showing: showing, start: .all, looks: 0)))
+        }
         var best = LivePlan(query: query, showing: showing, start: .all, looks: count)
         var isIndexed = count <= indexes.unindexedChildren
         for condition in query.filter.conditions {

@@ -124,8 +124,8 @@ final class LiveReads: @unchecked Sendable {
         // All of a circle without a limit is looked at, what is ordered by a field is held, and what a count asks of children is asked of all.
         let query = asking.query
         let isCountedByCells = query.filter.isEmpty && (query.isByDistance || (query.tree.start == nil && query.tree.end == nil))
-        if asking.isCount ? !isCountedByCells : (query.tree.limit == nil || !query.isByDistance) {
-            let within = index.count(within: near.metres, of: near.centre)
+        if asking.isCount ? !isCountedByCells || near.grid != nil : (query.tree.limit == nil || !query.isByDistance) {
+            let within = isCountedByCells && near.grid != nil ? index.visits(for: near) : index.count(within: near.metres, of: near.centre)
             context.meter.spend(within / RequestLoop.childrenForWork)
             if within > limits.liveQueryChildren { return fail(asking, .circleTooLarge(limits.liveQueryChildren), at: place) }
         }

@@ -47,6 +47,16 @@ extension GeoIndex {
         return count(0, centre, GeoPoint.chordSquared(metres: metres))
     }
 
+    /// How many children a circle counts: with a grid those close to its edge are looked at one by one.
+    public func count(in near: NearQuery) -> Int {
+        near.grid == nil ? count(within: near.metres, of: near.centre) : count(0, near, inner: near.innerReach, outer: near.outerReach)
+    }
+
+    /// How many children that looks at, about.
+    public func visits(for near: NearQuery) -> Int {
+        near.grid == nil ? 0 : count(0, near.centre, near.outerReach) - count(0, near.centre, near.innerReach)
+    }
+
     // MARK: In squares of chords
 
     func visit(_ cell: Int, _ centre: GeoPoint, _ reach: Double, _ body: (Entry, Double) -> Bool) -> Bool {
@@ -62,6 +72,16 @@ extension GeoIndex {
         let children = cells[cell].children
         for i in 0..<8 where children[i] != 0 { if !visit(Int(children[i]), centre, reach, body) { return false } }
         return true
+    }
+
+    private func count(_ cell: Int, _ near: NearQuery, inner: Double, outer: Double) -> Int {
+        guard cells[cell].least(near.centre) <= outer else { return 0 }
+        if cells[cell].most(near.centre) <= inner { return Int(cells[cell].count) }
+        if cells[cell].isLeaf { return cells[cell].entries.count { near.contains($0.point) } }
+        let children = cells[cell].children
+        var sum = 0
+        for i in 0..<8 where children[i] != 0 { sum += count(Int(children[i]), near, inner: inner, outer: outer) }
+        return sum
     }
 
     private func count(_ cell: Int, _ centre: GeoPoint, _ reach: Double) -> Int {

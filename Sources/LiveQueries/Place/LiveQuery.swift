@@ -8,6 +8,8 @@ public struct LiveQuery: Sendable, Hashable {
     public let near: NearQuery?
     /// Whether the order is that of the distances.
     public let isByDistance: Bool
+    /// Of a count: fewer children than this are told as 0.
+    public private(set) var least = 0
 
     /// - Parameters:
     ///   - tree: without an order, what is near is ordered by distance; otherwise the order is by priority, as everywhere.
@@ -48,29 +50,44 @@ public struct LiveQuery: Sendable, Hashable {
         self.tree = tree
     }
 
-    private init(_ tree: TreeQuery, _ filter: Filter, _ near: NearQuery, isByDistance: Bool) {
-        (self.tree, self.filter, self.near, self.isByDistance) = (tree, filter, near, isByDistance)
+    private init(_ tree: TreeQuery, _ filter: Filter, _ near: NearQuery?, isByDistance: Bool, least: Int = 0) {
+        (self.tree, self.filter, self.near, self.isByDistance, self.least) = (tree, filter, near, isByDistance, least)
+    }
+
+    /// All children of the place, in no order: a count has a query for them where fewer than `least` are told as 0.
+    public static func all(least: Int) -> LiveQuery { LiveQuery(TreeQuery(), .all, nil, isByDistance: false, least: least) }
+    public var isOfAll: Bool { tree.index == nil && near == nil }
+
+    /// The same query for a count that tells fewer than `least` children as 0.
+    public func counted(least: Int) -> LiveQuery { LiveQuery(tree, filter, near, isByDistance: isByDistance, least: least) }
+
+    /// What a count tells of so many matches.
+    public func told(_ matches: Int) -> Int {
+        let count = min(matches, tree.limit ?? .max)
+        return count < least ? 0 : count
     }
 
     /// The same query around another place.
     public func moved(to centre: GeoPoint) -> LiveQuery {
         guard var near else { return self }
         near.centre = centre
-        return LiveQuery(tree, filter, near, isByDistance: isByDistance)
+        return LiveQuery(tree, filter, near, isByDistance: isByDistance, least: least)
     }
 
     /// The same query of another circle; of the nearest anywhere only the centre is another one.
-    public func around(_ centre: GeoPoint, metres: Double?) -> LiveQuery {
+    /// - Parameter grid: metres; see `NearQuery.grid`.
+    public func around(_ centre: GeoPoint, metres: Double?, grid: Double?) -> LiveQuery {
         guard let near else { return self }
-        let other = NearQuery(centre: centre, metres: near.metres == nil ? nil : metres, limit: near.limit, fields: near.fields)
-        return LiveQuery(tree, filter, other, isByDistance: isByDistance)
+        var other = NearQuery(centre: centre, metres: near.metres == nil ? nil : metres, limit: near.limit, fields: near.fields)
+        other.grid = grid
+        return LiveQuery(tree, filter, other, isByDistance: isByDistance, least: least)
     }
 
     /// The same query of children that have their position there.
     public func located(by fields: GeoFields?) -> LiveQuery {
         guard var near else { return self }
         near.fields = fields
-        return LiveQuery(tree, filter, near, isByDistance: isByDistance)
+        return LiveQuery(tree, filter, near, isByDistance: isByDistance, least: least)
     }
 
     /// What it shows, in its order, with metres from the centre where it has one. O(n log n)
@@ -123,6 +140,9 @@ public struct NearQuery: Sendable, Hashable {
     public let limit: Int?
     /// Where children have their position, once the rules were asked.
     public fileprivate(set) var fields: GeoFields?
+    /// Of a count: metres of the grid to whose nearest point each child's position is moved before the circle is asked whether it
+    /// contains it. No circles, however many, then tell where within its square of the grid a child is. Nil for exact positions.
+    public fileprivate(set) var grid: Double?
 
     public init(centre: GeoPoint, metres: Double?, limit: Int?, fields: GeoFields? = nil) {
         self.centre = centre
@@ -172,6 +192,22 @@ public struct NearQuery: Sendable, Hashable {
 
     /// The square of the chord of the radius.
     var reach: Double { metres.map { GeoPoint.chordSquared(metres: $0) } ?? .infinity }
+    /// The square of the chord beyond which no child is counted, wherever the grid moves it.
+    var outerReach: Double { metres.map { GeoPoint.chordSquared(metres: $0 + shift) } ?? .infinity }
+    /// The square of the chord up to which every child is counted; negative for none.
+    var innerReach: Double { metres.map { $0 > shift ? GeoPoint.chordSquared(metres: $0 - shift) : -1 } ?? .infinity }
+
+    /// Metres by which the grid moves a position at most: half a row, and half a step of the row, which next to a pole is up to two
+    /// rows wide.
+    private var shift: Double { grid.map { $0 * 1.5 } ?? 0 }
+
+    /// Whether the circle contains a position, as it is counted.
+    func contains(_ point: GeoPoint) -> Bool {
+        let chordSquared = point.chordSquared(centre)
+        guard let grid else { return chordSquared <= reach }
+        if chordSquared > outerReach { return false }
+        return chordSquared <= innerReach || point.snapped(toMetres: grid).chordSquared(centre) <= reach
+    }
 }
 
 /// What one `near` may ask.

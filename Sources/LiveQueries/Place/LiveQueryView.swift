@@ -38,7 +38,7 @@ public final class LiveQueryView {
     public internal(set) var query: LiveQuery
     public let showing: Showing
     /// How many children are shown, or are counted.
-    public var count: Int { filtered?.count ?? near?.count ?? min(total, query.tree.limit ?? .max) }
+    public var count: Int { filtered?.count ?? near?.count ?? query.told(total) }
     /// Whether fewer are shown than there may be; `PlaceQueries.fill` goes on.
     public var isShort: Bool { filtered?.isShort ?? near?.isShort ?? false }
     /// Whether `PlaceQueries.fill` should go on before fewer are shown than there are.

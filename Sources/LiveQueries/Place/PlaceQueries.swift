@@ -160,17 +160,17 @@ public final class PlaceQueries {
     /// view of the nearest is not listed anew with each step.
     func isListed(_ view: LiveQueryView) -> Bool {
         guard let near = view.query.near else { return true }
-        let concern = view.near?.concern ?? near.reach
-        return concern <= view.reach && (concern >= view.reach / 4 || concern == near.reach)
+        let concern = view.near?.concern ?? near.outerReach
+        return concern <= view.reach && (concern >= view.reach / 4 || concern == near.outerReach)
     }
 
     /// Lists a circle for what concerns its view now.
     func list(_ view: LiveQueryView) {
         guard let near = view.query.near, !isListed(view) else { return }
-        let concern = view.near?.concern ?? near.reach
+        let concern = view.near?.concern ?? near.outerReach
         if view.reach >= 0 { circles.remove(view.circle) }
         // A little more than is needed: the nearest of a limit come and go.
-        view.reach = min(near.reach, concern * 2)
+        view.reach = min(near.outerReach, concern * 2)
         circles.insert(view.circle, at: near.centre, reach: view.reach)
     }
 
@@ -227,9 +227,10 @@ extension LiveQuery {
         let all = place.children
         var count = 0
         if let near, let index {
-            if filter.isEmpty, !hasRange { return index.count(within: near.metres, of: near.centre) }
-            _ = index.visit(0, near.centre, near.reach) { entry, _ in
-                if selects(entry.key, all[entry.key] ?? .null) { count += 1 }
+            if filter.isEmpty, !hasRange { return index.count(in: near) }
+            let isExact = near.grid == nil
+            _ = index.visit(0, near.centre, near.outerReach) { entry, _ in
+                if isExact || near.contains(entry.point), selects(entry.key, all[entry.key] ?? .null) { count += 1 }
                 return true
             }
             return count
@@ -265,7 +266,7 @@ extension LiveQuery {
         let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
         func counts(_ key: Key, _ child: Node, _ point: GeoPoint?) -> Bool {
             if let near {
-                guard let chordSquared = point?.chordSquared(near.centre), chordSquared <= near.reach else { return false }
+                guard let point, near.contains(point) else { return false }
             }
             if lower == nil, upper == nil { return true }
             let place = tree.orderedBy.place(key, child)

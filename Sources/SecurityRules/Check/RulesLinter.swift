@@ -257,11 +257,11 @@ struct RulesLinter {
         if node.geoIndex == nil, terms.radius != nil || terms.snap != nil {
             warn(terms.offset, ".count: there are no circles here, as the place has no .geoIndex.")
         }
-        let texts = [node.rules[.count]?.source ?? ""] + functions.all.map(\.source.body.value)
-        if terms.snap != nil, terms.radius == nil, !texts.contains(where: { $0.contains("query.radius") }) {
+        if let grid = terms.grid, node.geoIndex != nil, terms.least == nil {
             warn(
                 terms.offset,
-                ".count: circles of any radius are counted, by which a place is found that the grid hides. Name the least with \"radius\".")
+                ".count: a lone child is found, to its square of \(NumberText.format(grid)) m. Fewer than \"least\" are told as 0: "
+                    + "add \"least\": 5.")
         }
         if terms.boundsCircles, let read = node.rules[.read], read.source.split(separator: " ").joined() == "auth!=null" {
             warn(

@@ -71,6 +71,9 @@ import Testing
         Row("C28 the children themselves", least, circle(1000, ["": 1]), false),
         Row("C29 an index that is no filter of circles", least, circle(1000, ["owner": "x"]), false, nameless),
         Row("C30 an order of circles that is no filter", least, circle(1000, ["rating": 1]), false),
+        Row("C32 a least number bounds no circle", #"{"if":"query.near","least":5}"#, circle(1, ["owner": "x"]), true),
+        Row("C33 but bounds of an order", #"{"if":"true","least":5}"#, QueryVariables(orderByChild: "kind", equalTo: "a"), false),
+        Row("C34 the same with an account", #"{"if":"true","least":5}"#, QueryVariables(orderByChild: "kind", equalTo: "a"), true, user),
         Row("C31 an index that is no filter, with an account", least, circle(1000, ["owner": "x"]), true, user),
     ]
 
@@ -102,9 +105,9 @@ import Testing
     }
 
     @Test func terms_areThoseOfTheFile() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{"a":{"$b":{".count":{"if":"true","radius":1.5,"snap":100,"perMinute":30}}}}}"#)
+        let rules = try RuleSet(parsing: #"{"rules":{"a":{"$b":{".count":{"if":"true","radius":1.5,"snap":100,"least":5,"perMinute":30}}}}}"#)
         let terms = try #require(rules.countTerms(at: "a/x"))
-        #expect(terms.radius == 1.5 && terms.snap == 100 && terms.perMinute == 30 && terms.pattern == "a/$b")
+        #expect(terms.radius == 1.5 && terms.snap == 100 && terms.perMinute == 30 && terms.least == 5 && terms.pattern == "a/$b")
     }
 
     @Test func explanation_saysWhatIsNotMet_andWhichRuleDecided() throws {
@@ -119,7 +122,7 @@ import Testing
         #expect(read.grantingKind == .read && read.description.contains("No .read rule allowed"))
     }
 
-    private static let form = #"A '.count' is an expression, or {"if": …, "radius": …, "snap": …, "perMinute": …}."#
+    private static let form = #"A '.count' is an expression, or {"if": …, "radius": …, "snap": …, "least": …, "perMinute": …}."#
     private static let metres = "is a number of metres from 1 to 1000000."
 
     @Test(arguments: [
@@ -132,6 +135,8 @@ import Testing
         (#"{"perMinute":0}"#, ["1:33: 'perMinute' is a whole number from 1 to 10000."]),
         (#"{"perMinute":10001}"#, ["1:33: 'perMinute' is a whole number from 1 to 10000."]),
         (#"{"perMinute":1.5}"#, ["1:33: 'perMinute' is a whole number from 1 to 10000."]), (#"{"perMinute":10000}"#, []),
+        (#"{"least":1}"#, ["1:29: 'least' is a whole number from 2 to 1000."]), (#"{"least":1000}"#, []),
+        (#"{"least":1001}"#, ["1:29: 'least' is a whole number from 2 to 1000."]),
         (#"{"perMinute":1,"perMinute":1}"#, ["1:35: Duplicate key 'perMinute'."]),
         (#"{"perminute":1}"#, ["1:21: A '.count' has no 'perminute'."]),
     ]) func faults_areToldAtTheirPlace(_ value: String, _ expected: [String]) {
@@ -142,8 +147,10 @@ import Testing
         func warnings(_ count: String, _ more: String = #","\#(".geoIndex")":{"lat":"x","lng":"y"}"#) throws -> [String] {
             try RuleSet(parsing: "{\"rules\":{\"a\":{\".count\":\(count)\(more)}}}").warnings.map(\.message)
         }
-        #expect(try warnings(#"{"snap":100}"#).first?.contains("circles of any radius") == true)
-        #expect(try warnings(#"{"if":"query.radius == 5000","snap":100}"#) == [] && warnings(#"{"radius":100,"snap":100}"#) == [])
+        for (terms, square) in [(#"{"snap":100}"#, "100"), (#"{"radius":1000,"snap":100}"#, "250"), (#"{"radius":1000}"#, "250")] {
+            #expect(try warnings(terms).first?.contains("a lone child is found, to its square of \(square) m") == true)
+        }
+        #expect(try warnings(#"{"radius":100,"snap":100,"least":5}"#) == [] && warnings(#"{"least":5}"#, "") == [])
         #expect(try warnings(#"{"radius":100}"#, "").first?.contains("no circles here") == true)
         #expect(try warnings("true") == [] && warnings("false") == [] && warnings(#"{"perMinute":5}"#, "") == [])
         #expect(try warnings(#""query.radius == 5""#, "").first?.hasPrefix("query.radius is always null here") == true)
