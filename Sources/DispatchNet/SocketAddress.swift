@@ -35,6 +35,14 @@ public struct SocketAddress: Sendable, Hashable, CustomStringConvertible {
         SocketAddress(bytes: InlineBytes(high: bytes.high, low: isIPv6 && !isLoopback ? 0 : bytes.low), scope: 0, port: 0, isIPv6: isIPv6)
     }
 
+    /// The IPv6 network of 48 bits that a provider's customer may have, which shares several times the limits of one address; nil for IPv4
+    /// and for loopback.
+    public var wideNetwork: SocketAddress? {
+        guard isIPv6, !isLoopback else { return nil }
+        let high = (UInt64(bigEndian: bytes.high) & ~0xFFFF).bigEndian
+        return SocketAddress(bytes: InlineBytes(high: high, low: 0), scope: 0, port: 0, isIPv6: true)
+    }
+
     /// Whether the address can only be reached from this machine.
     public var isLoopback: Bool {
         withUnsafeBytes(of: bytes) { raw in

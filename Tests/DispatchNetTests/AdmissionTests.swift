@@ -42,6 +42,19 @@ import TestSupport
         #expect(book.admit(try address("2001:db8:0:1:ffff::9"), nowNs: Self.start) == nil)
     }
 
+    /// A provider's customer may have 65,536 networks of 64 bits.
+    @Test func wideNetwork_hasFourTimesTheShareOfAnAddress() throws {
+        var book = book { $0.connectionsPerAddress = 2 }
+        func admitted(_ prefix: String) throws -> Int {
+            try (0..<20).count { book.admit(try address("\(prefix):\(String($0, radix: 16))::1"), nowNs: Self.start) == nil }
+        }
+        #expect(try admitted("2001:db8:1") == 8 && admitted("2001:db8:2") == 8)
+        book.leave(try address("2001:db8:1:3::1"), nowNs: Self.start)
+        #expect(book.admit(try address("2001:db8:1:15::1"), nowNs: Self.start) == nil)
+        #expect(book.admit(try address("2001:db8:1:16::1"), nowNs: Self.start) == .address)
+        #expect(book.admit(try address("10.0.0.1"), nowNs: Self.start) == nil)
+    }
+
     @Test func loopback_isSparedThePerAddressLimits_unlessCounted() throws {
         for (counts, expected) in [(false, nil), (true, Refusal.address)] as [(Bool, Refusal?)] {
             for text in ["127.0.0.1", "::1"] {

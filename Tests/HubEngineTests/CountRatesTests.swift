@@ -22,6 +22,17 @@ import TestSupport
         #expect(admits(Self.caller("a"), atMost: 3, now: 70_000))
     }
 
+    /// A customer of a provider may have 65,536 addresses of 64 bits: his network of 48 bits has four times as much as one.
+    @Test func rate_isSharedByANetworkOfIPv6() {
+        var rates = CountRates(callers: 100)
+        func address(_ network: Int, _ number: Int) -> String { "20010db80\(100 + network)\(1_000 + number)/64" }
+        func admits(_ address: String) -> Bool { rates.admit(Self.caller(address), atMost: 3, now: 1_000) == nil }
+        for number in 0..<4 { for _ in 0..<3 { #expect(admits(address(1, number))) } }
+        #expect(!admits(address(1, 4)), "an address that has not asked")
+        #expect(admits(address(2, 4)), "of another network")
+        for _ in 0..<20 { #expect(admits("192.0.2.\(rates.count)")) }
+    }
+
     /// Random times: in no 60 s more than may be, and never refused where fewer were admitted in the 70 s before.
     @Test func rate_holdsInEveryMinute() {
         var random = SeededRandom(16)
@@ -85,7 +96,9 @@ import TestSupport
         #expect(rules.counted(counted, at: "p", by: .null) == counted, "a circle of the grid is counted as it is")
         #expect(rules.counted(one, at: "p", by: user) == one && rules.counted(one, at: "q", by: .null) == one)
         #expect(rules.counted(nil, at: "p", by: .null) == nil)
-        let radii = [(500.0, 500.0), (1000, 1000), (1000.5, 2000), (2000, 2000), (2001, 4000), (7001, 8000), (64_000, 64_000), (3e6, 64_000)]
+        let radii = [
+            (500.0, 500.0), (1000, 1000), (1000.5, 2000), (2000, 2000), (2001, 4000), (7001, 8000), (64_000, 64_000), (3e6, 64_000),
+        ]
         for (asked, metres) in radii {
             let query = try #require(rules.counted(circle(1, 1, asked), at: "p", by: .null))
             #expect(query.live?.near?.metres == metres && query.live?.near?.grid == 250)

@@ -331,6 +331,41 @@ import TestSupport
         #expect(hub.ask(.make(), listen("at", youngest(2, .child("c0")))).last == "ok 0 no_index", "one that is there")
     }
 
+    /// Clients of one owner: a connection, a user, an address of strangers or guests.
+    private func clients(_ address: String?, _ auth: Node = .null) -> Client {
+        let client = Client(lane: 0, dialect: .realtime, identity: Identity(auth: auth))
+        client.address = address
+        return client
+    }
+    private static func guest(_ uid: String) -> Node { ["uid": .string(Text(uid)), "provider": "anonymous"] }
+
+    @Test func everNewOrders_ofOneOwner_leaveOthersTheirs() throws {
+        func order(_ name: String) -> Request { listen("at", youngest(1, .child(Path([Key(name)])))) }
+        func answers(_ hub: EngineHarness, _ name: String, _ make: (Int) -> Client) -> Int {
+            (0..<60).count { hub.ask(make($0), order("\(name)\($0)")).last == "ok 0 no_index" }
+        }
+        let hub = try hub(["at": Self.people(20)])
+        let one = clients(nil)
+        #expect(answers(hub, "a") { _ in one } == 6, "of a connection")
+        #expect(answers(hub, "b") { _ in clients("192.0.2.1") } == 6, "of an address")
+        #expect(answers(hub, "c") { clients("192.0.2.1", Self.guest("g\($0)")) } == 0, "a guest's address is the strangers'")
+        #expect(answers(hub, "d") { clients("192.0.2.\(2 + $0)", Self.guest("g")) } == 6, "one guest at many addresses")
+        #expect(answers(hub, "e") { _ in clients("192.0.2.99", ["uid": "u", "provider": "password"]) } == 6, "of a user")
+        #expect(hub.ask(clients("192.0.2.99", ["uid": "v", "provider": "password"]), order("v")).last == "ok 0 no_index")
+    }
+
+    /// Strangers from everywhere together leave a quarter to users with an account; a network of IPv6 has four times as many as one address.
+    @Test func everNewOrders_ofManyStrangers_leaveUsersTheirs() throws {
+        func order(_ name: String) -> Request { listen("at", youngest(1, .child(Path([Key(name)])))) }
+        let hub = try hub(["at": Self.people(20)]) { $0.unindexedOrders = 80 }
+        func answers(_ name: String, _ address: (Int) -> String) -> Int {
+            (0..<60).count { hub.ask(clients(address($0)), order("\(name)\($0)")).last == "ok 0 no_index" }
+        }
+        #expect(answers("n") { "20010db80000\(1_000 + $0)/64" } == 40, "a network, of which each address has 10")
+        #expect(answers("s") { "192.0.2.\($0)" } == 20, "all strangers have 60")
+        #expect(hub.ask(clients("192.0.2.1", ["uid": "u", "provider": "password"]), order("mine")).last == "ok 0 no_index")
+    }
+
     @Test func unindexedOrders_areCountedByOwner() throws {
         let hub = try hub(["a": Self.people(150), "b": Self.people(150), "c": Self.people(50)]) { $0.unindexedEntriesOfOwner = 350 }
         func client(_ address: String, _ uid: String? = nil) -> Client {

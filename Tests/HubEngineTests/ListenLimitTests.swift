@@ -1,6 +1,7 @@
 import Dispatch
 import HubEngine
 import JSONTree
+import LiveQueries
 import SecurityRules
 import Testing
 
@@ -45,6 +46,36 @@ import Testing
         #expect(hub.ask(client("9", .admin), .listen("a"), .listen("b"), .listen("c")).last == "ok 2", "an administrator counts for itself")
         _ = hub.ask(second, .end)
         #expect(hub.ask(client("9", user("u")), .listen("c")).last == "ok 0")
+    }
+
+    /// Anyone makes guests: they count as their address, and a customer of a provider with 65,536 addresses as a network.
+    @Test func listens_ofGuests_andOfANetwork() {
+        let hub = hub { ($0.listensOfOwner, $0.listensOfNamespace) = (2, 20) }
+        func guest(_ number: Int) -> Identity { Identity(auth: ["uid": .string(Text("g\(number)")), "provider": "anonymous"]) }
+        func listening(_ make: (Int) -> Client) -> Int { (0..<20).count { hub.ask(make($0), .listen("a")).last == "ok 0" } }
+        #expect(listening { client("192.0.2.1", guest($0)) } == 2)
+        #expect(listening { client("192.0.3.\($0)", guest(99)) } == 2, "one guest, wherever it is")
+        #expect(listening { client("20010db80000\(1_000 + $0)/64") } == 8)
+        #expect(listening { client("192.0.4.\($0)") } == 3, "all strangers have 15 of 20")
+        #expect(hub.ask(client("192.0.2.1", user("u")), .listen("a")).last == "ok 0")
+        #expect(hub.ask(client(nil), .listen("a")).last == "ok 0", "this machine's own")
+    }
+
+    /// Children that live queries hold are memory of all.
+    @Test func heldChildren_ofOneOwner() throws {
+        let hub = hub { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 1_000) }
+        func open(_ limit: Int?) throws -> Request {
+            let filter = Filter([Condition("open", .equal(try #require(Constant(.bool(true)))))])
+            let query = try LiveQuery(TreeQuery(index: .key, limit: limit, viewFrom: limit == nil ? nil : .first), where: filter)
+            return .observe("p", query: .live(query), style: .events(id: Int64(limit ?? 0), kinds: [.added]), hash: "")
+        }
+        func answers(_ client: Client, _ limits: [Int?]) throws -> [String?] { try limits.map { hub.ask(client, try open($0)).first } }
+        let one = client("192.0.2.1")
+        #expect(try answers(one, [nil, 10, 11]) == ["ok 0", "ok 0", "error 0 unavailable"], "100 and 84 of 250, and 86 more")
+        #expect(try answers(client("192.0.2.1"), [12]) == ["error 0 unavailable"])
+        #expect(try answers(client("192.0.2.2"), [12]) == ["ok 0"])
+        _ = hub.ask(one, .unobserveID(0))
+        #expect(try answers(one, [11]) == ["ok 0"])
     }
 
     @Test func listens_ofANamespace() {

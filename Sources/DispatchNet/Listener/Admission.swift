@@ -50,7 +50,7 @@ public enum Refusal: String, Sendable, CaseIterable {
 public struct AdmissionLimits: Sendable {
     /// Open connections of all addresses.
     public var connections = Int.max
-    /// Open connections of one address: an IPv4 address, or an IPv6 network of 64 bits (what one customer is given).
+    /// Open connections of one address: an IPv4 address, or an IPv6 network of 64 bits; one of 48 bits has four times as many.
     /// A household, a school or a mobile carrier's gateway is one address.
     public var connectionsPerAddress = 2_000
     /// New connections per second of all addresses; more wait in the system's queue.
@@ -69,17 +69,14 @@ public struct AdmissionLimits: Sendable {
 
 /// The state of an ``Admission``: a value type; callers pass the time.
 struct AdmissionBook {
-    /// One address: its open connections, and the bucket of its new ones.
-    private struct AddressState {
-        var connections = 0
-        var bucket: TokenBucket
-    }
 
     private let limits: AdmissionLimits
     /// Rates of new connections, in all and per address; in ns.
     private let rate, rateOfAddress: TokenBucket.Rate
     private var bucket = TokenBucket(fullAt: 0)
-    private var addresses: [SocketAddress: AddressState] = [:]
+    /// The buckets of new connections of each address.
+    private var addresses: [SocketAddress: TokenBucket] = [:]
+    private var open = NetworkCounts<SocketAddress>()
     /// Number of addresses at which those without a connection and with a full bucket are removed.
     private var sweepAt = 1024
     private(set) var connections = 0
@@ -110,20 +107,20 @@ struct AdmissionBook {
         guard connections < limits.connections else { return .total }
         guard limits.countsLoopback || !address.isLoopback else { return nil }
         let network = address.network
-        var state = addresses[network] ?? AddressState(bucket: TokenBucket(fullAt: 0))
-        defer { addresses[network] = state }
-        guard state.connections < limits.connectionsPerAddress else { return .address }
-        guard state.bucket.admit(rateOfAddress, now: Int64(nowNs)) else { return .addressRate }
-        state.connections += 1
+        var bucket = addresses[network] ?? TokenBucket(fullAt: 0)
+        defer { addresses[network] = bucket }
+        guard open.hasRoom(network, of: address.wideNetwork, atMost: limits.connectionsPerAddress) else { return .address }
+        guard bucket.admit(rateOfAddress, now: Int64(nowNs)) else { return .addressRate }
+        open.add(network, of: address.wideNetwork)
         return nil
     }
 
     mutating func leave(_ address: SocketAddress, nowNs: UInt64) {
         connections -= 1
         guard limits.countsLoopback || !address.isLoopback else { return }
-        addresses[address.network]?.connections -= 1
+        open.remove(address.network, of: address.wideNetwork)
         guard addresses.count >= sweepAt else { return }
-        addresses = addresses.filter { $0.value.connections > 0 || !$0.value.bucket.isFull(now: Int64(nowNs)) }
+        addresses = addresses.filter { open.count(of: $0.key) > 0 || !$0.value.isFull(now: Int64(nowNs)) }
         sweepAt = max(1024, addresses.count * 2)
     }
 }

@@ -19,16 +19,18 @@ open class Client: @unchecked Sendable {
     public var address: String?
     /// The observations of the client: place and style.
     var observations = Observations()
-    /// What this client's observers are charged, and to which owner; and those in orders that no rule names, or by members: how many, and
+    /// What this client's observers are charged, and to which owners; and those in orders that no rule names, or by members: how many, and
     /// what each order is charged.
     var charge = ListenCharge()
-    var chargedOwner: Owner?
+    var chargedOwners: [Owner] = []
     var unindexed: [PlaceOrder: (listens: Int, entries: Int)] = [:]
     /// The observations whose permission depends on data; maintained by `ObserverRegistry`.
     var dependents: [Observation: Dependent] = [:]
     var pending = PendingWrites()
     /// Upper bound of the pending writes' bytes: overwritten ones count until the next recount.
     var pendingBytes = 0
+    /// Whom these bytes are charged to.
+    var pendingOwners: [Owner] = []
     /// Under which the log knows the pending writes; nil while there are none.
     var pendingID: String?
     var hasEnded = false

@@ -27,6 +27,7 @@ final class DisconnectWrites: @unchecked Sendable {
     private var leaving: [String: Client] = [:]
     /// Bytes of that, at most.
     private var bytes = 0
+    private var bytesOfOwner: [Owner: Int] = [:]
     /// Writes of sessions that ended while the log refused commits; they are made when the log accepts commits again.
     private var owed = Deque<PendingSession>()
     /// Those that are owed again because the log has refused their batch: they come before all of `owed`.
@@ -92,6 +93,11 @@ final class DisconnectWrites: @unchecked Sendable {
 
     private func checkBytesOfAll(with bytes: Int, of client: Client) throws(Failure) {
         if self.bytes - client.pendingBytes + bytes > context.limits.pendingBytesOfAll { throw .pendingOfAllTooBig }
+        let share = context.limits.pendingBytesShare
+        for owner in Owner.all(of: client) {
+            let known = bytesOfOwner[owner, default: 0] - (client.pendingOwners.contains(owner) ? client.pendingBytes : 0)
+            if known + bytes > share.limit(of: owner) { throw .pendingOfAllTooBig }
+        }
     }
 
     /// Keeps writes that the rules allow.
@@ -170,7 +176,16 @@ final class DisconnectWrites: @unchecked Sendable {
     /// Records an upper bound for the bytes of a client's onDisconnect writes.
     private func count(_ bytes: Int, of client: Client) {
         self.bytes += bytes - client.pendingBytes
+        for owner in client.pendingOwners { charge(owner, -client.pendingBytes) }
         client.pendingBytes = bytes
+        // As they are now: they are charged anew when what the client leaves changes.
+        client.pendingOwners = bytes > 0 ? Owner.all(of: client) : []
+        for owner in client.pendingOwners { charge(owner, bytes) }
+    }
+
+    private func charge(_ owner: Owner, _ bytes: Int) {
+        let now = bytesOfOwner[owner, default: 0] + bytes
+        bytesOfOwner[owner] = now > 0 ? now : nil
     }
 
     // MARK: Ends

@@ -256,3 +256,15 @@ public struct EngineLimits: Sendable {
         return limits
     }
 }
+
+// MARK: Shares
+
+extension EngineLimits {
+    var listensShare: Share { Share(total: listensOfNamespace, each: listensOfOwner) }
+    var unindexedEntriesShare: Share { Share(total: indexEntries / 2, each: unindexedEntriesOfOwner) }
+    /// At one place.
+    var unindexedOrdersShare: Share { Share(total: unindexedOrders, each: max(2, unindexedOrders / 8)) }
+    var membershipOrdersShare: Share { Share(total: membershipOrders, each: max(2, membershipOrders / 8)) }
+    var liveChildrenShare: Share { Share(total: liveQueryChildrenOfAll, each: liveQueryChildrenOfAll / 4) }
+    var pendingBytesShare: Share { Share(total: pendingBytesOfAll, each: pendingBytesOfAll / 8) }
+}

@@ -36,14 +36,13 @@ final class ObserverRegistry: @unchecked Sendable {
     func refusal(of observation: Observation, of client: Client) -> Failure? {
         let limits = context.limits
         charge(client)
-        let owner = counts.charge(of: client.chargedOwner)
         let weight = observation.weight
         if client.charge.listens + weight > limits.listens { return .tooManyListens("A connection", limits.listens) }
-        if owner.listens + weight > limits.listensOfOwner {
-            let isUser = if case .user = client.chargedOwner { true } else { false }
-            let name = isUser ? "The connections of a user" : "The connections of an address without a user"
-            return .tooManyListens(name, limits.listensOfOwner)
+        if !client.chargedOwners.isEmpty, let (owner, most) = counts.excess(client, weight, of: \.listens, limits.listensShare) {
+            return .tooManyListens(owner.text, most)
         }
+        let held = observation.heldChildren(limits)
+        if held > 0, counts.excess(client, held, of: \.liveChildren, limits.liveChildrenShare) != nil { return .tooManyLiveQueries }
         if counts.total + weight > limits.listensOfNamespace { return .tooManyListens("A namespace", limits.listensOfNamespace) }
         if places.count >= limits.observedPlaces {
             return .tooManyListens("A namespace", limits.observedPlaces, " at different places, with those above them,")
@@ -56,13 +55,13 @@ final class ObserverRegistry: @unchecked Sendable {
         let children = content.root.node(at: observation.path).childCount
         if isMissing, children > limits.unindexedChildren { return .missingIndex(ordering, observation.path) }
         if client.unindexed[PlaceOrder(path: observation.path, ordering: ordering)] != nil { return nil }
-        let charged = (client.chargedOwner == nil ? client.charge : owner).unindexedEntries
+        let refusal = isMissing ? Failure.missingIndex(ordering, observation.path) : .tooManyOrders(limits.unindexedEntriesOfOwner)
+        let ordersShare = isMissing ? limits.unindexedOrdersShare : limits.membershipOrdersShare
+        if !counts.hasRoom(forOrderAt: observation.path, client, ordersShare) { return refusal }
         // The rules declare members of places of any size: one order of them is for everybody.
-        if !isMissing, charged == 0 { return nil }
-        if charged + max(children, KeptIndex.leastEntries) > limits.unindexedEntriesOfOwner {
-            return isMissing ? .missingIndex(ordering, observation.path) : .tooManyOrders(limits.unindexedEntriesOfOwner)
-        }
-        return nil
+        if !isMissing, counts.isUncharged(client, \.unindexedEntries) { return nil }
+        let more = max(children, KeptIndex.leastEntries)
+        return counts.excess(client, more, of: \.unindexedEntries, limits.unindexedEntriesShare) == nil ? nil : refusal
     }
 
     /// Counts a client's observers for who it is now.
@@ -84,7 +83,7 @@ final class ObserverRegistry: @unchecked Sendable {
         guard client.observations.insert(observation) else { return }
         batch.record(.observed(client, observation))
         charge(client)
-        counts.add(ListenCharge(listens: observation.weight), to: client)
+        counts.add(observation.charge(context.limits), to: client)
         count(1)
         if observation.style.isResumable { onResumable(1) }
         guard let ordering = observation.keptOrder, indexes.isCharged(ordering, observation.path) else { return }
@@ -94,6 +93,7 @@ final class ObserverRegistry: @unchecked Sendable {
         } else {
             let entries = max(content.root.node(at: observation.path).childCount, KeptIndex.leastEntries)
             client.unindexed[order] = (1, entries)
+            counts.count(1, ordersAt: order.path, of: client)
             counts.add(ListenCharge(unindexedEntries: entries), to: client)
         }
     }
@@ -162,7 +162,7 @@ final class ObserverRegistry: @unchecked Sendable {
     }
 
     private func uncount(_ observation: Observation, of client: Client) {
-        counts.remove(ListenCharge(listens: observation.weight), from: client)
+        counts.remove(observation.charge(context.limits), from: client)
         count(-1)
         if observation.style.isResumable { onResumable(-1) }
         guard let ordering = observation.keptOrder else { return }
@@ -172,6 +172,7 @@ final class ObserverRegistry: @unchecked Sendable {
             client.unindexed[order] = (known.listens - 1, known.entries)
         } else {
             client.unindexed[order] = nil
+            counts.count(-1, ordersAt: order.path, of: client)
             counts.remove(ListenCharge(unindexedEntries: known.entries), from: client)
         }
     }
@@ -212,6 +213,17 @@ extension Observation {
     /// The order that is kept for it; nil where none is.
     fileprivate var keptOrder: TreeQuery.Index? { showing == .count && query?.live != nil ? nil : query?.keptOrder }
 
+    fileprivate func charge(_ limits: EngineLimits) -> ListenCharge {
+        ListenCharge(listens: weight, liveChildren: heldChildren(limits))
+    }
+
+    /// The most children that its live query holds when it begins; a circle by distance without a limit holds none.
+    fileprivate func heldChildren(_ limits: EngineLimits) -> Int {
+        guard showing == .children, let live = query?.live, live.near == nil || !live.isByDistance || live.tree.limit != nil else { return 0 }
+        let limit = live.tree.limit.map { 2 * $0 + limits.windows.reserve } ?? .max
+        return min(limit, limits.liveQueryChildren)
+    }
+
     /// What it counts as: deep places hold the ones above them, the texts of keys and of its query are kept, and live queries hold children.
     fileprivate var weight: Int {
         let texts = path.keys.reduce(query?.tree.textBytes ?? 0) { $0 + $1.text.utf8Count }
@@ -231,9 +243,21 @@ extension LiveQuery {
     }
 }
 
+extension Owner? {
+    /// Whose connections an error names.
+    fileprivate var text: String {
+        switch self {
+        case .user?: "The connections of a user"
+        case .network?: "The connections of an IPv6 network of 48 bits without a user"
+        case .nameless?: "The connections without an account"
+        case .address?, nil: "The connections of an address without a user"
+        }
+    }
+}
+
 extension Failure {
     fileprivate static func tooManyOrders(_ most: Int) -> Failure {
-        Failure(.tooBig, "The orders by members of sets that one user or address observes may have \(most) children together.")
+        Failure(.tooBig, "The orders by members of sets that one user or address observes may be so few at a place, and have \(most) children together.")
     }
 
     fileprivate static func tooManyListens(_ whose: String, _ most: Int, _ place: String = "") -> Failure {

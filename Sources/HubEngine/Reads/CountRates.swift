@@ -22,17 +22,29 @@ struct CountRates {
     /// Callers that are remembered.
     var count: Int { kept.count }
 
-    /// Notes a count, unless it is one too many.
+    /// Notes a count, unless it is one too many of an address, or of its IPv6 network of 48 bits.
     /// - Parameter now: ms of the steady clock.
     /// - Returns: ms until there is room for one; nil when it is noted.
     mutating func admit(_ caller: Caller, atMost limit: Int, now: Int64) -> Int64? {
         let slot = now / CountWindow.slotMs
+        let share = Share(total: .max, each: limit)
+        var counted = [(caller: caller, window: window(of: caller, at: slot), limit: limit)]
+        if let network = caller.address.flatMap(Owner.network) {
+            let wide = Caller(address: network, place: caller.place)
+            counted.append((wide, window(of: wide, at: slot), share.limit(of: .network(network))))
+        }
+        if let free = counted.compactMap({ $0.window.slotWithRoom($0.limit) }).max() { return free * CountWindow.slotMs - now }
+        for var one in counted {
+            one.window.add()
+            kept.keep(one.window, of: one.caller, now: slot)
+        }
+        return nil
+    }
+
+    private func window(of caller: Caller, at slot: Int64) -> CountWindow {
         var window = kept[caller] ?? CountWindow(slot: slot)
         window.move(to: slot)
-        if let free = window.slotWithRoom(limit) { return free * CountWindow.slotMs - now }
-        window.add()
-        kept.keep(window, of: caller, now: slot)
-        return nil
+        return window
     }
 }
 

@@ -239,5 +239,6 @@ extension Failure {
         Failure(.tooBig, "More than \(limit) children match; ask for fewer by a limit, or by another condition.")
     }
 
-    fileprivate static let tooManyLiveQueries = Failure(.unavailable, "The namespace's live queries hold as much as they may.")
+    static let tooManyLiveQueries = Failure(
+        .unavailable, "The live queries of the namespace, or of this user or address, hold as many children as they may.")
 }

@@ -1,11 +1,12 @@
 import DispatchNet
+import Scheduling
 import Synchronization
 
 /// Counts the account requests under way, in all and per network, so that one network cannot occupy all of them. From any thread.
 final class AccountRequests: Sendable {
     private struct Counts {
         var all = 0
-        var byNetwork: [String: Int] = [:]
+        var networks = NetworkCounts<String>()
     }
 
     private let most: Int
@@ -18,10 +19,10 @@ final class AccountRequests: Sendable {
     func enter(_ peer: String) -> Bool {
         let network = NetworkAddress.network(of: peer)
         return counts.withLock { counts in
-            let own = counts.byNetwork[network] ?? 0
-            guard counts.all < most, own < mostOfNetwork else { return false }
+            let wide = NetworkAddress.wideNetwork(of: network)
+            guard counts.all < most, counts.networks.hasRoom(network, of: wide, atMost: mostOfNetwork) else { return false }
             counts.all += 1
-            counts.byNetwork[network] = own + 1
+            counts.networks.add(network, of: wide)
             return true
         }
     }
@@ -29,9 +30,9 @@ final class AccountRequests: Sendable {
     func leave(_ peer: String) {
         let network = NetworkAddress.network(of: peer)
         counts.withLock { counts in
-            guard let own = counts.byNetwork[network] else { return }
+            guard counts.networks.count(of: network) > 0 else { return }
             counts.all -= 1
-            counts.byNetwork[network] = own > 1 ? own - 1 : nil
+            counts.networks.remove(network, of: NetworkAddress.wideNetwork(of: network))
         }
     }
 }

@@ -1,4 +1,5 @@
 import DispatchNet
+import Scheduling
 import Synchronization
 import WireProtocols
 
@@ -10,7 +11,7 @@ final class LongPollSessions: Sendable {
         /// The server is stopping: no new session is accepted.
         var isClosed = false
         /// Number of sessions by network; loopback is counted only with `countsLoopback`.
-        var byNetwork: [SocketAddress: Int] = [:]
+        var networks = NetworkCounts<SocketAddress>()
     }
 
     private let state = Mutex(State())
@@ -37,9 +38,9 @@ final class LongPollSessions: Sendable {
         state.withLock { state in
             guard !state.isClosed, state.byID.count < limits.sessions, state.byID[carrier.key.id] == nil else { return .total }
             if countsLoopback || !carrier.network.isLoopback {
-                let count = state.byNetwork[carrier.network] ?? 0
-                guard count < limits.sessionsPerAddress else { return .address }
-                state.byNetwork[carrier.network] = count + 1
+                let wide = carrier.network.wideNetwork
+                guard state.networks.hasRoom(carrier.network, of: wide, atMost: limits.sessionsPerAddress) else { return .address }
+                state.networks.add(carrier.network, of: wide)
             }
             state.byID[carrier.key.id] = carrier
             state.bySession[carrier.sessionID] = carrier
@@ -51,8 +52,7 @@ final class LongPollSessions: Sendable {
         state.withLock { state in
             guard state.byID.removeValue(forKey: carrier.key.id) != nil else { return }
             state.bySession[carrier.sessionID] = nil
-            guard let count = state.byNetwork[carrier.network] else { return }
-            state.byNetwork[carrier.network] = count > 1 ? count - 1 : nil
+            state.networks.remove(carrier.network, of: carrier.network.wideNetwork)
         }
     }
 

@@ -39,7 +39,8 @@ final class LargeWork: Sendable {
 
     /// Queues work of an address. From any thread; the work runs on a worker thread.
     func run(of address: SocketAddress, _ work: @escaping @Sendable () -> Void) {
-        let network = address.network
+        // Half of the threads are one network's at most: for that a customer's network of 48 bits counts as one.
+        let network = address.wideNetwork ?? address.network
         state.withLock { state in
             var line = state.lines.removeValue(forKey: network) ?? Line()
             if line.jobs.isEmpty { state.turns.append(network) }

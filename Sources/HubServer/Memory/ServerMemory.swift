@@ -43,10 +43,10 @@ final class ServerMemory: Sendable {
         own = MemoryShare(of: budget)
     }
 
-    /// The share of an address' network: an IPv4 address, or an IPv6 network of 64 bits.
+    /// The share of an address: an IPv4 address, or an IPv6 network of 48 bits. As it is half of all, one of 64 has none of its own.
     func share(of address: SocketAddress) -> MemoryShare {
         if address.isLoopback, !countsLoopback { return own }
-        let network = address.network
+        let network = address.wideNetwork ?? address.network
         return book.withLock { book in
             if let share = book.shares[network] { return share }
             if book.shares.count >= book.sweepAt { book.sweep() }

@@ -28,7 +28,10 @@ extension RulesFileReader {
             }
         }
         if members.isEmpty {
-            addError(json.offset, "A '.count' is an expression, or {\"if\": …, \"radius\": …, \"snap\": …, \"least\": …, \"perMinute\": …}.")
+            addError(
+                json.offset,
+                "A '.count' is an expression, or {\"if\": …, \"radius\": …, \"snap\": …, \"least\": …, \"perMinute\": …}."
+            )
         }
         node.countTerms = terms
     }

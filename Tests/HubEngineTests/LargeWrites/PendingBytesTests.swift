@@ -14,6 +14,27 @@ import Testing
         return limits
     }
 
+    /// Many connections of an address, or of a user, leave others room.
+    @Test func bytesOfOneOwner_areBounded() throws {
+        let it = try GatedHarness(limits: Self.limits(10_000, 160_000))
+        func client(_ address: String, _ auth: Node = .null) -> Client {
+            let client = Client(lane: 0, dialect: .realtime, identity: Identity(auth: auth))
+            client.address = address
+            return client
+        }
+        func kept(_ make: (Int) -> Client) -> Int { (0..<20).count { it.ask(make($0), pend("a", 9_000)) == ["ok 0"] } }
+        #expect(kept { _ in client("192.0.2.1") } == 2, "20,000 of an address")
+        #expect(kept { client("192.0.2.1", ["uid": .string(Text("g\($0)")), "provider": "anonymous"]) } == 0, "guests count with it")
+        #expect(kept { client("20010db80000\(1_000 + $0)/64") } == 8, "80,000 of a network of IPv6")
+        #expect(kept { client("192.0.3.\($0)") } == 3, "120,000 of all strangers")
+        let users = (0..<2).map { _ in client("192.0.2.1", ["uid": "u", "provider": "password"]) }
+        for user in users { #expect(it.ask(user, pend("a", 9_000)) == ["ok 0"]) }
+        #expect(it.ask(client("192.0.2.9", ["uid": "u", "provider": "password"]), pend("a", 9_000)) == ["error 0 unavailable"])
+        // What is not left behind any more is room again.
+        _ = it.ask(users[0], .cancelOnDisconnect("a"))
+        #expect(it.ask(users[1], .cancelOnDisconnect("a"), pend("b", 9_000)) == ["ok 0", "ok 1"])
+    }
+
     @Test func bytesOfOneClient_areBounded_andCountWhatIsKept() throws {
         let it = try GatedHarness(limits: Self.limits(10_000, 1 << 20))
         let one = Client.make()

@@ -57,4 +57,12 @@ import WireProtocols
         for peer in ["192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.3", "192.0.2.9"] { requests.leave(peer) }
         #expect((1...5).allSatisfy { requests.enter("198.51.100.\($0)") } && !requests.enter("198.51.100.6"))
     }
+
+    @Test func requests_ofAWideNetwork_areFourTimesThoseOfAnAddress() {
+        let requests = AccountRequests(most: 100, ofNetwork: 2)
+        #expect((1...20).count { requests.enter("2001:db8:1:\($0)::1") } == 8)
+        #expect((1...20).count { requests.enter("2001:db8:2:7::\($0)") } == 2, "one address")
+        requests.leave("2001:db8:1:1::9")
+        #expect(requests.enter("2001:db8:1:99::1") && !requests.enter("2001:db8:1:98::1"))
+    }
 }

@@ -105,7 +105,8 @@ import Testing
     }
 
     @Test func terms_areThoseOfTheFile() throws {
-        let rules = try RuleSet(parsing: #"{"rules":{"a":{"$b":{".count":{"if":"true","radius":1.5,"snap":100,"least":5,"perMinute":30}}}}}"#)
+        let rules = try RuleSet(
+            parsing: #"{"rules":{"a":{"$b":{".count":{"if":"true","radius":1.5,"snap":100,"least":5,"perMinute":30}}}}}"#)
         let terms = try #require(rules.countTerms(at: "a/x"))
         #expect(terms.radius == 1.5 && terms.snap == 100 && terms.perMinute == 30 && terms.least == 5 && terms.pattern == "a/$b")
     }
