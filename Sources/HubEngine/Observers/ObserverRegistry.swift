@@ -250,6 +250,7 @@ extension Owner? {
         case .user?: "The connections of a user"
         case .network?: "The connections of an IPv6 network of 48 bits without a user"
         case .nameless?: "The connections without an account"
+        case .administrators?: "The connections of administrators"
         case .address?, nil: "The connections of an address without a user"
         }
     }
