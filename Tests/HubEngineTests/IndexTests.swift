@@ -354,7 +354,8 @@ import TestSupport
         #expect(hub.ask(clients("192.0.2.99", ["uid": "v", "provider": "password"]), order("v")).last == "ok 0 no_index")
     }
 
-    /// Strangers from everywhere together leave a quarter to users with an account; a network of IPv6 has four times as many as one address.
+    /// Strangers from everywhere together leave a quarter to users with an account; a network of IPv6 has four times the share of an
+    /// address.
     @Test func everNewOrders_ofManyStrangers_leaveUsersTheirs() throws {
         func order(_ name: String) -> Request { listen("at", youngest(1, .child(Path([Key(name)])))) }
         let hub = try hub(["at": Self.people(20)]) { $0.unindexedOrders = 80 }

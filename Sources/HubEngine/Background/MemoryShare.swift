@@ -14,12 +14,17 @@ public final class MemoryShare: Sendable {
     public let budget: MemoryBudget
     /// Bytes that the holder may have of it; `Int.max` for all.
     public let limit: Int
+    /// The share of several holders that what this one has counts in as well.
+    private let wider: MemoryShare?
     private let held = Atomic<Int>(0)
 
-    /// - Parameter limit: bytes that the holder may have of the budget.
-    public init(of budget: MemoryBudget, limit: Int = .max) {
+    /// - Parameters:
+    ///   - limit: bytes that the holder may have of the budget.
+    ///   - wider: a share of which this one is a part.
+    public init(of budget: MemoryBudget, limit: Int = .max, within wider: MemoryShare? = nil) {
         self.budget = budget
         self.limit = limit
+        self.wider = wider
     }
 
     /// Bytes that the holder has.
@@ -27,37 +32,45 @@ public final class MemoryShare: Sendable {
 
     /// Takes bytes. Nil when they are taken, else why nothing was.
     public func reserve(_ bytes: Int, for purpose: MemoryBudget.Purpose) -> Refusal? {
-        let after = held.add(bytes, ordering: .relaxed).newValue
-        guard after <= limit else {
-            held.subtract(bytes, ordering: .relaxed)
+        guard take(bytes) else {
             budget.recordShareRefusal()
             return .share
         }
         guard budget.reserve(bytes, for: purpose) else {
-            held.subtract(bytes, ordering: .relaxed)
+            forget(bytes)
             return .process
         }
         return nil
     }
 
+    private func take(_ bytes: Int) -> Bool {
+        guard held.add(bytes, ordering: .relaxed).newValue <= limit, wider?.take(bytes) ?? true else {
+            held.subtract(bytes, ordering: .relaxed)
+            return false
+        }
+        return true
+    }
+
     /// Gives back bytes that were reserved.
     public func release(_ bytes: Int, from purpose: MemoryBudget.Purpose) {
-        held.subtract(bytes, ordering: .relaxed)
+        forget(bytes)
         budget.release(bytes, from: purpose)
     }
 
     /// Counts bytes in this share alone, until the result is released. For values that are shared by several holders and counted in
     /// the budget once. Nil when the share is exhausted.
     public func note(_ bytes: Int) -> MemoryNote? {
-        guard held.add(bytes, ordering: .relaxed).newValue <= limit else {
-            held.subtract(bytes, ordering: .relaxed)
+        guard take(bytes) else {
             budget.recordShareRefusal()
             return nil
         }
         return MemoryNote(self, bytes)
     }
 
-    fileprivate func forget(_ bytes: Int) { held.subtract(bytes, ordering: .relaxed) }
+    fileprivate func forget(_ bytes: Int) {
+        held.subtract(bytes, ordering: .relaxed)
+        wider?.forget(bytes)
+    }
 }
 
 /// Bytes that are counted in a share and not in its budget.

@@ -55,7 +55,7 @@ final class ObserverRegistry: @unchecked Sendable {
         let children = content.root.node(at: observation.path).childCount
         if isMissing, children > limits.unindexedChildren { return .missingIndex(ordering, observation.path) }
         if client.unindexed[PlaceOrder(path: observation.path, ordering: ordering)] != nil { return nil }
-        let refusal = isMissing ? Failure.missingIndex(ordering, observation.path) : .tooManyOrders(limits.unindexedEntriesOfOwner)
+        let refusal = isMissing ? Failure.missingIndex(ordering, observation.path) : .tooManyOrders(limits)
         let ordersShare = isMissing ? limits.unindexedOrdersShare : limits.membershipOrdersShare
         if !counts.hasRoom(forOrderAt: observation.path, client, ordersShare) { return refusal }
         // The rules declare members of places of any size: one order of them is for everybody.
@@ -219,7 +219,8 @@ extension Observation {
 
     /// The most children that its live query holds when it begins; a circle by distance without a limit holds none.
     fileprivate func heldChildren(_ limits: EngineLimits) -> Int {
-        guard showing == .children, let live = query?.live, live.near == nil || !live.isByDistance || live.tree.limit != nil else { return 0 }
+        guard showing == .children, let live = query?.live else { return 0 }
+        if live.near != nil, live.isByDistance, live.tree.limit == nil { return 0 }
         let limit = live.tree.limit.map { 2 * $0 + limits.windows.reserve } ?? .max
         return min(limit, limits.liveQueryChildren)
     }
@@ -257,8 +258,11 @@ extension Owner? {
 }
 
 extension Failure {
-    fileprivate static func tooManyOrders(_ most: Int) -> Failure {
-        Failure(.tooBig, "The orders by members of sets that one user or address observes may be so few at a place, and have \(most) children together.")
+    fileprivate static func tooManyOrders(_ limits: EngineLimits) -> Failure {
+        let (orders, children) = (limits.membershipOrdersShare.each, limits.unindexedEntriesOfOwner)
+        return Failure(
+            .tooBig,
+            "One user or address may observe orders by \(orders) members of sets at a place, and of \(children) children in all.")
     }
 
     fileprivate static func tooManyListens(_ whose: String, _ most: Int, _ place: String = "") -> Failure {

@@ -1,5 +1,6 @@
 import DispatchNet
 import HubEngine
+import Scheduling
 import Synchronization
 
 /// The memory budget of the process for its clients, and the share of each network address. From any thread.
@@ -15,6 +16,8 @@ final class ServerMemory: Sendable {
     let pinned: PinnedVersions
     /// Limit of one address' share, in bytes.
     let addressBytes: Int
+    /// The same of an IPv6 network of 48 bits.
+    let wideBytes: Int
     private let countsLoopback: Bool
     /// The share of this machine's own addresses: its proxies, tools and tests.
     private let own: MemoryShare
@@ -22,16 +25,30 @@ final class ServerMemory: Sendable {
 
     private struct Book {
         var shares: [SocketAddress: MemoryShare] = [:]
+        /// Those of IPv6 networks of 48 bits, which the shares of their addresses reference.
+        var wide: [SocketAddress: MemoryShare] = [:]
         /// Number of shares at which those without a lease are removed.
         var sweepAt = 1024
 
         /// Removes shares that only this table references: a lease references its share.
         mutating func sweep() {
+            Self.sweep(&shares)
+            Self.sweep(&wide)
+            sweepAt = max(1024, shares.count * 2)
+        }
+
+        private static func sweep(_ shares: inout [SocketAddress: MemoryShare]) {
             for network in Array(shares.keys) {
                 guard var share = shares.removeValue(forKey: network) else { continue }
                 if !isKnownUniquelyReferenced(&share) { shares[network] = share }
             }
-            sweepAt = max(1024, shares.count * 2)
+        }
+
+        mutating func wideShare(of network: SocketAddress, _ make: () -> MemoryShare) -> MemoryShare {
+            if let known = wide[network] { return known }
+            let made = make()
+            wide[network] = made
+            return made
         }
     }
 
@@ -39,18 +56,20 @@ final class ServerMemory: Sendable {
         budget = MemoryBudget(limits.memoryBytes)
         pinned = PinnedVersions(budget)
         addressBytes = limits.addressMemoryBytes > 0 ? limits.addressMemoryBytes : limits.memoryBytes / 2
+        wideBytes = min(NetworkShare.ofWide(addressBytes), limits.memoryBytes - limits.memoryBytes / 4)
         countsLoopback = limits.admission.countsLoopback
         own = MemoryShare(of: budget)
     }
 
-    /// The share of an address: an IPv4 address, or an IPv6 network of 48 bits. As it is half of all, one of 64 has none of its own.
+    /// The share of an address: an IPv4 address, or an IPv6 network of 64 bits, within that of its network of 48 bits.
     func share(of address: SocketAddress) -> MemoryShare {
         if address.isLoopback, !countsLoopback { return own }
-        let network = address.wideNetwork ?? address.network
+        let network = address.network
         return book.withLock { book in
             if let share = book.shares[network] { return share }
             if book.shares.count >= book.sweepAt { book.sweep() }
-            let share = MemoryShare(of: budget, limit: addressBytes)
+            let wide = address.wideNetwork.map { book.wideShare(of: $0) { MemoryShare(of: budget, limit: wideBytes) } }
+            let share = MemoryShare(of: budget, limit: addressBytes, within: wide)
             book.shares[network] = share
             return share
         }

@@ -77,6 +77,25 @@ import TestSupport
         #expect(ServerMemory(limits).share(of: try address("127.0.0.1")).limit == 100)
     }
 
+    /// A customer of a provider with 65,536 networks of 64 bits leaves others a quarter.
+    @Test func shares_ofAWideNetwork_areBoundedTogether() throws {
+        var limits = ServerLimits()
+        limits.memoryBytes = 1000
+        let memory = ServerMemory(limits)
+        func reserve(_ text: String, _ bytes: Int) throws -> MemoryShare.Refusal? {
+            memory.share(of: try address(text)).reserve(bytes, for: .incoming)
+        }
+        #expect(try reserve("2001:db8:0:1::1", 500) == nil && reserve("2001:db8:0:2::1", 250) == nil)
+        #expect(try reserve("2001:db8:0:3::1", 1) == .share)
+        #expect(try reserve("2001:db8:1:3::1", 100) == nil && reserve("10.0.0.1", 150) == nil)
+        #expect(try reserve("10.0.0.1", 1) == .process)
+        memory.share(of: try address("2001:db8:0:1::1")).release(200, from: .incoming)
+        #expect(try reserve("2001:db8:0:3::1", 200) == nil)
+        #expect(try reserve("2001:db8:0:3::1", 1) == .share)
+        limits.addressMemoryBytes = 100
+        #expect(ServerMemory(limits).wideBytes == 400)
+    }
+
     @Test func shares_thatNobodyHolds_areForgotten_othersStay() throws {
         let memory = ServerMemory(ServerLimits())
         let kept = memory.share(of: try address("10.9.9.9"))
