@@ -136,7 +136,7 @@ struct GeoIndexTests {
         let index = GeoIndex(Self.fields)
         let child = Self.record(37.975, 23.735)
         for i in 0..<20_000 { index.move(Key("k\(i)"), old: .null, new: child) }
-        #expect(index.cells.allSatisfy { $0.entries.count <= GeoIndex.capacity })
+        #expect((0..<index.cells.count).map { index.cells[$0] }.allSatisfy { $0.entries.count <= GeoIndex.capacity })
         let cells = index.cells.count
         for i in 0..<20_000 { index.move(Key("k\(i)"), old: child, new: .null) }
         #expect(index.count == 0)
@@ -157,5 +157,86 @@ struct GeoIndexTests {
         #expect(index.count == 3_000)
         #expect(index.follow(from: before, to: place, atMost: 100_000))
         #expect(index.count == 2_980)
+    }
+
+    private static func town(_ count: Int, _ random: inout SeededRandom) -> [(key: Key, child: Node)] {
+        (0..<count).map { i in
+            let (lat, lng) = (37 + Double(random.below(2_000_000)) / 1_000_000, 23 + Double(random.below(2_000_000)) / 1_000_000)
+            return (Key("k\(i)"), record(lat, lng))
+        }
+    }
+
+    /// From the other side of the earth a country is a small spot, all of it equally far as boxes see it.
+    @Test func nearest_looksAtFew_fromWhereverItIsAsked() throws {
+        var random = SeededRandom(11)
+        let children = Self.town(20_000, &random)
+        let index = GeoIndex(Self.fields, of: .object(children))
+        for (latitude, longitude) in [(-38.0, -156.0), (-37.9, -155.7), (-38.5, 23), (38, 24), (90, 0), (0, -67), (-37, -157), (38, -156)] {
+            let centre = try #require(GeoPoint(latitude: latitude, longitude: longitude))
+            let expected = children.map { child in
+                NearPlace(chordSquared: Self.fields.point(of: child.child)?.chordSquared(centre) ?? .infinity, key: child.key)
+            }.sorted { $0.order($1) < 0 }.prefix(20)
+            let before = index.looks
+            var found: [Key] = []
+            index.nearest(to: centre) { key, _ in
+                found.append(key)
+                return found.count < 20
+            }
+            #expect(found == expected.map(\.key), "\(latitude), \(longitude)")
+            #expect(index.looks - before < 2_000, "\(latitude), \(longitude): \(index.looks - before)")
+            // A circle that cuts the country: its edge is opened, not all of it.
+            let reach = GeoPoint.metres(chordSquared: expected[19].chordSquared)
+            let counted = index.looks
+            #expect(index.count(within: reach * (1 + 1e-12), of: centre) == 20)
+            #expect(index.looks - counted < 2_000, "\(latitude), \(longitude): \(index.looks - counted)")
+        }
+    }
+
+    @Test func looks_areBounded_whateverIsSearched() throws {
+        var random = SeededRandom(12)
+        let index = GeoIndex(Self.fields, of: .object(Self.town(2_000, &random)))
+        let centre = try #require(GeoPoint(latitude: 38, longitude: 24))
+        let reach = GeoPoint.chordSquared(metres: 50_000)
+        func looks(_ search: () -> Void) -> Int {
+            let before = index.looks
+            search()
+            return index.looks - before
+        }
+        var all = 0
+        let visited = looks { index.visit(centre, reach) { _, _ in all += 1; return true } }
+        #expect(index.visit(centre, reach, looks: visited) { _, _ in true })
+        #expect(!index.visit(centre, reach, looks: visited - 1) { _, _ in true })
+        let walked = looks { index.nearest(to: centre, within: reach, after: nil) { _ in true } }
+        #expect(index.nearest(to: centre, within: reach, after: nil, looks: walked) { _ in true })
+        var found: [NearPlace] = []
+        #expect(!index.nearest(to: centre, within: reach, after: nil, looks: walked / 2) { found.append($0); return true })
+        // What was found is the nearest.
+        var nearest: [NearPlace] = []
+        index.nearest(to: centre, within: reach, after: nil) { nearest.append($0); return nearest.count < found.count }
+        #expect(!found.isEmpty && found.count < all && found.map(\.key) == nearest.map(\.key))
+        let counted = looks { _ = index.count(within: 50_000, of: centre) }
+        #expect(index.count(within: 50_000, of: centre, looks: counted) == all)
+        #expect(index.count(within: 50_000, of: centre, looks: counted / 2) == nil)
+        for most in [0, 1, 10, counted / 2] {
+            let estimate = index.estimate(within: 50_000, of: centre, looks: most)
+            #expect(estimate.count >= all && estimate.count <= 2_000 && !estimate.isExact)
+        }
+    }
+
+    @Test func snapshot_staysAsItWas() throws {
+        var random = SeededRandom(13)
+        let children = Self.town(3_000, &random)
+        let index = GeoIndex(Self.fields, of: .object(children))
+        let centre = try #require(GeoPoint(latitude: 38, longitude: 24))
+        func keys(_ index: GeoIndex) -> [Key] {
+            var keys: [Key] = []
+            index.nearest(to: centre) { key, _ in keys.append(key); return true }
+            return keys
+        }
+        let (before, snapshot) = (keys(index), index.snapshot())
+        for (key, child) in children.prefix(2_000) { index.move(key, old: child, new: .null) }
+        for (key, child) in children.suffix(500) { index.move(key, old: child, new: Self.record(38, 24)) }
+        #expect(keys(snapshot) == before && snapshot.count == 3_000 && index.count == 1_000)
+        #expect(Set(keys(index)) == Set(children.suffix(1_000).map(\.key)))
     }
 }

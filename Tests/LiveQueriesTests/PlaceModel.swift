@@ -113,15 +113,15 @@ final class PlaceModel {
         let view: LiveQueryView
         if showing == .count {
             let children = records.random.chance(50) ? ordered(query.tree.orderedBy) : nil
-            view = queries.add(countOf: query, matches: query.matches(over: place, in: children, queries.index))
+            let around = records.random.chance(50) ? queries.index.flatMap { query.matches(over: place, around: $0) } : nil
+            view = queries.add(countOf: query, matches: around ?? query.matches(over: place, in: children))
             client.count = view.count
-        } else if query.near != nil, let index = queries.index, let window = near(query, index) {
+        } else if query.isByDistance, let index = queries.index, let window = near(query, index) {
             view = queries.add(window)
             tell(view, client, .children(window.initial(over: place, index)))
         } else if let children = ordered(query.tree.orderedBy) {
             let made =
-                records.random.chance(70) ? FilteredWindow(query, over: place, in: children, settings)
-                : FilteredWindow(query, over: place, among: place.children.map(\.key), settings)
+                records.random.chance(70) ? FilteredWindow(query, over: place, in: children, settings) : window(query)
             guard var window = made else { return faults.append("too many") }
             if records.random.chance(30) {
                 let before = OrderedChildren.indexed(OrderedIndex(query.tree.orderedBy, of: earlier))
@@ -139,8 +139,26 @@ final class PlaceModel {
         check(view, client)
     }
 
+    /// By keys among which all are that match: those of the circle, or all.
+    private func window(_ query: LiveQuery) -> FilteredWindow? {
+        if query.near != nil, let index = queries.index, records.random.chance(50) {
+            return FilteredWindow(query, over: place, index, settings)
+        }
+        let holdsAll = records.random.chance(50)
+        return FilteredWindow(query, over: place, among: place.children.map(\.key), holdsAll: holdsAll, settings)
+    }
+
     private func near(_ query: LiveQuery, _ index: GeoIndex) -> NearWindow? {
-        guard records.random.chance(30) else { return NearWindow(query, over: place, index, settings) }
+        if records.random.chance(20) {
+            return NearWindow(query, over: place, among: place.children.map(\.key), GeoIndexTests.fields, settings)
+        }
+        guard records.random.chance(30) else {
+            let holdsAll = records.random.chance(50)
+            guard case .found(let window) = NearWindow.searched(query, over: place, index, holdsAll: holdsAll, looks: .max, settings) else {
+                return nil
+            }
+            return window
+        }
         var window = NearWindow(query, over: earlier, GeoIndex(GeoIndexTests.fields, of: earlier), settings)
         if window?.follow(from: earlier, to: place, index, atMost: 100_000) != true { faults.append("does not follow") }
         var events: ContiguousArray<LiveEvent> = []
@@ -176,12 +194,21 @@ final class PlaceModel {
     /// A view that another client has is shared from then on, and told once: this one leaves.
     private func move(_ at: Int) {
         let (view, client) = views[at]
-        guard let moved = queries.move(view, to: centre(), over: place) else { return }
-        if let change = moved.change { tell(moved.view, client, change) }
-        if !moved.view.isShort { check(moved.view, client) }
-        if moved.view === view { return }
+        let query = view.query.moved(to: centre())
+        if query == view.query || view.isShort { return }
+        guard let moved = queries.existingView(query, view.showing) ?? made(query, view.showing) else { return }
+        if moved.isShort { return queries.remove(moved) }
+        if let change = queries.difference(from: view, to: moved, over: place) { tell(moved, client, change) }
+        check(moved, client)
         queries.remove(view)
-        if views.contains(where: { $0.view === moved.view }) { views.remove(at: at) } else { views[at].view = moved.view }
+        if views.contains(where: { $0.view === moved }) { views.remove(at: at) } else { views[at].view = moved }
+    }
+
+    private func made(_ query: LiveQuery, _ showing: LiveQueryView.Showing) -> LiveQueryView? {
+        guard let index = queries.index else { return nil }
+        if showing == .count { return query.matches(over: place, around: index).map { queries.add(countOf: query, matches: $0) } }
+        if query.isByDistance { return near(query, index).map { queries.add($0) } }
+        return window(query).map { queries.add($0) }
     }
 
     /// The place is written as a whole: all that differs, as one commit.
@@ -208,10 +235,25 @@ final class PlaceModel {
             if view.isShort, records.random.chance(60) { continue }
             while view.isShort, rounds < 2_000 {
                 rounds += 1
+                if view.isStuck { search(view, client) }
                 if let change = queries.fill(view, over: place, in: ordered) { tell(view, client, change) }
             }
             check(view, client)
         }
+    }
+
+    /// As if off the queue: by the points of an earlier state, and brought up to date.
+    private func search(_ view: LiveQueryView, _ client: Client) {
+        guard let index = queries.index else { return }
+        queries.beginSearch(view)
+        let isCurrent = records.random.chance(50)
+        let (state, points) = isCurrent ? (place, index.snapshot()) : (earlier, GeoIndex(GeoIndexTests.fields, of: earlier))
+        guard case .found(var window) = NearWindow.searched(view.query, over: state, points, looks: .max, settings) else {
+            return faults.append("not found")
+        }
+        if !window.follow(from: state, to: place, index, atMost: 100_000) { faults.append("does not follow") }
+        queries.endSearch(view)
+        if let change = queries.replace(view, with: window, over: place) { tell(view, client, change) }
     }
 
     // MARK: The client

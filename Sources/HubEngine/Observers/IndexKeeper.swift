@@ -30,8 +30,6 @@ final class IndexKeeper: @unchecked Sendable {
     }
 
     private var limits: EngineLimits { context.limits }
-    var unindexedChildren: Int { limits.unindexedChildren }
-    var inlineChildren: Int { limits.inlineChildren }
 
     /// Fewer children are sorted for each answer: keeping their order gains nothing.
     private static let fewestKept = 64

@@ -102,7 +102,7 @@ final class Resumption {
         var index = query.keptOrder.flatMap { self.index($0, path, of: start) }
         if query.keptOrder != nil, index == nil { return nil }
         let view: LiveQueryView
-        if var window = shown.view.window {
+        if query.near == nil, var window = shown.view.window {
             let (now, former) = (content.root.node(at: path), index?.children(of: start))
             guard window.follow(from: now, to: start, in: former, atMost: context.limits.inlineChildren), !window.isShort else { return nil }
             view = queries.add(window)

@@ -51,6 +51,7 @@ extension RuleSet {
 }
 
 extension LiveQuery {
-    /// The order from which a limit takes the next children; nil where all that match are held, or found by their points.
+    /// The order that must be there for a limit to take the next children from; nil where they are found by their points, and for a circle,
+    /// of which all that match may be held (`LiveQueryView.refillOrder`).
     var keptOrder: TreeQuery.Index? { near == nil && tree.limit != nil ? tree.orderedBy : nil }
 }

@@ -40,11 +40,12 @@ final class PromptChanges {
     func apply(
         _ writes: ContiguousArray<ChildWrite>, at place: QueriedPlace, over new: Node, _ told: (View, LiveChange) -> Void
     ) {
-        let before = place.queries.evaluations
-        place.queries.apply(writes, over: new, in: places.orders(place, over: new)) { query, change in
-            telling.tell(query, change, at: place, of: new, told)
+        context.meter.spend(1)
+        places.metered(place) {
+            place.queries.apply(writes, over: new, in: places.orders(place, over: new)) { query, change in
+                telling.tell(query, change, at: place, of: new, told)
+            }
         }
-        context.meter.spend(1 + (place.queries.evaluations - before) / RequestLoop.childrenForWork)
         places.weigh(place)
         filling.fillLater(place)
     }

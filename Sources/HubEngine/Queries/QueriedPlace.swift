@@ -17,8 +17,9 @@ final class QueriedPlace {
     var isUndone = false
     /// Of views that show too few, what their observers will be told when the others have been found.
     private var deferred: [ObjectIdentifier: [ContiguousArray<LiveEvent>]] = [:]
-    /// Whether a look for more is under way.
+    /// Whether a look for more is under way, and how many searches for more are, off the queue.
     var isFilling = false
+    var searches = 0
     /// Whether the points of the children are being collected.
     var isCollecting = false
     /// Views that look for more when their order is there again.
@@ -51,7 +52,7 @@ final class QueriedPlace {
     /// Whether the queries follow a large change beside the queue.
     var isLent: Bool { told != nil }
     /// Whether something of it is under way, or waited for.
-    var isBusy: Bool { isLent || isFilling || isCollecting || !waiting.isEmpty }
+    var isBusy: Bool { isLent || isFilling || searches > 0 || isCollecting || !waiting.isEmpty }
     var count: Int { named.count }
     var views: [View] { Array(named.values) }
     /// Whether observers will be told something that they have not been told yet.
@@ -61,7 +62,9 @@ final class QueriedPlace {
     func view(of view: LiveQueryView) -> View? { byQuery[ObjectIdentifier(view)] }
 
     /// How many views take their next children from an order.
-    func views(needing ordering: TreeQuery.Index) -> Int { named.keys.count { $0.query.keptOrder == ordering && $0.showing == .children } }
+    func views(needing ordering: TreeQuery.Index) -> Int {
+        named.values.count { ($0.shown as? LiveQueryShown)?.view.refillOrder == ordering }
+    }
 
     /// Takes in a view of the queries.
     func add(_ view: LiveQueryView, lanes: Int) -> View {

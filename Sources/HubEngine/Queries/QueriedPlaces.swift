@@ -73,6 +73,13 @@ final class QueriedPlaces: @unchecked Sendable {
         places.prune(place.path)
     }
 
+    /// Charges what the queries of a place look at to the turn.
+    func metered<Result>(_ place: QueriedPlace, _ body: () -> Result) -> Result {
+        let before = place.queries.looks
+        defer { context.meter.spend((place.queries.looks - before) / RequestLoop.childrenForWork) }
+        return body()
+    }
+
     /// The place's children in an order, as they are now.
     func orders(_ place: QueriedPlace, over node: Node) -> PlaceQueries.Orders {
         let observed = places.existingPlace(at: place.path)
@@ -195,7 +202,7 @@ struct Lent<Value>: @unchecked Sendable {
 extension LiveQueryShown {
     /// The order that must be kept for it; a count looks at the changed children alone.
     var keptOrder: TreeQuery.Index? {
-        guard view.showing == .children, let ordering = view.query.keptOrder, ordering != .key else { return nil }
+        guard let ordering = view.refillOrder, ordering != .key else { return nil }
         return ordering
     }
 }

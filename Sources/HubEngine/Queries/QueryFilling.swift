@@ -8,6 +8,8 @@ import LiveQueries
 ///     ▲            └─ their order is not there: they wait for it (goOn)
 ///     └──────────────────────────────── others ────┘
 /// ```
+/// A view of the nearest whose next ones are far in terms of the index is searched for anew, off the queue.
+///
 /// Confined to the database queue.
 final class QueryFilling: @unchecked Sendable {
     // Sendable: only hops back to the queue.
@@ -39,13 +41,16 @@ final class QueryFilling: @unchecked Sendable {
         let node = content.root.node(at: place.path)
         let orders = places.orders(place, over: node)
         for query in place.queries.takeUnfilled(atMost: Self.filledAtOnce) {
-            if let ordering = query.query.keptOrder, orders(ordering) == nil {
+            if let ordering = query.refillOrder, orders(ordering) == nil {
                 place.unordered.append(query)
                 continue
             }
-            context.meter.spend(context.limits.windows.visits / RequestLoop.childrenForWork)
             let wasShort = query.isShort
-            let change = place.queries.fill(query, over: node, in: orders)
+            let change = query.isStuck ? nil : places.metered(place) { place.queries.fill(query, over: node, in: orders) }
+            if query.isStuck {
+                search(query, at: place, over: node)
+                if change == nil { continue }
+            }
             if wasShort { telling.tellLater(at: place) }
             telling.tell(query, change, at: place, of: node) { telling.onChanged($0, $1, node, content.sequence) }
         }
@@ -53,6 +58,60 @@ final class QueryFilling: @unchecked Sendable {
         fillLater(place)
         telling.tellAll(place)
         places.resumeWaiting(place)
+        places.finishWork()
+    }
+
+    // MARK: Off the queue
+
+    /// Searches for all that a view shows by the points as they are, off the queue.
+    private func search(_ query: LiveQueryView, at place: QueriedPlace, over node: Node) {
+        guard let points = place.queries.index?.snapshot() else { return }
+        place.searches += 1
+        place.queries.beginSearch(query)
+        context.meter.counters.liveQueriesFound += 1
+        context.background.run(.upkeep) { [self, asked = query.query, place = Lent(place), query = Lent(query), limits = context.limits] in
+            let found = NearWindow.searched(asked, over: node, points, looks: limits.liveQuerySteps, limits.windows)
+            context.queue.async { [self] in searched(query.value, found, at: place.value, over: node) }
+        }
+    }
+
+    private func searched(_ query: LiveQueryView, _ found: WindowSearch<NearWindow>, at place: QueriedPlace, over node: Node) {
+        context.queue.assertCurrent()
+        place.searches -= 1
+        guard places.contains(place), let view = place.view(of: query) else { return settle(place) }
+        // It is listed again when the queries are back.
+        if place.isLent {
+            place.waiting.append { [self] in search(again: query, at: place) }
+            return places.finishWork()
+        }
+        let now = content.root.node(at: place.path)
+        switch found {
+        case .tooManyMatches: break
+        case .tooManyLooks: places.endLater(view, at: place, .tooManySteps(context.limits.liveQuerySteps))
+        case .found(var window):
+            guard let index = place.queries.index, window.follow(from: node, to: now, index, atMost: context.limits.followedChanges) else {
+                search(again: query, at: place)
+                break
+            }
+            telling.tellLater(at: place)
+            place.queries.endSearch(query)
+            let change = places.metered(place) { place.queries.replace(query, with: window, over: now) }
+            telling.tell(query, change, at: place, of: now) { telling.onChanged($0, $1, now, content.sequence) }
+        }
+        places.weigh(place)
+        fillLater(place)
+        telling.tellAll(place)
+        settle(place)
+    }
+
+    private func search(again query: LiveQueryView, at place: QueriedPlace) {
+        guard places.contains(place), place.view(of: query) != nil else { return }
+        place.queries.endSearch(query)
+        fillLater(place)
+    }
+
+    private func settle(_ place: QueriedPlace) {
+        if places.contains(place) { places.resumeWaiting(place) }
         places.finishWork()
     }
 

@@ -49,7 +49,7 @@ final class QueryReturn {
             guard let query = (view.shown as? LiveQueryShown)?.view else { continue }
             while query.isShort {
                 left -= 1
-                if left < 0 || (query.query.keptOrder.map { orders($0) == nil } ?? false) { return false }
+                if left < 0 || (query.refillOrder.map { orders($0) == nil } ?? false) { return false }
                 _ = place.queries.fill(query, over: new, in: orders)
             }
         }

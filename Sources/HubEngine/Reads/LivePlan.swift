@@ -1,33 +1,39 @@
 import JSONTree
 import LiveQueries
 
-/// From where the children of a live query with conditions are looked for: from what promises the fewest.
+/// From where the children of a live query are looked for: from what promises the fewest.
 ///
 /// | start | looks at |
 /// |---|---|
 /// | an index of the rules, by a condition | the children that the condition selects |
 /// | the order of the query | its range, up to the limit and as many more as do not match |
+/// | the points of the place, for `near` | the circle, or the nearest first, up to the limit |
 /// | every child | all |
 ///
 /// Without an index that can be used, a place with more children than `unindexedChildren` is refused, with the line that is missing.
-/// A start whose order cannot be kept now is none: the next best takes its place.
+/// A start whose order cannot be kept now is none: the next best takes its place. What a few looks at the points find is not planned any
+/// further. However it starts, a search looks at `liveQuerySteps` at most.
 struct LivePlan: Sendable {
     enum Start: Sendable {
         /// The ranges of an index that a condition selects.
         case index(TreeQuery.Index, OrderedChildren, [TreeQuery])
         case order(OrderedChildren)
+        case points(GeoIndex)
         case all
     }
 
     let query: LiveQuery
     let showing: LiveQueryView.Showing
-    let start: Start
-    /// Children that will be looked at, about.
-    let looks: Int
-    /// The same at most: where those that match come last.
-    var worst: Int { if case .order = start { range } else { looks } }
-    /// Children in the range of the query's order.
-    var range = 0
+    var start: Start
+    /// Children that will be looked at, about, and at most: where those that match come last.
+    var looks: Int
+    var worst: Int
+    /// Whether an order of the rules is there from which a circle's limit takes the next children. Else all that match are held.
+    var refills = false
+    /// Whether all that match are held of a circle without a limit, which is looked through for each answer otherwise.
+    var holdsCircle = false
+    /// What a few looks have found already.
+    var found: Found?
 
     enum Answer {
         case ready(LivePlan)
@@ -38,71 +44,135 @@ struct LivePlan: Sendable {
     /// What was found.
     enum Found: Sendable {
         case window(FilteredWindow)
+        case near(NearWindow)
         case count(Int)
         /// More than may be held.
         case tooMany
+        /// More would have to be looked at than may be.
+        case tooManySteps
+    }
+
+    private init(_ query: LiveQuery, _ showing: LiveQueryView.Showing, _ start: Start, looks: Int) {
+        (self.query, self.showing, self.start, self.looks, worst) = (query, showing, start, looks, looks)
+    }
+
+    /// The same to be carried out off the queue.
+    var detached: LivePlan {
+        guard case .points(let index) = start else { return self }
+        var plan = self
+        plan.start = .points(index.snapshot())
+        return plan
     }
 
     // MARK: Choosing
 
-    /// O(conditions · log n)
+    /// O(conditions · log n), and a few looks at the points.
     /// - Parameters:
+    ///   - points: of the place's children, for `near`.
     ///   - refused: orders that there is no room for, each with the reason.
     ///   - mustKeep: whether the order is to be kept that an observer's limit is filled from.
     static func find(
-        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexKeeper,
-        without refused: [TreeQuery.Index: Failure] = [:], mustKeep: Bool = true
+        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexKeeper, points: GeoIndex?,
+        _ limits: EngineLimits, without refused: [TreeQuery.Index: Failure] = [:], mustKeep: Bool = true
     ) -> Result<Answer, Failure> {
         let count = node.childCount
         // How many children there are is known.
-        if showing == .count, query.filter.isEmpty, query.tree.start == nil, query.tree.end == nil {
-            return .success(.ready(LivePlan(query: query, showing: showing, start: .all, looks: 0)))
+        if showing == .count, query.near == nil, query.filter.isEmpty, query.tree.start == nil, query.tree.end == nil {
+            return .success(.ready(LivePlan(query, showing, .all, looks: 0)))
         }
-        var best = LivePlan(query: query, showing: showing, start: .all, looks: count)
-        var isIndexed = count <= indexes.unindexedChildren
+        var best = LivePlan(query, showing, .all, looks: count)
+        var isIndexed = count <= limits.unindexedChildren
+        if let points, query.near != nil {
+            best = around(points, query, showing, over: node, limits)
+            if best.found != nil || best.worst <= limits.inlineChildren { return .success(.ready(best)) }
+            isIndexed = true
+        }
+        // Of all children so many are in the circle, or match.
+        var selected = best.worst
         for condition in query.filter.conditions {
             let ordering = condition.ordering
             guard let ranges = condition.ranges(by: ordering), !indexes.isMissing(ordering, path) else { continue }
             if refused[ordering] != nil { continue }
             isIndexed = true
-            if count <= indexes.inlineChildren { continue }
+            if count <= limits.inlineChildren { continue }
             switch indexes.order(node, at: path, by: ordering, mustKeep: false) {
             case nil: return .success(.waits(ordering))
             case .failure(let failure)?: return .failure(failure)
             case .success(let children)?:
-                let selected = ranges.reduce(0) { $0 + $1.extent(in: children).count }
-                if selected < best.looks {
-                    best = LivePlan(query: query, showing: showing, start: .index(ordering, children, ranges), looks: selected)
+                let found = ranges.reduce(0) { $0 + $1.extent(in: children).count }
+                guard found < selected else { continue }
+                selected = found
+                // The nearest first may meet so many before.
+                if query.isByDistance, let limit = query.tree.limit, showing == .children {
+                    best.looks = min(best.worst, expected(limit, limits, selected, of: count))
+                    if best.looks < found { continue }
                 }
+                let holdsCircle = best.holdsCircle
+                best = LivePlan(query, showing, .index(ordering, children, ranges), looks: found)
+                best.holdsCircle = holdsCircle
             }
         }
         let ordering = query.tree.orderedBy
-        if showing == .children, query.keptOrder != nil, count > indexes.unindexedChildren, indexes.isMissing(ordering, path) {
+        if showing == .children, query.keptOrder != nil, count > limits.unindexedChildren, indexes.isMissing(ordering, path) {
             return .failure(.missingIndex(ordering, path))
         }
         let hasRange = query.tree.start != nil || query.tree.end != nil
-        let isKept = showing == .children && query.keptOrder != nil
+        let isKept = showing == .children && query.tree.limit != nil
         // Without it a limit could not be filled again.
-        if isKept, let refusal = refused[ordering] { return .failure(refusal) }
-        let usesOrder = refused[ordering] == nil && (hasRange || (showing == .children && query.tree.limit != nil))
+        if showing == .children, query.keptOrder != nil, let refusal = refused[ordering] { return .failure(refusal) }
+        var usesOrder = refused[ordering] == nil && (hasRange || isKept)
+        if query.near != nil { usesOrder = usesOrder && !query.isByDistance && !indexes.isCharged(ordering, path) }
         if usesOrder, ordering == .key || !indexes.isMissing(ordering, path) { isIndexed = isIndexed || ordering != .key || hasRange }
         guard isIndexed else { return .failure(refused.values.first ?? .missingCondition(query, path)) }
         guard usesOrder else { return .success(.ready(best)) }
         switch indexes.order(node, at: path, by: ordering, mustKeep: mustKeep && isKept) {
         case nil: return .success(.waits(ordering))
-        case .failure(let failure)?: return .failure(failure)
+        case .failure(let failure)?:
+            return query.near == nil ? .failure(failure) : .success(.ready(best))
         case .success(let children)?:
             var range = query.tree
             range.limit = nil
             let inRange = range.extent(in: children).count
             // Of those in the range so many match as of all.
             var looks = inRange
-            if let limit = query.tree.limit, showing == .children {
-                looks = min(inRange, (limit + WindowSettings().reserve) * max(1, count / max(1, best.looks)))
+            if let limit = query.tree.limit, showing == .children { looks = min(inRange, expected(limit, limits, selected, of: count)) }
+            if looks <= best.looks {
+                best = LivePlan(query, showing, .order(children), looks: looks)
+                best.worst = inRange
             }
-            if looks <= best.looks { best = LivePlan(query: query, showing: showing, start: .order(children), looks: looks, range: inRange) }
+            best.refills = isKept
             return .success(.ready(best))
         }
+    }
+
+    /// Children that are looked at, about, until a limit and its reserve are full.
+    private static func expected(_ limit: Int, _ limits: EngineLimits, _ selected: Int, of count: Int) -> Int {
+        let (wanted, each) = (limit + limits.windows.reserve, max(1, count / max(1, selected)))
+        return wanted.multipliedReportingOverflow(by: each).overflow ? .max : wanted * each
+    }
+
+    /// From the points; with what a few looks at them find.
+    private static func around(
+        _ points: GeoIndex, _ query: LiveQuery, _ showing: LiveQueryView.Showing, over node: Node, _ limits: EngineLimits
+    ) -> LivePlan {
+        guard let near = query.near else { return LivePlan(query, showing, .all, looks: node.childCount) }
+        let (within, isExact) = points.estimate(in: near, looks: limits.windows.firstVisits)
+        var plan = LivePlan(query, showing, .points(points), looks: within)
+        if showing == .count {
+            if query.isCountedByCells, isExact { plan.found = .count(within) }
+            return plan
+        }
+        guard query.isByDistance else { return plan }
+        guard let limit = query.tree.limit else {
+            plan.holdsCircle = within > limits.liveQueryChildren
+            return plan
+        }
+        if query.filter.isEmpty { plan.looks = min(within, limit) }
+        if case .found(let window) = NearWindow.searched(
+            query, over: node, points, looks: limits.windows.firstVisits, limits.windows) {
+            plan.found = .near(window)
+        }
+        return plan
     }
 
     /// Whether the rules have a line that a query can start from, whatever there is.
@@ -117,30 +187,53 @@ struct LivePlan: Sendable {
 
     // MARK: Carrying out
 
-    /// O(looks · log n). On any thread.
+    /// O(looks · log n). On any thread, once `detached`.
     func carryOut(over node: Node, _ limits: EngineLimits) -> Found {
-        let most = query.tree.limit == nil ? limits.liveQueryChildren : .max
-        if showing == .count { return .count(count(over: node)) }
+        if let found { return found }
+        let steps = limits.liveQuerySteps
         switch start {
         case .order(let children):
-            let window = FilteredWindow(query, over: node, in: children, atMost: most, limits.windows)
-            return window.map { .window($0) } ?? .tooMany
+            if showing == .count { return worst > steps ? .tooManySteps : .count(query.matches(over: node, in: children)) }
+            let most = query.tree.limit == nil ? limits.liveQueryChildren : .max
+            switch FilteredWindow.searched(query, over: node, in: children, atMost: most, looks: steps, limits.windows) {
+            case .found(let window): return .window(window)
+            case .tooManyMatches: return .tooMany
+            case .tooManyLooks: return .tooManySteps
+            }
+        case .points(let index):
+            if showing == .count { return query.matches(over: node, around: index, looks: steps).map { .count($0) } ?? .tooManySteps }
+            if query.isByDistance { return nearest(over: node, index, limits) }
+            guard case .found(let found) = index.keys(within: query, looks: steps) else { return .tooManySteps }
+            return select(among: found, over: node, limits)
         case .index(_, let children, let ranges):
-            let keys = ranges.lazy.flatMap { $0.select(from: children).map(\.key) }
-            return FilteredWindow(query, over: node, among: keys, atMost: most, limits.windows).map { .window($0) } ?? .tooMany
+            if looks > steps { return .tooManySteps }
+            return select(among: ranges.lazy.flatMap { $0.select(from: children).map(\.key) }, over: node, limits)
         case .all:
-            let keys = node.children.lazy.map(\.key)
-            return FilteredWindow(query, over: node, among: keys, atMost: most, limits.windows).map { .window($0) } ?? .tooMany
+            if looks > steps { return .tooManySteps }
+            return select(among: node.children.lazy.map(\.key), over: node, limits)
         }
     }
 
-    private func count(over node: Node) -> Int {
-        switch start {
-        case .order(let children): return query.matches(over: node, in: children, nil)
-        case .index(_, let children, let ranges):
-            return query.matches(over: node, among: ranges.lazy.flatMap { $0.select(from: children).map(\.key) })
-        case .all: return query.matches(over: node, in: nil, nil)
+    private func nearest(over node: Node, _ index: GeoIndex, _ limits: EngineLimits) -> Found {
+        let most = limits.liveQueryChildren
+        switch NearWindow.searched(
+            query, over: node, index, holdsAll: holdsCircle, atMost: most, looks: limits.liveQuerySteps, limits.windows) {
+        case .found(let window): return .near(window)
+        case .tooManyMatches: return .tooMany
+        case .tooManyLooks: return .tooManySteps
         }
+    }
+
+    /// Of children among which all are that the query selects.
+    private func select(among keys: some Sequence<Key>, over node: Node, _ limits: EngineLimits) -> Found {
+        let most = limits.liveQueryChildren
+        if showing == .count { return .count(query.matches(over: node, among: keys)) }
+        if query.isByDistance, let fields = query.near?.fields {
+            return NearWindow(query, over: node, among: keys, fields, atMost: most, limits.windows).map { .near($0) } ?? .tooMany
+        }
+        let holdsAll = query.near != nil && !refills
+        let window = FilteredWindow(query, over: node, among: keys, holdsAll: holdsAll, atMost: most, limits.windows)
+        return window.map { .window($0) } ?? .tooMany
     }
 }
 

@@ -2,14 +2,13 @@ import JSONTree
 import LiveQueries
 import Synchronization
 
-/// Finds what a live query shows: by the points of its place, by an index of one of its conditions, by its order, or by a look at each
-/// child. What is much is done beside the queue, and brought up to date with what was written meanwhile.
+/// Finds what a live query shows, from the start that `LivePlan` chooses. What is much is done off the queue, and brought up to date with
+/// what was written meanwhile.
 ///
 /// ```
 /// find ─► known already ─────────────────────────────────► view
 ///    ├─ lent, points not there, too few found so far ─► waits at the place, looks again
-///    ├─ circle: from the points ─────────────────────────► view
-///    └─ conditions: LivePlan ─► here, or parked ─► follows what was written ─► view
+///    └─ LivePlan ─► here, or parked ─► follows what was written ─► view
 /// ```
 /// Confined to the database queue.
 final class LiveReads: @unchecked Sendable {
@@ -61,8 +60,8 @@ final class LiveReads: @unchecked Sendable {
     func selection(of view: View) -> Selection? {
         guard let shown = view.shown as? LiveQueryShown else { return nil }
         let node = content.root.node(at: view.path)
-        let keys = shown.view.showing == .count ? [] : shown.keys(of: node)
-        context.meter.spend(keys.count / RequestLoop.childrenForWork)
+        var keys: ContiguousArray<Key> = []
+        if shown.view.showing == .children, let place = places[view.path] { keys = places.metered(place) { shown.keys(of: node) } }
         return Selection(value: node.selecting(keys), window: nil, count: shown.view.count)
     }
 
@@ -115,31 +114,14 @@ final class LiveReads: @unchecked Sendable {
 
     // MARK: Circles
 
+    /// Looks when the points are there.
     private func find(_ asking: Asking, _ near: NearQuery, at place: QueriedPlace, over node: Node) {
         guard let fields = near.fields else { return fail(asking, .missingPoints(asking.path), at: place) }
         // Other rules were deployed while it waited.
         guard fields == content.rules.geoFields(at: asking.path) else { return fail(asking, .changesTooFast, at: place) }
         if place.queries.index == nil, !places.hasRoom(forPoints: node.childCount) { return fail(asking, .tooManyIndexes, at: place) }
-        guard keeper.points.hasPoints(place, fields, over: node), let index = place.queries.index else { return wait(asking, at: place) }
-        // All of a circle without a limit is looked at, what is ordered by a field is held, and what a count asks of children is asked of all.
-        let query = asking.query
-        let isCountedByCells = query.filter.isEmpty && (query.isByDistance || (query.tree.start == nil && query.tree.end == nil))
-        if asking.isCount ? !isCountedByCells || near.grid != nil : (query.tree.limit == nil || !query.isByDistance) {
-            let within = isCountedByCells && near.grid != nil ? index.visits(for: near) : index.count(within: near.metres, of: near.centre)
-            context.meter.spend(within / RequestLoop.childrenForWork)
-            if within > limits.liveQueryChildren { return fail(asking, .circleTooLarge(limits.liveQueryChildren), at: place) }
-        }
-        if let failure = tooMuch(asking.query) { return fail(asking, failure, at: place) }
-        let made: LiveQueryView
-        if !query.filter.isEmpty { context.meter.spend(limits.windows.firstVisits / RequestLoop.childrenForWork) }
-        if asking.isCount {
-            made = place.queries.add(countOf: asking.query, matches: asking.query.matches(over: node, in: nil, index))
-        } else if let window = NearWindow(asking.query, over: node, index, limits.windows) {
-            made = place.queries.add(window)
-        } else {
-            return fail(asking, .missingPoints(asking.path), at: place)
-        }
-        finish(asking, keeper.add(made, at: place), at: place)
+        guard keeper.points.hasPoints(place, fields, over: node) else { return wait(asking, at: place) }
+        look(asking, at: place, over: node)
     }
 
     /// Whether a limit is more than may be held, or all that is held together.
@@ -148,20 +130,26 @@ final class LiveReads: @unchecked Sendable {
         return places.held > limits.liveQueryChildrenOfAll ? .tooManyLiveQueries : nil
     }
 
-    // MARK: Conditions
+    // MARK: Looking
 
     private func look(_ asking: Asking, at place: QueriedPlace, over node: Node) {
         if let failure = tooMuch(asking.query) { return fail(asking, failure, at: place) }
-        switch LivePlan.find(asking.query, asking.showing, at: asking.path, over: node, indexes, without: asking.refused) {
+        let points = asking.query.near == nil ? nil : place.queries.index
+        let planned = places.metered(place) {
+            LivePlan.find(
+                asking.query, asking.showing, at: asking.path, over: node, indexes, points: points, limits, without: asking.refused)
+        }
+        switch planned {
         case .failure(let failure): fail(asking, failure, at: place)
         case .success(.waits(let ordering)): awaitOrder(asking, ordering, at: place, over: node)
         case .success(.ready(let plan)):
             context.meter.counters.liveQueriesFound += 1
-            if plan.worst <= limits.inlineChildren {
-                context.meter.spend(plan.worst / RequestLoop.childrenForWork)
-                return found(asking, plan.carryOut(over: node, limits), over: node, at: place)
+            if plan.found != nil || plan.worst <= limits.inlineChildren {
+                if plan.found == nil { context.meter.spend(plan.worst / RequestLoop.childrenForWork) }
+                let result = places.metered(place) { plan.carryOut(over: node, limits) }
+                return found(asking, result, over: node, at: place)
             }
-            parking.park(asking.item) { [limits] in plan.carryOut(over: node, limits) } then: { [self] result in
+            parking.park(asking.item) { [limits, plan = plan.detached] in plan.carryOut(over: node, limits) } then: { [self] result in
                 var asking = asking
                 asking.isLater = true
                 found(asking, result, over: node, at: places.place(at: asking.path))
@@ -172,32 +160,47 @@ final class LiveReads: @unchecked Sendable {
     /// Brings what was found up to date, and takes it in.
     private func found(_ asking: Asking, _ result: LivePlan.Found, over node: Node, at place: QueriedPlace) {
         if place.isLent { return wait(asking, at: place) }
-        if let view = place.view(of: asking.query, asking.showing) { return finish(asking, view, at: place) }
+        let (query, most) = (asking.query, limits.followedChanges)
+        if let view = place.view(of: query, asking.showing) { return finish(asking, view, at: place) }
+        if let near = query.near {
+            guard near.fields == content.rules.geoFields(at: asking.path) else { return fail(asking, .changesTooFast, at: place) }
+            guard place.queries.index != nil else { return lookAgain(asking) }
+        }
         let now = content.root.node(at: asking.path)
         switch result {
-        case .tooMany: fail(asking, .tooManyMatches(limits.liveQueryChildren), at: place)
+        case .tooMany: fail(asking, tooManyMatches(query, at: asking.path), at: place)
+        case .tooManySteps: fail(asking, .tooManySteps(limits.liveQuerySteps), at: place)
         case .count(let count):
-            guard let surplus = now.isIdentical(to: node) ? 0 : asking.query.surplus(from: node, to: now, atMost: limits.followedChanges) else {
-                return lookAgain(asking, at: place, over: now)
+            guard let surplus = now.isIdentical(to: node) ? 0 : query.surplus(from: node, to: now, atMost: most) else {
+                return lookAgain(asking)
             }
-            finish(asking, keeper.add(place.queries.add(countOf: asking.query, matches: count + surplus), at: place), at: place)
+            finish(asking, keeper.add(place.queries.add(countOf: query, matches: count + surplus), at: place), at: place)
+        case .near(var window):
+            guard let index = place.queries.index,
+                places.metered(place, { window.follow(from: node, to: now, index, atMost: most) })
+            else { return lookAgain(asking) }
+            finish(asking, keeper.add(place.queries.add(window), at: place), at: place)
         case .window(var window):
-            let order = places.orders(place, over: now)(asking.query.tree.orderedBy)
-            guard window.follow(from: node, to: now, in: order, atMost: limits.followedChanges) else {
-                return lookAgain(asking, at: place, over: now)
-            }
+            let order = places.orders(place, over: now)(query.tree.orderedBy)
+            guard window.follow(from: node, to: now, in: order, atMost: most) else { return lookAgain(asking) }
             // Its order must be there to be counted as in use.
-            if let ordering = asking.query.keptOrder, ordering != .key, order == nil { return lookAgain(asking, at: place, over: now) }
-            let view = keeper.add(place.queries.add(window), at: place)
-            finish(asking, view, at: place)
+            if !window.holdsAll, query.tree.orderedBy != .key, order == nil { return lookAgain(asking) }
+            finish(asking, keeper.add(place.queries.add(window), at: place), at: place)
         }
     }
 
-    private func lookAgain(_ asking: Asking, at place: QueriedPlace, over node: Node) {
-        guard asking.attempt < Self.attempts else { return fail(asking, .changesTooFast, at: place) }
+    private func tooManyMatches(_ query: LiveQuery, at path: Path) -> Failure {
+        if query.near != nil, query.filter.isEmpty, query.tree.limit == nil { return .circleTooLarge(limits.liveQueryChildren) }
+        // With that order they would not have to be held.
+        if query.tree.limit != nil, indexes.isMissing(query.tree.orderedBy, path) { return .missingIndex(query.tree.orderedBy, path) }
+        return .tooManyMatches(limits.liveQueryChildren)
+    }
+
+    private func lookAgain(_ asking: Asking) {
+        guard asking.attempt < Self.attempts else { return fail(asking, .changesTooFast, at: places.place(at: asking.path)) }
         var asking = asking
         asking.attempt += 1
-        look(asking, at: place, over: node)
+        find(asking)
     }
 
     private func awaitOrder(_ asking: Asking, _ ordering: TreeQuery.Index, at place: QueriedPlace, over node: Node) {
@@ -233,6 +236,13 @@ extension Failure {
 
     fileprivate static func limitTooLarge(_ limit: Int) -> Failure {
         Failure(.tooBig, "A query with conditions or a circle may be limited to \(limit) children at most.")
+    }
+
+    static func tooManySteps(_ limit: Int) -> Failure {
+        Failure(
+            .tooBig,
+            "The hub would have to look at more than \(limit) children for this query (liveQuerySteps); "
+                + "add a condition or an order that has an index, or ask for a smaller circle.")
     }
 
     static func tooManyMatches(_ limit: Int) -> Failure {

@@ -155,7 +155,7 @@ final class ObserveRequests: @unchecked Sendable {
             // From now on the permission rests on what the rules look at for this one.
             guard permissions.permits(moved, of: client, as: .listen) else { return fail(.permissionDenied) }
             let node = content.root.node(at: observation.path)
-            let difference = place.queries.difference(from: was.view, to: shown.view, over: node)
+            let difference = queries.places.metered(place) { place.queries.difference(from: was.view, to: shown.view, over: node) }
             let change = difference.map { place.told($0, of: shown.view, node) }
             now.add(client, style: moved.style)
             registry.replace(observation, with: moved, of: client)

@@ -99,17 +99,19 @@ struct QueryExplanations {
             let order = try? indexes.order(node, at: path, by: query.orderedBy, mustKeep: false)?.get()
             return named(.order, query.orderedBy, looks: order.map { query.extent(in: $0).count })
         case .live(let query)?:
-            if let near = query.near {
-                let points = place(at: path)?.queries.index
-                var looks = points.map { points in near.metres.map { points.count(within: $0, of: near.centre) } ?? points.count }
-                if query.filter.isEmpty, query.isByDistance, let limit = query.tree.limit { looks = looks.map { min($0, limit) } }
-                return QueryExplanation(start: .points, index: ".geoIndex", looks: looks)
+            let queried = place(at: path)
+            // Else they are being collected.
+            guard query.near == nil || queried?.queries.index != nil else { return QueryExplanation(start: .points, index: ".geoIndex") }
+            func plan() -> Result<LivePlan.Answer, Failure> {
+                LivePlan.find(
+                    query, showing, at: path, over: node, indexes, points: queried?.queries.index, context.limits, mustKeep: false)
             }
-            switch LivePlan.find(query, showing, at: path, over: node, indexes, mustKeep: false) {
+            switch queried.map({ self.queried.metered($0, plan) }) ?? plan() {
             case .success(.ready(let plan)):
                 switch plan.start {
                 case .index(let ordering, _, _): return named(.index, ordering, looks: plan.looks)
                 case .order: return named(.order, query.tree.orderedBy, looks: plan.looks)
+                case .points: return QueryExplanation(start: .points, index: ".geoIndex", looks: plan.looks)
                 case .all: return QueryExplanation(start: .children, looks: plan.looks)
                 }
             case .success(.waits(let ordering)): return named(ordering == query.tree.orderedBy ? .order : .index, ordering, looks: nil)

@@ -94,7 +94,10 @@ struct CircleIndex {
 
     /// Calls `body` once with each circle that contains the point where it was or where it is, and with the squares of the chords to both.
     /// - Parameters: nil where the point does not exist; its chord is infinite then.
-    func concerned(old: GeoPoint?, new: GeoPoint?, _ body: (_ slot: Int, _ old: Double, _ new: Double) -> Void) {
+    /// - Returns: circles to which the distance was measured.
+    @discardableResult
+    func concerned(old: GeoPoint?, new: GeoPoint?, _ body: (_ slot: Int, _ old: Double, _ new: Double) -> Void) -> Int {
+        var measured = everywhere.count
         look(everywhere, old, new, old: true, new: true, body)
         var left = levelsInUse
         while left != 0 {
@@ -102,9 +105,16 @@ struct CircleIndex {
             left &= left - 1
             let before = old.map { Self.cell($0, level) }
             let after = new.map { Self.cell($0, level) }
-            if let before, let list = cells[before] { look(list, old, new, old: true, new: before == after, body) }
-            if let after, before != after, let list = cells[after] { look(list, old, new, old: false, new: true, body) }
+            if let before, let list = cells[before] {
+                measured += list.count
+                look(list, old, new, old: true, new: before == after, body)
+            }
+            if let after, before != after, let list = cells[after] {
+                measured += list.count
+                look(list, old, new, old: false, new: true, body)
+            }
         }
+        return measured
     }
 
     /// - Parameters:

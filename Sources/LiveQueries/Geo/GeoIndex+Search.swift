@@ -27,7 +27,7 @@ extension GeoIndex {
     /// Calls `body` with the children within a distance, in no order, until it returns false. O(cells met + children)
     /// - Parameter metres: the distance; nil for all.
     public func within(_ metres: Double?, of centre: GeoPoint, _ body: (_ key: Key, _ metres: Double) -> Bool) {
-        _ = visit(0, centre, metres.map { GeoPoint.chordSquared(metres: $0) } ?? .infinity) { entry, chordSquared in
+        visit(centre, metres.map { GeoPoint.chordSquared(metres: $0) } ?? .infinity) { entry, chordSquared in
             body(entry.key, GeoPoint.metres(chordSquared: chordSquared))
         }
     }
@@ -41,79 +41,101 @@ extension GeoIndex {
         }
     }
 
-    /// How many children are within a distance. Cells that are within it as a whole are not opened.
-    public func count(within metres: Double?, of centre: GeoPoint) -> Int {
-        guard let metres else { return count }
-        return count(0, centre, GeoPoint.chordSquared(metres: metres))
+    /// How many children a circle counts. Cells that are within it as a whole are not opened; with a grid the children close to its edge are
+    /// looked at one by one.
+    /// - Parameter most: cells and points that may be looked at.
+    /// - Returns: nil where that is not enough.
+    public func count(in near: NearQuery, looks most: Int = .max) -> Int? {
+        let (sum, isExact) = estimate(in: near, looks: most)
+        return isExact ? sum : nil
     }
 
-    /// How many children a circle counts: with a grid those close to its edge are looked at one by one.
-    public func count(in near: NearQuery) -> Int {
-        near.grid == nil ? count(within: near.metres, of: near.centre) : count(0, near, inner: near.innerReach, outer: near.outerReach)
-    }
-
-    /// How many children that looks at, about.
-    public func visits(for near: NearQuery) -> Int {
-        near.grid == nil ? 0 : count(0, near.centre, near.outerReach) - count(0, near.centre, near.innerReach)
+    /// The same; where that is not enough, the cells that are left are counted as a whole: as many children as that, or fewer.
+    public func estimate(in near: NearQuery, looks most: Int) -> (count: Int, isExact: Bool) {
+        guard near.metres != nil else { return (count, true) }
+        let (centre, inner, outer) = (near.centre, near.innerReach, near.outerReach)
+        let last = most < .max - looks ? looks + most : Int.max
+        var (sum, isExact) = (0, true)
+        // The largest cells first, so that an estimate is wrong by the smallest.
+        var (open, at) = (ContiguousArray<Int32>([0]), 0)
+        while at < open.count {
+            let cell = Int(open[at])
+            at += 1
+            looks += 1
+            guard cells[cell].least(centre) <= outer else { continue }
+            if cells[cell].most(centre) <= inner {
+                sum += Int(cells[cell].count)
+            } else if looks > last {
+                sum += Int(cells[cell].count)
+                isExact = false
+            } else if cells[cell].isLeaf {
+                looks += cells[cell].entries.count
+                sum += cells[cell].entries.count { near.contains($0.point) }
+            } else {
+                let children = cells[cell].children
+                for i in 0..<8 where children[i] != 0 { open.append(children[i]) }
+            }
+        }
+        return (sum, isExact)
     }
 
     // MARK: In squares of chords
 
-    func visit(_ cell: Int, _ centre: GeoPoint, _ reach: Double, _ body: (Entry, Double) -> Bool) -> Bool {
-        guard cells[cell].least(centre) <= reach else { return true }
-        if cells[cell].isLeaf {
-            let entries = cells[cell].entries
-            for entry in entries {
-                let chordSquared = entry.point.chordSquared(centre)
-                if chordSquared <= reach, !body(entry, chordSquared) { return false }
+    /// Calls `body` with the points within reach, in no order, until it returns false.
+    /// - Parameter most: cells and points that may be looked at.
+    /// - Returns: false where that was not enough.
+    @discardableResult
+    func visit(_ centre: GeoPoint, _ reach: Double, looks most: Int = .max, _ body: (Entry, Double) -> Bool) -> Bool {
+        let last = most < .max - looks ? looks + most : Int.max
+        var open: ContiguousArray<Int32> = [0]
+        while let next = open.popLast() {
+            let cell = Int(next)
+            looks += 1
+            if looks > last { return false }
+            guard cells[cell].least(centre) <= reach else { continue }
+            if cells[cell].isLeaf {
+                let entries = cells[cell].entries
+                for entry in entries {
+                    looks += 1
+                    if looks > last { return false }
+                    let chordSquared = entry.point.chordSquared(centre)
+                    if chordSquared <= reach, !body(entry, chordSquared) { return true }
+                }
+            } else {
+                let children = cells[cell].children
+                for i in (0..<8).reversed() where children[i] != 0 { open.append(children[i]) }
             }
-            return true
         }
-        let children = cells[cell].children
-        for i in 0..<8 where children[i] != 0 { if !visit(Int(children[i]), centre, reach, body) { return false } }
         return true
-    }
-
-    private func count(_ cell: Int, _ near: NearQuery, inner: Double, outer: Double) -> Int {
-        guard cells[cell].least(near.centre) <= outer else { return 0 }
-        if cells[cell].most(near.centre) <= inner { return Int(cells[cell].count) }
-        if cells[cell].isLeaf { return cells[cell].entries.count { near.contains($0.point) } }
-        let children = cells[cell].children
-        var sum = 0
-        for i in 0..<8 where children[i] != 0 { sum += count(Int(children[i]), near, inner: inner, outer: outer) }
-        return sum
-    }
-
-    private func count(_ cell: Int, _ centre: GeoPoint, _ reach: Double) -> Int {
-        guard cells[cell].least(centre) <= reach else { return 0 }
-        if cells[cell].most(centre) <= reach { return Int(cells[cell].count) }
-        if cells[cell].isLeaf {
-            return cells[cell].entries.reduce(0) { $0 + ($1.point.chordSquared(centre) <= reach ? 1 : 0) }
-        }
-        let children = cells[cell].children
-        var sum = 0
-        for i in 0..<8 where children[i] != 0 { sum += count(Int(children[i]), centre, reach) }
-        return sum
     }
 
     /// The search by distance: of what was reached the nearest comes first, and a cell before a point that is as far.
     /// - Parameters:
     ///   - reach: the square of the chord at which it ends.
     ///   - place: where to continue behind; cells that are nearer as a whole are not opened.
-    func nearest(to centre: GeoPoint, within reach: Double, after place: NearPlace?, _ body: (NearPlace) -> Bool) {
+    ///   - most: cells and points that may be looked at.
+    /// - Returns: false where that was not enough: all that are nearer than the last one were found, and no others.
+    @discardableResult
+    func nearest(
+        to centre: GeoPoint, within reach: Double, after place: NearPlace?, looks most: Int = .max, _ body: (NearPlace) -> Bool
+    ) -> Bool {
+        let last = most < .max - looks ? looks + most : Int.max
         var heap = frontier
         frontier = []
         defer {
-            heap.removeAll(keepingCapacity: true)
+            heap.removeAll(keepingCapacity: heap.capacity <= Self.keptFrontier)
             frontier = heap
         }
         if cells[0].count > 0 { push(Reached(chordSquared: 0, cell: 0, entry: -1), &heap) }
         while let next = pop(&heap) {
             let cell = Int(next.cell)
+            looks += 1
+            if looks > last { return false }
             if next.entry >= 0 {
                 let key = cells[cell].entries[Int(next.entry)].key
-                if !body(NearPlace(chordSquared: next.chordSquared, key: key)) { return }
+                if !body(NearPlace(chordSquared: next.chordSquared, key: key)) { return true }
             } else if cells[cell].isLeaf {
+                looks += cells[cell].entries.count
                 for i in cells[cell].entries.indices {
                     let chordSquared = cells[cell].entries[i].point.chordSquared(centre)
                     guard chordSquared <= reach else { continue }
@@ -125,6 +147,7 @@ extension GeoIndex {
             } else {
                 let children = cells[cell].children
                 for i in 0..<8 where children[i] != 0 {
+                    looks += 1
                     let child = Int(children[i])
                     let least = cells[child].least(centre)
                     guard least <= reach else { continue }
@@ -133,7 +156,11 @@ extension GeoIndex {
                 }
             }
         }
+        return true
     }
+
+    /// Cells and points for which a search leaves its memory to the next one.
+    private static let keptFrontier = 4_096
 
     // MARK: The heap
 
@@ -176,22 +203,22 @@ extension GeoIndex {
 }
 
 extension GeoIndex.Cell {
-    /// The square of the least distance of a point to the cell, less what rounding may add: some nanometres.
+    /// The square of the least distance of a point to what the cell may hold, less what rounding may add: some nanometres.
     @inline(__always)
     func least(_ point: GeoPoint) -> Double {
         let half = half + 1e-15
         let a = max(0, (point.x - x).magnitude - half)
         let b = max(0, (point.y - y).magnitude - half)
         let c = max(0, (point.z - z).magnitude - half)
-        return a * a + b * b + c * c
+        return max(a * a + b * b + c * c, cap.least(point))
     }
 
-    /// The square of the greatest distance of a point to the cell, raised by what rounding may take away.
+    /// The square of the greatest distance of a point to what the cell may hold, raised by what rounding may take away.
     @inline(__always)
     func most(_ point: GeoPoint) -> Double {
         let a = (point.x - x).magnitude + half
         let b = (point.y - y).magnitude + half
         let c = (point.z - z).magnitude + half
-        return (a * a + b * b + c * c) * (1 + 1e-12)
+        return min((a * a + b * b + c * c) * (1 + 1e-12), cap.most(point))
     }
 }

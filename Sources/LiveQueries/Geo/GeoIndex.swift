@@ -14,7 +14,8 @@ public import JSONTree
 /// Why cells of vectors and not of degrees: a bound for the distance to a cube is three subtractions, and right at the poles and across
 /// the antimeridian. docs/fast-paths.md compares it with a grid.
 ///
-/// Used by one queue at a time: built in the background, then confined to the database queue.
+/// Used by one queue at a time: built in the background, then confined to the database queue. For a long search another thread gets a
+/// `snapshot`.
 public final class GeoIndex: @unchecked Sendable {
     // Sendable: handed over as a whole by whoever built it, and never used from two queues.
 
@@ -37,10 +38,18 @@ public final class GeoIndex: @unchecked Sendable {
         /// Indexes of the cells below; 0 for none.
         var children = SIMD8<Int32>(repeating: 0)
         var entries: ContiguousArray<Entry> = []
+        let cap: SphereCap
+
+        init(x: Double, y: Double, z: Double, half: Double, depth: Int32) {
+            (self.x, self.y, self.z, self.half, self.depth) = (x, y, z, half, depth)
+            cap = SphereCap(x, y, z, half)
+        }
     }
 
     public let fields: GeoFields
-    var cells: ContiguousArray<Cell> = []
+    var cells = CellPages()
+    /// Cells and points that searches have looked at so far: their cost, some 50 ns each.
+    public internal(set) var looks = 0
     private var free: ContiguousArray<Int> = []
     /// Cells and points still to be looked at by a search; kept for its memory.
     var frontier: ContiguousArray<Reached> = []
@@ -65,6 +74,14 @@ public final class GeoIndex: @unchecked Sendable {
         self.init(fields)
         for (key, child) in place.children { if let point = fields.point(of: child) { insert(key, at: point) } }
     }
+
+    private init(of other: GeoIndex) {
+        fields = other.fields
+        cells = other.cells
+    }
+
+    /// The points as they are now, to be searched by another thread. O(1); the next change copies the pages that it writes.
+    public func snapshot() -> GeoIndex { GeoIndex(of: self) }
 
     /// Children that have a position.
     public var count: Int { Int(cells[0].count) }

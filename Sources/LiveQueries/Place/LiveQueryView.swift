@@ -1,4 +1,4 @@
-import JSONTree
+public import JSONTree
 
 /// One live query of a place, as its observers share it.
 ///
@@ -43,6 +43,13 @@ public final class LiveQueryView {
     public var isShort: Bool { filtered?.isShort ?? near?.isShort ?? false }
     /// Whether `PlaceQueries.fill` should go on before fewer are shown than there are.
     var needsFill: Bool { filtered?.needsFill ?? near?.needsFill ?? false }
+    /// Whether the next children have to be searched for off the queue, to be taken in by `PlaceQueries.replace`.
+    public var isStuck: Bool { near?.isStuck ?? false }
+    /// The order that its next children are found in; nil where all that match are held, or found by their points, and for a count.
+    public var refillOrder: TreeQuery.Index? {
+        guard let filtered, query.tree.limit != nil, !filtered.holdsAll else { return nil }
+        return query.tree.orderedBy
+    }
     /// Children that are held, shown or not.
     public var held: Int { filtered?.heldCount ?? near?.heldCount ?? 0 }
     /// What it shows of the place, to be moved to another state of it; nil for a circle and a count.
@@ -62,6 +69,8 @@ public final class LiveQueryView {
     var reach = -1.0
     /// Whether it is listed as one that holds few and may find more.
     var isUnfilled = false
+    /// Whether its next children are searched for off the queue.
+    var isSearched = false
     /// Of the commit that is being told: what concerns it.
     var pending: ContiguousArray<SeenWrite> = []
 

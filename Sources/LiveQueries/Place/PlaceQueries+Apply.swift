@@ -9,6 +9,7 @@ extension PlaceQueries {
     ///   - told: is called once for each view of which something differs. It adds and removes no views.
     public func apply(_ writes: ContiguousArray<ChildWrite>, over place: Node, in orders: Orders, _ told: Told) {
         defer { listAnew() }
+        refillLooks = settings.visitsOfCommit
         if writes.count == 1 {
             apply(writes[0], over: place, in: orders, told)
             return
@@ -88,7 +89,7 @@ extension PlaceQueries {
                     for view in selector.views { body(view, seen) }
                 }
                 guard oldPoint != nil || newPoint != nil else { return }
-                circles.concerned(old: oldPoint, new: newPoint) { slot, oldChord, newChord in
+                visited += circles.concerned(old: oldPoint, new: newPoint) { slot, oldChord, newChord in
                     guard let view = byCircle[slot] else { return }
                     if view.selector.askedFor != change { ask(view.selector, before, after) }
                     if view.selector.was || view.selector.now { circle(view, oldChord, newChord) }
@@ -114,10 +115,15 @@ extension PlaceQueries {
             held += view.held - before
             listUnfilled(view)
         }
+        // What is left for later is found by `fill`.
+        var looks = view.isSearched ? 0 : min(settings.visits, refillLooks)
+        let most = looks
+        defer { refillLooks -= most - looks }
         if view.filtered != nil {
-            view.filtered?.apply(writes, over: place, in: orders(view.query.tree.orderedBy), &events)
+            view.filtered?.apply(writes, over: place, in: orders(view.query.tree.orderedBy), looks: &looks, &events)
+            visited += most - looks
         } else if let index {
-            view.near?.apply(writes, over: place, index, &events)
+            view.near?.apply(writes, over: place, index, looks: &looks, &events)
             // Not at once: the circles are being looked through.
             if !isListed(view) { unlisted.append(view) }
         }
@@ -142,6 +148,7 @@ extension PlaceQueries {
         }
         if view.filtered != nil {
             guard let children = orders(view.query.tree.orderedBy) else { return nil }
+            visited += settings.visits
             view.filtered?.fill(over: place, in: children, &events)
         } else if let index {
             view.near?.fill(over: place, index, &events)

@@ -40,10 +40,16 @@ public final class PlaceQueries {
     /// Where the child that is looked at was and is.
     var oldPoint: GeoPoint?
     var newPoint: GeoPoint?
+    /// What the commit that is followed may still look at to find next matches.
+    var refillLooks = 0
     /// Number of the change that is looked at.
     var change = 0
     /// Filters that were asked: for tests, which count work and not time.
     public internal(set) var evaluations = 0
+    /// Children that were looked at to find the next matches, and circles for a change.
+    var visited = 0
+    /// All that was looked at so far, to be charged to whoever caused it: filters, children, circles, and cells and points.
+    public var looks: Int { evaluations + visited + (index?.looks ?? 0) }
 
     public init(_ settings: WindowSettings = WindowSettings()) { self.settings = settings }
 
@@ -66,7 +72,7 @@ public final class PlaceQueries {
 
     /// Lists a view that holds few and may find more.
     public func listUnfilled(_ view: LiveQueryView) {
-        guard view.needsFill, !view.isUnfilled else { return }
+        guard view.needsFill, !view.isUnfilled, !view.isSearched else { return }
         view.isUnfilled = true
         unfilled.append(view)
     }
@@ -76,7 +82,21 @@ public final class PlaceQueries {
         var keys: ContiguousArray<Key> = []
         view.filtered?.forEachShown { keys.append($0) }
         if let index { view.near?.forEachShown(place.children, index) { keys.append($0) } }
+        visited += keys.count
         return keys
+    }
+
+    /// A search begins, off the queue, for what a view shows: it is not among the `unfilled` until that has ended.
+    public func beginSearch(_ view: LiveQueryView) {
+        view.isSearched = true
+        if view.isUnfilled { unfilled.removeAll { $0 === view } }
+        view.isUnfilled = false
+    }
+
+    /// The search has ended; without a result (`replace`) the view is among the `unfilled` again.
+    public func endSearch(_ view: LiveQueryView) {
+        view.isSearched = false
+        listUnfilled(view)
     }
 
     // MARK: Views
@@ -180,81 +200,82 @@ public final class PlaceQueries {
         unlisted.removeAll(keepingCapacity: true)
     }
 
-    /// What one view shows other than another one of the same kind; nil where nothing differs. O(what both show)
+    /// Takes in what a view shows, as it was searched for off the queue for the place as it is now.
+    /// - Returns: what it shows other than before; nil where nothing differs.
+    public func replace(_ view: LiveQueryView, with window: NearWindow, over place: Node) -> LiveQueryView.Change? {
+        guard let index, let old = view.near, view.query == window.query else { return nil }
+        visited += old.count + window.count
+        held += window.heldCount - old.heldCount
+        (view.near, view.isCircle) = (window, window.isCircle)
+        list(view)
+        listUnfilled(view)
+        return LiveQueryView.Change(window.difference(from: old, over: place, index))
+    }
+
+    /// What one view shows other than another one of the same kind, as after a move of the centre; nil where nothing differs.
+    /// O(what both show)
     public func difference(from old: LiveQueryView, to new: LiveQueryView, over place: Node) -> LiveQueryView.Change? {
+        visited += old.count + new.count
         if let was = old.near, let now = new.near, let index {
             return LiveQueryView.Change(now.difference(from: was, over: place, index))
         }
+        if let was = old.filtered, let now = new.filtered { return LiveQueryView.Change(now.difference(from: was, over: place)) }
         return old.count == new.count ? nil : .count(new.count)
-    }
-
-    // MARK: Moving a centre
-
-    /// A view of the same circle around another place. The one before stays, for those who share it, until it is removed.
-    /// - Returns: the view, and what it shows other than the one before; nil where nothing differs, or where there is no circle.
-    public func move(_ view: LiveQueryView, to centre: GeoPoint, over place: Node) -> (view: LiveQueryView, change: LiveQueryView.Change?)? {
-        guard view.query.near != nil, let index else { return nil }
-        let query = view.query.moved(to: centre)
-        if query == view.query { return (view, nil) }
-        let known = existingView(query, view.showing)
-        guard let old = view.near else {
-            let new = known ?? add(countOf: query, matches: query.matches(over: place, in: nil, index))
-            return (new, new.count == view.count ? nil : .count(new.count))
-        }
-        if let known, let now = known.near {
-            return (known, LiveQueryView.Change(now.difference(from: old, over: place, index)))
-        }
-        var window = old
-        let events = window.move(to: centre, over: place, index)
-        return (add(window), LiveQueryView.Change(events))
     }
 }
 
 extension LiveQuery {
-    /// How many children match, whatever the limit. Without a filter a circle is counted by its cells; everything else is looked at.
-    /// - Parameters:
-    ///   - children: the place's children in the query's order, where they are at hand: the range is looked at then, and not all.
-    ///   - index: the points of its children, for a circle.
-    public func matches(over place: Node, in children: OrderedChildren?, _ index: GeoIndex?) -> Int {
-        let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
-        let hasRange = lower != nil || upper != nil
-        func selects(_ key: Key, _ child: Node) -> Bool {
-            guard filter.isEmpty || filter.admits(child) else { return false }
-            guard hasRange else { return true }
-            let place = tree.orderedBy.place(key, child)
-            return (lower?.admitsAsStart(place) ?? true) && (upper?.admitsAsEnd(place) ?? true)
-        }
+    /// How many children match, whatever the limit; everything in the range of the order is looked at, or everything.
+    /// - Parameter children: the place's children in the query's order, where they are at hand.
+    public func matches(over place: Node, in children: OrderedChildren?) -> Int {
         let all = place.children
+        if isUnconditional { return all.count }
+        let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
+        guard let children, lower != nil || upper != nil else { return matches(over: place, among: all.lazy.map(\.key)) }
         var count = 0
-        if let near, let index {
-            if filter.isEmpty, !hasRange { return index.count(in: near) }
-            let isExact = near.grid == nil
-            _ = index.visit(0, near.centre, near.outerReach) { entry, _ in
-                if isExact || near.contains(entry.point), selects(entry.key, all[entry.key] ?? .null) { count += 1 }
-                return true
-            }
-            return count
+        children.ascend(from: lower) { child in
+            if let upper, !upper.admitsAsEnd(child) { return false }
+            if matches(all[child.key] ?? .null) { count += 1 }
+            return true
         }
-        if filter.isEmpty, !hasRange { return all.count }
-        if let children, hasRange {
-            children.ascend(from: lower) { child in
-                if let upper, !upper.admitsAsEnd(child) { return false }
-                if filter.isEmpty || filter.admits(all[child.key] ?? .null) { count += 1 }
-                return true
-            }
-            return count
-        }
-        for (key, child) in all where selects(key, child) { count += 1 }
         return count
+    }
+
+    /// The same of a circle, by the points of the place. Without conditions its cells are counted.
+    /// - Parameter most: cells and points that may be looked at.
+    /// - Returns: nil where that is not enough.
+    public func matches(over place: Node, around index: GeoIndex, looks most: Int = .max) -> Int? {
+        guard let near else { return nil }
+        if isCountedByCells { return index.count(in: near, looks: most) }
+        guard case .found(let keys) = index.keys(within: self, looks: most) else { return nil }
+        return matches(over: place, among: keys)
+    }
+
+    /// Whether a circle is counted without a look at its children.
+    public var isCountedByCells: Bool { near != nil && filter.isEmpty && (isByDistance || (tree.start == nil && tree.end == nil)) }
+
+    private var isUnconditional: Bool { near == nil && filter.isEmpty && tree.start == nil && tree.end == nil }
+
+    /// Whether the conditions select a child, and the circle.
+    private func matches(_ child: Node) -> Bool {
+        guard filter.isEmpty || filter.admits(child) else { return false }
+        guard let near else { return true }
+        guard let point = near.fields?.point(of: child) else { return false }
+        return near.contains(point)
     }
 
     /// The same of children that are named, none twice.
     public func matches(over place: Node, among candidates: some Sequence<Key>) -> Int {
-        let (lower, upper) = (tree.lowerBound, tree.upperBound)
+        let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
+        let hasRange = lower != nil || upper != nil
         let children = place.children
         var count = 0
         for key in candidates {
-            guard let child = children[key], filter.admits(child) else { continue }
+            guard let child = children[key], matches(child) else { continue }
+            if !hasRange {
+                count += 1
+                continue
+            }
             let place = tree.orderedBy.place(key, child)
             if lower?.admitsAsStart(place) ?? true, upper?.admitsAsEnd(place) ?? true { count += 1 }
         }

@@ -1,8 +1,11 @@
 public import JSONTree
 
-/// The children that a filter selects, in an order, within a range, up to a limit: followed as children change.
+/// The children that a filter selects, and a circle where the query has one, in an order, within a range, up to a limit: followed as
+/// children change.
 public struct FilteredWindow: Sendable {
     public let query: LiveQuery
+    /// Whether all that match are held, so that no order is needed to find the next ones.
+    public let holdsAll: Bool
     private let lower: OrderBound?
     private let upper: OrderBound?
     private var window: MatchWindow<OrderedChild>
@@ -10,37 +13,47 @@ public struct FilteredWindow: Sendable {
 
     /// - Parameter children: the place's children in the query's order, of which so many are looked at as the limit needs.
     public init(_ query: LiveQuery, over place: Node, in children: OrderedChildren, _ settings: WindowSettings = WindowSettings()) {
-        self.init(query, over: place, in: children, wanted: .max, settings)
+        self.init(query, over: place, in: children, wanted: .max, looks: .max, settings)
     }
 
-    /// The same, up to a number of matches.
-    /// - Returns: nil where a query without a limit selects more than `most`.
-    public init?(
-        _ query: LiveQuery, over place: Node, in children: OrderedChildren, atMost most: Int, _ settings: WindowSettings = WindowSettings()
+    /// The same, within bounds.
+    /// - Parameters:
+    ///   - most: matches up to which a query without a limit is served.
+    ///   - looks: children that may be looked at.
+    public static func searched(
+        _ query: LiveQuery, over place: Node, in children: OrderedChildren, atMost most: Int, looks: Int,
+        _ settings: WindowSettings = WindowSettings()
+    ) -> WindowSearch<FilteredWindow> {
+        let window = FilteredWindow(query, over: place, in: children, wanted: most == .max ? most : most + 1, looks: looks, settings)
+        if query.tree.limit == nil, window.heldCount > most { return .tooManyMatches }
+        let isCutShort = window.window.frontier != nil && (query.tree.limit == nil || window.isShort)
+        return isCutShort ? .tooManyLooks : .found(window)
+    }
+
+    private init(
+        _ query: LiveQuery, over place: Node, in children: OrderedChildren, wanted most: Int, looks: Int, _ settings: WindowSettings
     ) {
-        self.init(query, over: place, in: children, wanted: most == .max ? most : most + 1, settings)
-        if query.tree.limit == nil, heldCount > most { return nil }
-    }
-
-    private init(_ query: LiveQuery, over place: Node, in children: OrderedChildren, wanted most: Int, _ settings: WindowSettings) {
         self.query = query
+        holdsAll = query.tree.limit == nil
         (lower, upper) = (query.tree.lowerBound, query.tree.upperBound)
         visits = settings.visits
         let scan = Scan(query, lower, upper, place.children)
         window = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, settings) {
-            scan.next(in: children, after: $0, wanted: min($1, most), visits: .max)
+            scan.next(in: children, after: $0, wanted: min($1, most), visits: looks)
         }
     }
 
     /// - Parameters:
-    ///   - candidates: keys among which all children are that the filter selects: found by the index of one of its conditions.
-    ///   - most: matches up to which a query without a limit is served.
+    ///   - candidates: keys among which all children are that are selected: found by the index of a condition, or by their points.
+    ///   - holdsAll: whether all that match are held in any case, as there is no order to find the next ones in.
+    ///   - most: matches up to which a query is served that holds all.
     /// - Returns: nil where it selects more.
     public init?(
-        _ query: LiveQuery, over place: Node, among candidates: some Sequence<Key>, atMost most: Int = .max,
+        _ query: LiveQuery, over place: Node, among candidates: some Sequence<Key>, holdsAll: Bool = false, atMost most: Int = .max,
         _ settings: WindowSettings = WindowSettings()
     ) {
         self.query = query
+        self.holdsAll = holdsAll || query.tree.limit == nil
         (lower, upper) = (query.tree.lowerBound, query.tree.upperBound)
         visits = settings.visits
         let scan = Scan(query, lower, upper, place.children)
@@ -48,12 +61,19 @@ public struct FilteredWindow: Sendable {
         var matches: ContiguousArray<OrderedChild> = []
         for key in candidates {
             let child = place.child(key)
-            guard query.filter.admits(child), scan.admits(order.place(key, child)) else { continue }
+            guard scan.matches(child), scan.admits(order.place(key, child)) else { continue }
             matches.append(order.place(key, child))
-            if query.tree.limit == nil, matches.count > most { return nil }
+            if self.holdsAll, matches.count > most { return nil }
         }
         matches.sort { query.keepsLast ? $1.order($0) < 0 : $0.order($1) < 0 }
-        window = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, settings) { _, _ in (matches, nil) }
+        window = MatchWindow(
+            limit: query.tree.limit, keepsLast: query.keepsLast, settings, all: matches, canRefill: !self.holdsAll)
+    }
+
+    /// A circle by the points of the place: all that match in it are held.
+    public init?(_ query: LiveQuery, over place: Node, _ index: GeoIndex, _ settings: WindowSettings = WindowSettings()) {
+        guard case .found(let keys) = index.keys(within: query, looks: .max) else { return nil }
+        self.init(query, over: place, among: keys, holdsAll: true, settings)
     }
 
     /// Children that are shown.
@@ -71,7 +91,10 @@ public struct FilteredWindow: Sendable {
     public func initial(over place: Node) -> ContiguousArray<LiveEvent> {
         var events: ContiguousArray<LiveEvent> = []
         let children = place.children
-        window.forEachShown { events.append(LiveEvent(.added, $0.key, children[$0.key] ?? .null, previous: $1)) }
+        window.forEachShown {
+            let child = children[$0.key] ?? .null
+            events.append(LiveEvent(.added, $0.key, child, previous: $1, distance: query.near?.metres(to: child)))
+        }
         return events
     }
 
@@ -80,23 +103,30 @@ public struct FilteredWindow: Sendable {
     ///   - writes: what the filter sees of the changed children, each once.
     ///   - place: the place after the commit.
     ///   - children: its children in the query's order after the commit; nil where that is not known: nothing is looked up then.
+    ///   - looks: children that may be looked at to find the next ones; less those that were.
     mutating func apply(
-        _ writes: ContiguousArray<SeenWrite>, over place: Node, in children: OrderedChildren?, _ events: inout ContiguousArray<LiveEvent>
+        _ writes: ContiguousArray<SeenWrite>, over place: Node, in children: OrderedChildren?, looks: inout Int,
+        _ events: inout ContiguousArray<LiveEvent>
     ) {
         let order = query.tree.orderedBy
         let scan = Scan(query, lower, upper, place.children)
         var changes: ContiguousArray<MatchWindow<OrderedChild>.Change> = []
         for seen in writes {
+            let was = seen.was && scan.contains(seen.oldPoint)
+            let now = seen.now && scan.contains(seen.newPoint)
             changes.append(
                 MatchWindow.Change(
-                    key: seen.write.key, old: seen.was ? scan.admitted(order.place(seen.write.key, seen.write.old)) : nil,
-                    new: seen.now ? scan.admitted(order.place(seen.write.key, seen.write.new)) : nil))
+                    key: seen.write.key, old: was ? scan.admitted(order.place(seen.write.key, seen.write.old)) : nil,
+                    new: now ? scan.admitted(order.place(seen.write.key, seen.write.new)) : nil))
         }
         var steps: ContiguousArray<MatchWindow<OrderedChild>.Step> = []
+        var left = looks
         window.apply(changes, &steps) { [visits] after, wanted in
             guard let children else { return ([], after) }
-            return scan.next(in: children, after: after, wanted: wanted, visits: visits)
+            let most = min(visits, left)
+            return scan.next(in: children, after: after, wanted: wanted, visits: most) { left -= $0 }
         }
+        looks = max(0, left)
         tell(steps, writes, scan, &events)
     }
 
@@ -107,9 +137,10 @@ public struct FilteredWindow: Sendable {
     /// - Returns: false, with the window unchanged, when that is not enough.
     public mutating func follow(from old: Node, to new: Node, in children: OrderedChildren?, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
-        guard let writes = SeenWrite.between(old, new, query.filter, nil, atMost: most) else { return false }
+        guard let writes = SeenWrite.between(old, new, query.filter, query.near?.fields, atMost: most) else { return false }
         var events: ContiguousArray<LiveEvent> = []
-        apply(writes, over: new, in: children, &events)
+        var looks = visits
+        apply(writes, over: new, in: children, looks: &looks, &events)
         return true
     }
 
@@ -127,8 +158,39 @@ public struct FilteredWindow: Sendable {
     ) {
         for step in steps {
             let previous = step.kind == .left ? nil : window.previous(of: step.place)
-            events.append(step.event(of: writes, previous: previous) { scan.children[$0] ?? .null })
+            var metres: Double?
+            if let near = query.near {
+                let seen = step.change >= 0 ? writes[step.change] : nil
+                metres = seen.flatMap { ($0.newPoint ?? $0.oldPoint)?.metres(to: near.centre) }
+                if seen == nil { metres = near.metres(to: scan.children[step.key] ?? .null) }
+            }
+            events.append(step.event(of: writes, previous: previous, distance: metres) { scan.children[$0] ?? .null })
         }
+    }
+
+    /// The events that lead from what another window of the place showed to what this one shows. O(what both show · log n)
+    func difference(from old: FilteredWindow, over place: Node) -> ContiguousArray<LiveEvent> {
+        window.difference(from: old.window, over: place, to: place, isOrdered: true) { [query] in
+            query.near?.metres(to: place.child($0.key))
+        }
+    }
+}
+
+extension NearQuery {
+    /// Metres from the centre to a child; nil where it has no position.
+    fileprivate func metres(to child: Node) -> Double? { fields?.point(of: child)?.metres(to: centre) }
+}
+
+extension GeoIndex {
+    /// The keys of the children within the circle of a query.
+    public func keys(within query: LiveQuery, looks most: Int) -> WindowSearch<ContiguousArray<Key>> {
+        guard let near = query.near else { return .tooManyMatches }
+        var keys: ContiguousArray<Key> = []
+        let isComplete = visit(near.centre, near.outerReach, looks: most) { entry, _ in
+            keys.append(entry.key)
+            return true
+        }
+        return isComplete ? .found(keys) : .tooManyLooks
     }
 }
 
@@ -138,25 +200,44 @@ private struct Scan {
     let lower: OrderBound?
     let upper: OrderBound?
     let children: ChildMap
+    private let near: NearQuery?
+    private let reach: Double
 
     init(_ query: LiveQuery, _ lower: OrderBound?, _ upper: OrderBound?, _ children: ChildMap) {
         self.query = query
         self.lower = lower
         self.upper = upper
         self.children = children
+        (near, reach) = (query.near, query.near?.reach ?? .infinity)
     }
 
+    /// Whether the conditions select a child, and the circle.
+    func matches(_ child: Node) -> Bool {
+        guard query.filter.isEmpty || query.filter.admits(child) else { return false }
+        guard let near else { return true }
+        return contains(near.fields?.point(of: child))
+    }
+
+    /// Whether a child is in the circle, if there is one.
+    func contains(_ point: GeoPoint?) -> Bool {
+        guard let near else { return true }
+        return (point?.chordSquared(near.centre)).map { $0 <= reach } ?? false
+    }
+
+    private var isUnconditional: Bool { query.filter.isEmpty && near == nil }
     func admits(_ child: OrderedChild) -> Bool { (lower?.admitsAsStart(child) ?? true) && (upper?.admitsAsEnd(child) ?? true) }
     func admitted(_ child: OrderedChild) -> OrderedChild? { admits(child) ? child : nil }
 
     func next(
-        in ordered: OrderedChildren, after place: OrderedChild?, wanted: Int, visits: Int
+        in ordered: OrderedChildren, after place: OrderedChild?, wanted: Int, visits: Int, spend: (Int) -> Void = { _ in }
     ) -> (found: ContiguousArray<OrderedChild>, frontier: OrderedChild?) {
         var found: ContiguousArray<OrderedChild> = []
+        if visits <= 0 { return (found, place) }
         var left = visits
+        defer { spend(visits - left) }
         var frontier: OrderedChild?
         func look(_ child: OrderedChild) -> Bool {
-            if query.filter.isEmpty || query.filter.admits(children[child.key] ?? .null) { found.append(child) }
+            if isUnconditional || matches(children[child.key] ?? .null) { found.append(child) }
             left -= 1
             if found.count < wanted, left > 0 { return true }
             frontier = child

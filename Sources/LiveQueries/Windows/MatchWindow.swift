@@ -52,6 +52,19 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         if let limit, held.count >= limit { edge = held[held.position(at: limit - 1)] }
     }
 
+    /// - Parameters:
+    ///   - found: all that match, in the order of the window.
+    ///   - canRefill: whether those far behind the limit can be found again; else they are held, too.
+    init(limit: Int?, keepsLast: Bool, _ settings: WindowSettings, all found: ContiguousArray<Place>, canRefill: Bool = true) {
+        var settings = settings
+        if !canRefill { settings.complete = .max }
+        let kept = (limit ?? 0) + settings.reserve
+        let isCut = limit != nil && canRefill && found.count > max(kept + settings.reserve, settings.complete)
+        self.init(limit: limit, keepsLast: keepsLast, settings) { _, _ in
+            isCut ? (ContiguousArray(found.prefix(kept)), found[kept - 1]) : (found, nil)
+        }
+    }
+
     var shownCount: Int { min(held.count, limit ?? .max) }
     /// Whether fewer are shown than there may be: the look behind the frontier came to its end for one commit.
     var isShort: Bool { frontier != nil && held.count < (limit ?? 0) }
@@ -245,8 +258,11 @@ public struct WindowSettings: Sendable {
     /// Children that are looked at for one view and commit to find the next matches; then it goes on with the next commit, or when it is
     /// asked to (`PlaceQueries.fill`). Default 2,000: some ms.
     public var visits = 2_000
-    /// The same for the first ones of a circle, which are looked up on the database queue. Default 10,000.
-    public var firstVisits = 10_000
+    /// The same for all views of a place together, in one commit. Default 10,000.
+    public var visitsOfCommit = 10_000
+    /// Cells and points that are looked at on the database queue for the first ones of a circle, some 50 ns each and 1 µs where there are
+    /// conditions; where that is not enough, they are looked for off it. Default 2,000.
+    public var firstVisits = 2_000
 
     public init() {}
 }

@@ -1,120 +1,142 @@
 public import JSONTree
 
-/// The children within a circle, or the nearest of them, that a filter selects: followed as children, or the centre, move.
+/// The children within a circle, or the nearest of them, that a filter selects: followed as children, or the centre, move. By distance: a
+/// circle in another order is a `FilteredWindow`.
 ///
-/// Three kinds, by what has to be held:
+/// Two kinds, by what has to be held:
 ///
 /// | query | holds |
 /// |---|---|
-/// | a radius, by distance | nothing but the count: where a child is and was decides |
+/// | a radius | nothing but the count: where a child is and was decides. With a rare condition in a large circle, all that match |
 /// | the nearest so many | those, and a reserve behind them (`MatchWindow`) |
-/// | a radius, ordered by a field | all of the circle, in that order |
 ///
-/// By distance, events name no `previous`: the distances say the order.
+/// Events name no `previous`: the distances say the order.
 public struct NearWindow: Sendable {
     public private(set) var query: LiveQuery
     private var centre: GeoPoint
     private let reach: Double
     private let settings: WindowSettings
-    /// Children of a circle by distance without a limit.
+    /// Children of a circle of which nothing is held.
     private var shown = 0
-    /// One of the two, or none for such a circle.
-    private var byDistance: MatchWindow<NearPlace>?
-    private var byField: MatchWindow<OrderedChild>?
-    private let lower: OrderBound?
-    private let upper: OrderBound?
+    /// What is held; nil for such a circle.
+    private var held: MatchWindow<NearPlace>?
+    /// Whether the last look for more ended at its bound: the next one must be made off the queue (`searched`).
+    public private(set) var isStuck = false
 
     /// - Parameter index: the points of the place's children.
+    /// - Returns: nil for a query that is not ordered by distance.
     public init?(_ query: LiveQuery, over place: Node, _ index: GeoIndex, _ settings: WindowSettings = WindowSettings()) {
-        guard let near = query.near else { return nil }
-        self.query = query
-        self.settings = settings
-        centre = near.centre
-        reach = near.reach
-        (lower, upper) = query.isByDistance ? (nil, nil) : (query.tree.lowerBound, query.tree.upperBound)
-        search(place, index)
+        guard case .found(let window) = Self.searched(query, over: place, index, looks: .max, settings) else { return nil }
+        self = window
     }
 
-    /// Finds what is held anew.
-    private mutating func search(_ place: Node, _ index: GeoIndex) {
-        let children = place.children
-        if isCircle {
-            shown = 0
-            forEachShown(children, index) { _, _, _ in shown += 1 }
-            return
-        }
-        if query.isByDistance {
-            let (centre, reach, filter, settings) = (centre, reach, query.filter, settings)
-            byDistance = MatchWindow(limit: query.tree.limit, keepsLast: false, settings) {
-                Self.next(index, children, filter, centre, reach, after: $0, wanted: $1, visits: settings.firstVisits)
+    private init?(empty query: LiveQuery, _ settings: WindowSettings) {
+        guard let near = query.near, query.isByDistance else { return nil }
+        (self.query, self.settings) = (query, settings)
+        (centre, reach) = (near.centre, near.reach)
+    }
+
+    /// Finds what a query shows by the points of the place.
+    /// - Parameters:
+    ///   - holdsAll: whether all matches of a circle without a limit are held.
+    ///   - most: matches of such a circle.
+    ///   - looks: cells and points that may be looked at.
+    public static func searched(
+        _ query: LiveQuery, over place: Node, _ index: GeoIndex, holdsAll: Bool = false, atMost most: Int = .max, looks: Int,
+        _ settings: WindowSettings = WindowSettings()
+    ) -> WindowSearch<NearWindow> {
+        guard var window = NearWindow(empty: query, settings) else { return .tooManyMatches }
+        let (children, filter, centre, reach) = (place.children, query.filter, window.centre, window.reach)
+        guard query.tree.limit == nil else {
+            var isComplete = true
+            window.held = MatchWindow(limit: query.tree.limit, keepsLast: false, settings) {
+                next(index, children, filter, centre, reach, after: $0, wanted: $1, looks: looks, &isComplete)
             }
-            return
+            return isComplete ? .found(window) : .tooManyLooks
         }
-        var found: ContiguousArray<OrderedChild> = []
-        _ = index.visit(0, centre, reach) { entry, _ in
-            let child = children[entry.key] ?? .null
-            if query.filter.admits(child), let place = fieldPlace(entry.key, child) { found.append(place) }
-            return true
+        var found: ContiguousArray<NearPlace> = []
+        let isComplete = index.visit(centre, reach, looks: looks) { entry, chordSquared in
+            guard filter.isEmpty || filter.admits(children[entry.key] ?? .null) else { return true }
+            window.shown += 1
+            if holdsAll { found.append(NearPlace(chordSquared: chordSquared, key: entry.key)) }
+            return window.shown <= most
         }
-        found.sort { query.keepsLast ? $1.order($0) < 0 : $0.order($1) < 0 }
-        var unbounded = settings
-        unbounded.complete = .max
-        byField = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, unbounded) { _, _ in (found, nil) }
+        if window.shown > most { return .tooManyMatches }
+        if !isComplete { return .tooManyLooks }
+        if holdsAll { window.hold(found) }
+        return .found(window)
+    }
+
+    /// The same by keys among which all children are that the filter selects: found by the index of one of its conditions.
+    /// - Returns: nil where more than `most` match without a limit, and for a query that is not ordered by distance.
+    public init?(
+        _ query: LiveQuery, over place: Node, among candidates: some Sequence<Key>, _ fields: GeoFields, atMost most: Int = .max,
+        _ settings: WindowSettings = WindowSettings()
+    ) {
+        guard let window = NearWindow(empty: query, settings) else { return nil }
+        self = window
+        var found: ContiguousArray<NearPlace> = []
+        let children = place.children
+        for key in candidates {
+            guard let child = children[key], query.filter.admits(child), let place = nearPlace(key, fields.point(of: child)) else { continue }
+            found.append(place)
+            if query.tree.limit == nil, found.count > most { return nil }
+        }
+        hold(found)
+    }
+
+    /// - Parameter found: all that match, in any order.
+    private mutating func hold(_ found: ContiguousArray<NearPlace>) {
+        let found = ContiguousArray(found.sorted { $0.order($1) < 0 })
+        held = MatchWindow(limit: query.tree.limit, keepsLast: false, settings, all: found)
     }
 
     /// Whether it is a circle of which nothing is held.
-    var isCircle: Bool { query.isByDistance && query.tree.limit == nil }
+    var isCircle: Bool { held == nil }
 
     /// Calls `body` with what such a circle shows.
     private func forEachShown(_ children: ChildMap, _ index: GeoIndex, _ body: (Key, Node, _ chordSquared: Double) -> Void) {
         let filter = query.filter
-        _ = index.visit(0, centre, reach) { entry, chordSquared in
+        index.visit(centre, reach) { entry, chordSquared in
             let child = children[entry.key] ?? .null
             if filter.isEmpty || filter.admits(child) { body(entry.key, child, chordSquared) }
             return true
         }
     }
 
-    private func fieldPlace(_ key: Key, _ child: Node) -> OrderedChild? {
-        let place = query.tree.orderedBy.place(key, child)
-        return (lower?.admitsAsStart(place) ?? true) && (upper?.admitsAsEnd(place) ?? true) ? place : nil
-    }
-
+    /// - Parameter isComplete: false where `looks` ended it.
     private static func next(
         _ index: GeoIndex, _ children: ChildMap, _ filter: Filter, _ centre: GeoPoint, _ reach: Double, after: NearPlace?, wanted: Int,
-        visits: Int
+        looks: Int, _ isComplete: inout Bool
     ) -> (found: ContiguousArray<NearPlace>, frontier: NearPlace?) {
         var found: ContiguousArray<NearPlace> = []
-        var left = visits
-        var frontier: NearPlace?
         if wanted == 0 { return (found, after) }
-        index.nearest(to: centre, within: reach, after: after) { place in
+        var frontier: NearPlace?
+        isComplete = index.nearest(to: centre, within: reach, after: after, looks: looks) { place in
             if filter.isEmpty || filter.admits(children[place.key] ?? .null) { found.append(place) }
-            left -= 1
-            if found.count < wanted, left > 0 { return true }
             frontier = place
-            return false
+            return found.count < wanted
         }
-        return (found, frontier)
+        if !isComplete { return (found, frontier ?? after) }
+        return (found, found.count < wanted ? nil : frontier)
     }
 
     /// Children that are shown.
-    public var count: Int { byDistance?.shownCount ?? byField?.shownCount ?? shown }
+    public var count: Int { held?.shownCount ?? shown }
     /// Whether fewer are shown than there may be, as it took too long to find the next ones.
-    public var isShort: Bool { byDistance?.isShort ?? false }
-    var needsFill: Bool { byDistance?.needsFill ?? false }
+    public var isShort: Bool { held?.isShort ?? false }
+    var needsFill: Bool { held?.needsFill ?? false }
     /// Children that are held, shown or not.
-    public var heldCount: Int { byDistance?.held.count ?? byField?.held.count ?? 0 }
+    public var heldCount: Int { held?.held.count ?? 0 }
 
     /// The square of the chord up to which changes concern the window.
-    var concern: Double { byDistance?.frontier?.chordSquared ?? reach }
+    var concern: Double { held?.frontier?.chordSquared ?? reach }
     var place: GeoPoint { centre }
 
     /// Calls `body` with the keys of those that are shown: in the order of the query, of a circle of which nothing is held in none.
     func forEachShown(_ children: ChildMap, _ index: GeoIndex, _ body: (Key) -> Void) {
         if isCircle { forEachShown(children, index) { key, _, _ in body(key) } }
-        byDistance?.forEachShown { place, _ in body(place.key) }
-        byField?.forEachShown { place, _ in body(place.key) }
+        held?.forEachShown { place, _ in body(place.key) }
     }
 
     /// What is shown, as events for one who knows nothing yet.
@@ -129,14 +151,9 @@ public struct NearWindow: Sendable {
                 events.append(LiveEvent(.added, place.key, child, distance: GeoPoint.metres(chordSquared: place.chordSquared)))
             }
         }
-        byDistance?.forEachShown { place, _ in
+        held?.forEachShown { place, _ in
             let metres = GeoPoint.metres(chordSquared: place.chordSquared)
             events.append(LiveEvent(.added, place.key, children[place.key] ?? .null, distance: metres))
-        }
-        byField?.forEachShown { place, previous in
-            let child = children[place.key] ?? .null
-            let metres = index.fields.point(of: child)?.metres(to: centre)
-            events.append(LiveEvent(.added, place.key, child, previous: previous, distance: metres))
         }
         return events
     }
@@ -163,12 +180,11 @@ public struct NearWindow: Sendable {
     /// - Parameter event: what differs of what is shown, if anything does.
     /// - Returns: false, with nothing changed, where `apply` has to be asked.
     mutating func applyAlone(_ seen: borrowing SeenWrite, _ event: inout LiveEvent?) -> Bool {
-        guard query.isByDistance else { return false }
         let key = seen.write.key
         let change = MatchWindow<NearPlace>.Change(
             key: key, old: seen.was ? nearPlace(key, seen.oldPoint) : nil, new: seen.now ? nearPlace(key, seen.newPoint) : nil)
         var step: MatchWindow<NearPlace>.Step?
-        guard byDistance?.applyAlone(change, &step) ?? false else { return false }
+        guard held?.applyAlone(change, &step) ?? false else { return false }
         guard let step else { return true }
         let chordSquared = step.kind == .left ? seen.newPoint?.chordSquared(centre) : step.place.chordSquared
         let metres = GeoPoint.metres(chordSquared: chordSquared ?? step.place.chordSquared)
@@ -181,8 +197,10 @@ public struct NearWindow: Sendable {
     ///   - writes: what the filter sees of the changed children, each once.
     ///   - place: the place after the commit.
     ///   - index: its points after the commit.
+    ///   - looks: cells and points that may be looked at to find the next ones; less those that were.
     mutating func apply(
-        _ writes: ContiguousArray<SeenWrite>, over place: borrowing Node, _ index: GeoIndex, _ events: inout ContiguousArray<LiveEvent>
+        _ writes: ContiguousArray<SeenWrite>, over place: borrowing Node, _ index: GeoIndex, looks: inout Int,
+        _ events: inout ContiguousArray<LiveEvent>
     ) {
         if isCircle {
             for seen in writes {
@@ -192,43 +210,32 @@ public struct NearWindow: Sendable {
             }
             return
         }
-        if query.isByDistance {
-            var changes: ContiguousArray<MatchWindow<NearPlace>.Change> = []
-            for seen in writes {
-                changes.append(
-                    MatchWindow.Change(
-                        key: seen.write.key, old: seen.was ? nearPlace(seen.write.key, seen.oldPoint) : nil,
-                        new: seen.now ? nearPlace(seen.write.key, seen.newPoint) : nil))
-            }
-            var steps: ContiguousArray<MatchWindow<NearPlace>.Step> = []
-            let (centre, reach, filter, visits, node) = (centre, reach, query.filter, settings.visits, copy place)
-            byDistance?.apply(changes, &steps) {
-                Self.next(index, node.children, filter, centre, reach, after: $0, wanted: $1, visits: visits)
-            }
-            tell(steps, writes, node, &events)
-            return
-        }
-        var changes: ContiguousArray<MatchWindow<OrderedChild>.Change> = []
+        var changes: ContiguousArray<MatchWindow<NearPlace>.Change> = []
         for seen in writes {
-            let (was, now) = (seen.was && contains(seen.oldPoint), seen.now && contains(seen.newPoint))
             changes.append(
                 MatchWindow.Change(
-                    key: seen.write.key, old: was ? fieldPlace(seen.write.key, seen.write.old) : nil,
-                    new: now ? fieldPlace(seen.write.key, seen.write.new) : nil))
+                    key: seen.write.key, old: seen.was ? nearPlace(seen.write.key, seen.oldPoint) : nil,
+                    new: seen.now ? nearPlace(seen.write.key, seen.newPoint) : nil))
         }
-        var steps: ContiguousArray<MatchWindow<OrderedChild>.Step> = []
-        byField?.apply(changes, &steps) { after, _ in ([], after) }
-        let children = place.children
-        for step in steps {
-            let previous = step.kind == .left ? nil : byField?.previous(of: step.place)
-            let point: GeoPoint?
-            if step.change >= 0 {
-                point = writes[step.change].newPoint ?? writes[step.change].oldPoint
-            } else {
-                point = index.fields.point(of: children[step.key] ?? .null)
-            }
-            events.append(step.event(of: writes, previous: previous, distance: point?.metres(to: centre)) { children[$0] ?? .null })
-        }
+        var steps: ContiguousArray<MatchWindow<NearPlace>.Step> = []
+        refill(place, index, looks: &looks) { $0.apply(changes, &steps, refill: $1) }
+        tell(steps, writes, place, &events)
+    }
+
+    /// Changes what is held, which looks behind the frontier where it needs more.
+    /// - Parameter looks: cells and points that may be looked at; less those that were.
+    private mutating func refill(
+        _ place: borrowing Node, _ index: GeoIndex, looks: inout Int,
+        _ body: (inout MatchWindow<NearPlace>, MatchWindow<NearPlace>.Refill) -> Void
+    ) {
+        guard var window = held else { return }
+        held = nil
+        let (centre, reach, filter, children, most, before) = (centre, reach, query.filter, place.children, looks, index.looks)
+        var isComplete = true
+        body(&window) { Self.next(index, children, filter, centre, reach, after: $0, wanted: $1, looks: most, &isComplete) }
+        held = window
+        looks = max(0, looks - (index.looks - before))
+        isStuck = !isComplete && window.needsFill
     }
 
     /// Brings a window over `old` up to `new`, another state of the same place: for one that was made beside the queue.
@@ -240,15 +247,16 @@ public struct NearWindow: Sendable {
         if old.isIdentical(to: new) { return true }
         guard let writes = SeenWrite.between(old, new, query.filter, index.fields, atMost: most) else { return false }
         var events: ContiguousArray<LiveEvent> = []
-        apply(writes, over: new, index, &events)
+        var looks = settings.visits
+        apply(writes, over: new, index, looks: &looks, &events)
         return true
     }
 
     /// Goes on to look for matches, where fewer are shown than there may be.
     mutating func fill(over place: Node, _ index: GeoIndex, _ events: inout ContiguousArray<LiveEvent>) {
         var steps: ContiguousArray<MatchWindow<NearPlace>.Step> = []
-        let (centre, reach, filter, visits) = (centre, reach, query.filter, settings.visits)
-        byDistance?.fill(&steps) { Self.next(index, place.children, filter, centre, reach, after: $0, wanted: $1, visits: visits) }
+        var looks = settings.visits
+        refill(place, index, looks: &looks) { $0.fill(&steps, refill: $1) }
         tell(steps, [], place, &events)
     }
 
@@ -266,38 +274,22 @@ public struct NearWindow: Sendable {
         }
     }
 
-    /// Moves the centre: what has left, what came in, and for those that stay their new distance. O(what is held)
-    mutating func move(to centre: GeoPoint, over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
-        let old = self
-        self.centre = centre
-        query = query.moved(to: centre)
-        search(place, index)
-        return difference(from: old, over: place, index)
-    }
-
     /// The events that lead from what another window of the place showed to what this one shows. O(what both show)
     public func difference(from old: NearWindow, over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
         let (centre, fields) = (centre, index.fields)
-        // What has left is told with the distance at which it is now.
-        func metres(_ key: Key) -> Double? { fields.point(of: place.child(key))?.metres(to: centre) }
-        if isCircle {
-            func places(_ window: NearWindow) -> MatchWindow<NearPlace> {
-                var found: ContiguousArray<NearPlace> = []
-                window.forEachShown(place.children, index) { key, _, chordSquared in
-                    found.append(NearPlace(chordSquared: chordSquared, key: key))
-                }
-                found.sort { $0.order($1) < 0 }
-                return MatchWindow(limit: nil, keepsLast: false, settings) { _, _ in (found, nil) }
+        func places(_ window: NearWindow) -> MatchWindow<NearPlace> {
+            if let held = window.held { return held }
+            var found: ContiguousArray<NearPlace> = []
+            window.forEachShown(place.children, index) { key, _, chordSquared in
+                found.append(NearPlace(chordSquared: chordSquared, key: key))
             }
-            return places(self).difference(from: places(old), over: place, to: place, isOrdered: false) { metres($0.key) }
+            found.sort { $0.order($1) < 0 }
+            return MatchWindow(limit: nil, keepsLast: false, settings, all: found)
         }
-        if let now = byDistance, let was = old.byDistance {
-            return now.difference(from: was, over: place, to: place, isOrdered: false) { metres($0.key) }
+        // What has left is told with the distance at which it is now.
+        return places(self).difference(from: places(old), over: place, to: place, isOrdered: false) {
+            fields.point(of: place.child($0.key))?.metres(to: centre)
         }
-        if let now = byField, let was = old.byField {
-            return now.difference(from: was, over: place, to: place, isOrdered: true) { metres($0.key) }
-        }
-        return []
     }
 
     @inline(__always)
@@ -305,7 +297,13 @@ public struct NearWindow: Sendable {
         guard let chordSquared = point?.chordSquared(centre), chordSquared <= reach else { return nil }
         return NearPlace(chordSquared: chordSquared, key: key)
     }
+}
 
-    @inline(__always)
-    private func contains(_ point: GeoPoint?) -> Bool { (point?.chordSquared(centre)).map { $0 <= reach } ?? false }
+/// What a search for a window's children came to.
+public enum WindowSearch<Window: Sendable>: Sendable {
+    case found(Window)
+    /// More match than may be held or shown.
+    case tooManyMatches
+    /// It would have to look at more than it may.
+    case tooManyLooks
 }

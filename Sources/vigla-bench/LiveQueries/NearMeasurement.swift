@@ -91,10 +91,11 @@ struct NearMeasurement {
         let moves = microseconds {
             for i in lists.indices {
                 guard let centre = GeoPoint(random: &random, kilometres) else { continue }
-                guard let step = views.move(lists[i], to: centre, over: children) else { continue }
-                moved += step.change?.events.count ?? 0
-                if step.view !== lists[i] { views.remove(lists[i]) }
-                lists[i] = step.view
+                guard let window = NearWindow(lists[i].query.moved(to: centre), over: children, index) else { continue }
+                let view = views.add(window)
+                moved += views.difference(from: lists[i], to: view, over: children)?.events.count ?? 0
+                views.remove(lists[i])
+                lists[i] = view
             }
         }
         show(
@@ -224,7 +225,7 @@ extension [GeoPoint] {
 
 extension GeoIndex {
     fileprivate func nearestCount(_ centres: some Sequence<GeoPoint>) -> Int {
-        centres.reduce(0) { $0 + min(20, count(within: 1_000, of: $1)) }
+        centres.reduce(0) { $0 + min(20, count(within: 1_000, of: $1) ?? 0) }
     }
 }
 

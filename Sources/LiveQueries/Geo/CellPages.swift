@@ -1,0 +1,77 @@
+/// The cells of a `GeoIndex` in small pages: a copy shares them, and a change copies only the pages that it writes.
+struct CellPages {
+    private var pages: ContiguousArray<ContiguousArray<GeoIndex.Cell>> = []
+    private(set) var count = 0
+
+    /// Cells of a page, as a power of two: some 6 KB.
+    private static let bits = 5
+
+    subscript(_ i: Int) -> GeoIndex.Cell {
+        @inline(__always) _read { yield pages[i >> Self.bits][i & (1 << Self.bits - 1)] }
+        @inline(__always) _modify { yield &pages[i >> Self.bits][i & (1 << Self.bits - 1)] }
+    }
+
+    mutating func append(_ cell: GeoIndex.Cell) {
+        if count >> Self.bits == pages.count {
+            pages.append([])
+            pages[pages.count - 1].reserveCapacity(1 << Self.bits)
+        }
+        pages[count >> Self.bits].append(cell)
+        count += 1
+    }
+}
+
+/// The part of the sphere that a cell meets, as all points within an angle of a direction.
+///
+/// The cell's own box says little of far points: seen from the antipode all boxes of a country are equally far, as each corner sticks out of
+/// the sphere. Angles on the sphere differ there as they do nearby.
+struct SphereCap {
+    private let x: Double
+    private let y: Double
+    private let z: Double
+    /// Of half of the angle.
+    private let cosine: Double
+    private let sine: Double
+
+    /// What rounding may add to a chord: some 25 nanometres.
+    private static let rounding = 4e-15
+
+    /// - Parameters: the centre of a cube, and half of its edge.
+    init(_ x: Double, _ y: Double, _ z: Double, _ half: Double) {
+        let length = (x * x + y * y + z * z).squareRoot()
+        // The square of the chord from the direction to the farthest point of the sphere in the cube.
+        let chordSquared = length < 1e-9 ? 4 : (3 * half * half - (1 - length) * (1 - length)) / length
+        guard chordSquared < 4 else {
+            (self.x, self.y, self.z, cosine, sine) = (1, 0, 0, 0, 1)
+            return
+        }
+        (self.x, self.y, self.z) = (x / length, y / length, z / length)
+        sine = (max(0, chordSquared) / 4).squareRoot()
+        cosine = (1 - sine * sine).squareRoot()
+    }
+
+    /// The chords from a point to the direction, and to its antipode: 2 sin and 2 cos of half of the angle between.
+    @inline(__always)
+    private func chords(_ point: GeoPoint) -> (near: Double, far: Double) {
+        let (a, b, c) = (point.x - x, point.y - y, point.z - z)
+        let (d, e, f) = (point.x + x, point.y + y, point.z + z)
+        return ((a * a + b * b + c * c).squareRoot(), (d * d + e * e + f * f).squareRoot())
+    }
+
+    /// The square of the least chord from a point.
+    @inline(__always)
+    func least(_ point: GeoPoint) -> Double {
+        let (near, far) = chords(point)
+        let chord = max(0, near * cosine - far * sine - Self.rounding)
+        return chord * chord
+    }
+
+    /// The square of the greatest chord from a point.
+    @inline(__always)
+    func most(_ point: GeoPoint) -> Double {
+        let (near, far) = chords(point)
+        if far * cosine - near * sine <= Self.rounding { return 4 * (1 + 1e-12) }
+        let chord = near * cosine + far * sine + Self.rounding
+        return chord * chord
+    }
+}
