@@ -91,6 +91,8 @@ import TestSupport
         let reader = Client(lane: 0, dialect: .observe)
         let writer = Client(lane: 1, dialect: .observe)
         private(set) var place: Node
+        /// Kept: the harness knows clients by their memory.
+        private var used: [Client] = []
 
         init(_ place: Node, _ limits: EngineLimits) throws {
             self.place = place
@@ -98,7 +100,12 @@ import TestSupport
             hub = EngineHarness(rules: try RuleSet(parsing: NearSearchTests.rules), root: root, limits: limits, format: Lines())
         }
 
-        func ask(_ request: Request) -> String { hub.ask(reader, request).filter { $0 != "probe" }.joined(separator: "\n") }
+        /// As a client of its own: one that was sent much is asked whether it has arrived first.
+        func ask(_ request: Request) -> String {
+            let client = Client(lane: 0, dialect: .observe)
+            used.append(client)
+            return hub.ask(client, request).filter { $0 != "probe" }.joined(separator: "\n")
+        }
 
         /// What a get of the query answers: the keys, or the error.
         func got(_ query: LiveQuery) throws -> [String] {
@@ -191,7 +198,8 @@ import TestSupport
             try Self.query(TreeQuery(index: nil, limit: 20, viewFrom: .first), where: [Self.isOpen], metres: 20_000),
             try Self.query(Self.order("v", 20, .last), where: [Self.isOpen, LiveQueries.Condition("w", .above(500, orEqual: true))]),
         ] {
-            #expect(try world.got(query) == Self.keys(query, world.place).sorted(), "\(query)")
+            let got = try world.got(query)
+            #expect(got == Self.keys(query, world.place).sorted(), "\(got.count) \(got.first ?? "none"): \(query)")
         }
         #expect(world.ask(.count(Self.path, query: .live(try Self.query(where: [Self.isOpen])))) == "counted 0 3000")
         let client = Client(lane: 0, dialect: .observe)
@@ -265,7 +273,7 @@ import TestSupport
     /// A few looks that find nothing are charged in full, to the turn of the one who asks.
     @Test func looks_areChargedToTheTurn() throws {
         var limits = EngineLimits()
-        (limits.windows.firstVisits, limits.inlineChildren) = (1_600, 5_000)
+        (limits.windows.firstVisits, limits.inlineChildren) = (1_600, 3_000)
         let bench = Bench(root: ["p": ["l": Self.spot(4_000)]], rules: try RuleSet(parsing: Self.rules), limits: limits, lanes: 1)
         func spent(_ query: LiveQuery) throws -> (units: Int, parked: Bool) {
             let client = Client(lane: 0, dialect: .observe)
@@ -278,10 +286,14 @@ import TestSupport
             return (units, parked)
         }
         let nearest = try Self.query(TreeQuery(index: nil, limit: 1, viewFrom: .first), metres: nil)
+        // The points are there from then on.
+        _ = try spent(nearest)
         let first = try spent(nearest)
         #expect(first.parked && first.units >= 100 && first.units < 200, "\(first)")
-        // A circle is looked through on the queue up to `inlineChildren`: its points, cells and children are charged.
+        // What is found on the queue is charged as well: 2,000 points, and the children.
+        bench.run { _ = try? bench.commits.commit([TreeWrite(Self.path, WriteValue(Self.spot(2_000)))], by: .client(.admin)) }
+        bench.settle()
         let circle = try spent(Self.query(Self.order("w", nil, .first), metres: 100))
-        #expect(!circle.parked && circle.units >= 500, "\(circle)")
+        #expect(!circle.parked && circle.units >= 250, "\(circle)")
     }
 }

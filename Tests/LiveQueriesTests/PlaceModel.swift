@@ -71,7 +71,7 @@ final class PlaceModel {
         if records.random.chance(30) {
             let metres: Double? = records.random.chance(70) ? records.random.pick([400, 1_500, 5_000, 2e6]) : nil
             let near = NearQuery(centre: centre(), metres: metres, limit: limit)
-            return try? LiveQuery(TreeQuery(), where: filter, near: near)
+            return try? LiveQuery(TreeQuery(), where: filter, near: near).located(by: GeoIndexTests.fields)
         }
         var tree = TreeQuery(index: records.random.pick(Self.orders))
         tree.limit = limit
@@ -85,7 +85,7 @@ final class PlaceModel {
         if records.random.chance(30) { tree.start = bound() }
         if records.random.chance(30) { tree.end = records.random.chance(30) ? tree.start : bound() }
         let near = records.random.chance(20) ? NearQuery(centre: centre(), metres: 2_000, limit: nil) : nil
-        return try? LiveQuery(tree, where: filter, near: near)
+        return try? LiveQuery(tree, where: filter, near: near).located(by: GeoIndexTests.fields)
     }
 
     // MARK: Steps

@@ -235,11 +235,16 @@ private struct Scan {
         if visits <= 0 { return (found, place) }
         var left = visits
         defer { spend(visits - left) }
-        var frontier: OrderedChild?
+        var (last, frontier) = (place, OrderedChild?.none)
         func look(_ child: OrderedChild) -> Bool {
-            if isUnconditional || matches(children[child.key] ?? .null) { found.append(child) }
+            if left == 0 {
+                frontier = last
+                return false
+            }
             left -= 1
-            if found.count < wanted, left > 0 { return true }
+            last = child
+            if isUnconditional || matches(children[child.key] ?? .null) { found.append(child) }
+            if found.count < wanted { return true }
             frontier = child
             return false
         }
