@@ -33,6 +33,9 @@ final class IndexKeeper: @unchecked Sendable {
 
     /// Fewer children are sorted for each answer: keeping their order gains nothing.
     private static let fewestKept = 64
+    /// Children that are sorted, and steps through the parts of an order, that are as much work as a small request.
+    private static let sortedForWork = 4
+    private static let stepsForWork = 500
     /// How often an index is built for those who wait, while the place is written faster than that.
     private static let buildingAttempts = 3
 
@@ -53,6 +56,7 @@ final class IndexKeeper: @unchecked Sendable {
         if mustKeep, known != nil { return nil }
         let index = OrderedIndex(ordering, of: node)
         context.meter.counters.childrenSortedOnQueue += index.count
+        context.meter.spend(index.count / Self.sortedForWork)
         if known != nil || (!mustKeep && node.childCount < Self.fewestKept) { return .success(.indexed(index)) }
         switch keep(ordering, at: path, over: node) {
         case .success(let made):
@@ -74,6 +78,19 @@ final class IndexKeeper: @unchecked Sendable {
             if left < 0 { return false }
         }
         return true
+    }
+
+    /// How many children ranges of an order select together, charged to the turn.
+    /// - Returns: nil where that is `most` or more.
+    func extent(_ ranges: [TreeQuery], in children: OrderedChildren, below most: Int) -> Int? {
+        var sum = 0
+        for range in ranges {
+            let extent = range.extent(in: children)
+            context.meter.spend(1 + children.stepsOfExtent / Self.stepsForWork)
+            sum += extent.count
+            if sum >= most { return nil }
+        }
+        return sum
     }
 
     /// Calls `resume` on the queue when the index of an order is ready, or with the reason why it will not be. It is built off the

@@ -21,12 +21,16 @@ final class PlacePoints: @unchecked Sendable {
         self.places = places
     }
 
+    /// Children whose points are collected that are as much work as a small request.
+    private static let collectedForWork = 4
+
     /// The points of a place's children, if they are known.
     /// - Returns: false when they are being collected: `waiting` is resumed then.
     func hasPoints(_ place: QueriedPlace, _ fields: GeoFields, over node: Node) -> Bool {
         if place.queries.index != nil { return true }
         if place.isCollecting { return false }
         if node.childCount <= context.limits.inlineChildren {
+            context.meter.spend(node.childCount / Self.collectedForWork)
             adopt(GeoIndex(fields, of: node), at: place)
             return true
         }

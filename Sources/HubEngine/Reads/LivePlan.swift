@@ -99,8 +99,7 @@ struct LivePlan: Sendable {
             case nil: return .success(.waits(ordering))
             case .failure(let failure)?: return .failure(failure)
             case .success(let children)?:
-                let found = ranges.reduce(0) { $0 + $1.extent(in: children).count }
-                guard found < selected else { continue }
+                guard let found = indexes.extent(ranges, in: children, below: selected) else { continue }
                 selected = found
                 // The nearest first may meet so many before.
                 if query.isByDistance, let limit = query.tree.limit, showing == .children {
@@ -132,7 +131,7 @@ struct LivePlan: Sendable {
         case .success(let children)?:
             var range = query.tree
             range.limit = nil
-            let inRange = range.extent(in: children).count
+            let inRange = indexes.extent([range], in: children, below: .max) ?? 0
             // Of those in the range so many match as of all.
             var looks = inRange
             if let limit = query.tree.limit, showing == .children { looks = min(inRange, expected(limit, limits, selected, of: count)) }
@@ -164,12 +163,13 @@ struct LivePlan: Sendable {
         }
         guard query.isByDistance else { return plan }
         guard let limit = query.tree.limit else {
-            plan.holdsCircle = within > limits.liveQueryChildren
+            plan.holdsCircle = within > (query.filter.isEmpty ? limits.liveQueryChildren : limits.inlineChildren)
             return plan
         }
         if query.filter.isEmpty { plan.looks = min(within, limit) }
-        if case .found(let window) = NearWindow.searched(
-            query, over: node, points, looks: limits.windows.firstVisits, limits.windows) {
+        // Where conditions are asked, each point costs as much as some cells.
+        let looks = limits.windows.firstVisits / (query.filter.isEmpty ? 1 : 4)
+        if case .found(let window) = NearWindow.searched(query, over: node, points, looks: looks, limits.windows) {
             plan.found = .near(window)
         }
         return plan

@@ -145,7 +145,8 @@ final class LiveReads: @unchecked Sendable {
         case .success(.ready(let plan)):
             context.meter.counters.liveQueriesFound += 1
             if plan.found != nil || plan.worst <= limits.inlineChildren {
-                if plan.found == nil { context.meter.spend(plan.worst / RequestLoop.childrenForWork) }
+                let asked = plan.found == nil ? plan.worst * PlaceQueries.looksOfChild : 0
+                context.meter.spend(asked / RequestLoop.childrenForWork)
                 let result = places.metered(place) { plan.carryOut(over: node, limits) }
                 return found(asking, result, over: node, at: place)
             }

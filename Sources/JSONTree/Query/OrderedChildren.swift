@@ -43,6 +43,9 @@ public enum OrderedChildren: Sendable {
 }
 
 extension OrderedChildren {
+    /// Steps that `TreeQuery.extent` takes, at most.
+    public var stepsOfExtent: Int { if case .indexed(let index) = self { 3 * index.parts } else { 0 } }
+
     fileprivate func rank(of child: OrderedChild) -> Int {
         switch self {
         case .byKey(let children): children.rank(of: child.key)

@@ -6,6 +6,8 @@
 public struct OrderedIndex: Sendable {
     private var chunks: ContiguousArray<ContiguousArray<OrderedChild>> = []
     public private(set) var count = 0
+    /// Parts that a rank counts one by one.
+    var parts: Int { chunks.count }
 
     private static let chunkCapacity = 256
 

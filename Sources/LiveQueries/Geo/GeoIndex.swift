@@ -50,6 +50,8 @@ public final class GeoIndex: @unchecked Sendable {
     var cells = CellPages()
     /// Cells and points that searches have looked at so far: their cost, some 50 ns each.
     public internal(set) var looks = 0
+    /// Children that searches have asked conditions of so far.
+    var asked = 0
     private var free: ContiguousArray<Int> = []
     /// Cells and points still to be looked at by a search; kept for its memory.
     var frontier: ContiguousArray<Reached> = []

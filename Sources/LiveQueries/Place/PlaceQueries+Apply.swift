@@ -89,7 +89,7 @@ extension PlaceQueries {
                     for view in selector.views { body(view, seen) }
                 }
                 guard oldPoint != nil || newPoint != nil else { return }
-                visited += circles.concerned(old: oldPoint, new: newPoint) { slot, oldChord, newChord in
+                measured += circles.concerned(old: oldPoint, new: newPoint) { slot, oldChord, newChord in
                     guard let view = byCircle[slot] else { return }
                     if view.selector.askedFor != change { ask(view.selector, before, after) }
                     if view.selector.was || view.selector.now { circle(view, oldChord, newChord) }

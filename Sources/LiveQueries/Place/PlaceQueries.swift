@@ -46,10 +46,16 @@ public final class PlaceQueries {
     var change = 0
     /// Filters that were asked: for tests, which count work and not time.
     public internal(set) var evaluations = 0
-    /// Children that were looked at to find the next matches, and circles for a change.
+    /// Children that were found by their keys, and circles that a change was measured to.
     var visited = 0
-    /// All that was looked at so far, to be charged to whoever caused it: filters, children, circles, and cells and points.
-    public var looks: Int { evaluations + visited + (index?.looks ?? 0) }
+    var measured = 0
+    /// All that was looked at so far, to be charged to whoever caused it, in cells and points of some 50 ns.
+    public var looks: Int {
+        let children = visited + (index?.asked ?? 0)
+        return evaluations + measured + Self.looksOfChild * children + (index?.looks ?? 0)
+    }
+    /// As many cells and points as a child that is found by its key and asked about.
+    public static let looksOfChild = 8
 
     public init(_ settings: WindowSettings = WindowSettings()) { self.settings = settings }
 

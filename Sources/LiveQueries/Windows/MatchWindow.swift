@@ -260,8 +260,8 @@ public struct WindowSettings: Sendable {
     public var visits = 2_000
     /// The same for all views of a place together, in one commit. Default 10,000.
     public var visitsOfCommit = 10_000
-    /// Cells and points that are looked at on the database queue for the first ones of a circle, some 50 ns each and 1 µs where there are
-    /// conditions; where that is not enough, they are looked for off it. Default 2,000.
+    /// Cells and points that are looked at on the database queue for the first ones of a circle, some 50 ns each, and a quarter
+    /// as many where there are conditions; where that is not enough, they are looked for off it. Default 2,000.
     public var firstVisits = 2_000
 
     public init() {}

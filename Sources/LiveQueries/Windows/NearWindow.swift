@@ -56,7 +56,7 @@ public struct NearWindow: Sendable {
         }
         var found: ContiguousArray<NearPlace> = []
         let isComplete = index.visit(centre, reach, looks: looks) { entry, chordSquared in
-            guard filter.isEmpty || filter.admits(children[entry.key] ?? .null) else { return true }
+            guard index.admits(entry.key, filter, children) else { return true }
             window.shown += 1
             if holdsAll { found.append(NearPlace(chordSquared: chordSquared, key: entry.key)) }
             return window.shown <= most
@@ -99,6 +99,7 @@ public struct NearWindow: Sendable {
         let filter = query.filter
         index.visit(centre, reach) { entry, chordSquared in
             let child = children[entry.key] ?? .null
+            index.asked += 1
             if filter.isEmpty || filter.admits(child) { body(entry.key, child, chordSquared) }
             return true
         }
@@ -113,7 +114,7 @@ public struct NearWindow: Sendable {
         if wanted == 0 { return (found, after) }
         var frontier: NearPlace?
         isComplete = index.nearest(to: centre, within: reach, after: after, looks: looks) { place in
-            if filter.isEmpty || filter.admits(children[place.key] ?? .null) { found.append(place) }
+            if index.admits(place.key, filter, children) { found.append(place) }
             frontier = place
             return found.count < wanted
         }
@@ -296,6 +297,16 @@ public struct NearWindow: Sendable {
     private func nearPlace(_ key: Key, _ point: GeoPoint?) -> NearPlace? {
         guard let chordSquared = point?.chordSquared(centre), chordSquared <= reach else { return nil }
         return NearPlace(chordSquared: chordSquared, key: key)
+    }
+}
+
+extension GeoIndex {
+    /// Whether a filter selects a child.
+    @inline(__always)
+    fileprivate func admits(_ key: Key, _ filter: Filter, _ children: ChildMap) -> Bool {
+        if filter.isEmpty { return true }
+        asked += 1
+        return filter.admits(children[key] ?? .null)
     }
 }
 
