@@ -185,9 +185,9 @@ public struct EngineLimits: Sendable {
     /// Children that one live query with conditions, or a circle, may show without a limit, and the largest limit of one; with more it is
     /// refused with `too_big`, and ends when it shows twice as many. Default 10,000.
     public var liveQueryChildren = 10_000
-    /// Children, points and cells of points that one search for what a live query shows may look at, whatever it starts from; a request that
-    /// needs more is refused with `too_big`. Searches of more than some 1,000 are made off the queue. Default 1,000,000: some 1 s of a
-    /// background thread.
+    /// Children, points and cells of points that one search for what a live query shows may look at, whatever it starts from. A request
+    /// that needs more is refused with `too_big`. Searches of more than some 1,000 are made off the queue. Default 1,000,000: some 1 s of
+    /// a background thread.
     public var liveQuerySteps = 1_000_000
     /// Children that all live queries of a namespace hold together, some 50 bytes each; beyond it new ones are refused. Default 5,000,000.
     public var liveQueryChildrenOfAll = 5_000_000

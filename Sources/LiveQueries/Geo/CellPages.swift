@@ -23,8 +23,8 @@ struct CellPages {
 
 /// The part of the sphere that a cell meets, as all points within an angle of a direction.
 ///
-/// The cell's own box says little of far points: seen from the antipode all boxes of a country are equally far, as each corner sticks out of
-/// the sphere. Angles on the sphere differ there as they do nearby.
+/// The cell's own box says little of far points. Seen from the antipode all boxes of a country are equally far, as each corner sticks out
+/// of the sphere. Angles on the sphere differ there as they do nearby.
 struct SphereCap {
     private let x: Double
     private let y: Double

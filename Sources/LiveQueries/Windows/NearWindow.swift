@@ -78,7 +78,8 @@ public struct NearWindow: Sendable {
         var found: ContiguousArray<NearPlace> = []
         let children = place.children
         for key in candidates {
-            guard let child = children[key], query.filter.admits(child), let place = nearPlace(key, fields.point(of: child)) else { continue }
+            guard let child = children[key], query.filter.admits(child) else { continue }
+            guard let place = nearPlace(key, fields.point(of: child)) else { continue }
             found.append(place)
             if query.tree.limit == nil, found.count > most { return nil }
         }
