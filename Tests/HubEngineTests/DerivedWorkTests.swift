@@ -37,8 +37,8 @@ import Testing
         hub.settle()
     }
 
-    /// Half a megabyte follows from each write of one user, on two connections: one of them is on its way to the journal at a time, and what
-    /// others write goes between.
+    /// Half a megabyte follows from each write of one user, on two connections: one of them is on its way to the journal at a time, and
+    /// what others write goes between.
     @Test func bytesThatFollow_waitForTheirAuthor() throws {
         let log = FlakyLog(root: ["friends": Self.friends])
         let hub = try hub(log)

@@ -190,8 +190,8 @@ public final class Database: Sendable {
         identity.isAdmin || engine.content.publishedRules.mayAllowWrite(places, auth: identity.auth, now: engine.context.clock())
     }
 
-    /// Whether it counts who writes how often, or what follows from whose writes, so that the address of a client without an account, or with an anonymous
-    /// one, has to be known. From any thread.
+    /// Whether it counts who writes how often, or what follows from whose writes, so that the address of a client without an
+    /// account, or with an anonymous one, has to be known. From any thread.
     public var countsWrites: Bool { countsWrites(engine.content.publishedRules) }
     private func countsWrites(_ rules: RuleSet) -> Bool { limits.writeRate != nil || rules.hasRates || rules.hasConsequences }
 

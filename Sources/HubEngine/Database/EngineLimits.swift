@@ -26,8 +26,8 @@ public struct EngineLimits: Sendable {
     /// Bytes of these writes, places and values, each node as 32 more; a commit with more is refused. A copy is stored as a whole,
     /// whatever has changed in it: a node of 1 MiB with 1,000 copies would be a GiB for each change. Default 2 MiB.
     public var systemWriteBytes = 2 << 20
-    /// Bytes of what followed from one author's writes that may be on their way to the journal before his next write is carried out, and the
-    /// same for all together, beyond which whoever has some waits. Default 256 KiB and 4 MiB: some ms of a disk.
+    /// Bytes of what followed from one author's writes that may be on their way to the journal before his next write is carried out, and
+    /// the same for all together, beyond which whoever has some waits. Default 256 KiB and 4 MiB: some ms of a disk.
     public var derivedBytes = 256 << 10
     public var derivedBytesOfAll = 4 << 20
     /// Written places from which something could follow, and counters, copies and removals that are asked about for them and for what is
