@@ -109,7 +109,7 @@ struct GeoIndexTests {
             var found: Set<Key> = []
             index.within(radius, of: centre) { key, _ in found.insert(key).inserted }
             #expect(found == Set(all.map(\.key)))
-            #expect(index.count(within: radius, of: centre) == all.count)
+            #expect(index.count(in: NearQuery(centre: centre, metres: radius, limit: nil)) == all.count)
             var nearest: [Key] = []
             let most = random.below(30)
             index.nearest(to: centre, within: radius) { key, _ in
@@ -187,7 +187,7 @@ struct GeoIndexTests {
             // A circle that cuts the country: its edge is opened, not all of it.
             let reach = GeoPoint.metres(chordSquared: expected[19].chordSquared)
             let counted = index.looks
-            #expect(index.count(within: reach * (1 + 1e-12), of: centre) == 20)
+            #expect(index.count(in: NearQuery(centre: centre, metres: reach * (1 + 1e-12), limit: nil)) == 20)
             #expect(index.looks - counted < 2_000, "\(latitude), \(longitude): \(index.looks - counted)")
         }
     }
@@ -214,11 +214,11 @@ struct GeoIndexTests {
         var nearest: [NearPlace] = []
         index.nearest(to: centre, within: reach, after: nil) { nearest.append($0); return nearest.count < found.count }
         #expect(!found.isEmpty && found.count < all && found.map(\.key) == nearest.map(\.key))
-        let counted = looks { _ = index.count(within: 50_000, of: centre) }
-        #expect(index.count(within: 50_000, of: centre, looks: counted) == all)
-        #expect(index.count(within: 50_000, of: centre, looks: counted / 2) == nil)
+        let counted = looks { _ = index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil)) }
+        #expect(index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil), looks: counted) == all)
+        #expect(index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil), looks: counted / 2) == nil)
         for most in [0, 1, 10, counted / 2] {
-            let estimate = index.estimate(within: 50_000, of: centre, looks: most)
+            let estimate = index.estimate(in: NearQuery(centre: centre, metres: 50_000, limit: nil), looks: most)
             #expect(estimate.count >= all && estimate.count <= 2_000 && !estimate.isExact)
         }
     }

@@ -225,7 +225,7 @@ extension [GeoPoint] {
 
 extension GeoIndex {
     fileprivate func nearestCount(_ centres: some Sequence<GeoPoint>) -> Int {
-        centres.reduce(0) { $0 + min(20, count(within: 1_000, of: $1) ?? 0) }
+        centres.reduce(0) { $0 + min(20, count(in: NearQuery(centre: $1, metres: 1_000, limit: nil)) ?? 0) }
     }
 }
 
