@@ -114,7 +114,8 @@ final class CommitLine {
         guard !writes.isEmpty else { return content.sequence }
         try mustTake(origin)
         var found: Consequences?
-        if let consequences = CommitConsequences(content.rules, origin, consequenceLimits(origin), copies: copies?.index) {
+        let limits = consequenceLimits(origin, writes: writes.count)
+        if let consequences = CommitConsequences(content.rules, origin, limits, copies: copies?.index) {
             found = try follow(&candidate, consequences, origin, textWork: &work)
         }
         let paths = candidate.touched
@@ -206,11 +207,15 @@ final class CommitLine {
     // MARK: Owed rows and removals
 
     /// The limits of what follows from a commit, beside what others owe.
-    private func consequenceLimits(_ origin: WriteOrigin) -> ConsequenceLimits {
+    /// - Parameter writes: how many it makes.
+    private func consequenceLimits(_ origin: WriteOrigin, writes: Int) -> ConsequenceLimits {
         var limits = context.limits.consequences
-        // It goes on with another, and ends with it; what belongs to a deleted account has to go.
         switch origin.cause {
-        case .system(.removal), .system(.accountDeletion): limits.continuesAnyRemoval = true
+        // It goes on with another, and ends with it.
+        case .system(.removal): limits.continuesAnyRemoval = true
+        // Several are tried again as fewer, which keeps the counters in the same commits. A single one has to go.
+        case .system(.accountDeletion) where writes > 1: limits.continuations = 0
+        case .system(.accountDeletion): limits.continuesAnyRemoval = true
         default: break
         }
         for item in content.owed.items {
@@ -360,9 +365,8 @@ final class CommitLine {
 
     /// What follows from a prepared write, on the tree of now: from those of its places that have anything follow.
     private func consequences(of write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> Consequences? {
-        guard let consequences = CommitConsequences(content.rules, origin, consequenceLimits(origin), copies: copies?.index) else {
-            return nil
-        }
+        let limits = consequenceLimits(origin, writes: write.paths.count)
+        guard let consequences = CommitConsequences(content.rules, origin, limits, copies: copies?.index) else { return nil }
         var work = Int.max
         do throws(CommitConsequences.Refusal) {
             return try consequences.find(
