@@ -246,6 +246,47 @@ import Testing
         #expect(gate.content == expected, "\(gate.content.json)")
     }
 
+    /// A place that a client removed itself, and made again by writing below it.
+    @Test(arguments: [0, 1, 2]) func placesMadeAgainFromBelow_stay(turns: Int) throws {
+        let gate = try GatedHarness(Self.rules, root: Self.root(), limits: Self.limits)
+        gate.finish()
+        let client = Client.make()
+        #expect(gate.ask(client, .put("posts/p", .null)) == ["ok 0"])
+        if turns == 1 { gate.hub.settle() }
+        if turns == 2 { gate.finish() }
+        #expect(gate.ask(client, .put("votes/u140/p", .null), .put("votes/u140/p/x", 2)) == ["ok 0", "ok 1"])
+        while gate.hub.database.counters.owedRows > 0 {
+            gate.finish()
+            gate.hub.time.advance(ms: 2)
+        }
+        gate.finish()
+        var expected = Self.after()
+        expected.set(["x": 2], at: "votes/u140/p")
+        #expect(gate.content == expected, "\(gate.content.json)")
+    }
+
+    /// An update of many places keeps these, and not all that lies between them.
+    @Test(arguments: [0, 1, 2]) func largeUpdate_keepsWhatItWrites(turns: Int) throws {
+        var limits = Self.limits
+        (limits.largeWritePlaces, limits.followedPlaces) = (8, 4)
+        let gate = try GatedHarness(Self.rules, root: Self.root(), limits: limits)
+        gate.finish()
+        let client = Client.make()
+        #expect(gate.ask(client, .put("posts/p", .null)) == ["ok 0"])
+        if turns == 1 { gate.hub.settle() }
+        if turns == 2 { gate.finish() }
+        let paths = ["votes/u140/p"] + (0..<10).map { Path(["other", Key("o\($0)")]) }
+        _ = gate.ask(client, .write(paths.map { TreeWrite($0, WriteValue(2)) }))
+        repeat {
+            gate.finish()
+            gate.hub.time.advance(ms: 2)
+        } while gate.hub.database.counters.owedRows > 0
+        gate.finish()
+        var expected = Self.after()
+        for path in paths { expected.set(2, at: path) }
+        #expect(gate.content == expected, "\(gate.content.json)")
+    }
+
     /// Copies that another commit makes again at places that are to go.
     @Test func copiesMadeAgain_stay() throws {
         let rules = #"""

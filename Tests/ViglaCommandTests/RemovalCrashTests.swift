@@ -52,10 +52,11 @@ import Testing
         left = try keys(hub, "/by/eve")
         #expect(left == kept, "\(left.count) places, \(seen) at the kills")
         #expect(try keys(hub, "/") == ["by"])
-        // The last process has done what another had left.
+        // The last process has done what another had left, and not more.
         let line = try hub.page("/.metrics").split(separator: "\n").first { $0.contains("cause=\"removal\"") }
         let commits = try #require(line?.split(separator: " ").last.flatMap { Int($0.filter(\.isNumber)) })
-        #expect(commits > 0 && commits <= most / 100, "\(seen) at the kills")
+        #expect(commits > 0 || seen.last == 0, "\(seen) at the kills")
+        #expect(commits <= most / 100, "\(seen) at the kills")
         #expect(hub.stop() == 0)
     }
 }

@@ -24,7 +24,7 @@ extension Connection {
         while state != .closed, interest.contains(.read), reads < most {
             reads += 1
             let count = vigla_receive(fd, loop.readBuffer, capacity)
-            lastRead = Int32(clamping: count)
+            isTalkative = count > settings.talkativeReadBytes
             if count > 0 {
                 loop.counting.bytesReceived += count
                 if let tls {
@@ -42,9 +42,6 @@ extension Connection {
             }
         }
     }
-
-    /// Whether its peer sent much the last time that it was read.
-    var isTalkative: Bool { lastRead > loop.settings.talkativeReadBytes }
 
     func finishedByPeer() {
         peerFinished = true

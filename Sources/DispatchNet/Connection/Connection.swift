@@ -26,6 +26,8 @@ public final class Connection: @unchecked Sendable {
 
     public let loop: EventLoop
     public let remoteAddress: SocketAddress
+    /// Whether the peer sent much the last time that it was read (``NetSettings/talkativeReadBytes``). Here it fills a gap.
+    var isTalkative = false
     /// See ``NetSettings/outboundHardBytes``; may be raised for a peer with a large response.
     public var outboundHardBytes: Int
 
@@ -33,8 +35,6 @@ public final class Connection: @unchecked Sendable {
     let fd: Int32
     var state = State.open
     var interest: Interest = .read
-    /// Bytes of the last read.
-    var lastRead: Int32 = 0
     /// The peer's FIN has been read.
     var peerFinished = false
     /// Whether the connection is on the loop's list to flush.

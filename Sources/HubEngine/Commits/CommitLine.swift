@@ -212,10 +212,9 @@ final class CommitLine {
         var limits = context.limits.consequences
         switch origin.cause {
         // It goes on with another, and ends with it.
-        case .system(.removal): limits.continuesAnyRemoval = true
+        case .system(.removal): limits.continuesRemovals = .always
         // Several are tried again as fewer, which keeps the counters in the same commits. A single one has to go.
-        case .system(.accountDeletion) where writes > 1: limits.continuations = 0
-        case .system(.accountDeletion): limits.continuesAnyRemoval = true
+        case .system(.accountDeletion): limits.continuesRemovals = writes > 1 ? .never : .always
         default: break
         }
         for item in content.owed.items {
@@ -240,6 +239,7 @@ final class CommitLine {
                 // Of the hub's own writes only those bring back what a removal takes.
                 let made = (found?.writes ?? []).filter { $0.kind == .copy || $0.kind == .inbox }.map(\.path)
                 let own = if case .system = origin.cause { [Path]() } else { written }
+                context.meter.spend((own.count + made.count) / RequestLoop.childrenForWork)
                 changes += item.kept(by: own + made, old: content.root, in: tree)
                 continue
             }
@@ -345,7 +345,7 @@ final class CommitLine {
         let note = try expiry?.note(.places(isFollowed ? write.stored + more : more), many: isFollowed ? nil : write.expiring, new: tree)
         if let found { try admit(found) }
         context.meter.counters.prepared += 1
-        let owed = changesOfOwed(found, in: tree, origin, at: paths, writing: isFollowed ? write.paths : [write.common])
+        let owed = changesOfOwed(found, in: tree, origin, at: paths, writing: write.paths)
         let following = (found?.operations ?? []) + (note?.times ?? []) + owed
         let old = install(
             tree, first: owedRemovals(found), write.operations, also: following, origin, at: paths, stage: stage)

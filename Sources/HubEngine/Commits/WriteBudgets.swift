@@ -92,7 +92,7 @@ struct WriteBudgets {
         return nil
     }
 
-    /// Counts what follows from a request in the budgets of its places, if none of them is overdrawn.
+    /// Counts what follows from a request in the budgets of its places, the first `ratedBudgets` of them, if none of these is overdrawn.
     /// - Returns: nil when it may follow.
     mutating func admit(_ found: Consequences, of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
         guard rules.hasRates, !client.identity.isAdmin else { return nil }
@@ -102,8 +102,11 @@ struct WriteBudgets {
             rules.forEachRate(on: path) { rate, place in
                 guard place <= depth else { return }
                 let key = Self.key(owner, path.keys.prefix(place))
-                counting[key, default: Counting(rate: TokenBucket.Rate(rate), writes: 0, place: (path, place), text: rate)].writes
-                    += Int64(writes)
+                guard var counted = counting[key] ?? (counting.count < budgets
+                    ? Counting(rate: TokenBucket.Rate(rate), writes: 0, place: (path, place), text: rate) : nil)
+                else { return }
+                counted.writes += Int64(writes)
+                counting[key] = counted
             }
         }
         for write in found.writes where write.value.exists && (write.kind == .copy || write.kind == .inbox) {

@@ -28,21 +28,21 @@ extension OwedRows.Item {
     func kept(by paths: [Path], old: Node, in tree: Node) -> [JournalOperation] {
         var kept: [Key] = []
         for path in paths where tree.exists(at: path) {
-            let key = path.owedKey
-            if !isListed {
-                // Which they are is not known yet.
-                kept.append(key)
-            } else if let first = firstListed(from: path.isRoot ? key : Key(key.string + "/")),
-                path.isRoot || first.string.hasPrefix(key.string + "/")
-            {
-                kept.append(key)
-            }
-            for depth in 1..<max(1, path.depth + 1) {
+            // Places above it that were gone are made again. While which places are to go is not known yet, all of them count.
+            for depth in 1..<max(1, path.depth) {
                 let place = Path(path.keys.prefix(depth))
-                if isListed, depth == path.depth || !old.exists(at: place), lists(place.owedKey) { kept.append(place.owedKey) }
+                if !old.exists(at: place), !isListed || lists(place.owedKey) { kept.append(place.owedKey) }
             }
+            let key = path.owedKey
+            if !isListed || lists(key) || listsBelow(path) { kept.append(key) }
         }
         return kept.filter { !without.contains($0) }.map { .owed(.without(id, $0)) }
+    }
+
+    private func listsBelow(_ path: Path) -> Bool {
+        if path.isRoot { return firstListed(from: path.owedKey) != nil }
+        let below = path.owedKey.string + "/"
+        return firstListed(from: Key(below))?.string.hasPrefix(below) ?? false
     }
 }
 

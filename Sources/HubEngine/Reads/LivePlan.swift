@@ -78,7 +78,9 @@ struct LivePlan: Sendable {
         let count = node.childCount
         // How many children there are is known.
         if showing == .count, query.near == nil, query.filter.isEmpty, query.tree.start == nil, query.tree.end == nil {
-            return .success(.ready(LivePlan(query, showing, .all, looks: 0)))
+            var plan = LivePlan(query, showing, .all, looks: 0)
+            plan.found = .count(count)
+            return .success(.ready(plan))
         }
         var best = LivePlan(query, showing, .all, looks: count)
         var isIndexed = count <= limits.unindexedChildren

@@ -145,8 +145,16 @@ public struct ConsequenceLimits: Sendable, Hashable {
     /// What is owed already: rows, and how often which nodes owe some. What such a node owes now comes behind those.
     public var owedRows = 0
     public var owing: [Path: Int] = [:]
-    /// Whether removals may be continued however many nodes owe something: those that continue another.
-    public var continuesAnyRemoval = false
+    /// When a removal of which too much follows leaves that to later commits.
+    public enum Continuing: Sendable {
+        /// However many nodes owe something.
+        case always
+        /// While fewer than `continuations` do.
+        case withinBound
+        /// It fails instead.
+        case never
+    }
+    public var continuesRemovals = Continuing.withinBound
     /// Whether all rows of inboxes are owed, however few they are, and all consequences of removals.
     var continuesAll = false
 

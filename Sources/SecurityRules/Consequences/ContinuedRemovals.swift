@@ -56,9 +56,13 @@ extension Consequences {
     mutating func continueRemovals(
         _ removed: [Path], _ limits: ConsequenceLimits, _ fault: ConsequenceFault
     ) throws(ConsequenceFault) {
-        let owing = continued.count + limits.owing.values.reduce(0, +)
-        guard limits.continuesAnyRemoval || owing < limits.continuations else {
-            throw ConsequenceFault(reason: .tooManyContinuations(limits.continuations), rule: fault.rule, path: fault.path)
+        switch limits.continuesRemovals {
+        case .always: break
+        case .withinBound:
+            if continued.count + limits.owing.values.reduce(0, +) >= limits.continuations {
+                throw ConsequenceFault(reason: .tooManyContinuations(limits.continuations), rule: fault.rule, path: fault.path)
+            }
+        case .never: throw fault
         }
         bytes += removed.reduce(0) { $0 + $1.memoryBytes }
         guard bytes <= limits.bytes else { throw fault }

@@ -18,7 +18,7 @@ extension RuleSet {
                 var after = tree
                 after.set(value, at: path)
                 var (work, limits) = (textWork, ConsequenceLimits())
-                limits.continuesAnyRemoval = true
+                limits.continuesRemovals = .always
                 guard after.node(at: path) != tree.node(at: path), isValidSystemWrite([path], old: tree, new: after, now: now),
                     let found = try? consequences(of: [path], old: tree, new: after, by: .administrator, now: now, limits: limits),
                     admits(found, old: tree, now: now, textWork: &work)
