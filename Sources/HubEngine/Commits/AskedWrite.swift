@@ -57,11 +57,11 @@ struct AskedWrite: Sendable {
 }
 
 extension [TreeWrite] {
-    /// The number of places, deep ones counted more than once: the pages on the way to a place are copied.
-    var placesByDepth: Int {
-        var places = count
-        for i in indices { places += self[i].path.keys.count / 8 }
-        return places
+    /// Work for the length of the paths, beside that for each place: the rules walk down to a place, and pages on the way are copied.
+    var depthWork: Int {
+        var work = 0
+        for i in indices { work += self[i].path.keys.count / 8 }
+        return work
     }
 }
 

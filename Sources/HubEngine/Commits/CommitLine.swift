@@ -91,6 +91,8 @@ final class CommitLine {
         settling settled: OwedChange? = nil, textWork work: inout Int, tells: Bool = false,
         admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
+        // Also of a write that the rules refuse.
+        context.meter.spend(writes.depthWork)
         if condition == nil, settled == nil, let plain = PlainWrite(writes, origin, content),
             try commit(plain, origin, textWork: &work, tells: tells)
         {
@@ -124,7 +126,7 @@ final class CommitLine {
         let values = candidate.values()
         let note = try expiry?.note(values.map(ExpiryKeeper.WrittenNodes.values) ?? .places(candidate.stored), new: candidate.tree)
         if let found { try admit(found) }
-        context.meter.spend(writes.placesByDepth)
+        context.meter.spend(writes.count)
         let owed = changesOfOwed(found, in: candidate.tree, origin, at: paths, writing: candidate.paths, settling: settled)
         let old = install(
             candidate.tree, first: owedRemovals(found), candidate.operations, also: (note?.times ?? []) + owed, origin, at: paths)
@@ -302,7 +304,7 @@ final class CommitLine {
 
     /// - Parameter work: that the rules may do on texts; what they did is taken off.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin, textWork work: inout Int) throws(Failure) {
-        context.meter.spend(writes.placesByDepth)
+        context.meter.spend(writes.count + writes.depthWork)
         let shaping = WriteShaping(content.rules, origin, textWork: work)
         let candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
         try permit(candidate, .onDisconnect, origin, textWork: &work, tells: false)
