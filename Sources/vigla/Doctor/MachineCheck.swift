@@ -21,16 +21,19 @@ enum MachineCheck {
         return findings
     }
 
+    /// A minimal Debian has no program that does it.
+    private static let keptRight = "sudo apt-get install systemd-timesyncd && sudo timedatectl set-ntp true"
+
     /// Tokens, expiry and server timestamps go by the clock.
     private static var clock: Finding {
         // 2025-01-01: no build of this program is older.
         if SystemTime.wallMs < 1_735_689_600_000 {
             let time = UserText.time(SystemTime.wallMs)
-            return .wrong("clock", "it shows \(time): tokens of the future are refused", "timedatectl set-ntp true")
+            return .wrong("clock", "it shows \(time): tokens of the future are refused", keptRight)
         }
         let state = vigla_clock_is_synchronized()
         if state == 0 {
-            return .warning("clock", "\(UserText.time(SystemTime.wallMs)), and nothing keeps it right", "timedatectl set-ntp true")
+            return .warning("clock", "\(UserText.time(SystemTime.wallMs)), and nothing keeps it right", keptRight)
         }
         return .good("clock", "\(UserText.time(SystemTime.wallMs))\(state == 1 ? ", kept right by the network" : "")")
     }

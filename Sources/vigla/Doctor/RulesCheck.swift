@@ -11,7 +11,7 @@ enum RulesCheck {
         let file = settings.rulesFile
         let text = isFileFaulty ? nil : file.map { _ in settings.rules.text }
         var findings = faults
-        if let file, !isFileFaulty { findings.append(self.file(file, settings.rules)) }
+        if let file, !isFileFaulty { findings.append(self.file(file, settings.rules, isInForce: deployed.isEmpty)) }
         for rules in deployed { findings.append(finding(rules, holds: isFileFaulty ? nil : rules.hold(over: text), file)) }
         guard file == nil, !deployed.contains(where: { $0.namespace == settings.namespace }), faults.isEmpty else { return findings }
         if settings.isDev { return findings + [.warning("rules", "none, and --dev: every program on this machine may do everything")] }
@@ -20,8 +20,8 @@ enum RulesCheck {
             "--rules FILE, or at the running hub: vigla rules deploy URL FILE --auth-file DATA/\(FirstSecret.fileName)")]
     }
 
-    private static func file(_ file: String, _ rules: RuleSet) -> Finding {
-        let what = "\(file): \(count(rules))"
+    private static func file(_ file: String, _ rules: RuleSet, isInForce: Bool) -> Finding {
+        let what = "\(file): \(count(rules))" + (isInForce && rules.rules.isEmpty ? ", so everything is denied" : "")
         let warnings = rules.warnings.count
         guard warnings > 0 else { return .good("rules", what) }
         return .warning("rules", "\(what), \(warnings) \(warnings == 1 ? "warning" : "warnings")", "vigla rules check \(file)")
@@ -29,7 +29,7 @@ enum RulesCheck {
 
     private static func count(_ rules: RuleSet) -> String {
         switch rules.rules.count {
-        case 0: "no rules, so everything is denied"
+        case 0: "no rules"
         case 1: "1 rule"
         case let many: "\(many) rules"
         }
