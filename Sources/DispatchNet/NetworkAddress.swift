@@ -12,11 +12,6 @@ public enum NetworkAddress {
         let digits = String(UInt64(bigEndian: network.bytes.high), radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits + "/64"
     }
-
-    /// The network of 48 bits of a network of 64, as `network(of:)` writes that; nil for IPv4.
-    public static func wideNetwork(of network: String) -> String? {
-        network.hasSuffix("/64") && network.utf8.count == 19 ? network.prefix(12) + "/48" : nil
-    }
 }
 
 extension SocketAddress {

@@ -36,6 +36,11 @@ public enum NetworkShare {
     /// Shares of an address that an IPv6 network of 48 bits has.
     public static let wideTimes = 4
 
+    /// The network of 48 bits of a network of 64, written as `0123456789abcdef/64` (`NetworkAddress.network(of:)`); nil for IPv4.
+    public static func wide(of network: String) -> String? {
+        network.hasSuffix("/64") && network.utf8.count == 19 ? network.prefix(12) + "/48" : nil
+    }
+
     /// What such a network may have.
     public static func ofWide(_ each: Int) -> Int {
         let (most, isTooMuch) = each.multipliedReportingOverflow(by: wideTimes)

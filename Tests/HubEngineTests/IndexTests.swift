@@ -367,6 +367,42 @@ import TestSupport
         #expect(hub.ask(clients("192.0.2.1", ["uid": "u", "provider": "password"]), order("mine")).last == "ok 0 no_index")
     }
 
+    /// However many observe an order, it is one, and counts for one owner.
+    @Test func oneOrder_ofMany_countsOnce() throws {
+        let hub = try hub(["at": Self.people(20)])
+        func user(_ uid: String) -> Client { clients("192.0.3.1", ["uid": .string(Text(uid)), "provider": "password"]) }
+        func order(_ name: String) -> Request { listen("at", youngest(1, .child(Path([Key(name)])))) }
+        func observes(_ client: Client, _ name: String) -> Bool { hub.ask(client, order(name)).last == "ok 0 no_index" }
+        let (connections, strangers) = ((0..<9).map { _ in user("u") }, (0..<60).map { clients("192.0.2.\($0)") })
+        #expect(connections.count { observes($0, "shared") } == 9)
+        #expect(strangers.count { observes($0, "shared") } == 60)
+        let (maker, other) = (user("maker"), user("other"))
+        #expect((0..<7).count { observes(maker, "m\($0)") } == 6)
+        #expect((0..<6).count { observes(other, "m\($0)") } == 6, "the maker is charged")
+        #expect((0..<7).count { observes(other, "o\($0)") } == 6)
+        _ = hub.ask(maker, .end)
+        _ = hub.ask(other, .unobserve("at", style: .patches(tag: 1)))
+        #expect((0..<7).count { observes(user("maker"), "n\($0)") } == 6, "nothing is left of what has ended")
+        for connection in connections { _ = hub.ask(connection, .end) }
+        let own = strangers.enumerated().count { observes($0.element, "s\($0.offset)") }
+        #expect(own == 37, "all strangers have 38, with the shared one, which is theirs now")
+    }
+
+    /// Who observes what another leaves is charged for it.
+    @Test func orderThatIsLeft_isChargedToWhoObservesIt() throws {
+        let hub = try hub(["at": Self.people(20)])
+        func user(_ uid: String) -> Client { clients("192.0.3.1", ["uid": .string(Text(uid)), "provider": "password"]) }
+        func observes(_ client: Client, _ name: String, tag: Int64) -> Bool {
+            hub.ask(client, listen("at", youngest(1, .child(Path([Key(name)]))), tag: tag)).last == "ok 0 no_index"
+        }
+        let (maker, other) = (user("maker"), user("other"))
+        #expect((0..<4).allSatisfy { observes(maker, "m\($0)", tag: Int64($0)) && observes(other, "m\($0)", tag: Int64($0)) })
+        _ = hub.ask(maker, .end)
+        #expect((4..<8).count { observes(other, "o\($0)", tag: Int64($0)) } == 2, "four and two")
+        for tag in 0..<4 { _ = hub.ask(other, .unobserve("at", style: .patches(tag: Int64(tag)))) }
+        #expect((8..<16).count { observes(other, "p\($0)", tag: Int64($0)) } == 4)
+    }
+
     @Test func unindexedOrders_areCountedByOwner() throws {
         let hub = try hub(["a": Self.people(150), "b": Self.people(150), "c": Self.people(50)]) { $0.unindexedEntriesOfOwner = 350 }
         func client(_ address: String, _ uid: String? = nil) -> Client {
@@ -380,9 +416,10 @@ import TestSupport
         #expect(hub.ask(one, listen("a", youngest(2), tag: 2)).last == "ok 0 no_index", "the same order again costs nothing")
         #expect(hub.ask(client("1"), listen("c", youngest(1))) == ["error 0 missing_index"], "the same address")
         #expect(hub.ask(client("2"), listen("c", youngest(1))).last == "ok 0 no_index")
-        #expect(hub.ask(client("1", "u"), listen("a", youngest(1)), listen("b", youngest(1))).last == "ok 1 no_index",
-            "a user counts for itself")
-        #expect(hub.ask(client("3", "u"), listen("c", youngest(1))) == ["error 0 missing_index"], "wherever it comes from")
+        let oldest = TreeQuery(index: .child("id"), limit: 1)
+        #expect(hub.ask(client("1", "u"), listen("a", oldest), listen("b", oldest)).last == "ok 1 no_index", "a user counts for itself")
+        #expect(hub.ask(client("3", "u"), listen("c", oldest)) == ["error 0 missing_index"], "wherever it comes from")
+        #expect(hub.ask(client("3", "u"), listen("c", youngest(1))).last == "ok 0 no_index", "one that is there")
         _ = hub.ask(one, .unobserve("a", style: .patches(tag: 1)), .unobserve("a", style: .patches(tag: 2)))
         #expect(hub.ask(one, listen("c", youngest(1), tag: 9)).last == "ok 0 no_index")
     }

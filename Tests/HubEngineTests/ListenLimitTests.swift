@@ -61,21 +61,141 @@ import Testing
         #expect(hub.ask(client(nil), .listen("a")).last == "ok 0", "this machine's own")
     }
 
-    /// Children that live queries hold are memory of all.
-    @Test func heldChildren_ofOneOwner() throws {
-        let hub = hub { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 1_000) }
-        func open(_ limit: Int?) throws -> Request {
-            let filter = Filter([Condition("open", .equal(try #require(Constant(.bool(true)))))])
-            let query = try LiveQuery(TreeQuery(index: .key, limit: limit, viewFrom: limit == nil ? nil : .first), where: filter)
-            return .observe("p", query: .live(query), style: .events(id: Int64(limit ?? 0), kinds: [.added]), hash: "")
-        }
-        func answers(_ client: Client, _ limits: [Int?]) throws -> [String?] { try limits.map { hub.ask(client, try open($0)).first } }
-        let one = client("192.0.2.1")
-        #expect(try answers(one, [nil, 10, 11]) == ["ok 0", "ok 0", "error 0 unavailable"], "100 and 84 of 250, and 86 more")
-        #expect(try answers(client("192.0.2.1"), [12]) == ["error 0 unavailable"])
-        #expect(try answers(client("192.0.2.2"), [12]) == ["ok 0"])
+    // MARK: What live queries hold
+
+    /// `count` children `k0`, … that are open, with their number as `n`, within 1 km of the centre.
+    private static func children(_ count: Int) -> Node {
+        .object(
+            (0..<count).map { i in
+                let at: Node = ["lat": .number(37.97 + Double(i) / 1_000_000), "lng": 23.73]
+                return (Key("k\(i)"), ["open": true, "n": .int(Int64(i)), "at": at])
+            })
+    }
+    private static let rules = #"""
+        {"rules":{".read":true,".write":true,"p":{".indexOn":"n",".geoIndex":{"lat":"at/lat","lng":"at/lng"}}}}
+        """#
+
+    private func hub(of children: Int, _ change: (inout EngineLimits) -> Void) throws -> EngineHarness {
+        var limits = EngineLimits()
+        change(&limits)
+        return EngineHarness(rules: try RuleSet(parsing: Self.rules), root: ["p": Self.children(children)], limits: limits)
+    }
+
+    private func observe(_ query: LiveQuery, _ id: Int64 = 0) -> Request {
+        .observe("p", query: .live(query), style: .events(id: id, kinds: [.added]), hash: "")
+    }
+
+    /// The open ones from a number on.
+    private func open(from number: Int, limit: Int? = nil) throws -> LiveQuery {
+        let isOpen = Condition("open", .equal(try #require(Constant(.bool(true)))))
+        let isLater = Condition("n", .above(try #require(Constant(.int(Int64(number)))), orEqual: true))
+        return try LiveQuery(
+            TreeQuery(index: limit == nil ? .key : .child("n"), limit: limit, viewFrom: limit == nil ? nil : .first),
+            where: Filter([isOpen, isLater]))
+    }
+
+    /// A circle around all children, or far away from them.
+    private func circle(
+        _ metres: Double, _ tree: TreeQuery = TreeQuery(index: nil), where filter: Filter = .all, latitude: Double = 37.97
+    ) throws -> LiveQuery {
+        let centre = try #require(GeoPoint(latitude: latitude, longitude: 23.73))
+        return try LiveQuery(tree, where: filter, near: NearQuery(centre: centre, metres: metres, limit: nil))
+    }
+
+    /// A query is charged what its view holds, once, to an owner that observes it.
+    @Test func heldChildren_areChargedOnce() throws {
+        let hub = try hub(of: 80) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 1_000) }
+        func answer(_ client: Client, _ number: Int) throws -> String? { hub.ask(client, observe(try open(from: number), Int64(number))).first }
+        let (one, same, other) = (client("192.0.2.1"), client("192.0.2.1"), client("192.0.2.2"))
+        #expect(try [0, 1, 2, 3].map { try answer(one, $0) } == ["ok 0", "ok 0", "ok 0", "error 0 unavailable"], "80 + 79 + 78 of 250, and 77")
+        #expect(try [70, 78, 0].map { try answer(same, $0) } == ["ok 0", "ok 0", "ok 0"], "10 and 2 more, and one that is there")
+        #expect(try answer(same, 77) == "error 0 unavailable")
+        #expect(try [1, 2, 70, 3, 4, 5].map { try answer(other, $0) } == Array(repeating: "ok 0", count: 6), "77 + 76 + 75 of its own")
+        #expect(try answer(other, 50) == "error 0 unavailable")
         _ = hub.ask(one, .unobserveID(0))
-        #expect(try answers(one, [11]) == ["ok 0"])
+        #expect(try answer(same, 77) == "error 0 unavailable", "the same address observes it still")
+        _ = hub.ask(same, .unobserveID(0))
+        #expect(try answer(same, 77) == "ok 0", "nobody does")
+        _ = hub.ask(other, .end)
+        #expect(try answer(client("192.0.2.2"), 3) == "ok 0", "nothing is left")
+        for client in [one, same] { _ = hub.ask(client, .end) }
+        #expect(try [0, 1, 2].map { try answer(client("192.0.2.1"), $0) } == ["ok 0", "ok 0", "ok 0"])
+    }
+
+    @Test func heldChildren_ofOnePage_areNobodysBurden() throws {
+        let hub = try hub(of: 80) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 400) }
+        let visitors = (0..<60).map { client("192.0.2.\($0)") }
+        #expect(try visitors.map { hub.ask($0, observe(try open(from: 0))).first } == Array(repeating: "ok 0", count: 60))
+        #expect(hub.database.counters.listens == 121, "two for an observer with two conditions, and one for the view")
+        for visitor in visitors { _ = hub.ask(visitor, .end) }
+        #expect(hub.database.counters.listens == 0)
+    }
+
+    @Test func heldChildren_areChargedAsTheyGrow() throws {
+        let hub = try hub(of: 0) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (200, 1_000) }
+        let one = client("192.0.2.1")
+        #expect(hub.ask(one, observe(try open(from: 0), 0)).first == "ok 0")
+        _ = hub.ask(.make(), .put("p", Self.children(150)))
+        #expect(hub.take(one).count > 0)
+        #expect(hub.ask(one, observe(try open(from: 49), 49)).first == "error 0 unavailable", "150 and 101 of 250")
+        #expect(hub.ask(one, observe(try open(from: 50), 50)).first == "ok 0")
+        _ = hub.ask(.make(), .put("p", Self.children(60)))
+        #expect(hub.ask(one, observe(try open(from: 0, limit: 5), 5)).first == "ok 0", "60, 10 and 60")
+        #expect(hub.ask(one, observe(try open(from: 1), 1)).first == "ok 0", "59 more")
+        #expect(hub.ask(one, observe(try open(from: 2), 2)).first == "ok 0", "58 more")
+        #expect(hub.ask(one, observe(try open(from: 53), 53)).first == "error 0 unavailable", "247, and 7 more")
+    }
+
+    /// A circle in an order that no rule names holds all that match, whatever its limit.
+    @Test func heldChildren_ofCircles() throws {
+        let isOpen = try #require(Constant(.bool(true)))
+        let all = Filter([Condition("open", .equal(isOpen))])
+        let unnamed = TreeQuery(index: .child("x"), limit: 1, viewFrom: .first)
+        let circles: [(Double) throws -> LiveQuery] = [{ try self.circle($0, unnamed) }, { try self.circle($0, where: all) }]
+        for circle in circles {
+            let hub = try hub(of: 150) {
+                ($0.liveQueryChildren, $0.liveQueryChildrenOfAll, $0.inlineChildren) = (200, 1_000, 20)
+            }
+            let one = client("192.0.2.1")
+            #expect(hub.ask(one, observe(try circle(1_000), 1)).first == "ok 0")
+            #expect(hub.ask(one, observe(try circle(1_001), 2)).first == "error 0 unavailable", "150 and 150 of 250")
+            #expect(hub.ask(client("192.0.2.1"), observe(try circle(1_000), 1)).first == "ok 0")
+            #expect(hub.ask(one, observe(try self.circle(1_001), 2)).first == "ok 0", "nothing is held of a circle without conditions")
+        }
+    }
+
+    @Test func heldChildren_ofCirclesThatMove() throws {
+        let hub = try hub(of: 150) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (200, 1_000) }
+        let (one, unnamed) = (client("192.0.2.1"), TreeQuery(index: .child("x"), limit: 1, viewFrom: .first))
+        for id in 1...3 { #expect(hub.ask(one, observe(try circle(1_000 + Double(id), unnamed, latitude: 10), Int64(id))).first == "ok 0") }
+        let there = try #require(GeoPoint(latitude: 37.97, longitude: 23.73))
+        #expect(hub.ask(one, .move(1, to: there)).contains("ok 0"))
+        #expect(hub.ask(one, .move(2, to: there)) == ["error 0 unavailable"])
+        _ = hub.ask(one, .unobserveID(1))
+        #expect(hub.ask(one, .move(2, to: there)).contains("ok 0"), "it went on where it was")
+    }
+
+    /// Limits are what clients say: none of them is counted with before it was compared.
+    @Test(arguments: [1 << 62, Int.max - 1, Int.max]) func largestLimits(limit: Int) throws {
+        let hub = try hub(of: 3) { $0.liveQueryChildren = 100 }
+        let one = client("192.0.2.1")
+        for order in [TreeQuery.Index.child("n"), .child("x"), .key] {
+            for side in [TreeQuery.Side.first, .last] {
+                let tree = TreeQuery(index: order, limit: limit, viewFrom: side)
+                let isOpen = try #require(Constant(.bool(true)))
+                for live in [try circle(1_000, tree), try LiveQuery(tree, where: Filter([Condition("open", .equal(isOpen))]))] {
+                    let query = ChildQuery.live(live)
+                    #expect(hub.ask(one, observe(live)) == ["error 0 too_big"])
+                    #expect(hub.ask(one, .observe("p", query: query, style: .countStream, hash: "")) == ["error 0 too_big"])
+                    #expect(hub.ask(one, .get("p", query: query), .count("p", query: query)) == ["error 0 too_big", "error 1 too_big"])
+                    #expect(hub.ask(one, .explained(.get("p", query: query))) == ["error 0 too_big"])
+                }
+                let window = Request.observe("p", query: .window(tree), style: .events(id: 1, kinds: [.added]), hash: "")
+                #expect(hub.ask(one, window, .unobserveID(1)).filter { $0.hasPrefix("error") } == [])
+                let answer = order == .child("x") ? "error 0 missing_index" : "value 0"
+                #expect(hub.ask(one, .get("p", query: .window(tree))).first?.hasPrefix(answer) == true)
+            }
+        }
     }
 
     @Test func listens_ofANamespace() {

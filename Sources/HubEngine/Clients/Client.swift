@@ -19,11 +19,11 @@ open class Client: @unchecked Sendable {
     public var address: String?
     /// The observations of the client: place and style.
     var observations = Observations()
-    /// What this client's observers are charged, and to which owners; and those in orders that no rule names, or by members: how many, and
-    /// what each order is charged.
+    /// What this client is charged for its observers and for the shared state that it pays for, and to which owners. Maintained by
+    /// `ListenCounts`.
     var charge = ListenCharge()
     var chargedOwners: [Owner] = []
-    var unindexed: [PlaceOrder: (listens: Int, entries: Int)] = [:]
+    var paid: Set<SharedState> = []
     /// The observations whose permission depends on data; maintained by `ObserverRegistry`.
     var dependents: [Observation: Dependent] = [:]
     var pending = PendingWrites()

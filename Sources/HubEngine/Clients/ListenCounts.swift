@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import Scheduling
 import SecurityRules
 
@@ -21,13 +22,7 @@ enum Owner: Hashable, Sendable {
         if client.identity.isAdmin { return [] }
         let user = client.identity.user.map { [Owner.user($0)] } ?? []
         guard CountTerms.concern(client.identity.auth), let address = client.address else { return user }
-        return user + [.address(address)] + (network(of: address).map { [.network($0)] } ?? []) + [.nameless]
-    }
-
-    /// The network of 48 bits of an address that is written as `0123456789abcdef/64`; nil for IPv4.
-    static func network(of address: String) -> String? {
-        guard address.hasSuffix("/64"), address.utf8.count == 19 else { return nil }
-        return address.prefix(12) + "/48"
+        return user + [.address(address)] + (NetworkShare.wide(of: address).map { [.network($0)] } ?? []) + [.nameless]
     }
 }
 
@@ -68,7 +63,7 @@ struct ListenCharge: Equatable, Sendable {
     var listens = 0
     /// Children in orders that no rule names, or by members of sets.
     var unindexedEntries = 0
-    /// Children that live queries hold, at most.
+    /// Children that live queries hold.
     var liveChildren = 0
 
     var isZero: Bool { self == ListenCharge() }
@@ -86,11 +81,23 @@ struct ListenCharge: Equatable, Sendable {
     }
 }
 
-/// The charges of the observers of a namespace, by owner. Confined to the database queue; all in O(owners of a client).
+/// What the engine keeps once for all observers of the same: one client pays for it.
+enum SharedState: Hashable {
+    case order(PlaceOrder)
+    case view(Path, LiveQuery, LiveQueryView.Showing)
+}
+
+/// The charges of the observers of a namespace, by owner.
+///
+/// An observer is charged to its client. Shared state is charged once, to the client whose observer came first. When the last observer of that
+/// client ends, the charge moves to a client that still observes it, even over that one's share: it then gets nothing new.
+///
+/// Confined to the database queue; all in O(owners of a client), except the move of a charge: O(clients that observed the same).
 struct ListenCounts {
     private(set) var total = 0
     private var owners: [Owner: ListenCharge] = [:]
-    /// Orders that clients of an owner observe at a place and are charged for.
+    private var shared: [SharedState: Shared] = [:]
+    /// Orders of a place that clients of an owner pay for.
     private var orders: [OwnedPlace: Int] = [:]
 
     private struct OwnedPlace: Hashable {
@@ -98,9 +105,18 @@ struct ListenCounts {
         let path: Path
     }
 
+    private final class Shared {
+        var charge: ListenCharge
+        var payer: Client
+        /// Every client with an observer of it, with how many.
+        var observers: [ObjectIdentifier: (client: Client, count: Int)] = [:]
+
+        init(_ charge: ListenCharge, payer: Client) { (self.charge, self.payer) = (charge, payer) }
+    }
+
     /// The owner of a client that would have more than its share, with its limit; nil for none. A client without an owner is its own.
     /// - Parameters:
-    ///   - more: of what `charge` tells.
+    ///   - more: of the member that `charge` reads.
     ///   - share: of the table.
     func excess(_ client: Client, _ more: Int, of charge: (ListenCharge) -> Int, _ share: Share) -> (owner: Owner?, limit: Int)? {
         let owners = client.chargedOwners
@@ -112,16 +128,16 @@ struct ListenCounts {
         return nil
     }
 
-    /// Whether a client, its user and its address have nothing of what `charge` tells. What all strangers have does not count.
+    /// Whether a client, its user and its address are charged nothing of the member that `charge` reads. `nameless` does not count.
     func isUncharged(_ client: Client, _ charge: (ListenCharge) -> Int) -> Bool {
         if client.chargedOwners.isEmpty { return charge(client.charge) == 0 }
         return client.chargedOwners.allSatisfy { $0 == .nameless || (owners[$0].map(charge) ?? 0) == 0 }
     }
 
-    /// The same as `excess` for one more order at a place.
+    /// The same as `excess` for one more order at a place, which no client observes.
     func hasRoom(forOrderAt path: Path, _ client: Client, _ share: Share) -> Bool {
         let owners = client.chargedOwners
-        if owners.isEmpty { return client.unindexed.keys.count { $0.path == path } < share.each }
+        if owners.isEmpty { return client.paid.count { $0.orderedPlace == path } < share.each }
         return owners.allSatisfy { orders[OwnedPlace(owner: $0, path: path), default: 0] < share.limit(of: $0) }
     }
 
@@ -137,23 +153,78 @@ struct ListenCounts {
         for owner in client.chargedOwners { remove(charge, from: owner) }
     }
 
-    /// Notes that a client observes one order more, or less, of a place.
-    mutating func count(_ change: Int, ordersAt path: Path, of client: Client) {
-        for owner in client.chargedOwners { count(change, OwnedPlace(owner: owner, path: path)) }
+    // MARK: Shared state
+
+    /// Whether a client observes it, so that one more observer of it costs nothing.
+    func isShared(_ state: SharedState) -> Bool { shared[state] != nil }
+
+    /// Adds an observer.
+    /// - Parameter charge: of the state, if it is the first one.
+    mutating func share(_ state: SharedState, with client: Client, charge: @autoclosure () -> ListenCharge) {
+        let known: Shared
+        if let there = shared[state] {
+            known = there
+        } else {
+            known = Shared(charge(), payer: client)
+            shared[state] = known
+            pay(state, known)
+        }
+        known.observers[ObjectIdentifier(client), default: (client, 0)].count += 1
     }
 
-    /// Counts all of a client's observers for who it is now.
+    /// Removes an observer. Nothing happens to a client that has none.
+    mutating func unshare(_ state: SharedState, with client: Client) {
+        let id = ObjectIdentifier(client)
+        guard let known = shared[state], let count = known.observers[id]?.count else { return }
+        if count > 1 {
+            known.observers[id]?.count = count - 1
+            return
+        }
+        known.observers[id] = nil
+        guard known.payer === client else { return }
+        stopPaying(state, known)
+        if let next = known.observers.first?.value.client {
+            known.payer = next
+            pay(state, known)
+        } else {
+            shared[state] = nil
+        }
+    }
+
+    /// Charges what shared state has become.
+    mutating func recharge(_ state: SharedState, _ charge: ListenCharge) {
+        guard let known = shared[state], known.charge != charge else { return }
+        stopPaying(state, known)
+        known.charge = charge
+        pay(state, known)
+    }
+
+    private mutating func pay(_ state: SharedState, _ known: Shared) {
+        known.payer.paid.insert(state)
+        add(known.charge, to: known.payer)
+        for owner in known.payer.chargedOwners { count(1, state, owner) }
+    }
+
+    private mutating func stopPaying(_ state: SharedState, _ known: Shared) {
+        known.payer.paid.remove(state)
+        remove(known.charge, from: known.payer)
+        for owner in known.payer.chargedOwners { count(-1, state, owner) }
+    }
+
+    // MARK: Owners
+
+    /// Counts all that a client is charged for who it is now.
     mutating func move(_ client: Client) {
         let owners = Owner.all(of: client)
         guard owners != client.chargedOwners else { return }
         for owner in client.chargedOwners {
             remove(client.charge, from: owner)
-            for order in client.unindexed.keys { count(-1, OwnedPlace(owner: owner, path: order.path)) }
+            for state in client.paid { count(-1, state, owner) }
         }
         client.chargedOwners = owners
         for owner in owners {
             if !client.charge.isZero { self.owners[owner, default: ListenCharge()] += client.charge }
-            for order in client.unindexed.keys { count(1, OwnedPlace(owner: owner, path: order.path)) }
+            for state in client.paid { count(1, state, owner) }
         }
     }
 
@@ -163,10 +234,17 @@ struct ListenCounts {
         owners[owner] = left.isZero ? nil : left
     }
 
-    private mutating func count(_ change: Int, _ place: OwnedPlace) {
+    private mutating func count(_ change: Int, _ state: SharedState, _ owner: Owner) {
+        guard let path = state.orderedPlace else { return }
+        let place = OwnedPlace(owner: owner, path: path)
         let left = orders[place, default: 0] + change
         orders[place] = left > 0 ? left : nil
     }
+}
+
+extension SharedState {
+    /// The place whose order it is; nil for a view.
+    fileprivate var orderedPlace: Path? { if case .order(let order) = self { order.path } else { nil } }
 }
 
 /// One order of one place's children.

@@ -192,8 +192,10 @@ public final class Database: Sendable {
 
     /// Whether it counts who writes how often, or what follows from whose writes, so that the address of a client without an
     /// account, or with an anonymous one, has to be known. From any thread.
-    public var countsWrites: Bool { countsWrites(engine.content.publishedRules) }
-    private func countsWrites(_ rules: RuleSet) -> Bool { limits.writeRate != nil || rules.hasRates || rules.hasConsequences }
+    public var countsWrites: Bool {
+        let rules = engine.content.publishedRules
+        return limits.writeRate != nil || rules.hasRates || rules.hasConsequences
+    }
 
     /// What the names of its sessions begin with: in a cluster they tell the hub. From any thread.
     public var sessionPrefix: String { engine.context.sessionPrefix }

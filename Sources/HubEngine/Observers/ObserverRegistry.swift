@@ -14,7 +14,9 @@ final class ObserverRegistry: @unchecked Sendable {
     private let durability: DurabilityLine
     private var counts = ListenCounts()
     /// Set once, when the engine is put together.
-    var queries: QueriedPlaces?
+    var queries: QueriedPlaces? {
+        didSet { queries?.onHeld = { [weak self] in self?.recharge($0) } }
+    }
     /// Told how many more observers there are that may come back.
     var onResumable: (Int) -> Void = { _ in }
     /// Clients whose observers are removed in slices.
@@ -32,18 +34,11 @@ final class ObserverRegistry: @unchecked Sendable {
         self.durability = durability
     }
 
-    /// Why a new observer is one too many; nil when it is not.
+    /// Why a new observer is one too many; nil when it is not. A live query's view is checked once it is found.
     func refusal(of observation: Observation, of client: Client) -> Failure? {
         let limits = context.limits
         charge(client)
-        let weight = observation.weight
-        if client.charge.listens + weight > limits.listens { return .tooManyListens("A connection", limits.listens) }
-        if !client.chargedOwners.isEmpty, let (owner, most) = counts.excess(client, weight, of: \.listens, limits.listensShare) {
-            return .tooManyListens(owner.text, most)
-        }
-        let held = observation.heldChildren(limits)
-        if held > 0, counts.excess(client, held, of: \.liveChildren, limits.liveChildrenShare) != nil { return .tooManyLiveQueries }
-        if counts.total + weight > limits.listensOfNamespace { return .tooManyListens("A namespace", limits.listensOfNamespace) }
+        if let refusal = refusal(of: observation.weight, client) { return refusal }
         if places.count >= limits.observedPlaces {
             return .tooManyListens("A namespace", limits.observedPlaces, " at different places, with those above them,")
         }
@@ -54,7 +49,7 @@ final class ObserverRegistry: @unchecked Sendable {
         let isMissing = indexes.isMissing(ordering, observation.path)
         let children = content.root.node(at: observation.path).childCount
         if isMissing, children > limits.unindexedChildren { return .missingIndex(ordering, observation.path) }
-        if client.unindexed[PlaceOrder(path: observation.path, ordering: ordering)] != nil { return nil }
+        if counts.isShared(.order(PlaceOrder(path: observation.path, ordering: ordering))) { return nil }
         let refusal = isMissing ? Failure.missingIndex(ordering, observation.path) : .tooManyOrders(limits)
         let ordersShare = isMissing ? limits.unindexedOrdersShare : limits.membershipOrdersShare
         if !counts.hasRoom(forOrderAt: observation.path, client, ordersShare) { return refusal }
@@ -62,6 +57,35 @@ final class ObserverRegistry: @unchecked Sendable {
         if !isMissing, counts.isUncharged(client, \.unindexedEntries) { return nil }
         let more = max(children, KeptIndex.leastEntries)
         return counts.excess(client, more, of: \.unindexedEntries, limits.unindexedEntriesShare) == nil ? nil : refusal
+    }
+
+    /// Why an observer of a live query is one too many, now that its view is found; nil when it is not.
+    /// - Parameter isCounted: whether the observer itself is counted already: its circle moves.
+    func refusal(of observation: Observation, showing view: View, of client: Client, isCounted: Bool = false) -> Failure? {
+        let limits = context.limits
+        charge(client)
+        guard let state = observation.liveState, !counts.isShared(state), let more = view.liveCharge else { return nil }
+        if let refusal = refusal(of: more.listens + (isCounted ? 0 : observation.weight), client) { return refusal }
+        let isTooMuch = more.liveChildren > 0 && counts.excess(client, more.liveChildren, of: \.liveChildren, limits.liveChildrenShare) != nil
+        return isTooMuch ? .tooManyLiveQueries : nil
+    }
+
+    /// Whether observers that count as `weight` more are too many.
+    private func refusal(of weight: Int, _ client: Client) -> Failure? {
+        let limits = context.limits
+        if client.charge.listens + weight > limits.listens { return .tooManyListens("A connection", limits.listens) }
+        if !client.chargedOwners.isEmpty, let (owner, most) = counts.excess(client, weight, of: \.listens, limits.listensShare) {
+            return .tooManyListens(owner.text, most)
+        }
+        return counts.total + weight > limits.listensOfNamespace ? .tooManyListens("A namespace", limits.listensOfNamespace) : nil
+    }
+
+    /// Charges what the live queries of a place hold now. O(views of the place)
+    private func recharge(_ place: QueriedPlace) {
+        for view in place.views {
+            guard let shown = view.shown as? LiveQueryShown, shown.recount(), let charge = view.liveCharge else { continue }
+            counts.recharge(.view(place.path, shown.view.query, shown.view.showing), charge)
+        }
     }
 
     /// Counts a client's observers for who it is now.
@@ -83,19 +107,17 @@ final class ObserverRegistry: @unchecked Sendable {
         guard client.observations.insert(observation) else { return }
         batch.record(.observed(client, observation))
         charge(client)
-        counts.add(observation.charge(context.limits), to: client)
+        counts.add(ListenCharge(listens: observation.weight), to: client)
+        if let state = observation.liveState, let charge = places.existingView(of: observation)?.liveCharge {
+            counts.share(state, with: client, charge: charge)
+        }
+        if let ordering = observation.keptOrder, indexes.isCharged(ordering, observation.path) {
+            let entries = max(content.root.node(at: observation.path).childCount, KeptIndex.leastEntries)
+            let order = PlaceOrder(path: observation.path, ordering: ordering)
+            counts.share(.order(order), with: client, charge: ListenCharge(unindexedEntries: entries))
+        }
         count(1)
         if observation.style.isResumable { onResumable(1) }
-        guard let ordering = observation.keptOrder, indexes.isCharged(ordering, observation.path) else { return }
-        let order = PlaceOrder(path: observation.path, ordering: ordering)
-        if let known = client.unindexed[order] {
-            client.unindexed[order] = (known.listens + 1, known.entries)
-        } else {
-            let entries = max(content.root.node(at: observation.path).childCount, KeptIndex.leastEntries)
-            client.unindexed[order] = (1, entries)
-            counts.count(1, ordersAt: order.path, of: client)
-            counts.add(ListenCharge(unindexedEntries: entries), to: client)
-        }
     }
 
     private func count(_ change: Int) {
@@ -162,19 +184,13 @@ final class ObserverRegistry: @unchecked Sendable {
     }
 
     private func uncount(_ observation: Observation, of client: Client) {
-        counts.remove(observation.charge(context.limits), from: client)
+        counts.remove(ListenCharge(listens: observation.weight), from: client)
+        if let state = observation.liveState { counts.unshare(state, with: client) }
+        if let ordering = observation.keptOrder {
+            counts.unshare(.order(PlaceOrder(path: observation.path, ordering: ordering)), with: client)
+        }
         count(-1)
         if observation.style.isResumable { onResumable(-1) }
-        guard let ordering = observation.keptOrder else { return }
-        let order = PlaceOrder(path: observation.path, ordering: ordering)
-        guard let known = client.unindexed[order] else { return }
-        if known.listens > 1 {
-            client.unindexed[order] = (known.listens - 1, known.entries)
-        } else {
-            client.unindexed[order] = nil
-            counts.count(-1, ordersAt: order.path, of: client)
-            counts.remove(ListenCharge(unindexedEntries: known.entries), from: client)
-        }
     }
 
     /// Removes the observers of a client that has ended: a few at once, many in slices between which others get their turn.
@@ -213,34 +229,20 @@ extension Observation {
     /// The order that is kept for it; nil where none is.
     fileprivate var keptOrder: TreeQuery.Index? { showing == .count && query?.live != nil ? nil : query?.keptOrder }
 
-    fileprivate func charge(_ limits: EngineLimits) -> ListenCharge {
-        ListenCharge(listens: weight, liveChildren: heldChildren(limits))
-    }
+    /// The live query's view, which all observers of the same share; nil for other observers.
+    fileprivate var liveState: SharedState? { query?.live.map { .view(path, $0, showing) } }
 
-    /// The most children that its live query holds when it begins; a circle by distance without a limit holds none.
-    fileprivate func heldChildren(_ limits: EngineLimits) -> Int {
-        guard showing == .children, let live = query?.live else { return 0 }
-        if live.near != nil, live.isByDistance, live.tree.limit == nil { return 0 }
-        let limit = live.tree.limit.map { 2 * $0 + limits.windows.reserve } ?? .max
-        return min(limit, limits.liveQueryChildren)
-    }
-
-    /// What it counts as: deep places hold the ones above them, the texts of keys and of its query are kept, and live queries hold children.
+    /// What it counts as: deep places hold the ones above them; texts of keys, and of its query with conditions, are kept.
     fileprivate var weight: Int {
         let texts = path.keys.reduce(query?.tree.textBytes ?? 0) { $0 + $1.text.utf8Count }
-        return 1 + path.depth / 8 + texts / 1_024 + (query?.live?.weight ?? 0)
+        return 1 + path.depth / 8 + texts / 1_024 + (query?.live?.filter.conditions.count ?? 0) / 2
     }
 }
 
-extension LiveQuery {
-    /// What it counts as for its conditions and the children that it holds, some 50 bytes each: of a circle none, of a limit twice as many
-    /// and some beside.
-    fileprivate var weight: Int {
-        let conditions = filter.conditions.count / 2
-        if near != nil, isByDistance, tree.limit == nil { return 1 + conditions }
-        // All of the circle is held, to be ordered.
-        if near != nil, !isByDistance { return 40 + conditions }
-        return conditions + (tree.limit.map { 8 + $0 / 16 } ?? 40)
+extension View {
+    /// What the view of a live query is charged, whatever the number of its observers; nil for other views.
+    fileprivate var liveCharge: ListenCharge? {
+        (shown as? LiveQueryShown).map { ListenCharge(listens: 1, liveChildren: $0.held) }
     }
 }
 

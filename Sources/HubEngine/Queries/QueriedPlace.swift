@@ -32,6 +32,8 @@ final class QueriedPlace {
     var held = 0
     var points = 0
     var heldWhenLookedAt = 0
+    /// Children that its queries held when their observers' owners were charged for them last.
+    var heldWhenCharged = 0
     /// Views that may have no observer any more, or not yet.
     var emptied: [View] = []
     /// Views of which observers are still to be told all.
@@ -125,9 +127,19 @@ final class QueriedPlace {
 final class LiveQueryShown: LiveView {
     let view: LiveQueryView
     private unowned let place: QueriedPlace
+    /// Children that it held when they were counted last; those of the view itself must not be read while the queries are lent.
+    private(set) var held: Int
     init(_ view: LiveQueryView, _ place: QueriedPlace) {
         self.view = view
         self.place = place
+        held = view.held
+    }
+
+    /// Counts the children that it holds. Not while the queries are lent.
+    /// - Returns: whether it holds more or fewer than before.
+    func recount() -> Bool {
+        defer { held = view.held }
+        return held != view.held
     }
 
     var showsWrites: Bool { false }

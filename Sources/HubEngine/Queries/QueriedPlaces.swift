@@ -22,6 +22,9 @@ final class QueriedPlaces: @unchecked Sendable {
     /// Tells a client that an observer has ended, which is not there any more.
     var onLost: (Observation, Client, Failure) -> Void = { _, _, _ in }
 
+    /// Notified when the queries of a place hold more, or less, than what was charged for them.
+    var onHeld: (QueriedPlace) -> Void = { _ in }
+
     init(_ context: EngineContext, _ places: PlaceTrie, _ indexes: IndexKeeper, _ durability: DurabilityLine) {
         self.context = context
         self.places = places
@@ -33,6 +36,8 @@ final class QueriedPlaces: @unchecked Sendable {
 
     /// Points of fewer children are collected for each answer: keeping them gains nothing.
     private static let fewestKept = 64
+    /// Children that the queries of a place may hold more than is charged, and one more for each of them.
+    private static let chargedAtOnce = 16
 
     // MARK: Places
 
@@ -152,6 +157,11 @@ final class QueriedPlaces: @unchecked Sendable {
     func weigh(_ place: QueriedPlace) {
         held += place.queries.held - place.held
         place.held = place.queries.held
+        // Often enough that little is held uncharged, and seldom enough that a change costs O(1).
+        if abs(place.held - place.heldWhenCharged) > Self.chargedAtOnce + place.count {
+            place.heldWhenCharged = place.held
+            onHeld(place)
+        }
         let counted = place.queries.index?.count ?? 0
         points += counted - place.points
         place.points = counted

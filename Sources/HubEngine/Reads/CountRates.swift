@@ -1,5 +1,6 @@
 import JSONTree
 import LiveQueries
+import Scheduling
 import SecurityRules
 
 /// How many counts each address has asked for of late, where the rules allow those without an account so many in a minute.
@@ -29,7 +30,7 @@ struct CountRates {
         let slot = now / CountWindow.slotMs
         let share = Share(total: .max, each: limit)
         var counted = [(caller: caller, window: window(of: caller, at: slot), limit: limit)]
-        if let network = caller.address.flatMap(Owner.network) {
+        if let network = caller.address.flatMap(NetworkShare.wide) {
             let wide = Caller(address: network, place: caller.place)
             counted.append((wide, window(of: wide, at: slot), share.limit(of: .network(network))))
         }

@@ -108,6 +108,9 @@ final class ObserveRequests: @unchecked Sendable {
             }
             switch result {
             case .success(let view):
+                if let failure = registry.refusal(of: observation, showing: view, of: item.client) {
+                    return refuse(observation, failure, item)
+                }
                 let missed = missed(observation, since, item.client)
                 let isTold = missed == nil || !observation.style.isOfChildren
                 let selection = isTold ? live.selection(of: view) : Selection(value: .null, window: nil, count: 0)
@@ -152,6 +155,7 @@ final class ObserveRequests: @unchecked Sendable {
             else { return fail(.unknownObserver(id)) }
             // What the observer has not been told yet would be missing in the difference.
             if was.view.isShort { return fail(.changesTooFast) }
+            if let failure = registry.refusal(of: moved, showing: now, of: client, isCounted: true) { return fail(failure) }
             // From now on the permission rests on what the rules look at for this one.
             guard permissions.permits(moved, of: client, as: .listen) else { return fail(.permissionDenied) }
             let node = content.root.node(at: observation.path)

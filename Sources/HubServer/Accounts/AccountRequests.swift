@@ -19,7 +19,7 @@ final class AccountRequests: Sendable {
     func enter(_ peer: String) -> Bool {
         let network = NetworkAddress.network(of: peer)
         return counts.withLock { counts in
-            let wide = NetworkAddress.wideNetwork(of: network)
+            let wide = NetworkShare.wide(of: network)
             guard counts.all < most, counts.networks.hasRoom(network, of: wide, atMost: mostOfNetwork) else { return false }
             counts.all += 1
             counts.networks.add(network, of: wide)
@@ -32,7 +32,7 @@ final class AccountRequests: Sendable {
         counts.withLock { counts in
             guard counts.networks.count(of: network) > 0 else { return }
             counts.all -= 1
-            counts.networks.remove(network, of: NetworkAddress.wideNetwork(of: network))
+            counts.networks.remove(network, of: NetworkShare.wide(of: network))
         }
     }
 }

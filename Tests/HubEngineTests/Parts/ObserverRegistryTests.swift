@@ -3,6 +3,7 @@ import Dispatch
 import JSONTree
 import SecurityRules
 import Testing
+import TestSupport
 
 /// Observers taken in, removed and counted; each of their limits from both sides.
 @Suite(.timeLimit(.minutes(30))) struct ObserverRegistryTests {
@@ -121,8 +122,42 @@ import Testing
         #expect(client.charge.unindexedEntries == 200)
         #expect(Self.refusal(bench, query("many", "age"), client) == nil, "one that the rules name")
         let other = Self.user("v")
-        #expect(Self.fill(bench, other, [query("many", "types/a"), query("few", "types/a")]) == (1, .tooBig), "one alone may be large")
+        #expect(Self.fill(bench, other, [query("many", "types/a"), query("few", "types/z")]) == (1, .tooBig), "one alone may be large")
         #expect(other.charge.unindexedEntries == 300)
+        #expect(Self.fill(bench, other, [query("few", "types/a"), query("few", "types/b")]) == (2, nil), "those that are there")
+        #expect(other.charge.unindexedEntries == 300)
+    }
+
+    /// Whatever comes, leaves, and becomes somebody else: each order is charged once, to one that observes it.
+    @Test(arguments: 0..<4) func sharedOrders_areChargedOnce(seed: UInt64) {
+        var random = SeededRandom(seed)
+        let bench = Bench(root: ["p": ["x": 1], "q": ["x": 1]])
+        let clients = (0..<6).map { Self.from("192.0.2.\($0 / 2)") }
+        let all = (0..<12).map { i in
+            Observation(i % 2 == 0 ? "p" : "q", TreeQuery(index: .child(Path([Key("c\(i / 4)")])), limit: 1 + i), style: .patches(tag: Int64(i)))
+        }
+        for _ in 0..<400 {
+            let (client, observation) = (clients[random.below(6)], all[random.below(12)])
+            switch random.below(5) {
+            case 0, 1: if !client.observations.contains(observation) { bench.observe(observation, by: client) }
+            case 2, 3: bench.run { bench.registry.remove(observation, of: client) }
+            default:
+                client.identity = random.below(2) == 0 ? .anonymous : Identity(auth: ["uid": .string(Text("u\(random.below(3))"))])
+                bench.run { bench.registry.charge(client) }
+            }
+            let observed: [Set<[String]>] = clients.map { client in
+                Set(all.filter { client.observations.contains($0) }.map { [$0.path.description, $0.query?.tree.orderedBy.text ?? ""] })
+            }
+            let charged: Int = clients.reduce(0) { $0 + $1.charge.unindexedEntries }
+            let orders: Set<[String]> = observed.reduce(into: []) { $0.formUnion($1) }
+            #expect(charged == 100 * orders.count)
+            for (client, observed) in zip(clients, observed) {
+                #expect(client.charge.unindexedEntries == 100 * client.paid.count && client.paid.count <= observed.count)
+            }
+        }
+        for client in clients { bench.run { for observation in all { bench.registry.remove(observation, of: client) } } }
+        #expect(clients.allSatisfy { $0.charge.isZero && $0.paid.isEmpty })
+        #expect(bench.context.meter.counters.listens == 0)
     }
 
     @Test func removed_leavesNothing() {
