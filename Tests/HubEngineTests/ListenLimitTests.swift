@@ -105,9 +105,12 @@ import Testing
     /// A query is charged what its view holds, once, to an owner that observes it.
     @Test func heldChildren_areChargedOnce() throws {
         let hub = try hub(of: 80) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 1_000) }
-        func answer(_ client: Client, _ number: Int) throws -> String? { hub.ask(client, observe(try open(from: number), Int64(number))).first }
+        func answer(_ client: Client, _ number: Int) throws -> String? {
+            hub.ask(client, observe(try open(from: number), Int64(number))).first
+        }
         let (one, same, other) = (client("192.0.2.1"), client("192.0.2.1"), client("192.0.2.2"))
-        #expect(try [0, 1, 2, 3].map { try answer(one, $0) } == ["ok 0", "ok 0", "ok 0", "error 0 unavailable"], "80 + 79 + 78 of 250, and 77")
+        let first = try [0, 1, 2, 3].map { try answer(one, $0) }
+        #expect(first == ["ok 0", "ok 0", "ok 0", "error 0 unavailable"], "80 + 79 + 78 of 250, and 77")
         #expect(try [70, 78, 0].map { try answer(same, $0) } == ["ok 0", "ok 0", "ok 0"], "10 and 2 more, and one that is there")
         #expect(try answer(same, 77) == "error 0 unavailable")
         #expect(try [1, 2, 70, 3, 4, 5].map { try answer(other, $0) } == Array(repeating: "ok 0", count: 6), "77 + 76 + 75 of its own")
@@ -144,6 +147,18 @@ import Testing
         #expect(hub.ask(one, observe(try open(from: 1), 1)).first == "ok 0", "59 more")
         #expect(hub.ask(one, observe(try open(from: 2), 2)).first == "ok 0", "58 more")
         #expect(hub.ask(one, observe(try open(from: 53), 53)).first == "error 0 unavailable", "247, and 7 more")
+    }
+
+    /// A view that gets what another one loses is charged for it, also when that one has ended.
+    @Test func heldChildren_thatChangeViews() throws {
+        let hub = try hub(of: 60) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 280) }
+        let one = client("192.0.2.1")
+        let below = Condition("n", .below(try #require(Constant(.int(100))), orEqual: false))
+        #expect(hub.ask(one, observe(try LiveQuery(where: Filter([below])), 1)).first == "ok 0")
+        #expect(hub.ask(one, observe(try open(from: 100), 2)).first == "ok 0")
+        for i in 0..<60 { _ = hub.ask(.make(), .put(Path(["p", Key("k\(i)"), "n"]), .int(Int64(100 + i)))) }
+        _ = hub.ask(one, .unobserveID(1))
+        #expect(hub.ask(one, observe(try open(from: 145), 3)) == ["error 0 unavailable"], "60 and 15 of 70")
     }
 
     /// A circle in an order that no rule names holds all that match, whatever its limit.

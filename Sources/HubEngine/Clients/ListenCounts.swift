@@ -89,8 +89,8 @@ enum SharedState: Hashable {
 
 /// The charges of the observers of a namespace, by owner.
 ///
-/// An observer is charged to its client. Shared state is charged once, to the client whose observer came first. When the last observer of that
-/// client ends, the charge moves to a client that still observes it, even over that one's share: it then gets nothing new.
+/// An observer is charged to its client. Shared state is charged once, to the client whose observer came first. When the last observer
+/// of that client ends, the charge moves to a client that still observes it, even over that one's share: it then gets nothing new.
 ///
 /// Confined to the database queue; all in O(owners of a client), except the move of a charge: O(clients that observed the same).
 struct ListenCounts {

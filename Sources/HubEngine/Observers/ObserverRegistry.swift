@@ -66,8 +66,9 @@ final class ObserverRegistry: @unchecked Sendable {
         charge(client)
         guard let state = observation.liveState, !counts.isShared(state), let more = view.liveCharge else { return nil }
         if let refusal = refusal(of: more.listens + (isCounted ? 0 : observation.weight), client) { return refusal }
-        let isTooMuch = more.liveChildren > 0 && counts.excess(client, more.liveChildren, of: \.liveChildren, limits.liveChildrenShare) != nil
-        return isTooMuch ? .tooManyLiveQueries : nil
+        if more.liveChildren == 0 { return nil }
+        let excess = counts.excess(client, more.liveChildren, of: \.liveChildren, limits.liveChildrenShare)
+        return excess == nil ? nil : .tooManyLiveQueries
     }
 
     /// Whether observers that count as `weight` more are too many.
@@ -80,12 +81,10 @@ final class ObserverRegistry: @unchecked Sendable {
         return counts.total + weight > limits.listensOfNamespace ? .tooManyListens("A namespace", limits.listensOfNamespace) : nil
     }
 
-    /// Charges what the live queries of a place hold now. O(views of the place)
-    private func recharge(_ place: QueriedPlace) {
-        for view in place.views {
-            guard let shown = view.shown as? LiveQueryShown, shown.recount(), let charge = view.liveCharge else { continue }
-            counts.recharge(.view(place.path, shown.view.query, shown.view.showing), charge)
-        }
+    /// Charges what the view of a live query holds now.
+    private func recharge(_ view: View) {
+        guard let shown = view.shown as? LiveQueryShown, let charge = view.liveCharge else { return }
+        counts.recharge(.view(view.path, shown.view.query, shown.view.showing), charge)
     }
 
     /// Counts a client's observers for who it is now.

@@ -32,8 +32,8 @@ final class QueriedPlace {
     var held = 0
     var points = 0
     var heldWhenLookedAt = 0
-    /// Children that its queries held when their observers' owners were charged for them last.
-    var heldWhenCharged = 0
+    /// Children that its views held, all together, when each was counted last.
+    private(set) var counted = 0
     /// Views that may have no observer any more, or not yet.
     var emptied: [View] = []
     /// Views of which observers are still to be told all.
@@ -71,7 +71,9 @@ final class QueriedPlace {
     /// Takes in a view of the queries.
     func add(_ view: LiveQueryView, lanes: Int) -> View {
         if let known = self.view(of: view) { return known }
-        let made = View(path: path, query: .live(view.query), shown: LiveQueryShown(view, self), lanes: lanes)
+        let shown = LiveQueryShown(view, self)
+        counted += shown.held
+        let made = View(path: path, query: .live(view.query), shown: shown, lanes: lanes)
         named[Name(query: view.query, showing: view.showing)] = made
         byQuery[ObjectIdentifier(view)] = made
         // Until an observer takes it.
@@ -82,9 +84,16 @@ final class QueriedPlace {
     /// Forgets a view without observers. Not while the queries are lent.
     func remove(_ view: LiveQueryView) {
         named[Name(query: view.query, showing: view.showing)] = nil
-        byQuery[ObjectIdentifier(view)] = nil
+        if let known = byQuery.removeValue(forKey: ObjectIdentifier(view))?.shown as? LiveQueryShown { counted -= known.held }
         deferred[ObjectIdentifier(view)] = nil
         queries.remove(view)
+    }
+
+    /// Counts the children that each view holds. Not while the queries are lent. O(views)
+    /// - Returns: the views that hold more or fewer than before.
+    func recount() -> [View] {
+        counted = queries.held
+        return named.values.filter { ($0.shown as? LiveQueryShown)?.recount() ?? false }
     }
 
     /// Of those that wait for an order, all that are still there.

@@ -22,8 +22,8 @@ final class QueriedPlaces: @unchecked Sendable {
     /// Tells a client that an observer has ended, which is not there any more.
     var onLost: (Observation, Client, Failure) -> Void = { _, _, _ in }
 
-    /// Notified when the queries of a place hold more, or less, than what was charged for them.
-    var onHeld: (QueriedPlace) -> Void = { _ in }
+    /// Notified of a view that was counted again and holds more, or fewer, children than before.
+    var onHeld: (View) -> Void = { _ in }
 
     init(_ context: EngineContext, _ places: PlaceTrie, _ indexes: IndexKeeper, _ durability: DurabilityLine) {
         self.context = context
@@ -158,9 +158,8 @@ final class QueriedPlaces: @unchecked Sendable {
         held += place.queries.held - place.held
         place.held = place.queries.held
         // Often enough that little is held uncharged, and seldom enough that a change costs O(1).
-        if abs(place.held - place.heldWhenCharged) > Self.chargedAtOnce + place.count {
-            place.heldWhenCharged = place.held
-            onHeld(place)
+        if abs(place.held - place.counted) > Self.chargedAtOnce + place.count {
+            for view in place.recount() { onHeld(view) }
         }
         let counted = place.queries.index?.count ?? 0
         points += counted - place.points

@@ -133,8 +133,9 @@ import TestSupport
         var random = SeededRandom(seed)
         let bench = Bench(root: ["p": ["x": 1], "q": ["x": 1]])
         let clients = (0..<6).map { Self.from("192.0.2.\($0 / 2)") }
-        let all = (0..<12).map { i in
-            Observation(i % 2 == 0 ? "p" : "q", TreeQuery(index: .child(Path([Key("c\(i / 4)")])), limit: 1 + i), style: .patches(tag: Int64(i)))
+        let all: [Observation] = (0..<12).map { i in
+            let query = TreeQuery(index: .child(Path([Key("c\(i / 4)")])), limit: 1 + i)
+            return Observation(i % 2 == 0 ? "p" : "q", query, style: .patches(tag: Int64(i)))
         }
         for _ in 0..<400 {
             let (client, observation) = (clients[random.below(6)], all[random.below(12)])
