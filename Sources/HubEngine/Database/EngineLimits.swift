@@ -153,9 +153,8 @@ public struct EngineLimits: Sendable {
     public var unindexedChildren = 10_000
     /// Orders that no `.indexOn` names and that are kept for observers of one place. Default 50.
     public var unindexedOrders = 50
-    /// Children in such orders, and in those by members of sets, that one user's connections (or one address) observe, each order counted
-    /// as 100 at least; one by a member of a set alone may have more.
-    /// Default 200,000.
+    /// Children in such orders, and in those by members of sets, that one user's connections (or one address) pay for, each order counted
+    /// as 100 at least; one by a member of a set alone may have more. Of clients that observe the same order one pays. Default 200,000.
     public var unindexedEntriesOfOwner = 200_000
     /// Children in all kept indexes of a namespace, each index counted as 100 at least and each child as some 48 bytes; half of
     /// it for orders that no `.indexOn` names. Idle indexes make room; then queries are sorted for each answer, and observers
@@ -189,7 +188,8 @@ public struct EngineLimits: Sendable {
     /// that needs more is refused with `too_big`. Searches of more than some 1,000 are made off the queue. Default 1,000,000: some 1 s of
     /// a background thread.
     public var liveQuerySteps = 1_000_000
-    /// Children that all live queries of a namespace hold together, some 50 bytes each; beyond it new ones are refused. Default 5,000,000.
+    /// Children that all live queries of a namespace hold together, some 50 bytes each; beyond it new ones are refused. A quarter of it for
+    /// those that one user's connections (or one address) pay for. Default 5,000,000.
     public var liveQueryChildrenOfAll = 5_000_000
     /// What one of them holds beyond what it shows, and how far it looks in one turn.
     public var windows = WindowSettings()
