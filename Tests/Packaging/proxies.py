@@ -79,4 +79,4 @@ def test_proxies(tree, page, check):
         good = said.returncode == 0 and ": ok\n" in said.stdout
         check(good, f"{name} in front, with the example: sockets, event streams, 9 MB, no metrics"
                     f"{'' if good else chr(10) + said.stdout[-5000:]}")
-    check('{"today":"all is well"}' in said.stdout, "docs/proxies.md leads to a closed hub with accounts behind TLS")
+    check('"today":"all is well"}' in said.stdout, "docs/proxies.md leads to a closed hub with accounts behind TLS")
