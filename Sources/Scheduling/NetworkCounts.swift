@@ -1,6 +1,6 @@
 /// How many things each network of clients has, of a table that serves all: an address (IPv4, or 64 bits of IPv6) has its share, and an
-/// IPv6 network of 48 bits `wideTimes` that share. A provider's customer may have 65,536 networks of 64 bits, so that a share of these alone
-/// bounds nobody. Each in O(1).
+/// IPv6 network of 48 bits `wideTimes` that share. A provider's customer may have 65,536 networks of 64 bits, so that a share of these
+/// alone bounds nobody. Each in O(1).
 public struct NetworkCounts<Network: Hashable & Sendable>: Sendable {
     private var near: [Network: Int] = [:]
     private var wide: [Network: Int] = [:]

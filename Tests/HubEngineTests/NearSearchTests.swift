@@ -263,6 +263,21 @@ import TestSupport
         #expect(try answers(399, ordered, place).0 == "error 0 too_big")
     }
 
+    /// A count of a place, or of an order without a range, looks at no child, however many there are.
+    @Test func countOfAWholePlace_isKnown() throws {
+        let bench = Bench(root: ["p": ["l": Self.spot(4_000)]], rules: try RuleSet(parsing: Self.rules), lanes: 1)
+        let node = Self.spot(4_000)
+        for query in [LiveQuery.all(least: 3), try LiveQuery(Self.order("v", nil, .first)).counted(least: 3)] {
+            let planned = bench.run {
+                LivePlan.find(query, .count, at: Self.path, over: node, bench.indexes, points: nil, EngineLimits())
+            }
+            guard case .success(.ready(let plan)) = planned, case .count(4_000)? = plan.found else {
+                Issue.record("\(planned)")
+                continue
+            }
+        }
+    }
+
     @Test func error_namesTheLimit() {
         let message = Failure.tooManySteps(1_000_000).message
         #expect(message.contains("1000000") && message.contains("liveQuerySteps"))

@@ -84,7 +84,8 @@ def test_package(deb, readme, deploy, work, cache, say, check, before_removal):
     typed = re.sub(r"^exit\b", ":", "\n".join([*after, *rest]), flags=re.M)
     said = session(tree, SESSION + "set -x\n" + typed)
     check(said.returncode == 0, f"README's lines work from top to bottom{'' if said.returncode == 0 else chr(10) + said.stdout}")
-    check('{"first":{"title":"Hello"}}' in said.stdout and said.stdout.count("Permission denied") == 1, "everyone reads, and does not write")
+    check('{"first":{"title":"Hello"}}' in said.stdout and said.stdout.count("Permission denied") == 1,
+          "everyone reads, and does not write")
     strangers = [path.name for path in tree.inside("/var/lib/vigla/data").iterdir() if path.stat().st_uid != user[0]]
     check(not strangers, f"all of the restored folder belongs to vigla {' '.join(strangers)}")
 

@@ -41,8 +41,8 @@ extension GeoIndex {
         }
     }
 
-    /// How many children a circle counts. Cells that are within it as a whole are not opened; with a grid the children close to its edge are
-    /// looked at one by one.
+    /// How many children a circle counts. Cells that are within it as a whole are not opened; with a grid the children close to its edge
+    /// are looked at one by one.
     /// - Parameter most: cells and points that may be looked at.
     /// - Returns: nil where that is not enough.
     public func count(in near: NearQuery, looks most: Int = .max) -> Int? {

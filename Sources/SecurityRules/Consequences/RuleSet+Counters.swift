@@ -43,7 +43,9 @@ private struct WholeCount {
         let place = program.sets.places[set]
         for number in place.counters {
             guard program.counters[number].asks else {
-                if let target = program.counterPath(number, path, []) { values[target, default: .zero] += CounterSum(count: node.childCount) }
+                if let target = program.counterPath(number, path, []) {
+                    values[target, default: .zero] += CounterSum(count: node.childCount)
+                }
                 continue
             }
             for (key, member) in node.children {

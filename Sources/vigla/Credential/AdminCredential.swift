@@ -40,8 +40,9 @@ struct AdminCredential: ParsableArguments {
     private static func firstLine(_ path: String, _ source: String) -> String {
         switch path == "-" ? WholeFile.read(0) : WholeFile.read(path) {
         case .failure(let fault):
-            let advice = fault.code == EACCES && getuid() != 0 ? "\nOnly root and the hub's user may read a hub's secret. Type first: sudo -i" : ""
-            fail("\(source): \(path): \(fault)\(advice)")
+            let isDenied = fault.code == EACCES && getuid() != 0
+            let advice = "\nOnly root and the hub's user may read a hub's secret. Type first: sudo -i"
+            fail("\(source): \(path): \(fault)\(isDenied ? advice : "")")
         case .success(let bytes):
             let line = String(decoding: bytes.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
             guard !line.isEmpty else { fail("\(source): the first line of \(path) is empty") }
