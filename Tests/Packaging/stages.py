@@ -17,7 +17,7 @@ class BuildStage:
 
     The copy stays in the cache with its `.build`, so a second run compiles only what changed. Absolute paths of the
     stage exist only as WORKDIR, which is that copy. `apt-get` is answered by Scripts/ensure-packages: what is installed
-    is left alone.
+    is left alone, the rest is installed by this machine's own apt-get.
     """
 
     def __init__(self, stage, context, folder, work):
@@ -34,7 +34,7 @@ class BuildStage:
 case "$1" in
 update) ;;
 install) shift; names=(); for word in "$@"; do [[ $word == -* ]] || names+=("$word"); done
-         exec '{self.context.root}/Scripts/ensure-packages' "${{names[@]}}" ;;
+         PATH=${{PATH#*:}} exec '{self.context.root}/Scripts/ensure-packages' "${{names[@]}}" ;;
 *) echo "apt-get $1 is not known in the build stage" >&2; exit 1 ;;
 esac
 """)
