@@ -41,11 +41,10 @@ public struct NetSettings: Sendable {
     /// How many bytes are read from each connection in a turn in which several are ready: the last one waits for the handlers' work on the
     /// bytes of all others.
     public var sharedReadBytes = 16 << 10
-    /// Beyond how many bytes in one read a connection counts as one that sends much, while several are ready.
+    /// A connection that has more bytes to read than this counts as one that sends a lot, while several are ready.
     public var talkativeReadBytes = 2 << 10
-    /// How many bytes are read in a turn from all connections together that send much: the others are read first, and in each turn. 64 KiB
-    /// of small requests are some 2 ms of work.
-    public var talkativeTurnBytes = 64 << 10
+    /// For how long a turn serves the connections that send a lot, all together, in µs. The others are served first, and in every turn.
+    public var talkativeTurnUs = 2_000
     /// How many bytes of a connection are sent in a turn in which several connections have output, or are ready: the rest is backlog.
     public var sharedWriteBytes = 256 << 10
     /// How many bytes are copied for the connections of a loop in a turn, each distinct frame counted once, before

@@ -14,11 +14,13 @@ extension Connection {
     }
 
     /// Reads until the kernel has no more, or the turn's limit is reached. The limit is large while no other connection is ready, and small
-    /// otherwise, because all ready connections wait for the work of this one's messages. A read that does not fill the
-    /// buffer has emptied the socket; epoll is level-triggered, so whatever arrives after it is reported again.
+    /// otherwise, because all ready connections wait for the work of this one's messages. It is smallest for a connection that is not
+    /// known to send a lot: if it has more, it is served with those that do. A read that does not fill the buffer has emptied the socket;
+    /// epoll is level-triggered, so whatever arrives after it is reported again.
     func readable() {
         let settings = loop.settings
-        let capacity = loop.isShared ? min(settings.sharedReadBytes, settings.readBufferBytes) : settings.readBufferBytes
+        let shared = isTalkative ? settings.sharedReadBytes : settings.talkativeReadBytes + 1
+        let capacity = loop.isShared ? min(shared, settings.readBufferBytes) : settings.readBufferBytes
         let most = loop.isShared ? 1 : settings.readsPerTurn
         var reads = 0
         while state != .closed, interest.contains(.read), reads < most {

@@ -1,4 +1,5 @@
 internal import CLinux
+internal import DequeModule
 internal import Synchronization
 
 extension EventLoop {
@@ -19,9 +20,11 @@ extension EventLoop {
         var turnsLeft = Self.turnsPerVisit
         while turnsLeft > 0 {
             let worked = runInbox()
-            let events = phase == .closed ? 0 : runEvents(waiting: mayWait && !worked && !mustFinish && handshakes.isEmpty)
+            let canWait = mayWait && !worked && !mustFinish && handshakes.isEmpty && postponed.isEmpty
+            let events = phase == .closed ? 0 : runEvents(waiting: canWait)
+            runTalkative()
             runHandshakes()
-            if worked || !handshakes.isEmpty { isOneAsking = false }
+            if worked || !handshakes.isEmpty || !postponed.isEmpty { isOneAsking = false }
             finishTurn()
             settle()
             counting.turns += 1
@@ -31,7 +34,7 @@ extension EventLoop {
             counting.handshakesWaiting = handshakes.count
             countBusy()
             published.withLock { $0 = counting }
-            if worked || events > 0 || mustFinish || !handshakes.isEmpty {
+            if worked || events > 0 || mustFinish || !handshakes.isEmpty || !postponed.isEmpty {
                 rest.isQuiet = false
             } else if rest.isOver || settings.stayAwakeMs <= 0 || phase == .closed {
                 break
@@ -76,30 +79,45 @@ extension EventLoop {
             }
             settleIfLarge()
         }
-        served += runTalkative()
-        if served > 0 { gathering.served = served }
+        if served + talkative.count > 0 { gathering.served = served + talkative.count }
         isOneAsking = count - idle == 1 && served == 1 && lastReady == readBefore
         return count - idle
     }
 
-    /// Serves connections that send much, behind all others and only for so many bytes (``NetSettings/talkativeTurnBytes``): who sends
-    /// little never waits for more of them, however many they are. epoll reports the rest again in the next turn, which begins with them.
-    private func runTalkative() -> Int {
-        guard !talkative.isEmpty else { return 0 }
-        let end = counting.bytesReceived + settings.talkativeTurnBytes
-        var served = 0
-        while served < talkative.count, counting.bytesReceived < end {
-            let event = poller.event(talkative[(firstTalkative + served) % talkative.count])
-            served += 1
-            if case .connection(let connection)? = slots[event.tag] {
-                connection.ready(event.readiness)
-                lastReady = event.tag
+    /// Serves the connections that send a lot, and the work they postponed, after all others and only for a short time
+    /// (``NetSettings/talkativeTurnUs``). A connection that sends little never waits for more of them, however many there are. epoll reports
+    /// the rest again in the next turn, which begins with them.
+    private func runTalkative() {
+        guard !talkative.isEmpty || !postponed.isEmpty else { return }
+        let end = vigla_monotonic_ns() + UInt64(settings.talkativeTurnUs) * 1_000
+        // What they postpone now is for the next turn.
+        var (connections, works) = (talkative.count, postponed.count)
+        var next = firstTalkative
+        repeat {
+            if connections > 0 {
+                connections -= 1
+                let event = poller.event(talkative[next % talkative.count])
+                next += 1
+                if case .connection(let connection)? = slots[event.tag] {
+                    connection.ready(event.readiness)
+                    lastReady = event.tag
+                }
+            }
+            if works > 0, let work = postponed.popFirst() {
+                works -= 1
+                work()
             }
             settleIfLarge()
-        }
-        firstTalkative = (firstTalkative + served) % talkative.count
+        } while connections + works > 0 && vigla_monotonic_ns() < end
+        firstTalkative = talkative.isEmpty ? 0 : next % talkative.count
         talkative.removeAll(keepingCapacity: true)
-        return served
+    }
+
+    /// Runs work that continues what a connection sent, in a later turn and after the connections that send little. On the loop.
+    public func postpone(_ work: @escaping () -> Void) {
+        assertOnLoop()
+        postponed.append(work)
+        if !inTurn { wakeToSettle() }
     }
 
     /// Reads some of the connections whose handshake is not done.

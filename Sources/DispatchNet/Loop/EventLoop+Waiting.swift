@@ -119,7 +119,7 @@ extension EventLoop {
     func leave() {
         rest.isOver = false
         let mustReturn = inbox.withLock { inbox in
-            inbox.attention = inbox.work.isEmpty && !mustFinish && handshakes.isEmpty ? .asleep : .awake
+            inbox.attention = inbox.work.isEmpty && !mustFinish && handshakes.isEmpty && postponed.isEmpty ? .asleep : .awake
             return inbox.attention == .awake
         }
         if mustReturn { queue.async { self.visit() } }

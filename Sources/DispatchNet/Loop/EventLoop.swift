@@ -1,4 +1,5 @@
 internal import CLinux
+internal import DequeModule
 public import Dispatch
 internal import Synchronization
 
@@ -9,7 +10,8 @@ internal import Synchronization
 ///                  │  a turn:                                                      │
 /// DispatchSource ► │ 1 work handed over by `execute`                               │ ◄ doorbell, while it waits
 /// queue.async ───► │ 2 a batch of events: reads, room to write, accepts, timers    │
-///                  │   behind them few TLS handshakes: `HandshakeLine`             │
+///                  │   then, for a short time, connections that send a lot         │
+///                  │   then few TLS handshakes: `HandshakeLine`                    │
 ///                  │ 3 `beforeFlush`, if something of this turn has asked for it   │
 ///                  │ 4 settle: one writev per dirty connection, then `ended` calls │ again, until a short wait
 ///                  └───────────────────────────────────────────────────────────────┘ in 2 brings nothing
@@ -77,9 +79,11 @@ public final class EventLoop: @unchecked Sendable {
     public internal(set) var isOneAsking = false
     /// More than one connection is ready in this turn, so that each has a smaller read limit.
     var isShared = false
-    /// Events of this turn that are of connections that send much, and with which of them the next turn begins.
+    /// This turn's events of connections that send a lot, and with which of them the next turn begins.
     var talkative: [Int] = []
     var firstTalkative = 0
+    /// Work that such connections left for later turns, in order.
+    var postponed = Deque<() -> Void>()
     /// Connections with a TLS handshake that are read at the end of this turn or of later ones.
     var handshakes: HandshakeLine
     var taken: [@Sendable () -> Void] = []

@@ -153,8 +153,11 @@ final class CommitLine {
             !content.rules.allowsWrite(
                 value, at: path, on: content.root, auth: origin.identity.auth, now: now, making: &made, textWork: &work)
         {
-            let candidate = try Candidate([TreeWrite(path, WriteValue(value))], on: content.root, now: now)
-            throw refused(candidate, .write, WritePermission(rules: content.rules, origin: origin), tells: tells)
+            throw refused(.write, at: path, tells: tells) { () throws(Failure) in
+                // Only where the refusal is explained.
+                let candidate = try Candidate([TreeWrite(path, WriteValue(value))], on: content.root, now: now)
+                return WritePermission(rules: content.rules, origin: origin).question(candidate)
+            }
         }
         try log.mustTakeWrites()
         context.meter.spend(1 + path.depth / 8)
@@ -173,8 +176,10 @@ final class CommitLine {
     ) throws(Failure) -> Consequences? {
         let (base, tree, now) = (candidate.base, candidate.tree, candidate.now)
         do throws(CommitConsequences.Refusal) {
-            guard let found = try consequences.find(candidate.paths, old: base, new: tree, now: now, textWork: &work) else { return nil }
-            candidate.add(found)
+            // A place and its priority may be written beside places below it.
+            let paths = candidate.paths.count > 1 ? candidate.paths.outermost : candidate.paths
+            let found = try find(consequences, paths, old: base, new: tree, now: now, textWork: &work)
+            if let found { candidate.add(found) }
             return found
         } catch {
             try refuse(error, WritePermission(rules: content.rules, origin: origin).question(candidate), origin)
@@ -182,10 +187,23 @@ final class CommitLine {
         }
     }
 
+    /// Finds what follows from a write, and charges for the search whatever it finds.
+    /// - Parameter outermost: the written places, ascending; none contains another.
+    /// - Returns: nil when nothing follows.
+    private func find(
+        _ consequences: CommitConsequences, _ outermost: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int
+    ) throws(CommitConsequences.Refusal) -> Consequences? {
+        guard let found = try consequences.find(outermost: outermost, old: old, new: new, now: now) else { return nil }
+        context.meter.spend(
+            found.keysLookedAt / Self.keysForWork + found.asked / Self.askedForWork + found.evaluated * Self.workOfEvaluation)
+        if found.isEmpty { return nil }
+        try consequences.admit(found, old: old, now: now, textWork: &work)
+        return found
+    }
+
     private func count(_ found: Consequences) {
         context.meter.derive(found.bytes)
-        let looked = found.keysLookedAt / Self.keysForWork + found.asked / Self.askedForWork + found.evaluated * Self.workOfEvaluation
-        context.meter.spend(looked + found.bytes / RequestLoop.bytesEncodedForWork)
+        context.meter.spend(found.bytes / RequestLoop.bytesEncodedForWork)
         if content.rules.hasCounters { onCounted(found) }
         if !found.continued.isEmpty || found.continuedRemovals != nil { owedKeeper?.note() }
         // What is of one kind comes one behind the other. Nothing is copied of a write but what is looked at.
@@ -314,14 +332,20 @@ final class CommitLine {
         _ candidate: Candidate, _ request: RuledRequest, _ origin: WriteOrigin, textWork work: inout Int, tells: Bool
     ) throws(Failure) {
         let permission = WritePermission(rules: content.rules, origin: origin)
-        if !permission.allows(candidate, textWork: &work) { throw refused(candidate, request, permission, tells: tells) }
+        if permission.allows(candidate, textWork: &work) { return }
+        throw refused(request, at: candidate.paths.first ?? .root, tells: tells) { permission.question(candidate) }
     }
 
-    /// Reports that the rules refuse a candidate.
-    /// - Returns: what the client is told.
-    private func refused(_ candidate: Candidate, _ request: RuledRequest, _ permission: WritePermission, tells: Bool) -> Failure {
-        refusals.report(request, of: candidate.paths.first ?? .root) { _ in permission.question(candidate) }
-        return tells && content.rules.hasMessages ? permission.question(candidate).refusal : .permissionDenied
+    /// Reports that the rules refuse a write.
+    /// - Parameter question: called only where the refusal is explained, as it may cost a candidate.
+    /// - Returns: the error that the client gets.
+    private func refused(
+        _ request: RuledRequest, at path: Path, tells: Bool, _ question: () throws(Failure) -> RuleQuestion
+    ) -> Failure {
+        do throws(Failure) {
+            try refusals.report(request, of: path) { _ throws(Failure) in try question() }
+            return tells && content.rules.hasMessages ? try question().refusal : .permissionDenied
+        } catch { return error }
     }
 
     // MARK: Prepared commits
@@ -371,8 +395,8 @@ final class CommitLine {
         guard let consequences = CommitConsequences(content.rules, origin, limits, copies: copies?.index) else { return nil }
         var work = Int.max
         do throws(CommitConsequences.Refusal) {
-            return try consequences.find(
-                outermost: write.followed, old: content.root, new: write.candidate, now: context.clock(), textWork: &work)
+            return try find(
+                consequences, write.followed, old: content.root, new: write.candidate, now: context.clock(), textWork: &work)
         } catch {
             let question = RuleQuestion(
                 operation: .write(write.paths), rules: content.rules, old: content.root, new: write.candidate, auth: origin.identity.auth,

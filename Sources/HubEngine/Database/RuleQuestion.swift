@@ -107,11 +107,11 @@ final class RefusalReports {
     /// - Parameters:
     ///   - path: the place, for writes of several the first.
     ///   - question: asked for when the listener wants it, with the time of now.
-    func report(_ request: RuledRequest, of path: Path, _ question: (Int64) -> RuleQuestion) {
+    func report<E: Error>(_ request: RuledRequest, of path: Path, _ question: (Int64) throws(E) -> RuleQuestion) throws(E) {
         context.meter.refusals.add(request, path, content.rules)
         guard let listener else { return }
         let now = context.clock()
-        if listener.wantsRefusal(now: now) { listener.refused(request, question(now)) }
+        if listener.wantsRefusal(now: now) { listener.refused(request, try question(now)) }
     }
 
     /// A read of the content of now, or a count of it.

@@ -29,6 +29,8 @@ final class RequestLoop: @unchecked Sendable {
     /// Requests beyond those of a turn, whether the next turn is on its way, and what is called when none are left.
     private var turns = RequestTurns()
     private var isTurnComing = false
+    /// When the current turn began, steady ns.
+    private var turnBeganNs: Int64 = 0
     private var idleWaiters: [@Sendable () -> Void] = []
 
     init(
@@ -53,7 +55,7 @@ final class RequestLoop: @unchecked Sendable {
         let most = min(work, context.limits.turnWork)
         // Taken from the end, so that each is moved out and not copied.
         items.reverse()
-        while turns.isEmpty, context.meter.work < most, !isLogBehind {
+        while turns.isEmpty, context.meter.work < most, !isTurnOver, !isLogBehind {
             if items.isEmpty {
                 items = more()
                 items.reverse()
@@ -70,14 +72,11 @@ final class RequestLoop: @unchecked Sendable {
         scheduleTurn()
     }
 
-    /// Carries out held requests of a client in order: a few at once, many in turns. They come before all requests in its line.
+    /// Carries out held requests of a client in order: a few at once, the rest in turns. They come before all requests in its line.
     func resume(_ held: [Database.Item], of client: Client) {
-        guard held.reduce(0, { $0 + Self.work(of: $1) }) <= context.limits.turnWork / 32 else {
-            turns.prepend(held[...], of: client)
-            return scheduleTurn()
-        }
+        let end = context.meter.work + context.limits.turnWork / 32
         for (i, item) in held.enumerated() {
-            if mustWait(item) {
+            guard context.meter.work < end, !mustWait(item) else {
                 turns.prepend(held[i...], of: client)
                 return scheduleTurn()
             }
@@ -108,6 +107,8 @@ final class RequestLoop: @unchecked Sendable {
     private static func work(of item: Database.Item) -> Int { work(ofBytes: item.size) }
     static func work(ofBytes bytes: Int) -> Int { 1 + max(0, bytes - bytesOfSmall) / bytesOfWork }
 
+    /// ns after which a turn ends even if it has not done its work.
+    private static let turnNs: Int64 = 4_000_000
     /// Bytes of a small request, with what it takes beside its text; and those beyond that are as much work as one.
     private static let bytesOfSmall = 2_560
     private static let bytesOfWork = 128
@@ -127,13 +128,12 @@ final class RequestLoop: @unchecked Sendable {
 
     private func runTurn() {
         context.queue.assertCurrent()
-        let turnWork = context.limits.turnWork
         isTurnComing = false
         beginTurn()
         // What was owed may have taken all of the turn.
-        var (clients, isAnyReady) = (turns.askingClients, context.meter.work >= turnWork)
-        let share = max(1, turnWork / max(1, clients))
-        while clients > 0, context.meter.work < turnWork, let line = turns.nextAsking() {
+        var (clients, isAnyReady) = (turns.askingClients, isTurnOver)
+        let share = max(1, context.limits.turnWork / max(1, clients))
+        while clients > 0, !isTurnOver, let line = turns.nextAsking() {
             clients -= 1
             if !mustWait(turns.first(of: line)), !isLogBehind || line.client.lastSent < durability.firstWaiting {
                 isAnyReady = true
@@ -147,7 +147,7 @@ final class RequestLoop: @unchecked Sendable {
             isAnyReady = true
             serve(line, 1)
             turns.finish(line)
-            if context.meter.work >= turnWork { break }
+            if isTurnOver { break }
         }
         endTurn()
         // Otherwise the log schedules the next turn when it has caught up.
@@ -156,7 +156,14 @@ final class RequestLoop: @unchecked Sendable {
 
     private func serve(_ line: RequestTurns.Line, _ share: Int) {
         let before = context.meter.work
-        while context.meter.work - before < share, !mustWait(turns.first(of: line)), let item = turns.next(of: line) { handleInBatch(item) }
+        while context.meter.work - before < share, !isTurnOver, !mustWait(turns.first(of: line)), let item = turns.next(of: line) {
+            handleInBatch(item)
+        }
+    }
+
+    /// Whether the turn has done its work, or has taken its time: the estimates of work are rough, and the machine may be slow.
+    private var isTurnOver: Bool {
+        context.meter.work >= context.limits.turnWork || context.scheduler.steadyNs - turnBeganNs >= Self.turnNs
     }
 
     /// Whether the log has enough to do: clients that wait for it already get no turn.
@@ -164,6 +171,7 @@ final class RequestLoop: @unchecked Sendable {
 
     private func beginTurn() {
         context.meter.beginTurn()
+        turnBeganNs = context.scheduler.steadyNs
         if !log.isRefusing { disconnects.writeOwed() }
         if disconnects.comesFirst || expiry?.comesFirst == true { context.meter.spend(context.limits.turnWork) }
     }

@@ -238,7 +238,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private func waitForPeer() {
         state = .congested
         // The kernel may accept all of it at this turn's flush; otherwise `outboundDrained` resumes.
-        connection.loop.execute { [weak self] in
+        connection.loop.postpone { [weak self] in
             guard let self, case .congested = state, connection.isOpen, connection.bufferedBytes == 0 else { return }
             resume()
         }
@@ -266,7 +266,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         connection.send(piece)
         state = .sending(body, keepsAlive: keepsAlive)
         // After this turn's flush, which shows what the kernel did not accept; then `outboundDrained` resumes.
-        connection.loop.execute { [weak self] in
+        connection.loop.postpone { [weak self] in
             guard let self, connection.isOpen, connection.bufferedBytes == 0 else { return }
             sendMore()
         }

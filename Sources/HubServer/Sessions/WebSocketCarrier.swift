@@ -110,7 +110,7 @@ final class WebSocketCarrier: Carrier, ConnectionHandler, LaneMember, @unchecked
     private func scheduleTurn() {
         guard !isTurnScheduled else { return }
         isTurnScheduled = true
-        lane.loop.execute { [self] in resume() }
+        lane.loop.postpone { [self] in resume() }
     }
 
     /// The peer closed its sending side. Bytes from before are still decoded.

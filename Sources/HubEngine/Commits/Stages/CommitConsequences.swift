@@ -46,30 +46,25 @@ struct CommitConsequences {
 
     /// Finds what follows. Pure. O(what was written where rules with such keys are, and what follows)
     /// - Parameters:
-    ///   - paths: where the commit writes.
+    ///   - outermost: where the commit writes, ascending; none contains another.
     ///   - now: ms since the epoch.
-    ///   - work: that the rules may do on texts; what they did is taken off.
-    /// - Returns: nil when nothing does.
-    func find(_ paths: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int) throws(Refusal) -> Consequences? {
-        // A place and its priority may be written beside places below it.
-        try find(outermost: paths.count > 1 ? paths.outermost : paths, old: old, new: new, now: now, textWork: &work)
+    func find(outermost: [Path], old: Node, new: Node, now: Int64) throws(Refusal) -> Consequences? {
+        if outermost.isEmpty { return nil }
+        do throws(ConsequenceFault) {
+            return try rules.consequences(of: outermost, old: old, new: new, by: origin.author, now: now, limits: limits, copies: copies)
+        } catch { throw .fault(error) }
     }
 
-    /// - Parameter outermost: ascending; none contains another.
-    func find(outermost: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int) throws(Refusal) -> Consequences? {
-        if outermost.isEmpty { return nil }
-        let found: Consequences
-        do throws(ConsequenceFault) {
-            found = try rules.consequences(of: outermost, old: old, new: new, by: origin.author, now: now, limits: limits, copies: copies)
-        } catch { throw .fault(error) }
-        let isContinued = !found.continued.isEmpty || found.continuedRemovals != nil
-        guard !found.writes.isEmpty || !found.counted.isEmpty || isContinued || found.needsCounting else { return nil }
+    /// Asks `.validate` about what follows.
+    /// - Parameter work: that the rules may do on texts; what they did is taken off.
+    func admit(_ found: Consequences, old: Node, now: Int64, textWork work: inout Int) throws(Refusal) {
         guard rules.admits(found, old: old, now: now, textWork: &work) else { throw .invalid }
-        return found
     }
 }
 
 extension Consequences {
     var paths: [Path] { writes.map(\.path) }
+    /// Whether a search has found nothing.
+    var isEmpty: Bool { writes.isEmpty && counted.isEmpty && continued.isEmpty && continuedRemovals == nil && !needsCounting }
     var operations: [JournalOperation] { writes.map { .set($0.path, $0.value) } }
 }
