@@ -1,19 +1,19 @@
 import JSONTree
 public import SecurityRules
 
-/// What the deletion of an account causes by the rules' `.account`.
+/// The writes that the deletion of an account causes by the rules' `.account`.
 ///
 /// ```
-/// find ─► tree of now: looked through in the background ─► so many writes ─► accountData: those that are due still, as one commit
-///   ▲                                                                                                        └ and so on ─┐
-///   └────────────────────────────── behind the last one, until nothing more is found ◄──────────────────────────────────┘
+/// find ─► current tree: scanned in the background ─► up to N writes ─► accountData: those still due, as one commit
+///   ▲                                                                                                     └ repeated ─┐
+///   └────────────────────────── from behind the last one, until nothing more is found ◄─────────────────────────────┘
 /// ```
-/// Done again from its beginning after a kill, it finds what is left.
+/// After a crash it starts over and finds the writes that are left.
 extension Database {
-    /// Looks for what belongs to an account, beside the queue.
+    /// Searches for the data of an account, in the background.
     /// - Parameters:
-    ///   - search: that of the call before; nil at first.
-    ///   - most: writes to be found; the next call goes on behind them.
+    ///   - search: the search returned by the call before; nil for the first call.
+    ///   - most: writes to find at most; the next call continues after them.
     ///   - done: called on any queue.
     public func findAccountData(
         _ search: AccountSearch?, of uid: String, atMost most: Int, _ done: @escaping @Sendable ([AccountWrite], AccountSearch) -> Void
@@ -31,7 +31,7 @@ extension Database {
 }
 
 extension [AccountWrite] {
-    /// The writes of a commit: those that are due in a tree, in their order, and none below the removal of another. O(count · depth)
+    /// The writes of one commit: those still due in a tree, in order, and none below a path that another one removes. O(count · depth)
     func due(in root: Node) -> [TreeWrite] {
         let removed = Set(lazy.filter { $0.replacement == nil }.map(\.path))
         var made: Set<Path> = []

@@ -5,20 +5,20 @@ struct AskedWrite: Sendable {
     /// How it is carried out and answered.
     enum Purpose: Sendable {
         case write
-        /// The child that was made.
+        /// The key of the new child.
         case push(Key)
-        // Indirect: most writes do not come over REST, and are handed on by value.
+        // Indirect: few writes come over REST, and this keeps the others small when passed by value.
         indirect case exchange(Exchange, key: Key?)
-        /// It is stored as an onDisconnect write.
+        /// Stored as an onDisconnect write.
         case onDisconnect
     }
 
     let writes: [TreeWrite]
     var condition: Condition?
     let purpose: Purpose
-    /// Why the hub asks for it; nil when a client does.
+    /// Why the hub itself writes; nil for a client's request.
     let cause: SystemCause?
-    /// The place whose keys are updated; nil for a set.
+    /// The path whose keys are updated; nil for a set.
     let update: Path?
 
     init(
@@ -44,8 +44,8 @@ struct AskedWrite: Sendable {
         return .client(client.identity)
     }
 
-    /// The place whose content its answer tells, or confirms a guess of. That is for clients that may read it
-    /// (contract §4.6, §7.3).
+    /// The path whose content the answer reveals (returned content, or a confirmed hash). Only for clients that may read it (contract §4.6,
+    /// §7.3).
     var revealed: Path? {
         if case .exchange(let exchange, _) = purpose, exchange.wantsContent || exchange.ifHash != nil { return exchange.path }
         return condition?.path
@@ -57,7 +57,7 @@ struct AskedWrite: Sendable {
 }
 
 extension [TreeWrite] {
-    /// Work for the length of the paths, beside that for each place: the rules walk down to a place, and pages on the way are copied.
+    /// Work for the length of the paths, in addition to that per path: the rules walk down each path, and the pages along it are copied.
     var depthWork: Int {
         var work = 0
         for i in indices { work += self[i].path.keys.count / 8 }
@@ -67,7 +67,7 @@ extension [TreeWrite] {
 
 extension Failure {
     static func tooManyPlaces(_ limit: Int) -> Failure { Failure(.tooBig, "At most \(limit) places may be written at once.") }
-    /// A large write that was prepared again and again, and never on what was stored in the end.
+    /// A large write that was overtaken by other commits on every try.
     static let overtaken = Failure(
         .unavailable, "Others kept changing what this large write depends on. Nothing of it was stored; try again.")
     static let noRoom = Failure(

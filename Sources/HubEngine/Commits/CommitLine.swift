@@ -2,18 +2,19 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// The line of stages that every commit passes: those of clients, and those that the hub makes itself.
+/// The stages that every commit passes: those of clients, and those of the hub itself.
 ///
 /// ```
-/// writes ─► server values ─► shape ─► candidate ─► permission ─► compare ─► consequences ─► readers ─► install ──► tell
+/// writes ─► server values ─► shape ─► candidate ─► permission ─► compare ─► consequences ─► readers ─► install ─► notify
 ///           ServerValues  WriteShape  Candidate  WritePermission         CommitConsequences  │        Content,    ReadPermissions,
 ///                                     WriteShaping                               PermissionForesight  Batch,      Publisher
 ///                                                                                                     RecentCommits
 /// ```
-/// One small value that has nothing follow is written in the tree of now itself, without a candidate (`PlainWrite`).
-/// A large write passes the stages up to the comparison in the background (`PreparedWrite`), and the rest here. A commit that may wait
-/// stops at its readers when the rules are to be asked about too many of them, and is large then, whatever its size. The candidate is
-/// what the rules' `.drop` and `.default` leave of the writes (`WriteShaping`).
+/// One small value without consequences is written to the current tree in place, without a candidate (`PlainWrite`).
+/// A large write passes the stages up to the comparison in the background (`PreparedWrite`), and the rest here.
+/// A commit that may wait stops at its readers if the rules must be evaluated for too many of them. It then counts as large, whatever its
+/// size.
+/// The candidate holds the writes as the rules' `.drop` and `.default` have changed them (`WriteShaping`).
 /// Confined to the database queue.
 final class CommitLine {
     private let context: EngineContext
@@ -26,19 +27,19 @@ final class CommitLine {
     private let teller: WriteTeller
     private let refusals: RefusalReports
     private(set) var recent: RecentCommits
-    /// Commits that were made in the tree of now itself.
+    /// Commits applied to the current tree in place.
     private(set) var plainCommits = 0
-    /// Knows the copies that there are; nil in tests of this part.
+    /// The index of existing copies; nil in unit tests.
     var copies: CopyKeeper?
-    /// Called with what has followed from a commit, where the rules have counters.
+    /// Called with the consequences of a commit, if the rules have counters.
     var onCounted: (Consequences) -> Void = { _ in }
-    /// Called when a commit was made that counters were not kept in.
+    /// Called after a commit that did not update the counters.
     var onUncounted: () -> Void = {}
-    /// Ends nodes by time; nil in tests of this part, and in a database that applies what another writes.
+    /// Expires nodes; nil in unit tests and on a follower.
     var expiry: ExpiryKeeper?
-    /// Makes what commits owe; nil in tests of this part, and in a database that applies what another writes.
+    /// Continues pending inbox rows and removals; nil in unit tests and on a follower.
     var owedKeeper: OwedKeeper?
-    /// Keeps commits for observers that come back.
+    /// Keeps commits for observers that resume.
     var ring: CommitRing?
 
     init(
@@ -61,19 +62,19 @@ final class CommitLine {
 
     // MARK: Small commits
 
-    /// Nodes that are hashed in the time of a unit of work.
+    /// Nodes hashed per unit of work.
     private static let hashedForWork = 2
-    /// Keys that are looked at for consequences, and places that are asked about, in the time of a unit of work; and units of a condition.
+    /// Keys scanned for consequences per unit of work, paths evaluated per unit of work, and units of work per condition.
     private static let keysForWork = 2
     private static let askedForWork = 2
     private static let workOfEvaluation = 2
 
-    /// Writes all or nothing, in order, and tells the observers. O(depth · writes + observers touched)
-    /// - Parameter mayWait: whether nothing is to be done yet when the comparison is large, or the rules are to be asked about many
-    ///   observers.
-    ///   - settled: what is owed no more, or done of it, once the writes are made.
-    ///   - admit: may refuse what follows, before anything is made.
-    /// - Returns: the commit's sequence number; that of the last commit when nothing was to be written. Nil when it waits.
+    /// Commits all writes or none, in order, and notifies the observers. O(depth · writes + observers affected)
+    /// - Parameters:
+    ///   - mayWait: if true, nothing is done when the comparison is large or the rules must be evaluated for many observers.
+    ///   - settled: the pending rows or removals that these writes complete or continue.
+    ///   - admit: may refuse the consequences before the commit.
+    /// - Returns: the commit's sequence number; that of the last commit if there was nothing to write. Nil if nothing was done.
     func commit(
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
         settling settled: OwedChange? = nil, admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
@@ -84,14 +85,14 @@ final class CommitLine {
     }
 
     /// - Parameters:
-    ///   - work: that the rules may do on texts; what they did is taken off.
-    ///   - tells: whether a refusal has the rules' messages. They are found with work of their own.
+    ///   - work: remaining text work of the rules; reduced by the work done.
+    ///   - tells: whether a refusal contains the rules' messages. Finding these has a work limit of its own.
     func commit(
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
         settling settled: OwedChange? = nil, textWork work: inout Int, tells: Bool = false,
         admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
-        // Also of a write that the rules refuse.
+        // Charged also if the rules refuse the write.
         context.meter.spend(writes.depthWork)
         if condition == nil, settled == nil, let plain = PlainWrite(writes, origin, content),
             try commit(plain, origin, textWork: &work, tells: tells)
@@ -100,14 +101,14 @@ final class CommitLine {
         }
         let shaping = WriteShaping(content.rules, origin, textWork: work)
         var candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
-        // Permission is asked before the hash, so that a stranger learns nothing about the content (contract §4.6).
+        // The permission is checked before the hash, so that an unauthorized client learns nothing about the content (contract §4.6).
         try permit(candidate, .write, origin, textWork: &work, tells: tells)
         if let condition {
             var hashed = 0
             let isSame = content.root.node(at: condition.path).hasHash(condition.hash, within: context.limits.hashNodes, work: &hashed)
             context.meter.spend(hashed / Self.hashedForWork)
             guard let isSame else {
-                // A large one is compared in the background. If that was always overtaken, whether it holds is not known.
+                // A large node is compared in the background. If every such attempt was overtaken, the result is unknown.
                 if mayWait { return nil }
                 throw .overtaken
             }
@@ -138,8 +139,8 @@ final class CommitLine {
         return content.sequence
     }
 
-    /// Makes a plain write in the tree of now itself, where nothing else is to be known of the tree before.
-    /// - Returns: false when nothing was done: there is more to it.
+    /// Commits a plain write to the current tree in place, if the old tree is not needed for anything else.
+    /// - Returns: false when nothing was done: the commit needs all stages.
     private func commit(_ write: PlainWrite, _ origin: WriteOrigin, textWork work: inout Int, tells: Bool) throws(Failure) -> Bool {
         let (path, value) = (write.path, write.value)
         defer { teller.forget() }
@@ -170,7 +171,7 @@ final class CommitLine {
         return true
     }
 
-    /// Adds to a candidate what the rules have follow from it, if anything.
+    /// Adds the consequences of a candidate, if any.
     private func follow(
         _ candidate: inout Candidate, _ consequences: CommitConsequences, _ origin: WriteOrigin, textWork work: inout Int
     ) throws(Failure) -> Consequences? {
@@ -206,7 +207,7 @@ final class CommitLine {
         context.meter.spend(found.bytes / RequestLoop.bytesEncodedForWork)
         if content.rules.hasCounters { onCounted(found) }
         if !found.continued.isEmpty || found.continuedRemovals != nil { owedKeeper?.note() }
-        // What is of one kind comes one behind the other. Nothing is copied of a write but what is looked at.
+        // Writes of one kind are adjacent. Indexing avoids copying the writes.
         let writes = found.writes
         var (first, work) = (0, 0)
         for i in writes.indices {
@@ -220,20 +221,20 @@ final class CommitLine {
 
     private func mustTake(_ origin: WriteOrigin) throws(Failure) {
         try log.mustTakeWrites()
-        // The hub was given up meanwhile, and asks again if it comes back.
+        // This follower was removed meanwhile. It will send the request again if it comes back.
         if let forwarded = origin.forwarded, content.peers[forwarded.mark.hub]?.joined != forwarded.joined { throw .hubGone }
     }
 
-    // MARK: Owed rows and removals
+    // Pending rows and removals
 
-    /// The limits of what follows from a commit, beside what others owe.
-    /// - Parameter writes: how many it makes.
+    /// The limits of a commit's consequences, given the rows and removals already pending.
+    /// - Parameter writes: number of writes in the commit.
     private func consequenceLimits(_ origin: WriteOrigin, writes: Int) -> ConsequenceLimits {
         var limits = context.limits.consequences
         switch origin.cause {
-        // It goes on with another, and ends with it.
+        // A continued removal is pending already, and may always be continued again.
         case .system(.removal): limits.continuesRemovals = .always
-        // Several are tried again as fewer, which keeps the counters in the same commits. A single one has to go.
+        // Several are retried as fewer, which keeps the counters in the same commits. A single one must succeed.
         case .system(.accountDeletion): limits.continuesRemovals = writes > 1 ? .never : .always
         default: break
         }
@@ -244,10 +245,11 @@ final class CommitLine {
         return limits
     }
 
-    /// What a commit changes of what is owed: what it owes itself, and what nodes owed that have gone with it, or were imported anew.
+    /// A commit's changes to pending rows and removals: those it adds, and those it ends because their source node was removed or imported
+    /// again.
     /// - Parameters:
-    ///   - written: those of the paths that are written by themselves.
-    ///   - settled: another change that it makes of that.
+    ///   - written: the paths written directly, without consequences.
+    ///   - settled: a further change that the commit makes to them.
     private func changesOfOwed(
         _ found: Consequences?, in tree: Node, _ origin: WriteOrigin, at paths: [Path], writing written: [Path],
         settling settled: OwedChange? = nil
@@ -256,7 +258,7 @@ final class CommitLine {
         var changes: [JournalOperation] = settled.map { [.owed($0)] } ?? []
         for item in content.owed.items {
             if item.removes {
-                // Of the hub's own writes only those bring back what a removal takes.
+                // Of the hub's own writes, only copies and inbox rows can recreate nodes of a pending removal.
                 let made = (found?.writes ?? []).filter { $0.kind == .copy || $0.kind == .inbox }.map(\.path)
                 let own = if case .system = origin.cause { [Path]() } else { written }
                 context.meter.spend((own.count + made.count) / RequestLoop.childrenForWork)
@@ -273,22 +275,22 @@ final class CommitLine {
         return changes
     }
 
-    /// The removals of a commit of which too much follows: they are owed. It stands before what the commit changes, as the tree of then
-    /// says what follows.
+    /// The pending removals of a commit that has too many consequences. Logged before its other operations, because the tree before the
+    /// commit determines what follows.
     private func owedRemovals(_ found: Consequences?) -> [JournalOperation] {
         guard let removals = found?.continuedRemovals else { return [] }
         let id = content.owed.nextID + Int64(found?.continued.count ?? 0)
         return [.owed(.begin(id, source: removals.source, most: removals.places.count, removals.terms))]
     }
 
-    /// Refuses a commit for what would follow from it, but for the hub's own, which are made all the same: what belongs to a deleted
-    /// account is not to stay. Several of these at once, corrections of counters as well, are refused, to be tried again as fewer.
+    /// Refuses a commit because of its consequences. The hub's own commits proceed without them, because data of a deleted account must not
+    /// stay. Several account deletions or counter corrections at once are refused, to be retried as fewer.
     private func refuse(_ refusal: CommitConsequences.Refusal, _ asked: RuleQuestion, _ origin: WriteOrigin) throws(Failure) {
         var question = asked
         question.consequences = context.limits.consequences
         question.isRuled = origin.isRuled
         if case .write(let paths) = question.operation { refusals.report(.write, of: paths.first ?? .root) { _ in question } }
-        // What was looked at in vain has cost as much.
+        // Charge the failed search in full.
         if case .fault(let fault) = refusal {
             switch fault.reason {
             case .tooManyKeys(let limit): context.meter.spend(limit / Self.keysForWork)
@@ -297,14 +299,14 @@ final class CommitLine {
             }
         }
         guard case .system(let cause) = origin.cause, !origin.mustBeValid else { throw refusal.failure }
-        // Many are tried again as fewer, so that what follows from them is kept. A single correction would be counted for ever.
+        // Several writes are retried as fewer, so that their consequences are kept. A single wrong counter would be recounted forever.
         if case .write(let paths) = asked.operation, paths.count > 1 { throw refusal.failure }
         if cause == .counters { return }
-        // Counters were not kept in it.
+        // This commit does not update the counters.
         onUncounted()
     }
 
-    /// Reports why a node cannot end as the rules say.
+    /// Reports why a node cannot expire as the rules demand.
     func report(_ fault: ConsequenceFault, at path: Path) {
         refusals.report(.write, of: path) { now in
             var question = RuleQuestion(
@@ -314,13 +316,13 @@ final class CommitLine {
         }
     }
 
-    /// Refuses writes that are not made now, but could not be either.
+    /// Refuses writes that are for later (onDisconnect), if the rules would refuse them now.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin) throws(Failure) {
         var work = Int.max
         try check(writes, by: origin, textWork: &work)
     }
 
-    /// - Parameter work: that the rules may do on texts; what they did is taken off.
+    /// - Parameter work: remaining text work of the rules; reduced by the work done.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin, textWork work: inout Int) throws(Failure) {
         context.meter.spend(writes.count + writes.depthWork)
         let shaping = WriteShaping(content.rules, origin, textWork: work)
@@ -350,11 +352,11 @@ final class CommitLine {
 
     // MARK: Prepared commits
 
-    /// Makes a write that was prepared on the tree of now: O(depth), and what its observers need.
+    /// Commits a prepared write to the current tree: O(depth), plus the work for its observers.
     /// - Parameters:
-    ///   - stage: what the journal has of it already.
-    ///   - mayWait: whether nothing is to be done yet when the rules are to be asked about many observers.
-    /// - Returns: the commit's sequence number; nil when it waits.
+    ///   - stage: the operations already stored in the journal.
+    ///   - mayWait: if true, nothing is done when the rules must be evaluated for many observers.
+    /// - Returns: the commit's sequence number; nil if nothing was done.
     func commit(
         _ write: PreparedWrite, by origin: WriteOrigin, stage: JournalStage?, mayWait: Bool,
         admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
@@ -362,7 +364,7 @@ final class CommitLine {
         try mustTake(origin)
         let found = try consequences(of: write, by: origin)
         let (tree, more) = (found?.tree ?? write.candidate, found?.paths ?? [])
-        // What follows is little, and compared here; the rest was in the background.
+        // The consequences are few and compared here. The rest was compared in the background.
         let changed = write.changed.with(more.filter { content.root.node(at: $0) != tree.node(at: $0) })
         let readers = foresight.touched(byMany: changed, making: tree)
         if mayWait, foresight.mustAsk(about: readers, in: tree) { return nil }
@@ -389,7 +391,7 @@ final class CommitLine {
         return content.sequence
     }
 
-    /// What follows from a prepared write, on the tree of now: from those of its places that have anything follow.
+    /// The consequences of a prepared write, on the current tree.
     private func consequences(of write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> Consequences? {
         let limits = consequenceLimits(origin, writes: write.paths.count)
         guard let consequences = CommitConsequences(content.rules, origin, limits, copies: copies?.index) else { return nil }
@@ -427,8 +429,8 @@ final class CommitLine {
         return old
     }
 
-    /// A commit that leaves the tree as it is, and changes what sessions leave behind.
-    /// - Parameter forwarded: the request of another hub that it carries out.
+    /// A commit that leaves the tree unchanged and changes pending onDisconnect writes.
+    /// - Parameter forwarded: the forwarded request that it carries out.
     func record(_ changes: [PendingChange], by forwarded: RemoteMark? = nil) {
         let sequence = content.skip()
         guard let forwarded else { return batch.append([], pending: changes, as: sequence) }
@@ -437,7 +439,7 @@ final class CommitLine {
         batch.append(done, pending: changes, as: sequence)
     }
 
-    /// The same for what is kept beside the tree: times at which nodes were written, what is owed, and which hubs forward requests.
+    /// A commit that changes only state outside the tree: write times, pending rows and removals, peers.
     func record(_ changes: [JournalOperation]) {
         content.note(changes)
         batch.append(changes, pending: [], as: content.skip())
@@ -445,7 +447,7 @@ final class CommitLine {
 
     // MARK: Durable commits
 
-    /// Installs a commit that the journal has already, of another writer or as it was found after all, and tells the observers.
+    /// Installs a commit that the journal already has (of another writer, or found after a rollback), and notifies the observers.
     func apply(_ commit: Commit) {
         var tree = content.root
         var paths: [Path] = []
@@ -455,7 +457,7 @@ final class CommitLine {
             if let path = operation.path, paths.last?.contains(path) != true { paths.append(path) }
         }
         let readers = foresight.touched(by: paths, making: tree)
-        // As in the journal: what stands before the first change of the tree rests on the tree before.
+        // As in the journal: operations before the first change of the tree refer to the tree before it.
         let first = commit.operations.firstIndex { $0.path != nil } ?? commit.operations.endIndex
         content.note(commit.operations[..<first])
         let old = content.install(tree, as: commit.sequence)
@@ -473,11 +475,11 @@ final class CommitLine {
 
     // MARK: Recent commits
 
-    /// From now on what is written is kept for a write that is being prepared, until `unfollow`.
+    /// From now on commits are recorded for a write that is being prepared, until `unfollow`.
     func follow() { recent.follow() }
     func unfollow() { recent.unfollow() }
 
-    /// Commits after this one were taken back.
+    /// Commits after this one were rolled back.
     func rollBack(to sequence: UInt64) {
         recent.rollBack(to: sequence)
         ring?.rollBack()

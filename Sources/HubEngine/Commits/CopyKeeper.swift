@@ -1,9 +1,10 @@
 import JSONTree
 import SecurityRules
 
-/// Keeps the index of existing copies. It is built beside the queue, at the start, at a deploy, and when commits were taken back; until it
-/// is there, copies are looked for in the tree. What one commit changes at many places is found out beside the queue as well, and taken a
-/// part in a turn. Where there are more of them than a limit, there is no index.
+/// Keeps the index of existing copies. It is built in the background at the start, at a deploy, and after a rollback. Until it is ready,
+/// commits search the tree for copies.
+/// If one commit changes many paths, the changes to the index are also computed in the background, and applied a part per turn.
+/// Above `EngineLimits.copyPlaces` copies there is no index.
 ///
 /// Confined to the database queue.
 final class CopyKeeper: @unchecked Sendable {
@@ -11,19 +12,18 @@ final class CopyKeeper: @unchecked Sendable {
     private let context: EngineContext
     private let content: Content
     private let derived: DerivedData
-    /// Nil while there is none.
     private(set) var index: CopyIndex?
-    /// The tree that is looked at for the next one, and what was written since.
+    /// The tree of the index being built, and the paths written since.
     private var begun: Node?
     private var since: [Path] = []
-    /// Number of the building.
+    /// Number of the current build; results of earlier builds are discarded.
     private var building = 0
 
-    /// Places that others have written and that are followed on the queue; more are followed beside it.
+    /// Paths written during the build that are applied on the queue. More than these are applied in the background.
     private static let followedAtOnce = 1_000
-    /// Places of which the index may not know all; with more of them it is built anew.
+    /// Subtrees that the index does not cover yet, at most. With more of them the index is built again.
     private static let openAtOnce = 8
-    /// ms until an index is built again that would have been too large.
+    /// ms until the next attempt after an index would have been too large.
     private static let retryMs: Int64 = 600_000
 
     init(_ context: EngineContext, _ content: Content, _ derived: DerivedData) {
@@ -45,9 +45,9 @@ final class CopyKeeper: @unchecked Sendable {
         }
     }
 
-    /// What is there, or being built, is of no use.
+    /// Discards the index, or the one being built.
     private func drop() {
-        // Most hubs have none, and each refusal of the log comes by here.
+        // Most hubs have no index, and every refusal of the log calls this.
         if index != nil || begun != nil || !since.isEmpty { context.release([index, begun, since]) }
         (index, begun, since) = (nil, nil, [])
         building += 1
@@ -62,10 +62,10 @@ final class CopyKeeper: @unchecked Sendable {
             (index, begun) = (built, nil)
             derived.hold(.copies)
             follow(paths, built, old: from)
-            // Others have written meanwhile.
+            // The old tree may be large: other clients have written meanwhile.
             return context.release([from])
         }
-        // Each turn takes a part of the time that the one before took.
+        // Each round takes a fraction of the time of the round before.
         begun = root
         context.background.run(.upkeep) { [self] in
             built.note(paths, old: from, new: root, atMost: .max)
@@ -73,8 +73,8 @@ final class CopyKeeper: @unchecked Sendable {
         }
     }
 
-    /// A commit has written at these places.
-    /// - Parameter exist: whether there is something at each of them now.
+    /// Adds the paths of a commit.
+    /// - Parameter exist: whether a node exists at each of them now.
     func note(_ paths: [Path], exist: Bool = false, old: Node) {
         if let index {
             follow(paths, index, exist: exist, old: old)
@@ -83,7 +83,7 @@ final class CopyKeeper: @unchecked Sendable {
         }
     }
 
-    /// There are too many places: copies are looked for in the tree, until there may be fewer.
+    /// Too many paths: commits search the tree for copies, until the next attempt.
     private func giveUp() {
         drop()
         derived.hold(.copies)
@@ -93,7 +93,7 @@ final class CopyKeeper: @unchecked Sendable {
         }
     }
 
-    // MARK: Many at once
+    // Large commits
 
     /// - Parameter old: the tree that the index knows.
     private func follow(_ paths: [Path], _ index: CopyIndex, exist: Bool = false, old: Node) {
@@ -110,7 +110,7 @@ final class CopyKeeper: @unchecked Sendable {
         }
     }
 
-    /// Others have written since: each place counts as it is now.
+    /// Other commits may have changed these paths since, so each is checked against the current tree.
     private func take(_ found: ArraySlice<CopyIndex.Place>, _ open: Path, _ number: Int) {
         guard number == building, let index else { return context.release([found]) }
         index.take(found.prefix(CopyIndex.notedAtOnce), in: content.root)

@@ -2,13 +2,13 @@ import JSONTree
 import Scheduling
 import SecurityRules
 
-/// Has the rules' counters right after what no commit has kept them in: a start, a deploy, an import, a new node with a large set.
-/// All sets are counted beside the queue; what was found to be wrong is corrected by its difference, so that what commits have
-/// changed meanwhile stays.
+/// Recounts the rules' counters after changes during which no commit kept them up to date: a start, a deploy, an import, a new node with a
+/// large set. All sets are counted in the background. A wrong counter is corrected by the difference, so that changes by commits made
+/// meanwhile are kept.
 ///
 /// ```
-/// begin ─► tree of now: counted in the background ─► differences ─► queue: so many in a turn, as commits of the hub
-///            └ commits go on, and keep the counters in the same steps ┘
+/// begin ─► current tree: counted in the background ─► differences ─► queue: a batch per turn, as commits of the hub
+///            └ commits continue, and update the counters in the same steps ┘
 /// ```
 /// Confined to the database queue.
 final class CounterKeeper: @unchecked Sendable {
@@ -21,16 +21,16 @@ final class CounterKeeper: @unchecked Sendable {
     private let derived: DerivedData
     private var isCounting = false
     private var hasEnded = false
-    /// Whether what is found is of no use, for commits were taken back.
+    /// Whether the result must be discarded, because commits were rolled back.
     private var isStale = false
-    /// Whether to count once more when this is done.
+    /// Whether to count again after this count.
     private var mustCountAgain = false
     /// When this count began, steady ms.
     private var beganAt: Int64 = 0
-    /// Counters of nodes that were made since the tree that is counted: they were counted by themselves.
+    /// Counters of nodes created since the counted tree. Their commits have counted them already.
     private var counted: Set<Path> = []
 
-    /// Counters that are corrected in one turn.
+    /// Counters corrected in one turn, at most.
     private static let correctedAtOnce = 200
 
     init(
@@ -61,38 +61,38 @@ final class CounterKeeper: @unchecked Sendable {
         }
     }
 
-    /// Nothing is counted any more.
+    /// Ends counting for good.
     func stop() {
         (hasEnded, isStale) = (true, true)
         derived.hold(.counters)
     }
 
-    /// A commit has counted sets of new nodes.
+    /// A commit has counted the sets of new nodes.
     func note(_ found: Consequences) {
         if isCounting { counted.formUnion(found.counted) }
         if found.needsCounting { begin() }
     }
 
-    /// Commits were taken back, perhaps some that had corrected.
+    /// Commits were rolled back, perhaps corrections among them.
     func rolledBack() {
         if isCounting { isStale = true } else { begin() }
     }
 
-    /// - Parameter most: counters of this turn.
+    /// - Parameter most: counters to correct in this turn.
     private func correct(_ found: ArraySlice<CounterCorrection>, _ number: Int, atOnce most: Int) {
         guard number == content.rulesNumber, !isStale else {
             context.release([found])
             return end(mayWait: false)
         }
         if found.isEmpty {
-            // The list of all of them: as long as there are nodes with counters.
+            // As long as the number of nodes with counters, so it is released off the queue.
             context.release([found])
-            // Those of large new nodes meanwhile have a count of their own.
+            // Large new nodes that were added meanwhile get a count of their own.
             derived.hold(.counters)
             return end(mayWait: true)
         }
         if log.isRefusing {
-            // What others write then is refused as well.
+            // Writes of clients are refused meanwhile, too.
             context.later(ms: Int64(context.limits.retryMs)) { [weak self] in
                 self?.correct(found, number, atOnce: most)
             }
@@ -110,12 +110,12 @@ final class CounterKeeper: @unchecked Sendable {
             }
         }
         if !writes.isEmpty {
-            // What would follow from so many at once may be too much: then from fewer in a turn, down to one.
+            // So many corrections at once may have too many consequences: retry with fewer, down to one.
             if (try? commits.commit(writes, by: .system(.counters))) == nil, part.count > 1 {
                 durability.finishBatch()
                 return context.queue.async { [self] in correct(found, number, atOnce: max(1, part.count / 4)) }
             }
-            // Each counter may have as much follow: what has taken a turn's work is not to be twice as much in the next one.
+            // Each counter may have as many consequences. After a turn that took too much work, the next one corrects half as many.
             if context.meter.work > context.limits.turnWork / 4 { next = max(1, most / 2) }
         }
         durability.finishBatch()
@@ -128,7 +128,7 @@ final class CounterKeeper: @unchecked Sendable {
         counted = []
         context.meter.publish()
         guard isStale || mustCountAgain else { return }
-        // Clients may ask for it with each new node: what counts all takes a fifth of the time at most.
+        // Clients may trigger a count with each new node, so counting takes a fifth of the time at most.
         let waitMs = mayWait ? 4 * (context.scheduler.steadyMs - beganAt) : 0
         if waitMs <= 0 { return begin() }
         isCounting = true

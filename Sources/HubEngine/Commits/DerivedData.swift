@@ -1,31 +1,31 @@
 import Scheduling
 
-/// What the rules have the hub keep beside what is written, and what it finds out beside the other work after a start or a deploy.
+/// Data that the hub derives from the written data by the rules. After a start or a deploy it is built in the background.
 public enum DerivedKind: String, Sendable, CaseIterable {
     /// Counters are counted, and wrong ones corrected.
     case counters
-    /// Copies that there are are looked for.
+    /// Existing copies are indexed.
     case copies
-    /// Nodes that are to end are looked for.
+    /// Expiring nodes are indexed.
     case expiry
 }
 
-/// How far that is.
+/// Progress of building the derived data.
 public struct DerivedReport: Sendable, Equatable {
-    /// What does not hold yet.
+    /// Kinds that are not yet complete.
     public let pending: [DerivedKind]
-    /// ms since the last deploy, or since it began; where nothing is pending, ms that it has taken.
+    /// ms since the last deploy or since building began. When nothing is pending: ms that it took.
     public let ms: Int64
 
     public init(pending: [DerivedKind], ms: Int64) { (self.pending, self.ms) = (pending, ms) }
 }
 
-/// Knows what of it does not hold yet, and tells when all does. Confined to the database queue.
+/// Tracks which derived data is not yet complete, and notifies waiting callers when all of it is. Confined to the database queue.
 final class DerivedData: @unchecked Sendable {
     // Sendable: timers only hop back to the queue with it.
     private let context: EngineContext
     private var pending: Set<DerivedKind> = []
-    /// When the first of what is pending began, steady ms, and how long the last took.
+    /// When the first pending kind began, steady ms, and how long the last build took.
     private var since: Int64 = 0
     private var tookMs: Int64 = 0
     private var waiting: [Int: @Sendable (DerivedReport) -> Void] = [:]
@@ -34,8 +34,8 @@ final class DerivedData: @unchecked Sendable {
 
     init(_ context: EngineContext) { self.context = context }
 
-    /// Other rules: what is pending counts from now on.
-    /// - Parameter body: begins what they have.
+    /// Measures again from now, for newly deployed rules.
+    /// - Parameter body: begins each kind that the new rules need.
     func restart(_ body: () -> Void) {
         (since, tookMs, isRestarting) = (context.scheduler.steadyMs, 0, true)
         body()
@@ -65,7 +65,7 @@ final class DerivedData: @unchecked Sendable {
         return DerivedReport(pending: DerivedKind.allCases.filter(pending.contains), ms: ms)
     }
 
-    /// Calls back when all holds, or after a while.
+    /// Calls back when everything is complete, or after the given time.
     func tell(withinMs most: Int64?, _ body: @escaping @Sendable (DerivedReport) -> Void) {
         if pending.isEmpty || most == 0 { return body(report) }
         number += 1
@@ -79,14 +79,14 @@ final class DerivedData: @unchecked Sendable {
 }
 
 extension Database {
-    /// What does not hold yet of what the rules have the hub keep. On the database queue.
+    /// The derived data that is not yet complete. On the database queue.
     public var derived: DerivedReport {
         queue.assertCurrent()
         return engine.derived.report
     }
 
-    /// Calls back on the database queue with what does not hold yet of what the rules have the hub keep.
-    /// - Parameter wait: ms that it waits for all of it; nil for as long as it takes.
+    /// Calls back on the database queue when all derived data is complete, or the wait is over.
+    /// - Parameter wait: ms to wait at most; nil for as long as it takes.
     public func whenDerived(waitMs wait: Int64?, _ body: @escaping @Sendable (DerivedReport) -> Void) {
         queue.async { [engine] in engine.derived.tell(withinMs: wait, body) }
     }

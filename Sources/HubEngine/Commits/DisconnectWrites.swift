@@ -4,14 +4,14 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// What clients leave behind for their end (contract §6.2). It is part of the durable state: every step goes to the log, its
-/// answer waits for that, and the commit that carries it out also says that it is done. So after a crash it is carried out
-/// once, by the next process.
+/// The clients' onDisconnect writes (contract §6.2). They are part of the durable state. Every step goes to the log, and its answer waits
+/// for that. The commit that applies the writes also removes them from the log's pending state.
+/// So after a crash the next process applies them exactly once.
 ///
 /// ```
 /// onDisconnect ─► kept (log: keep) ─► cancelled (log: cancel)
-///                   └─► the session ends ─► written as a system write of its cause, and forgotten, in one commit
-///                                   └─ the log refuses: owed, until it takes commits again; then a turn's work at a time
+///                   └─► the session ends ─► applied as a system write, and removed from the log, in one commit
+///                                   └─ the log refuses: deferred until it accepts commits again; then a turn's work at a time
 /// ```
 /// Confined to the database queue.
 final class DisconnectWrites: @unchecked Sendable {
@@ -23,18 +23,18 @@ final class DisconnectWrites: @unchecked Sendable {
     private let log: LogGuard
     private let foresight: PermissionForesight
     private let commits: CommitLine
-    /// Clients that leave something behind, by the id under which the log knows it.
+    /// Clients with pending writes, by the id under which the log knows them.
     private var leaving: [String: Client] = [:]
-    /// Bytes of that, at most.
+    /// Upper bound of the bytes of all pending writes.
     private var bytes = 0
     private var bytesOfOwner: [Owner: Int] = [:]
-    /// Writes of sessions that ended while the log refused commits; they are made when the log accepts commits again.
+    /// Writes of sessions that ended while the log refused commits. They are applied when the log accepts commits again.
     private var owed = Deque<PendingSession>()
-    /// Those that are owed again because the log has refused their batch: they come before all of `owed`.
+    /// Sessions deferred again because the log refused their batch. They come before all of `owed`.
     private var owedAgain = Deque<PendingSession>()
-    /// Whether sessions of the process before are still to be written: no request is carried out before that.
+    /// Whether writes of an earlier process's sessions are still to be applied. No request is carried out before that.
     private(set) var comesFirst = false
-    /// Sessions that changed their identity while the log refused commits; their pending writes are stored when it accepts them again.
+    /// Sessions whose identity changed while the log refused commits. Their pending writes are logged when it accepts commits again.
     private var unstated: Set<String> = []
     private var ids = PushIDGenerator()
 
@@ -67,9 +67,9 @@ final class DisconnectWrites: @unchecked Sendable {
         } catch { return .failed(error) }
     }
 
-    /// Bytes of what a client would leave behind with these writes, at most. O(their size), and when that seems too much
-    /// O(all that it leaves): what was written over does not count.
-    /// - Throws: when it may not leave so much.
+    /// Upper bound of a client's pending bytes with these writes added. O(their size). Near the limit O(all its pending writes): writes
+    /// replaced by newer ones do not count.
+    /// - Throws: when it exceeds a limit.
     func bytes(with writes: [TreeWrite], _ client: Client) throws(Failure) -> Int {
         let limits = context.limits
         guard client.pending.writes.count + writes.count <= limits.pendingWrites else {
@@ -101,7 +101,8 @@ final class DisconnectWrites: @unchecked Sendable {
     }
 
     /// Keeps writes that the rules allow.
-    /// - Parameter bytes: what the client leaves with them, as `bytes(with:_:)` has found; others may have kept more since.
+    /// - Parameter bytes: the client's pending bytes with these writes, from `bytes(with:_:)`. The total is checked again, because other
+    ///   clients may have added to it since.
     func keepPermitted(_ writes: [TreeWrite], _ client: Client, bytes: Int) -> Reply {
         do throws(Failure) {
             try checkBytesOfAll(with: bytes, of: client)
@@ -129,14 +130,14 @@ final class DisconnectWrites: @unchecked Sendable {
         return .done
     }
 
-    /// Pending writes with which a new one is compared that are as much work as a small request.
+    /// Comparing a new write with this many pending ones costs as much as a small request.
     private static let comparedForWork = 256
 
     func cancel(_ path: Path, of client: Client) -> Reply {
         if client.pendingID == nil, client.remote == nil { return .done }
         do throws(Failure) { try log.mustTakeWrites() } catch { return .failed(error) }
         guard let id = client.pendingID else {
-            // Whether a client of another hub has left nothing is known when the log takes a commit: another hub may write by now.
+            // Another hub may be the writer by now, and know of pending writes. Only a commit in the log confirms that there are none.
             commits.record([], by: client.remote?.current)
             return .done
         }
@@ -153,11 +154,12 @@ final class DisconnectWrites: @unchecked Sendable {
         return .done
     }
 
-    /// A client with another identity than before makes its writes as that one.
-    /// - Returns: why the log does not have that yet, for a request of another hub: another one may write by now, and is to be told.
+    /// A client's pending writes will be applied with its new identity.
+    /// - Returns: for a request of another hub, why the change is not in the log. Another hub may be the writer by now and must learn of
+    ///   it.
     @discardableResult
     func identityChanged(of client: Client) -> Failure? {
-        // An identity change is not refused for the disk; until the log has it, a crash restores the former identity.
+        // A full disk does not block an identity change. Until the change is in the log, a crash restores the previous identity.
         if log.isRefusing {
             if let id = client.pendingID { unstated.insert(id) }
             guard client.remote?.current != nil else { return nil }
@@ -167,7 +169,7 @@ final class DisconnectWrites: @unchecked Sendable {
         if let id = client.pendingID {
             commits.record([.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin)])
         } else if let asked = client.remote?.current {
-            // As with a cancel: the hub that writes by now may know what it leaves.
+            // As in `cancel`: the current writer may know of pending writes of this client.
             commits.record([], by: asked)
         }
         return nil
@@ -178,7 +180,7 @@ final class DisconnectWrites: @unchecked Sendable {
         self.bytes += bytes - client.pendingBytes
         for owner in client.pendingOwners { charge(owner, -client.pendingBytes) }
         client.pendingBytes = bytes
-        // As they are now: they are charged anew when what the client leaves changes.
+        // The owners at this moment. They are updated when the client's pending writes change.
         client.pendingOwners = bytes > 0 ? Owner.all(of: client) : []
         for owner in client.pendingOwners { charge(owner, bytes) }
     }
@@ -190,10 +192,10 @@ final class DisconnectWrites: @unchecked Sendable {
 
     // MARK: Ends
 
-    /// The writes that are made when the client disconnects; empty while the log refuses commits.
+    /// The writes to apply when the client disconnects; empty while the log refuses commits.
     func due(of client: Client) -> [TreeWrite] { client.pendingID == nil || log.isRefusing ? [] : client.pending.writes }
 
-    /// Makes the onDisconnect writes of a client that has disconnected.
+    /// Applies the onDisconnect writes of a client that has disconnected.
     func write(of client: Client) {
         guard let id = client.pendingID else { return }
         let left = client.leftBehind(as: id)
@@ -206,60 +208,59 @@ final class DisconnectWrites: @unchecked Sendable {
         write(left)
     }
 
-    /// Writes what a session left behind, without a request that asks for it. Repeated while the log refuses, it is owed again: before
-    /// all that has not been written yet, in the order in which it was written.
+    /// Applies a session's pending writes without a client. When this is repeated while the log refuses, the session is deferred again,
+    /// before all others not yet applied, in the original order.
     func fire(_ left: PendingSession) {
         batch.record(.fire(left))
         if log.isRefusing { owedAgain.append(left) } else { write(left) }
     }
 
-    /// Writes what the sessions of an earlier process left behind, before the first request is carried out.
+    /// Applies the pending writes of an earlier process's sessions, before the first request is carried out.
     func fireAbandoned(_ sessions: [PendingSession]) {
         owed += sessions
         comesFirst = true
         writeOwed()
     }
 
-    /// What was to be written still when another hub wrote the namespace: that one has written what the log does not have any more.
-    /// - Parameter left: the sessions that have left something behind, as the log has it.
+    /// Drops deferred sessions that another hub applied while it was the writer: those that the log no longer has.
+    /// - Parameter left: ids of the sessions with pending writes in the log.
     func forgetOwed(besides left: Set<String>) {
         mergeOwed()
         owed.removeAll { !left.contains($0.id) }
     }
 
-    /// Writes as one what a session left behind. What the rules refuse by now is dropped path by path; the rest still applies, each
-    /// by itself if they refuse it together: what each may ask of the rules, all may exceed.
+    /// Applies a session's pending writes as one commit. Paths that the rules refuse by now are dropped. If the rules still refuse the rest
+    /// as one commit (together the writes may exceed a limit that each keeps), each is applied by itself.
     private func write(_ left: PendingSession) {
         if log.isRefusing { return owed.append(left) }
         let origin = WriteOrigin.sessionEnd(left)
         if (try? commits.commit(left.writes.writes, by: origin)) != nil { return }
-        // Shared by all of them: the queue is not held for each write as long as for an operation of its own.
+        // Shared by all writes, so that the queue is not held for a full operation's work per write.
         let mostWork = Self.singleDecisions * content.rules.textWork
         var (work, again) = (mostWork, mostWork)
         let writes = left.writes.writes
         let permitted = writes.filter { (try? commits.check([$0], by: origin, textWork: &work)) != nil }
         let isFewer = !permitted.isEmpty && permitted.count < writes.count
         if isFewer, (try? commits.commit(permitted, by: origin)) != nil { return }
-        // The session is removed with the last of them, because a crash between two would lose the rest.
+        // The session is removed from the log after the last write, because a crash in between would lose the remaining ones.
         let single = WriteOrigin.client(origin.identity)
         for write in permitted { _ = try? commits.commit([write], by: single, textWork: &again) }
         commits.record(origin.pendingChanges)
     }
 
-    /// As much work on texts as so many operations may ask for is done to decide path by path about what one session left, and as
-    /// much again to make each by itself.
+    /// Text work, in operations, for checking a session's writes one by one, and as much again for applying each by itself.
     private static let singleDecisions = 2
 
     // MARK: Sessions of other hubs
 
-    /// What a session of another hub has left behind, as the log has it, is left by a client from now on.
+    /// Assigns the pending writes of another hub's session, as found in the log, to a client of this hub.
     func adopt(_ session: PendingSession, by client: Client) {
         (client.pending, client.pendingID) = (session.writes, session.id)
         leaving[session.id] = client
         count(session.writes.heldBytes, of: client)
     }
 
-    /// What a client leaves behind is another hub's concern from now on: the log has it.
+    /// Stops tracking a client's pending writes: another hub is responsible for them, and has them from the log.
     func release(_ client: Client) {
         guard let id = client.pendingID else { return }
         leaving[id] = nil
@@ -269,7 +270,7 @@ final class DisconnectWrites: @unchecked Sendable {
         _ = client.pending.takeAll()
     }
 
-    /// What all clients leave behind is another hub's concern from now on, also of those that have ended and were not written.
+    /// Hands all pending writes over to another hub, including those of ended sessions not yet applied.
     func handOver(_ body: (Client, String) -> Void, ended: (String) -> Void) {
         for (id, client) in leaving {
             release(client)
@@ -280,13 +281,13 @@ final class DisconnectWrites: @unchecked Sendable {
         owed.removeAll()
     }
 
-    /// Whether what a session left is still to be written.
+    /// Whether a session's pending writes are still to be applied.
     func owes(_ id: String) -> Bool { leaving[id] != nil || owed.contains { $0.id == id } || owedAgain.contains { $0.id == id } }
 
     // MARK: While the log refuses
 
-    /// Writes what could not be written while the log refused, in order, as far as the turn goes. While something is left, or when
-    /// many observers rest on what one session left and the rules are asked about them, the log is closed: no later write comes before.
+    /// Applies deferred writes in order, within the turn's work. The log stays closed while some are left, and while the rules are
+    /// evaluated for the many observers that one session affects. So no later write comes before them.
     func writeOwed() {
         mergeOwed()
         while let session = owed.first {
@@ -306,7 +307,7 @@ final class DisconnectWrites: @unchecked Sendable {
 
     private func mergeOwed() {
         if owedAgain.isEmpty { return }
-        // The end of a session may have been repeated as a request, too.
+        // The session's end may also have been repeated as a request.
         let again = Set(owedAgain.map(\.id))
         owed.removeAll { again.contains($0.id) }
         owed.prepend(contentsOf: owedAgain)
@@ -324,19 +325,19 @@ final class DisconnectWrites: @unchecked Sendable {
         durability.finishLargeBatch()
     }
 
-    /// What is left has the next turn: behind the requests that wait, whose writes are refused until then.
+    /// Continues in the next turn, behind the waiting requests, whose writes are refused until then.
     private func goOnLater() {
         log.close()
         context.queue.async { [self] in
             log.open()
             context.meter.beginTurn()
-            // Else it has refused again; what is owed is written when it takes commits.
+            // If the log refuses again, the rest is applied when it accepts commits.
             if log.isRefusing { comesFirst = false } else { writeOwed() }
             durability.finishBatch()
         }
     }
 
-    /// - Parameter session: the next one that is owed.
+    /// - Parameter session: the first deferred one.
     private func askFirst(before session: PendingSession, holding bytes: Int) {
         log.close()
         let question = foresight.question(before: session.writes.writes, round: 1)
@@ -345,7 +346,7 @@ final class DisconnectWrites: @unchecked Sendable {
             context.queue.async { [self] in
                 log.open()
                 context.meter.beginTurn()
-                // Else it has refused again; what is owed is written when it takes commits.
+                // If the log refuses again, the rest is applied when it accepts commits.
                 if log.isRefusing { comesFirst = false } else { writeOwed(session, knowing: found) }
                 context.budget.release(bytes, from: .parsing)
                 batch.retire(found)
@@ -356,13 +357,13 @@ final class DisconnectWrites: @unchecked Sendable {
 
     private func writeOwed(_ session: PendingSession, knowing found: Foresight) {
         mergeOwed()
-        // Another one is the first when the log has refused meanwhile what was written before.
+        // Another session is first if the log has meanwhile refused one that was applied earlier.
         if owed.first?.id == session.id { foresight.use(found) { writeFirstOwed() } }
         writeOwed()
     }
 
-    /// A commit that was rolled back is found to be stored: the log's state of its sessions differs from theirs, and the writes that it
-    /// contains are no longer pending.
+    /// A commit that was rolled back turns out to be in the log. The log's state of its sessions then differs from memory, and the writes
+    /// it contains are no longer pending.
     func found(_ commit: Commit) {
         mergeOwed()
         for case .pending(let change) in commit.operations {
@@ -371,7 +372,7 @@ final class DisconnectWrites: @unchecked Sendable {
         }
     }
 
-    /// Stores the pending writes of a session again as soon as the log accepts commits.
+    /// Logs the pending writes of a session again when the log accepts commits.
     func restateLater(_ id: String) { unstated.insert(id) }
 
     private func restate(_ id: String) {
@@ -385,11 +386,11 @@ final class DisconnectWrites: @unchecked Sendable {
         commits.record(changes)
     }
 
-    /// Undoes a change of a batch that is given up.
+    /// Undoes a change of a batch that was rolled back.
     func restore(_ before: PendingWrites, id: String?, of client: Client) {
         if let now = client.pendingID { leaving[now] = nil }
         mergeOwed()
-        // Its end comes again. The newest changes are undone first, so it is one of the last.
+        // The session's end will be repeated. Changes are undone newest first, so it is among the last.
         if let id, let end = owed.lastIndex(where: { $0.id == id }) { owed.remove(at: end) }
         (client.pending, client.pendingID) = (before, id)
         count(before.heldBytes, of: client)

@@ -1,13 +1,13 @@
 import JSONTree
 
 extension PendingWrites {
-    /// Bytes that the writes hold while they wait, about. O(their size)
+    /// Approximate memory of the pending writes, in bytes. O(their size)
     var heldBytes: Int { writes.reduce(0) { $0 + $1.heldBytes(atMost: .max) } }
 }
 
 extension TreeWrite {
-    /// Bytes that a write holds while it waits, about.
-    /// - Parameter limit: above it no more is counted.
+    /// Approximate memory of a pending write, in bytes.
+    /// - Parameter limit: counting stops above it.
     func heldBytes(atMost limit: Int) -> Int {
         var bytes = path.keys.reduce(64) { $0 + $1.text.utf8Count }
         bytes += value.deferred.reduce(0) { $1.path.keys.reduce($0 + 64) { $0 + $1.text.utf8Count } }

@@ -1,34 +1,34 @@
 import DequeModule
 import JSONTree
 
-/// Where the last commits of a namespace have written: what a prepared write takes over before it is made, and later what a client that
-/// resumes has missed. Bounded in commits, places and bytes; while nothing is prepared few are kept.
+/// The paths that recent commits wrote. Prepared writes merge them before they are committed; resuming clients learn what they missed.
+/// Bounded in commits, paths and bytes; while no write is being prepared, few commits are kept.
 ///
-/// Confined to the database queue. O(keys of the places) for each commit.
+/// Confined to the database queue. O(keys of the paths) per commit.
 struct RecentCommits {
-    /// One place of a commit.
+    /// One path of a commit.
     private struct Entry {
         let sequence: UInt64
         let place: Path
-        /// Of the place: its keys may be as long as a message has room.
+        /// Memory of the path: its keys may be as long as a message allows.
         let bytes: Int
     }
 
-    /// Of one commit behind the other.
+    /// In commit order.
     private var entries: Deque<Entry> = []
     private var commitCount = 0
     private(set) var bytes = 0
     /// All commits after this one are known.
     private var start: UInt64
-    /// Writes that are being prepared.
+    /// Writes being prepared.
     private(set) var followers = 0
-    /// Places that are kept while writes are prepared; a write that is behind more of them is prepared again.
+    /// Paths kept while writes are prepared. A write that is further behind is prepared again.
     private let mostPlaces: Int
     private let mostBytes: Int
-    /// Commits that are kept while none are.
+    /// Commits kept while no write is being prepared.
     private let mostCommits: Int
 
-    /// - Parameter sequence: the last commit before all that will be recorded.
+    /// - Parameter sequence: the last commit before the first one to be recorded.
     init(after sequence: UInt64, places: Int, bytes: Int, commits: Int) {
         start = sequence
         mostPlaces = places
@@ -36,7 +36,7 @@ struct RecentCommits {
         mostCommits = commits
     }
 
-    /// A write is being prepared: places are kept for it.
+    /// A write is being prepared: paths are kept for it.
     mutating func follow() { followers += 1 }
 
     /// A write is no longer being prepared.
@@ -66,7 +66,7 @@ struct RecentCommits {
         }
     }
 
-    /// The places that commits after this one have written, in order; nil when they are no longer known. O(result)
+    /// The paths that commits after this one wrote, in order. Nil when they are no longer known. O(result)
     func places(since sequence: UInt64) -> [Path]? {
         guard sequence >= start else { return nil }
         guard let last = entries.last, last.sequence > sequence else { return [] }
@@ -75,7 +75,7 @@ struct RecentCommits {
         return entries[first...].map(\.place)
     }
 
-    /// Commits after this one were taken back.
+    /// Commits after this one were rolled back.
     mutating func rollBack(to sequence: UInt64) {
         while let last = entries.last, last.sequence > sequence {
             entries.removeLast()

@@ -2,29 +2,30 @@ import JSONTree
 import Scheduling
 import SecurityRules
 
-/// How often each user writes: in all, where the hub has a rate (`EngineLimits.writeRate`), and at the places of the rules that have
-/// one. A request over one of these budgets is refused before anything is done for it, and takes nothing from any of them. What no rules
-/// and no setting count costs nothing.
+/// Rate limits of each user's writes: one for all writes (`EngineLimits.writeRate`), and those of the rules (`.rate`) for their paths. A
+/// request over one of its budgets is refused before any work, and charged to none of them. Without limits nothing is counted and nothing
+/// is spent.
 ///
-/// Counted are requests as they are asked for, also those that the rules refuse then. In the budget of everything a request is one write,
-/// in that of a place it is as many as it writes at or below it. Copies and rows that follow count in those of their places, once it is
-/// known what they are: a request of which some follow waits until none of these budgets is overdrawn, and may overdraw them then.
-/// Administrators and the hub itself are not counted, nor is what is written when a session ends.
+/// Requests are counted as received, including those that the rules then refuse. The overall budget counts a request as one write. The
+/// budget of a path counts the writes at or below it.
+/// Copies and inbox rows that follow are charged to the budgets of their own paths once they are known. Such a request waits until none of
+/// these budgets is overdrawn, and may then overdraw them.
+/// Administrators, the hub itself and writes at the end of a session are not counted.
 ///
 /// Confined to the database queue.
 struct WriteBudgets {
     private let rate: WriteRate?
-    /// Places of one request that rates of the rules may count, and budgets of the rules that it may have.
+    /// Limits per request: paths that a `.rate` may count, and budgets of the rules.
     private let places: Int
     private let budgets: Int
     private var kept: CallerTable<Int, TokenBucket>
-    /// The budgets that count the request at hand: few, so that its room may be kept.
+    /// The budgets of the current request. They are few, so the dictionary keeps its capacity.
     private var counting: [Int: Counting] = [:]
 
     private struct Counting {
         let rate: TokenBucket.Rate
         var writes: Int64
-        /// Depth of the place in the data, and a path that leads to it or below; nil for the budget of everything.
+        /// Depth of the rule's node in the data, and a written path through it. Nil for the overall budget.
         let place: (path: Path, depth: Int)?
         let text: WriteRate
     }
@@ -32,9 +33,9 @@ struct WriteBudgets {
     /// Why a request is refused.
     struct Excess {
         let failure: Failure
-        /// The budget, for the log.
+        /// The budget's description, for the log.
         let budget: String
-        /// A written place that it counts.
+        /// A written path that the budget counts.
         let path: Path
     }
 
@@ -44,16 +45,16 @@ struct WriteBudgets {
         kept = CallerTable(most: limits.writeBudgets)
     }
 
-    /// Budgets that are kept: those that are not full.
+    /// Budgets in memory: those that are not full.
     var count: Int { kept.count }
 
     /// Whether anything is counted at all.
     @inline(__always)
     func mayCount(_ rules: RuleSet) -> Bool { rate != nil || rules.hasRates }
 
-    /// Counts a request, if it is within all budgets. O(written places · depth), up to the first that is one too many.
+    /// Charges a request if it is within all budgets. O(written paths · depth), up to the first one over its limit.
     /// - Parameter now: ns of a steady clock.
-    /// - Returns: nil when it may be carried out.
+    /// - Returns: nil when the request may be carried out.
     mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
         guard mayCount(rules), !client.identity.isAdmin, let first = writes.first else { return nil }
         counting.removeAll(keepingCapacity: true)
@@ -92,8 +93,8 @@ struct WriteBudgets {
         return nil
     }
 
-    /// Counts what follows from a request in the budgets of its places, the first `ratedBudgets` of them, if none of these is overdrawn.
-    /// - Returns: nil when it may follow.
+    /// Charges the consequences of a request to the first `ratedBudgets` budgets of their paths, if none of these is overdrawn.
+    /// - Returns: nil when the consequences are admitted.
     mutating func admit(_ found: Consequences, of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
         guard rules.hasRates, !client.identity.isAdmin else { return nil }
         counting.removeAll(keepingCapacity: true)
@@ -112,7 +113,7 @@ struct WriteBudgets {
         for write in found.writes where write.value.exists && (write.kind == .copy || write.kind == .inbox) {
             count(write.path, 1, above: write.path.depth)
         }
-        // Who is reached by rows in later commits is not known yet.
+        // The recipients of inbox rows in later commits are not known yet, so their shared ancestor is charged.
         for (rows, most) in found.continued { count(rows.places, most, above: rows.sharedDepth) }
         var (wait, refusing) = (Int64(0), Counting?.none)
         for (key, counted) in counting {
@@ -148,8 +149,9 @@ struct WriteBudgets {
         return Excess(failure: failure, budget: budget, path: counted.place?.path ?? first)
     }
 
-    /// Budgets are known by a hash, so that long keys cost nothing: two that share one, among 100,000 one in ten milliards, are one.
-    /// - Parameter keys: of the place; nil for the budget of everything.
+    /// Budgets are identified by a hash, so that long keys take no memory. Two with the same hash share a budget: among 100,000 that has a
+    /// chance of 1 in 10 billion.
+    /// - Parameter keys: path of the budget; nil for the overall budget.
     private static func key(_ owner: Owner, _ keys: ArraySlice<Key>?) -> Int {
         var hasher = Hasher()
         hasher.combine(owner)
@@ -160,12 +162,11 @@ struct WriteBudgets {
 }
 
 extension TokenBucket.Rate {
-    /// With times in ns.
+    /// The interval in ns.
     init(_ rate: WriteRate) { self.init(burst: Int64(rate.burst), interval: Int64((1_000_000_000 / rate.perSecond).rounded())) }
 }
 
 extension Failure {
-    /// The user has written too often.
     static func overBudget(afterMs ms: Int64) -> Failure {
         var failure = Failure(.overBudget, "You write too often. Nothing of this was stored; try again in \(max(1, (ms + 999) / 1000)) s.")
         failure.retryAfterMs = ms
