@@ -1,16 +1,16 @@
 import Scheduling
 
-/// What a caller of whom it is counted how often he asks has used of late. Of a clock whose unit each kind chooses.
+/// Recent use by a rate-limited caller. Each conforming type chooses the unit of its clock.
 protocol RecentUse: Sendable {
-    /// Whether nothing of it counts any more.
+    /// Whether none of the use counts any more.
     func isOver(now: Int64) -> Bool
-    /// Whether there is less of it than of another.
+    /// Whether there is less recent use than in another.
     func isLess(than other: Self, now: Int64) -> Bool
 }
 
-/// Recent use by caller, for rates: at most so many. What is over need not be kept, so each new caller has a few others looked at, and
-/// those let go whose use is over meanwhile; where there is no room nevertheless, the one of these that has used least. So a newcomer is
-/// never refused for others, and who is at his bound is forgotten last. Each in O(1).
+/// Recent use by caller, for rate limits, with a bounded number of callers. Each new caller checks a few slots in turn and drops those
+/// whose use is over. If the table is still full, it drops the one of these with the least use. So a new caller is never refused because of
+/// others, and a caller at its limit is forgotten last. Each call is O(1).
 struct CallerTable<Caller: Hashable & Sendable, Use: RecentUse> {
     private struct Slot {
         let caller: Caller
@@ -20,15 +20,15 @@ struct CallerTable<Caller: Hashable & Sendable, Use: RecentUse> {
     private let most: Int
     private var slots: [Slot] = []
     private var numbers: [Caller: Int] = [:]
-    /// The slot that is looked at next.
+    /// The next slot to check.
     private var hand = 0
 
-    /// Slots that are looked at for each new one: more than one, so that those that are over go faster than new ones come.
+    /// Slots checked for each new one: more than one, so that expired slots go faster than new ones come.
     private static var lookedAt: Int { 8 }
 
     init(most: Int) { self.most = max(1, most) }
 
-    /// Callers that are kept.
+    /// Callers in the table.
     var count: Int { slots.count }
 
     subscript(caller: Caller) -> Use? { numbers[caller].map { slots[$0].use } }
@@ -64,7 +64,7 @@ struct CallerTable<Caller: Hashable & Sendable, Use: RecentUse> {
     }
 }
 
-/// One is full when it was not used of late.
+/// A full bucket has no recent use.
 extension TokenBucket: RecentUse {
     func isOver(now: Int64) -> Bool { isFull(now: now) }
     func isLess(than other: TokenBucket, now: Int64) -> Bool { fullAt < other.fullAt }

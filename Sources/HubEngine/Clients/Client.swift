@@ -2,9 +2,9 @@ public import JSONTree
 import LiveQueries
 public import Synchronization
 
-/// One connected program as the engine sees it. HubServer subclasses it with what it needs to send bytes.
+/// One connected program as the engine sees it. HubServer subclasses it with the state for sending bytes.
 ///
-/// Made on a net loop; afterwards the mutable parts belong to the database queue of the client's namespace.
+/// Created on a net loop; afterwards the mutable parts belong to the database queue of the client's namespace.
 open class Client: @unchecked Sendable {
     // Sendable: `lane` and `dialect` never change; the rest is confined to the database queue, which its users check.
 
@@ -17,10 +17,9 @@ open class Client: @unchecked Sendable {
     var sessionID: String?
     /// The peer's address: observers of a client without a user are charged to it. Nil: to no owner. Set before the first request.
     public var address: String?
-    /// The observations of the client: place and style.
+    /// The observations of the client.
     var observations = Observations()
-    /// What this client is charged for its observers and for the shared state that it pays for, and to which owners. Maintained by
-    /// `ListenCounts`.
+    /// The client's charge for its observers and for the shared state it pays for, and the owners charged. Maintained by `ListenCounts`.
     var charge = ListenCharge()
     var chargedOwners: [Owner] = []
     var paid: Set<SharedState> = []
@@ -29,42 +28,43 @@ open class Client: @unchecked Sendable {
     var pending = PendingWrites()
     /// Upper bound of the pending writes' bytes: overwritten ones count until the next recount.
     var pendingBytes = 0
-    /// Whom these bytes are charged to.
+    /// The owners charged for these bytes.
     var pendingOwners: [Owner] = []
-    /// Under which the log knows the pending writes; nil while there are none.
+    /// The id of the pending writes in the log; nil while there are none.
     var pendingID: String?
     var hasEnded = false
-    /// Set while the client does not keep up with reading.
+    /// Set while the client reads too slowly.
     var lag: Lag?
     /// Set while requests of the client wait for their turn.
     var line: RequestTurns.Line?
     /// Set while a request of the client is prepared off the queue.
     var parked: Parked?
-    /// Number of the last batch that said something to this client alone.
+    /// Number of the last batch with output for this client alone.
     var lastSent = -1
-    /// Bytes sent to this client alone since its lane last said that everything had left.
+    /// Bytes sent to this client alone since its lane last reported that everything had left.
     var unprobedBytes = 0
-    /// Set where the client's writes go to another hub.
+    /// Set on a follower, for a client whose writes are forwarded.
     var forwarded: ForwardedClient?
-    /// Set for a client of another hub.
+    /// Set on the writer, for a client of another hub.
     var remote: RemoteMarks?
-    /// Set when the client's rights are over while something of it is parked: it observes nothing from then on, and ends behind that.
+    /// Set when the client's credential expires while one of its requests is suspended: it observes nothing from then on, and its session
+    /// ends after that request.
     var isRevoked = false
-    /// Set on the net loop as soon as the connection is lost, and before a session that lags or has something parked is ended: content
-    /// is not sent any more. Writes still count.
+    /// Set on the net loop when the connection is lost, and before a session that lags or has a suspended request is ended. From then on no
+    /// content is sent; writes still count.
     public let isGone = Atomic<Bool>(false)
 
-    /// - Parameter identity: who it is from the start; requests can change that.
+    /// - Parameter identity: the initial identity; requests can change it.
     public init(lane: Int, dialect: Dialect, identity: Identity = .anonymous) {
         self.lane = lane
         self.dialect = dialect
         self.identity = identity
     }
 
-    /// An answer to a client of the dialects `rest` and `system`. Called on the loop of the client's lane.
+    /// An answer to a client of the dialects `rest` and `system`. Called on the net loop of the client.
     open func replied(_ reply: Reply) {}
 
-    /// The session of a client of the dialect `rest` has ended (`Delivery.close`). Called on the loop of the client's lane.
+    /// The session of a client of the dialect `rest` has ended (`Delivery.close`). Called on the net loop of the client.
     open func dismissed() {}
 }
 
@@ -74,8 +74,8 @@ public enum Dialect: Sendable {
     case realtime
     /// Vigla's own observe protocol.
     case observe
-    /// REST: answers are passed as values (`Client.replied`) and encoded by the receiver, so that the database queue spends no time
-    /// on large answers. Only the events of a stream are bytes.
+    /// REST: answers are passed as values (`Client.replied`) and encoded by the receiver, so that large answers take no time on the
+    /// database queue. Only the events of a stream are bytes.
     case rest
     /// Writes of the hub itself; answers are passed as values, too.
     case system
@@ -90,7 +90,7 @@ public struct Identity: Sendable, Equatable {
     public var auth: Node
     /// Administrators bypass rules, not data validity (contract §8.1).
     public var isAdmin: Bool
-    /// When the credential runs out, seconds since the epoch; nil for never. The session then ends.
+    /// When the credential expires, seconds since the epoch; nil for never. The session then ends.
     public var expires: Int64?
 
     public init(auth: Node, isAdmin: Bool = false, expires: Int64? = nil) {
@@ -103,19 +103,19 @@ public struct Identity: Sendable, Equatable {
     public static let admin = Identity(auth: .null, isAdmin: true)
 }
 
-/// How an observer wants changes written down; observers of one place and style share every encoded frame.
+/// The form in which an observer receives changes. Observers with the same path and style share every encoded frame.
 public enum ObserverStyle: Hashable, Sendable {
     /// The written values at their own paths (realtime v5); `tag` names a filtered listen.
     case patches(tag: Int64?)
     /// Named events (observe protocol), under the client's subscription id.
-    /// - pace: ms between two values; nil tells each.
+    /// - pace: minimum ms between two values; nil sends each change.
     case events(id: Int64, kinds: EventKinds, pace: Int32? = nil)
-    /// The written values below the place (event streams of REST).
+    /// The written values below the path (REST event streams).
     case stream(StreamForm)
-    /// How many children there are, and nothing else (event streams of REST).
+    /// The number of children only (REST event streams).
     case countStream
 
-    /// Whether an observer of a whole place can be sent changes of parts of it.
+    /// Whether an observer of a whole path can be sent changes of parts of it.
     var tellsOfParts: Bool {
         switch self {
         case .patches(let tag): tag == nil
@@ -124,7 +124,7 @@ public enum ObserverStyle: Hashable, Sendable {
         }
     }
 
-    /// Whether the observer is all that its client has, and the client ends with it.
+    /// Whether the observer is its client's only one, so that the client ends with it.
     var isStream: Bool {
         switch self {
         case .stream, .countStream: true
@@ -135,9 +135,9 @@ public enum ObserverStyle: Hashable, Sendable {
 
 /// How an event stream shows values.
 public enum StreamForm: Sendable {
-    /// As REST shows a place.
+    /// As REST shows a path.
     case plain
-    /// As REST shows a query in another order than by key: an object, whatever its keys are.
+    /// As REST shows a query in an order other than by key: always an object, whatever its keys.
     case ordered
     /// With priorities, and without arrays.
     case export
@@ -151,19 +151,19 @@ public struct EventKinds: OptionSet, Hashable, Sendable {
     public static let added = EventKinds(rawValue: 2)
     public static let changed = EventKinds(rawValue: 4)
     public static let removed = EventKinds(rawValue: 8)
-    /// A child stands elsewhere in the order of a query.
+    /// A child has another position in the order of a query.
     public static let moved = EventKinds(rawValue: 16)
-    /// Once, behind the first content.
+    /// Once, after the first content.
     public static let ready = EventKinds(rawValue: 32)
-    /// How many children are shown, when that changes.
+    /// The number of children shown, when it changes.
     public static let count = EventKinds(rawValue: 64)
-    /// No event: the observer may come back, so the last event of each commit is marked by what the others have.
+    /// No event: the observer may resume, so the last event of each commit carries a resume position.
     public static let resumable = EventKinds(rawValue: 128)
     public static let children: EventKinds = [.added, .changed, .removed, .moved]
 
-    /// Whether only values and counts are told of what changes, each of which stands for all before it.
+    /// Whether only values and counts are sent, each of which replaces all earlier ones.
     var areValues: Bool { isDisjoint(with: .children) && !isDisjoint(with: [.value, .count]) }
-    /// Whether nothing of the content is told but how many children it has.
+    /// Whether only the number of children is sent.
     var areCounts: Bool { contains(.count) && isDisjoint(with: .children) && !contains(.value) }
 }
 
@@ -174,6 +174,6 @@ struct Observation: Hashable {
     let query: ChildQuery?
     let style: ObserverStyle
 
-    /// Whether a live query holds what it shows for it, or only how much that is.
+    /// Whether the live query must hold the children for it, or only their number.
     var showing: LiveQueryView.Showing { style.isCount ? .count : .children }
 }

@@ -1,32 +1,32 @@
 public import JSONTree
 
-/// One REST request. Its answer contains more than those of the sockets' requests, and each has a client of its own (contract §7).
+/// One REST request. Its answer has more fields than answers over sockets, and each has a client of its own (contract §7).
 public struct Exchange: Sendable {
     public enum Work: Sendable {
-        /// The place, or what a query shows of it.
+        /// The path, or the children that a query selects there.
         case read(ChildQuery?)
-        /// How many children the place has, or a query selects of them.
+        /// The number of children of the path, or of those that a query selects.
         case count(ChildQuery?)
         /// All or nothing.
         case write([TreeWrite])
-        /// A child under a key that the server makes.
+        /// A child under a key that the hub generates.
         case push(WriteValue)
     }
 
     public var path: Path
     public var work: Work
-    /// The hash that the place must have; empty for an empty place. Nil: no condition.
+    /// The required hash of the path; empty for an absent node. Nil: no condition.
     public var ifHash: String?
-    /// A write's answer also says what is at the place then. That, like `ifHash`, takes the permission to read it.
+    /// Whether a write's answer also contains the content of the path afterwards. Like `ifHash`, that needs permission to read it.
     public var wantsContent: Bool
-    /// Its writes are an update of the keys at `path`.
+    /// Whether its writes are an update of the keys at `path`.
     public var isUpdate = false
-    /// An administrator's write stores what it is sent as it is: no rule adds to it.
+    /// Whether an administrator's write is stored unchanged, without effects of the rules.
     public var isImport = false
-    /// A read or a count is answered with what its query started from (`QueryExplanation`), and nothing else.
+    /// Whether a read or a count is answered only with a `QueryExplanation`.
     public var explains = false
 
-    /// Whether it changes what is stored.
+    /// Whether it changes stored data.
     public var isWrite: Bool {
         switch work {
         case .read, .count: false
@@ -44,16 +44,16 @@ public struct Exchange: Sendable {
 
 /// The result of an exchange.
 public struct Exchanged: Sendable {
-    /// The value that was read; or the value after the write if that was requested or the exchange was refused as stale.
+    /// The value read; or the value after the write, if requested or if the write was refused as stale.
     public var content = Node.null
-    /// What was written, server values filled in, in the order of the writes. Nil when it would tell a client that may not read
-    /// the place what had been stored there (an increment's sum).
+    /// The written values in the order of the writes, server values filled in. Nil when they would reveal earlier content (an increment's
+    /// sum) to a client that may not read the path.
     public var written: [Node]?
-    /// The child that a push has made.
+    /// The key of a pushed child.
     public var key: Key?
-    /// Number of the commit of a write; of the last one when nothing was to be written.
+    /// Commit number of a write; that of the last commit if there was nothing to write.
     public var sequence: UInt64 = 0
-    /// Whether the stored value has another hash than the condition, so that nothing was written.
+    /// Whether the stored value's hash differs from the condition, so that nothing was written.
     public var isStale = false
 
     public init(content: Node = .null) { self.content = content }

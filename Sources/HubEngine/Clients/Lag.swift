@@ -1,24 +1,24 @@
 import JSONTree
 
-/// The state of a client that reads too slowly. Exists only as long as that lasts.
+/// The state of a client that reads too slowly, while that lasts.
 ///
 /// ```
 /// flowing ── answers beyond the window ───► probing ─────────────┐
-///    │    ── something large is sent ───► probing, or suspended ─┤
-///    ▲    ── its lane: too much waits ──► suspended              │ its lane: everything has left
-///    └── caught up: each stale observer in one message ◄─────────┘
+///    │    ── a large message is sent ────► probing, or suspended ─┤
+///    ▲    ── its lane: too much waits ───► suspended              │ its lane: everything has left
+///    └── caught up: each stale observer in one message ◄──────────┘
 /// ```
-/// Meanwhile the client's requests are held, so that an answer never precedes older events, and a client that does not read its
-/// answers causes no more work. The value observers of a suspended client are sent nothing. Only the changed places are recorded
-/// for each, so that the pending data does not grow with the writes of others.
+/// Meanwhile the client's requests are held. So an answer never precedes older events, and a client that does not read its answers causes
+/// no more work. The value observers of a suspended client are sent nothing. Only the changed paths are recorded for each, so that the
+/// pending data does not grow with the writes of other clients.
 final class Lag {
     /// Requests in the order of arrival.
     var held: [Database.Item] = []
-    /// Whether something large was sent that the client has not taken.
+    /// Whether a large message was sent that the client has not read yet.
     var isTakingLarge = false
-    /// Whether the client's value observers are sent nothing, besides its requests being held.
+    /// Whether the client's value observers are suspended, in addition to its requests.
     var isSuspended = false
-    /// The suspended observers that have missed something.
+    /// The suspended observers that missed changes.
     private(set) var stale = Missed()
 
     func mark(_ observation: Observation, _ missed: Staleness, limit: Int) {
@@ -33,11 +33,11 @@ final class Lag {
     }
 }
 
-/// Observers and what each has missed, in the order in which they first did: where not all can be told at once, those that have waited
+/// Observers with the changes each has missed, in the order of their first miss. If not all can be notified at once, those that have waited
 /// longest come first.
 struct Missed: Sequence, Sendable, ExpressibleByDictionaryLiteral {
     private var changes: [Observation: Staleness] = [:]
-    /// With those that were forgotten since, and again behind these if they missed something anew.
+    /// Includes observers forgotten since. One that misses changes again is appended again.
     private var order: [Observation] = []
 
     init() {}
@@ -58,11 +58,11 @@ struct Missed: Sequence, Sendable, ExpressibleByDictionaryLiteral {
 
     mutating func forget(_ observation: Observation) {
         guard changes.removeValue(forKey: observation) != nil else { return }
-        // O(1) for each: as many are marked before.
+        // Amortized O(1): as many were marked before.
         if order.count > 2 * changes.count + 16 { order = map(\.0) }
     }
 
-    /// O(observers), in all.
+    /// O(observers) in total.
     func makeIterator() -> AnyIterator<(Observation, Staleness)> {
         var (left, next) = (changes, order.makeIterator())
         return AnyIterator {
@@ -76,12 +76,12 @@ struct Missed: Sequence, Sendable, ExpressibleByDictionaryLiteral {
 
 /// The changes that an observer has missed.
 enum Staleness {
-    /// These places at or below its own, none of them below another.
+    /// These paths at or below its own; none is below another.
     case at(Set<Path>)
-    /// Too much to remember, or its whole place.
+    /// Too many to remember, or its whole path.
     case whole
 
-    /// Written places, none of them below another; more than `limit` of them are everything, and are not looked at.
+    /// The written paths, none of which is below another. More than `limit` are not scanned and count as `whole`.
     static func of(_ patches: [(path: Path, value: Node)], limit: Int) -> Staleness {
         patches.count > limit ? .whole : .at(Set(patches.lazy.map(\.path)))
     }
@@ -96,7 +96,7 @@ enum Staleness {
 }
 
 extension Path {
-    /// Whether another of the places contains this one.
+    /// Whether another of the paths contains this one.
     fileprivate func isBelow(oneOf places: Set<Path>) -> Bool {
         var above = self
         while above.keys.popLast() != nil { if places.contains(above) { return true } }

@@ -3,21 +3,22 @@ import LiveQueries
 import Scheduling
 import SecurityRules
 
-/// Whom the engine charges for what a client holds and does, beside its connection.
+/// The account to which the engine charges a client's memory and work, in addition to limits per connection.
 enum Owner: Hashable, Sendable {
-    /// The user that is signed in.
+    /// The signed-in user.
     case user(String)
     /// The address of a client without an account: IPv4, or 64 bits of IPv6.
     case address(String)
-    /// The IPv6 network of 48 bits that such an address is of.
+    /// The /48 IPv6 network of such an address.
     case network(String)
-    /// All clients without an account that come from other machines, together.
+    /// All clients without an account from other machines, together.
     case nameless
     /// All administrators together.
     case administrators
 
-    /// Every owner of what a client holds. A client has no account if it is not signed in, or is with an anonymous user: anyone can create
-    /// these, so a user alone bounds nothing. Administrators, and strangers from this machine, have no owner.
+    /// All owners charged for a client. A client that is signed out or has an anonymous user counts as without an account: anyone can
+    /// create such users, so a limit per user alone bounds nothing. Administrators, and clients without an account on this machine, have no
+    /// owner.
     static func all(of client: Client) -> [Owner] {
         if client.identity.isAdmin { return [] }
         let user = client.identity.user.map { [Owner.user($0)] } ?? []
@@ -26,12 +27,12 @@ enum Owner: Hashable, Sendable {
     }
 }
 
-/// How much of a table that serves all one owner may have. Every table of the engine that clients fill has its share by this, so that
-/// nobody can take all of it.
+/// How much of a shared table one owner may have. Every table of the engine that clients fill uses this, so that no client can take all of
+/// it.
 struct Share {
-    /// What all clients together may have.
+    /// The limit for all clients together.
     let total: Int
-    /// What one user, or one address without an account, may have.
+    /// The limit for one user, or one address without an account.
     let each: Int
 
     init(total: Int, each: Int) { (self.total, self.each) = (total, max(1, each)) }
@@ -39,7 +40,7 @@ struct Share {
     func limit(of owner: Owner) -> Int {
         switch owner {
         case .user, .address: each
-        // A customer of a provider may have 65,536 addresses.
+        // A provider's customer may have 65,536 /64 networks, each counted as one address.
         case .network: NetworkShare.ofWide(each)
         // A quarter is left to users with an account.
         case .nameless: total - total / 4
@@ -49,8 +50,8 @@ struct Share {
 }
 
 extension Client {
-    /// Who is charged for its writes. Anyone can create any number of anonymous accounts, so they are charged by address; clients of this
-    /// machine have none, and are charged together.
+    /// The owner charged for its writes. Anyone can create any number of anonymous accounts, so these are charged by address. Clients of
+    /// this machine have no address and are charged together.
     var author: Owner {
         if identity.isAdmin { return .administrators }
         let user = CountTerms.concern(identity.auth) ? nil : identity.user
@@ -58,10 +59,10 @@ extension Client {
     }
 }
 
-/// What observers count.
+/// Amounts charged for observers.
 struct ListenCharge: Equatable, Sendable {
     var listens = 0
-    /// Children in orders that no rule names, or by members of sets.
+    /// Children in orders without `.indexOn`, or by members of sets.
     var unindexedEntries = 0
     /// Children that live queries hold.
     var liveChildren = 0
@@ -81,7 +82,7 @@ struct ListenCharge: Equatable, Sendable {
     }
 }
 
-/// What the engine keeps once for all observers of the same: one client pays for it.
+/// State that the engine keeps once for all equal observers. One client is charged for it.
 enum SharedState: Hashable {
     case order(PlaceOrder)
     case view(Path, LiveQuery, LiveQueryView.Showing)
@@ -89,15 +90,16 @@ enum SharedState: Hashable {
 
 /// The charges of the observers of a namespace, by owner.
 ///
-/// An observer is charged to its client. Shared state is charged once, to the client whose observer came first. When the last observer
-/// of that client ends, the charge moves to a client that still observes it, even over that one's share: it then gets nothing new.
+/// An observer is charged to its client. Shared state is charged once, to the client whose observer came first. When that client's last
+/// observer of it ends, the charge moves to a client that still observes it, even if it exceeds that client's share. That client then gets
+/// no further observers.
 ///
-/// Confined to the database queue; all in O(owners of a client), except the move of a charge: O(clients that observed the same).
+/// Confined to the database queue. All in O(owners of a client), except moving a charge: O(clients that observed the same).
 struct ListenCounts {
     private(set) var total = 0
     private var owners: [Owner: ListenCharge] = [:]
     private var shared: [SharedState: Shared] = [:]
-    /// Orders of a place that clients of an owner pay for.
+    /// Number of orders at a path that the clients of an owner pay for.
     private var orders: [OwnedPlace: Int] = [:]
 
     private struct OwnedPlace: Hashable {
@@ -108,15 +110,15 @@ struct ListenCounts {
     private final class Shared {
         var charge: ListenCharge
         var payer: Client
-        /// Every client with an observer of it, with how many.
+        /// Every client that observes it, with its number of observers.
         var observers: [ObjectIdentifier: (client: Client, count: Int)] = [:]
 
         init(_ charge: ListenCharge, payer: Client) { (self.charge, self.payer) = (charge, payer) }
     }
 
-    /// The owner of a client that would have more than its share, with its limit; nil for none. A client without an owner is its own.
+    /// The owner of a client that would exceed its share, with its limit; nil for none. A client without an owner has a share of its own.
     /// - Parameters:
-    ///   - more: of the member that `charge` reads.
+    ///   - more: increase of the member that `charge` reads.
     ///   - share: of the table.
     func excess(_ client: Client, _ more: Int, of charge: (ListenCharge) -> Int, _ share: Share) -> (owner: Owner?, limit: Int)? {
         let owners = client.chargedOwners
@@ -134,7 +136,7 @@ struct ListenCounts {
         return client.chargedOwners.allSatisfy { $0 == .nameless || (owners[$0].map(charge) ?? 0) == 0 }
     }
 
-    /// The same as `excess` for one more order at a place, which no client observes.
+    /// Like `excess`, for one more order at a path that no client observes yet.
     func hasRoom(forOrderAt path: Path, _ client: Client, _ share: Share) -> Bool {
         let owners = client.chargedOwners
         if owners.isEmpty { return client.paid.count { $0.orderedPlace == path } < share.each }
@@ -155,11 +157,11 @@ struct ListenCounts {
 
     // MARK: Shared state
 
-    /// Whether a client observes it, so that one more observer of it costs nothing.
+    /// Whether a client observes it already, so that another observer costs nothing more.
     func isShared(_ state: SharedState) -> Bool { shared[state] != nil }
 
     /// Adds an observer.
-    /// - Parameter charge: of the state, if it is the first one.
+    /// - Parameter charge: of the state, used for its first observer.
     mutating func share(_ state: SharedState, with client: Client, charge: @autoclosure () -> ListenCharge) {
         let known: Shared
         if let there = shared[state] {
@@ -172,7 +174,7 @@ struct ListenCounts {
         known.observers[ObjectIdentifier(client), default: (client, 0)].count += 1
     }
 
-    /// Removes an observer. Nothing happens to a client that has none.
+    /// Removes an observer, if the client has one.
     mutating func unshare(_ state: SharedState, with client: Client) {
         let id = ObjectIdentifier(client)
         guard let known = shared[state], let count = known.observers[id]?.count else { return }
@@ -191,7 +193,7 @@ struct ListenCounts {
         }
     }
 
-    /// Charges what shared state has become.
+    /// Updates the charge of shared state.
     mutating func recharge(_ state: SharedState, _ charge: ListenCharge) {
         guard let known = shared[state], known.charge != charge else { return }
         stopPaying(state, known)
@@ -213,7 +215,7 @@ struct ListenCounts {
 
     // MARK: Owners
 
-    /// Counts all that a client is charged for who it is now.
+    /// Moves all charges of a client to its current owners.
     mutating func move(_ client: Client) {
         let owners = Owner.all(of: client)
         guard owners != client.chargedOwners else { return }
@@ -243,17 +245,17 @@ struct ListenCounts {
 }
 
 extension SharedState {
-    /// The place whose order it is; nil for a view.
+    /// The path of an order; nil for a view.
     fileprivate var orderedPlace: Path? { if case .order(let order) = self { order.path } else { nil } }
 }
 
-/// One order of one place's children.
+/// One order of a path's children.
 struct PlaceOrder: Hashable, Sendable {
     let path: Path
     let ordering: TreeQuery.Index
 }
 
 extension Identity {
-    /// The user that is signed in; nil for none.
+    /// The signed-in user; nil for none.
     var user: String? { if case .string(let text) = auth.child("uid") { text.string } else { nil } }
 }

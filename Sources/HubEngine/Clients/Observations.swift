@@ -1,8 +1,8 @@
 import JSONTree
 
-/// The observations of one client, found by place or by subscription id in O(1).
+/// The observations of one client, found by path or by subscription id in O(1).
 struct Observations: Sequence {
-    /// Most clients observe a place once; a set for one would take more memory than the observer.
+    /// Most clients observe a path once; a set of one would take more memory than the observer.
     private enum AtPlace {
         case one(Observation)
         case many(Set<Observation>)
@@ -20,7 +20,7 @@ struct Observations: Sequence {
         }
     }
 
-    /// - Returns: false when it was there already.
+    /// - Returns: false when it exists already.
     @discardableResult
     mutating func insert(_ observation: Observation) -> Bool {
         guard !contains(observation) else { return false }
@@ -36,7 +36,7 @@ struct Observations: Sequence {
         return true
     }
 
-    /// - Returns: false when it was not there.
+    /// - Returns: false when there is none.
     @discardableResult
     mutating func remove(_ observation: Observation) -> Bool {
         guard contains(observation) else { return false }
@@ -49,10 +49,10 @@ struct Observations: Sequence {
         return true
     }
 
-    /// The observers of a place in a style; realtime clients tell queries of one place apart by their tag. O(observers there)
+    /// The observers of a path with a style. Realtime clients distinguish queries of one path by their tag. O(observers there)
     func at(_ path: Path, style: ObserverStyle) -> [Observation] { at(path).filter { $0.style == style } }
 
-    /// How many observers the client has at a place.
+    /// The client's number of observers at a path.
     func count(at path: Path) -> Int {
         switch byPath[path] {
         case .one: 1
@@ -70,7 +70,7 @@ struct Observations: Sequence {
         }
     }
 
-    /// Whether there are at most `count`, and all fulfil a condition. O(count)
+    /// Whether there are at most `count`, and all satisfy a condition. O(count)
     func areFew(_ count: Int, and isFulfilled: (Observation) -> Bool) -> Bool {
         guard byPath.count <= count else { return false }
         var left = count
@@ -84,7 +84,7 @@ struct Observations: Sequence {
         return true
     }
 
-    /// Some of them, at most so many. O(result), but for what was removed before
+    /// At most `most` of them, in any order. O(result), apart from empty dictionary slots
     func some(_ most: Int) -> [Observation] {
         var found: [Observation] = []
         for observers in byPath.values {

@@ -2,67 +2,66 @@ public import JSONTree
 public import LiveQueries
 public import SecurityRules
 
-/// A request of a client to its database. Requests of one client are handled and answered in the order of submission.
-/// Those with much in them are indirect: requests are handed on by value, and most are reads and writes.
+/// A request of a client to its database. Requests of one client are handled and answered in the order of submission. Cases with much
+/// content are indirect: requests are passed by value, and most are small reads and writes.
 public enum Request: Sendable {
     /// First request of a session; `replacing` names the client's previous session, which ends now (contract §1.2 `ls`).
     case begin(sessionID: String, replacing: String?)
-    /// The connection has closed: observers are removed, onDisconnect writes are made. Not answered.
+    /// The connection has closed: its observers are removed and its onDisconnect writes applied. Not answered.
     case end
     case identify(Identity)
     /// From now on the client is anonymous.
     case signOut
     /// - Parameters:
-    ///   - query: which children; nil for the whole place.
-    ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
-    ///   - since: how far the client was told before (observe protocol).
+    ///   - query: selects children; nil for the whole path.
+    ///   - hash: of the content that the client has; equal content is not sent again (contract §2.5 rule 3).
+    ///   - since: the position up to which the client has received events (observe protocol).
     indirect case observe(Path, query: ChildQuery? = nil, style: ObserverStyle, hash: String, since: Position? = nil)
     case unobserve(Path, style: ObserverStyle)
     /// Ends the observer with this subscription id, at any place (observe protocol).
     case unobserveID(Int64)
-    /// Moves the centre of an observed circle; the observer is told the difference behind the answer (observe protocol).
+    /// Moves the center of an observed circle. The difference is sent to the observer after the answer (observe protocol).
     case move(Int64, to: GeoPoint)
     case get(Path, query: ChildQuery? = nil)
-    /// How many children a place has, or a query selects of them.
+    /// The number of children of a path, or of those that a query selects.
     case count(Path, query: ChildQuery? = nil)
-    /// One of the three before; its answer also tells from where the children of its query are looked for (observe protocol).
+    /// One of the three before; its answer also explains the access path of the query (observe protocol).
     indirect case explained(Request)
     /// All or nothing.
-    /// - update: the place of an update, whose keys the writes are; nil for a set.
+    /// - update: the path of an update, whose keys the writes are; nil for a set.
     case write([TreeWrite], condition: Condition? = nil, update: Path? = nil)
-    /// The hub itself writes, all or nothing, and no rule is asked. Answered as `written`.
+    /// Writes of the hub itself, all or nothing, exempt from the rules. Answered as `written`.
     case system([TreeWrite], SystemCause)
-    /// The hub itself makes what is due still of the writes that a deleted account causes, as one commit. Answered as `written`; as failed,
-    /// and nothing is made, where more follows from several of them than from one commit may.
+    /// The writes of an account deletion that are still due, by the hub itself, as one commit. Answered as `written`. If several of them
+    /// have more consequences than one commit may have, it fails and nothing is written.
     case accountData([AccountWrite], of: String)
-    /// Adds a child under a key that the server makes.
+    /// Adds a child under a key that the hub generates.
     case push(Path, WriteValue)
     /// One request of REST (contract §7).
     indirect case exchange(Exchange)
-    /// Stores writes to be made when the client disconnects (contract §6.2).
+    /// Stores writes that are applied when the client disconnects (contract §6.2).
     case onDisconnect([TreeWrite])
     case cancelOnDisconnect(Path)
-    /// The client's credential has expired: it is sent the notice, then its session ends with the rights it had (contract §8.1). While an
-    /// earlier request is parked, the client is sent only the answers to its writes, and its session ends after those.
+    /// The client's credential has expired. It is sent the notice, then its session ends with the rights it had (contract §8.1). While an
+    /// earlier request is suspended, the client is sent only answers to its writes, and its session ends after those.
     case revoke(notice: [UInt8])
-    /// What this client asks next waits for all that others have asked before as the user and that is still prepared beside the queue.
-    /// Not answered.
+    /// This client's next requests wait for all earlier requests of the same user that are still prepared in the background. Not answered.
     case behind(user: String)
-    /// An answer that the session could write without the database; it only keeps its place in the order.
+    /// An answer that the session could write without the database; queued to keep its place in the order.
     case answer([UInt8])
-    /// Comes back as `Delivery.marked` when everything before it is carried out and durable: how much of what a client has
-    /// asked is still to be done is known by its marks.
+    /// Comes back as `Delivery.marked` when everything before it is carried out and durable. The session uses marks to know how much of a
+    /// client's work is unfinished.
     case mark(bytes: Int)
-    /// The client's lane has too much waiting for it. Not answered.
+    /// Too much output waits on the client's net loop. Not answered.
     case congested
-    /// Everything that was sent to the client has left. Not answered.
+    /// Everything sent to the client has left. Not answered.
     case drained
 }
 
-/// The condition for a write: the value that must be stored (contract §4.6).
+/// The condition of a write: the value that must be stored at a path (contract §4.6).
 public struct Condition: Sendable {
     public var path: Path
-    /// The hash of what is stored there, priority included; empty for nothing.
+    /// The hash of the stored node, priority included; empty for an absent node.
     public var hash: String
 
     public init(_ path: Path, hash: String) {
@@ -72,7 +71,7 @@ public struct Condition: Sendable {
 }
 
 extension Request {
-    /// Whether the request only asks for content.
+    /// Whether the request only reads.
     var isRead: Bool {
         switch self {
         case .get, .observe, .count, .move: true
@@ -81,7 +80,7 @@ extension Request {
         }
     }
 
-    /// Whether a client's request goes to the journal: it is carried out by the hub that writes. What only hubs themselves ask is none.
+    /// Whether a client's request goes to the journal, so that the writer must carry it out. Requests that only hubs make do not count.
     public var isWrite: Bool {
         switch self {
         case .write, .push, .onDisconnect, .cancelOnDisconnect, .system: true
@@ -90,7 +89,7 @@ extension Request {
         }
     }
 
-    /// Whether the answer tells from where the children of its query are looked for.
+    /// Whether the answer explains the access path of its query.
     var isExplained: Bool {
         switch self {
         case .explained: true
@@ -106,15 +105,15 @@ public enum Reply: Sendable {
     case done
     /// - Parameter lacksIndex: the query's order is declared by no `.indexOn` (contract §3.4).
     case observing(sequence: UInt64, lacksIndex: Bool)
-    /// The same for an observer that may come back.
-    /// - epoch: of the database, with which it comes back.
-    /// - isReset: what it was told before counts no more, as not all that followed is known.
+    /// Like `observing`, for an observer that may resume.
+    /// - epoch: of the database; needed to resume.
+    /// - isReset: earlier events are void, because not all later ones are known.
     case observed(sequence: UInt64, lacksIndex: Bool, epoch: String, isReset: Bool)
     case value(Node)
     case counted(Int)
-    /// What a query shows of a place (observe protocol): an object, and what says its order.
+    /// The children that a query selects at a path (observe protocol): an object, and the query, which determines their order.
     indirect case selected(Node, ChildQuery)
-    /// The answer to a request that asked from where its query starts (observe protocol).
+    /// The answer to a request that asked for the query's access path (observe protocol).
     indirect case explained(Reply, QueryExplanation)
     /// Committed as this sequence number.
     case written(sequence: UInt64)
@@ -124,7 +123,7 @@ public enum Reply: Sendable {
     case failed(Failure)
 }
 
-/// Why a request was refused; nothing of it was carried out.
+/// Why a request was refused. Nothing of it was carried out.
 public struct Failure: Error, Sendable, Equatable {
     /// Statuses of the wire protocols (contract §2.4).
     public enum Code: String, Sendable {
@@ -137,20 +136,20 @@ public struct Failure: Error, Sendable, Equatable {
         /// The user writes too often.
         case overBudget = "over_budget"
         case failure
-        /// The order of a query is declared by no `.indexOn` of the rules.
+        /// No `.indexOn` of the rules declares the query's order.
         case missingIndex = "missing_index"
         /// Observe protocol: no observer has the id, or one has it already.
         case unknownObserver = "unknown_sub"
         case duplicateObserver = "duplicate_id"
-        /// More was asked for in a minute than the rules allow those who have no account.
+        /// A caller without an account asked for more in a minute than the rules allow.
         case tooMany = "too_many"
     }
 
     public var code: Code
     public var message: String
-    /// What the violated rules say to the client; empty for all other failures.
+    /// The messages of the violated rules for the client; empty for all other failures.
     public var ruleMessages: [String]
-    /// When the same may be asked again; nil where that is not known.
+    /// ms after which the request may be repeated; nil if unknown.
     public var retryAfterMs: Int64?
 
     public init(_ code: Code, _ message: String, ruleMessages: [String] = []) {

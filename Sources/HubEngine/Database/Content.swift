@@ -5,16 +5,16 @@ import Synchronization
 
 /// The current state of a database: its tree, the number of the last commit, and the rules in force.
 ///
-/// Confined to the database queue, but for `publishedRules`. Changed by the commit line, by rollback and by a deploy of rules only.
+/// Confined to the database queue, except `publishedRules`. Only `CommitLine`, `Rollback` and a deploy of rules change it.
 final class Content {
-    /// All that commits change.
+    /// The part that commits change.
     struct State {
         var root = Node.null
         /// Number of the last commit.
         var sequence: UInt64 = 0
-        /// When nodes were last written, where the rules ask.
+        /// When nodes were last written, if the rules need that.
         var written = WrittenTimes()
-        /// What commits still owe.
+        /// Inbox rows and removals that commits left pending.
         var owed = OwedRows()
         /// Which requests of other hubs were carried out.
         var peers = PeerRequests()
@@ -22,7 +22,7 @@ final class Content {
 
     private(set) var state: State
     private(set) var rules: RuleSet
-    /// Number of the rules in force; each deploy counts.
+    /// Number of the rules in force, incremented by each deploy.
     private(set) var rulesNumber = 0
     private let published: Mutex<RuleSet>
 
@@ -41,8 +41,8 @@ final class Content {
     /// The rules in force, from any thread.
     var publishedRules: RuleSet { published.withLock { $0 } }
 
-    /// Makes a tree the one of now, as the next commit.
-    /// - Returns: the tree before.
+    /// Makes a candidate the current tree, as the next commit.
+    /// - Returns: the previous tree.
     func install(_ candidate: Node) -> Node {
         let old = root
         state.root = candidate
@@ -50,27 +50,27 @@ final class Content {
         return old
     }
 
-    /// Makes a value part of the tree of now, as the next commit: pages that nothing else holds are changed in place.
+    /// Writes a value to the current tree, as the next commit. Pages that nothing else holds are changed in place.
     func write(_ value: Node, at path: Path) {
         state.root.set(value, at: path)
         state.sequence += 1
     }
 
-    /// Installs the tree of a commit and its number.
-    /// - Returns: the tree before.
+    /// Installs the tree and the number of a commit.
+    /// - Returns: the previous tree.
     func install(_ candidate: Node, as sequence: UInt64) -> Node {
         let old = root
         (state.root, state.sequence) = (candidate, sequence)
         return old
     }
 
-    /// The number of a commit that leaves the tree as it is.
+    /// The number of a commit that does not change the tree.
     func skip() -> UInt64 {
         state.sequence += 1
         return state.sequence
     }
 
-    /// Takes over what operations of the last commit say about what is kept beside the tree.
+    /// Applies the operations of the last commit that concern state outside the tree.
     func note(_ operations: some Sequence<JournalOperation>) {
         for operation in operations {
             switch operation {
@@ -82,7 +82,7 @@ final class Content {
         }
     }
 
-    /// Goes back to what is durable.
+    /// Goes back to the durable state.
     /// - Returns: the tree before.
     func rollBack(to durable: State) -> Node {
         let before = root

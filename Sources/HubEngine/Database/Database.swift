@@ -9,13 +9,13 @@ import Synchronization
 ///      any thread            database queue                              net loop of each lane
 ///      submit ─► inbox ─► drain: request by request ─► OutputBuffer ─► (journal) ─► outlet
 ///
-/// Requests collect in the inbox while a batch runs; one hop carries them all. A few that find the queue idle take none: the thread
-/// that asks carries them out itself (`start`). The output of a batch leaves when the batch is durable, and never before that of an
-/// earlier one.
+/// Requests collect in the inbox while a batch runs, and one hop to the queue carries them all. If the queue is idle and the requests are
+/// few, the calling thread carries them out itself (`start`). The output of a batch is sent when the batch is durable, and never before
+/// that of an earlier batch.
 public final class Database: Sendable {
     public let name: String
     public let queue: DatabaseQueue
-    /// Where the commits go.
+    /// The log of all commits.
     public let journal: any Journal
 
     private let inbox = Mutex(Inbox())
@@ -23,45 +23,45 @@ public final class Database: Sendable {
     private let writership: Writership?
     private let limits: EngineLimits
 
-    /// A submitted request with its client and the number that its answer carries.
+    /// A submitted request with its client and the number of its answer.
     struct Item: Sendable {
         let client: Client
         let request: Request
         let token: Int64
         /// Bytes that the request holds.
         let size: Int
-        /// Their reservation in the budget, if they are many, until the request is no longer needed.
+        /// Their reservation in the memory budget, if there are many. Released when the request is no longer needed.
         let hold: (any NodeHold)?
-        /// When the first of those that it came with was submitted, steady ns; 0 when that is not known.
+        /// When the first request of its group was submitted, steady ns; 0 when unknown.
         var since: Int64 = 0
     }
 
     private struct Inbox {
         var items: [Item] = []
-        /// What they will cost, in the units of `EngineLimits.turnWork`.
+        /// Their estimated work, in the units of `EngineLimits.turnWork`.
         var work = 0
-        /// They are carried out on the queue.
+        /// The queue will carry them out.
         var isScheduled = false
-        /// A thread carries out requests itself. It looks for these, too, before it ends.
+        /// A calling thread carries out requests now. It checks for new ones before it ends.
         var isServed = false
         /// When the first of the items was submitted, steady ns.
         var since: Int64 = 0
-        /// Until then nothing is carried out by a thread that asks, steady ns.
+        /// Until then calling threads carry out no requests, steady ns.
         var restsUntil: Int64 = 0
     }
 
     /// - Parameters:
     ///   - start: the recovered content and the sequence number of its last commit.
-    ///   - written: when nodes were last written, as it was recovered.
-    ///   - owed: what commits of the previous process still owe; it is made beside the requests.
-    ///   - pending: onDisconnect writes of the sessions of the previous process; they are made before the first request, as one
-    ///     commit for each session (contract §6.2).
+    ///   - written: when nodes were last written, as recovered.
+    ///   - owed: inbox rows and removals left pending by the previous process; continued in the background.
+    ///   - pending: onDisconnect writes of the previous process's sessions. They are applied before the first request, one commit per
+    ///     session (contract §6.2).
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
     ///   - epoch: of this writer; see `JournalBatch`.
-    ///   - follows: whether the database begins by applying what another writes to the journal, and takes no write itself.
-    ///   - writership: tells whether it writes, where that changes; nil where it stays as it begins.
+    ///   - follows: true to start as a follower, which applies another writer's commits and accepts no writes.
+    ///   - writership: changes the role between writer and follower; nil if the role never changes.
     ///   - peers: which requests of other hubs were carried out.
-    ///   - link: the way to the other hubs of a cluster; nil where there are none.
+    ///   - link: the connection to the other hubs of a cluster; nil without a cluster.
     ///   - lanes: number of net loops.
     ///   - background: runs work whose cost depends on the size of the data.
     ///   - budget: memory that such work may hold; one for the whole process.
@@ -101,19 +101,19 @@ public final class Database: Sendable {
 
     // MARK: Requests
 
-    /// Queues a request and has it carried out on the database queue. Callable from any thread; requests of one client must come from
-    /// one thread at a time.
+    /// Queues a request, to be carried out on the database queue. Callable from any thread; requests of one client must come from one
+    /// thread at a time.
     /// - Parameters:
     ///   - size: bytes that the request holds.
-    ///   - hold: their reservation in the budget; released when the request is carried out and durable.
-    /// - Returns: whether too many bytes wait: submit no more until a mark has come back.
+    ///   - hold: their reservation in the memory budget; released when the request is carried out and durable.
+    /// - Returns: whether too many bytes wait. The caller should then submit no more until a mark has come back.
     @discardableResult
     public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil) -> Bool {
         defer { start(mayRunHere: false) }
         return enqueue(request, from: client, token: token, size: size, hold: hold)
     }
 
-    /// The same for one of several requests: they are carried out when `start` is called behind them.
+    /// Queues one of several requests. `start` carries them out.
     public func enqueue(
         _ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil
     ) -> Bool {
@@ -126,10 +126,11 @@ public final class Database: Sendable {
         return before + size > limits.waitingBytes
     }
 
-    /// Has the queued requests carried out, on the database queue or, if that is idle and they are few, by the calling thread.
+    /// Carries out the queued requests: on the database queue or, if that is idle and they are few, on the calling thread.
     /// - Parameters:
-    ///   - mayRunHere: whether the thread has time for a small turn (`EngineLimits.directWork`). Not inside a call by the database.
-    ///   - mayCommitHere: whether it may also wait for the disk (`Journal.commitHeld`): it has nothing else to do, or many wait with it.
+    ///   - mayRunHere: whether the thread has time for a small turn (`EngineLimits.directWork`). False inside a call from the database.
+    ///   - mayCommitHere: whether the thread may also wait for the disk (`Journal.commitHeld`), because it has no other work or many
+    ///     clients wait for the same commit.
     public func start(mayRunHere: Bool, mayCommitHere: Bool = false) {
         let isFew: Bool? = inbox.withLock { inbox in
             if inbox.items.isEmpty || inbox.isScheduled || inbox.isServed { return nil }
@@ -150,13 +151,13 @@ public final class Database: Sendable {
         if hasRun, mayCommitHere { journal.commitHeld() }
     }
 
-    /// Carries out requests on the thread that asks, and what other threads have submitted by then. After one that took longer than such
-    /// requests do, the next ones of a while are carried out on the queue: the thread has other clients.
+    /// Carries out requests on the calling thread, including those that other threads have submitted meanwhile. If that takes too long, the
+    /// queue carries out all requests for a while, so that the thread's other clients need not wait.
     private func runHere(isHolding: Bool) {
         engine.durability.isHolding = isHolding
         defer { engine.durability.isHolding = false }
         let begin = engine.context.scheduler.steadyNs
-        // What follows from a write is not known before it: rules that have something follow get the queue.
+        // The cost of consequences is unknown before a write, so rules with consequences always use the queue.
         let work = engine.content.rules.hasConsequences ? 0 : limits.directWork
         engine.loop.handle(take(), work: work) { take(atMost: work) }
         let end = engine.context.scheduler.steadyNs
@@ -167,7 +168,7 @@ public final class Database: Sendable {
 
     private func drain() { engine.loop.handle(take()) }
 
-    /// Takes what has been submitted, if it is no more work than that.
+    /// Takes the submitted requests, unless they are more work than that.
     private func take(atMost work: Int = .max) -> [Item] {
         inbox.withLock { inbox in
             if inbox.work > work { return [] }
@@ -176,28 +177,28 @@ public final class Database: Sendable {
         }
     }
 
-    /// µs for which a net loop that has read writes, and served several clients, should pause before it reads more, because many wait for
-    /// the journal at a time; 0 for none. Such a loop does best to make what it has read durable itself (`start`). From any thread.
+    /// µs for which a net loop that has read writes of several clients should pause before it reads more, because many commits wait for the
+    /// journal. 0 for no pause. Such a loop should commit what it has read itself (`start`). From any thread.
     public var pauseUs: Int {
         let us = engine.durability.pauseUs.load(ordering: .relaxed)
         guard us > 0, engine.context.scheduler.steadyNs < engine.durability.pausesUntil.load(ordering: .relaxed) else { return 0 }
         return us
     }
 
-    /// Whether some data could make the rules in force allow the client a write of all the places. False means that the write
-    /// would be denied now; true promises nothing. From any thread, without the queue. O(depth and expressions of the places)
+    /// Whether the rules in force could allow the client to write all these paths with some data. False means that the write would be
+    /// denied now; true promises nothing. From any thread, without the queue. O(depth and expressions of the paths)
     public func mayAllowWrite(_ places: some Sequence<Path>, by identity: Identity) -> Bool {
         identity.isAdmin || engine.content.publishedRules.mayAllowWrite(places, auth: identity.auth, now: engine.context.clock())
     }
 
-    /// Whether it counts who writes how often, or what follows from whose writes, so that the address of a client without an
-    /// account, or with an anonymous one, has to be known. From any thread.
+    /// Whether it has rate limits or consequences, which are charged per user. Then the address of a client without an account, or with an
+    /// anonymous one, must be known. From any thread.
     public var countsWrites: Bool {
         let rules = engine.content.publishedRules
         return limits.writeRate != nil || rules.hasRates || rules.hasConsequences
     }
 
-    /// What the names of its sessions begin with: in a cluster they tell the hub. From any thread.
+    /// The prefix of its session names; in a cluster it identifies the hub. From any thread.
     public var sessionPrefix: String { engine.context.sessionPrefix }
 
     /// The counters of the database, as of its last batch. From any thread.
@@ -205,26 +206,26 @@ public final class Database: Sendable {
 
     /// How long requests and the journal took. From any thread.
     public var latencies: Latencies { engine.context.meter.latencies }
-    /// Bytes of events by place, and refusals by the rules. From any thread.
+    /// Bytes of events by path, and refusals by the rules. From any thread.
     public var eventBytes: EventBytes { engine.context.meter.eventBytes }
     public var refusals: RefusalCounts { engine.context.meter.refusals }
 
-    /// Keys and bytes of the data as they were counted last; nil before the first time. Who asks has them counted again, beside the other
-    /// work, when something was written since and the last time is long enough ago (``EngineLimits/dataCountRestMs``). From any thread.
+    /// Keys and bytes of the data at the last count; nil before the first count. Reading this starts another count in the background if
+    /// something was written since, and the last count is at least ``EngineLimits/dataCountRestMs`` ago. From any thread.
     public var extent: TreeExtent? { engine.dataCount.reading }
 
-    /// Counts a write that was refused because `mayAllowWrite` is false, so that it never came here. From any thread.
+    /// Counts a write that the caller refused because `mayAllowWrite` was false. From any thread.
     public func countRefusedWrite(of path: Path) { engine.context.meter.refusals.add(.write, path, engine.content.publishedRules) }
 
-    /// Whether it writes or follows; nil where that never changes. From any thread.
+    /// Whether it is the writer or a follower; nil if the role never changes. From any thread.
     public var role: Writership.Role? { writership?.role }
 
-    /// Requests that wait for the database queue, or for their turn on it.
+    /// Requests waiting for the database queue, or for their turn on it.
     public var inboxDepth: Int { inbox.withLock { $0.items.count } + engine.context.meter.reading.waitingRequests }
 
-    /// Calls back on the database queue with the current content, the sequence number of its last commit, and what sessions
-    /// leave behind that have not ended.
-    /// - Parameter behindRequests: not before all that has been submitted was carried out, for the end of the process.
+    /// Calls back on the database queue with the current tree, the number of its last commit, and the pending onDisconnect writes of live
+    /// sessions.
+    /// - Parameter behindRequests: if true, waits until all submitted requests are carried out, for the end of the process.
     public func snapshot(behindRequests: Bool = false, _ body: @escaping @Sendable (Node, UInt64, [PendingSession]) -> Void) {
         queue.async { [engine] in
             let show = { @Sendable in body(engine.content.root, engine.content.sequence, engine.pendingSessions) }
@@ -232,11 +233,11 @@ public final class Database: Sendable {
         }
     }
 
-    /// The same with all that a journal keeps.
+    /// Calls back on the database queue with everything that a journal snapshot stores.
     /// - Parameters:
-    ///   - isLast: for the end of the process: behind all that has been submitted, and then at once.
-    ///   - body: gets nil at the end of the process when there can be none: something is owed, and it is not known to whom. The next start
-    ///     replays the log then.
+    ///   - isLast: for the end of the process: waits for all submitted requests, then does not wait any longer.
+    ///   - body: gets nil at the end of the process if the recipients of pending inbox rows are not known yet. The next start then replays
+    ///     the log.
     public func journalSnapshot(isLast: Bool = false, _ body: @escaping @Sendable (JournalSnapshot?) -> Void) {
         queue.async { [engine] in
             let show = { @Sendable (isListed: Bool) in
@@ -249,9 +250,9 @@ public final class Database: Sendable {
         }
     }
 
-    /// Replaces the rules between two batches of requests: what is handled from then on is decided by the new ones, and the
-    /// observers they refuse are cancelled before anything else is pushed to them (contract §8.3).
-    /// - Parameter done: called on the database queue when the new rules hold.
+    /// Replaces the rules between two batches of requests. Later requests are decided by the new rules. Observers that these refuse are
+    /// cancelled before they receive anything else (contract §8.3).
+    /// - Parameter done: called on the database queue when the new rules are in force.
     public func replace(_ rules: RuleSet, _ done: (@Sendable () -> Void)? = nil) {
         queue.async { [engine] in
             engine.deploy(rules)

@@ -1,32 +1,32 @@
 import Dispatch
 import Synchronization
 
-/// The queue that owns a database: what runs on it runs one after the other.
+/// The serial queue that owns a database.
 ///
 /// ```
 /// async ──────────────► [ work ][ work ] ─► a thread of Dispatch
-/// runIfIdle ── idle ──► on the calling thread, at once; what comes meanwhile waits for its end
+/// runIfIdle ── idle ──► on the calling thread, at once; work queued meanwhile waits for it
 ///    └── else: false
 /// ```
-/// A hop to a sleeping queue and back costs more than a small request. A thread that finds the queue idle therefore carries out a little
-/// itself. It never waits for work of others: with anything queued or running the queue is not idle.
+/// A hop to a sleeping queue and back costs more than a small request. So a thread that finds the queue idle carries out a little work
+/// itself. It never waits for other work: with anything queued or running, the queue is not idle.
 public final class DatabaseQueue: Sendable {
     private struct State {
-        /// Pieces of work that were handed to Dispatch and have not ended.
+        /// Work items handed to Dispatch that have not ended.
         var pending = 0
-        /// A thread runs something itself.
+        /// A calling thread runs work itself.
         var isTaken = false
-        /// What came meanwhile.
+        /// Work queued meanwhile.
         var held: [@Sendable () -> Void] = []
     }
 
-    /// For the scheduler, which has its work run by `runScheduled`.
+    /// For the scheduler, whose work runs through `runScheduled`.
     let queue: DispatchQueue
     private let state = Mutex(State())
 
     init(label: String) { queue = DispatchQueue(label: label) }
 
-    /// Runs work behind all that was queued before, never inside the call. From any thread.
+    /// Runs work after all work queued before, never inside the call. From any thread.
     public func async(_ work: @escaping @Sendable () -> Void) {
         let isHeld = state.withLock { state in
             if state.isTaken { state.held.append(work) } else { state.pending += 1 }
@@ -42,8 +42,8 @@ public final class DatabaseQueue: Sendable {
         }
     }
 
-    /// Runs work on the calling thread if nothing is queued or running. To be called for little work, and not on the queue itself.
-    /// - Returns: whether it has run.
+    /// Runs work on the calling thread if nothing is queued or running. For small work, and not on the queue itself.
+    /// - Returns: whether it ran.
     public func runIfIdle(_ work: () -> Void) -> Bool {
         let isMine = state.withLock { state in
             guard state.pending == 0, !state.isTaken else { return false }
@@ -51,32 +51,32 @@ public final class DatabaseQueue: Sendable {
             return true
         }
         guard isMine else { return false }
-        // Dispatch has nothing to do here, so this makes the thread one that runs on the queue, and waits for nothing.
+        // The Dispatch queue is empty, so `sync` enters it on this thread without waiting.
         queue.sync(execute: work)
         state.withLock { state in
             state.isTaken = false
             if state.held.isEmpty { return }
             state.pending += state.held.count
-            // Before the lock is left: what comes then is behind these.
+            // Enqueued under the lock, so that work queued later comes after these.
             for work in state.held { enqueue(work) }
             state.held = []
         }
         return true
     }
 
-    /// Runs what the scheduler has put on `queue`: what is not idle meanwhile.
+    /// Runs work that the scheduler has put on `queue`. Counted as pending, so that the queue is not idle meanwhile.
     func runScheduled(_ work: () -> Void) {
         state.withLock { $0.pending += 1 }
         work()
         state.withLock { $0.pending -= 1 }
     }
 
-    /// Runs work on the calling thread as soon as possible: at once if the queue is idle, else as `async` does.
+    /// Runs work on the calling thread if the queue is idle, else like `async`.
     func run(_ work: @escaping @Sendable () -> Void) {
         if !runIfIdle(work) { async(work) }
     }
 
-    /// Waits until all that was queued before has run, then runs work on the calling thread. For tests and tools.
+    /// Waits until all work queued before has run, then runs work on the calling thread. For tests and tools.
     public func sync<Result>(_ body: () throws -> Result) rethrows -> Result {
         let mayEnter = {
             self.state.withLock { state in
@@ -89,6 +89,6 @@ public final class DatabaseQueue: Sendable {
         return try queue.sync(execute: body)
     }
 
-    /// Ends the process when called elsewhere than on the queue.
+    /// Traps when called off the queue.
     func assertCurrent() { dispatchPrecondition(condition: .onQueue(queue)) }
 }

@@ -2,16 +2,16 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// A database's engine: its parts, and how they are connected. Each part owns its state and gets its dependencies when it is made;
-/// callbacks to parts that are made later are set at the end. Everything here runs on the database queue.
+/// A database's engine: its parts, and how they are connected. Each part owns its state and gets its dependencies in its initializer;
+/// callbacks to parts created later are set at the end. Everything here runs on the database queue.
 ///
 /// ```
 /// RequestLoop ─► RequestHandler ─► ReadRequests, ObserveRequests, WriteRequests, Sessions   (large work: Parking)
 ///                                       WriteRequests, DisconnectWrites ─► CommitLine ─► ReadPermissions, Publisher
-/// DurabilityLine ◄─ Batch, Outbox ◄─────────────── what all of them have done and say
+/// DurabilityLine ◄─ Batch, Outbox ◄─────────────── commits and output of all of them
 ///       └─ the log refuses ─► Rollback
-/// RoleKeeper ─► WriterTerm: counters, expiry, owed rows     in a database that writes
-///       └─────► Follower ─► CommitLine                      in one that applies what another hub writes
+/// RoleKeeper ─► WriterTerm: counters, expiry, pending rows     on the writer
+///       └─────► Follower ─► CommitLine                         on a follower
 /// ```
 final class Engine: @unchecked Sendable {
     // Sendable: confined to the database queue, which its entries check.
@@ -28,15 +28,15 @@ final class Engine: @unchecked Sendable {
     let dataCount: DataCount
     private let later: LaterParts
     private let copies: CopyKeeper
-    /// Nil where there are no other hubs.
+    /// Nil without a cluster.
     private let peers: PeerParts?
-    /// Whether it writes or follows.
+    /// Switches between writer and follower.
     let roles: RoleKeeper
 
     /// - Parameters:
-    ///   - epoch: of its writes, where it writes.
-    ///   - follows: the pending onDisconnect writes, for a database that begins by applying the commits of another writer; else nil.
-    ///   - writership: tells whether it writes, where that changes.
+    ///   - epoch: of its writes, if it is the writer.
+    ///   - follows: the pending onDisconnect writes, to start as a follower; nil to start as the writer.
+    ///   - writership: changes the role; nil if the role never changes.
     init(
         _ context: EngineContext, rules: RuleSet, start: Content.State, journal: any Journal,
         epoch: UInt64, follows: [PendingSession]?, writership: Writership?, link: (any HubLink)?,
@@ -182,46 +182,46 @@ final class Engine: @unchecked Sendable {
         durability.finishBatch()
     }
 
-    /// Has the rules' counters right for what the database begins with, and finds its copies.
+    /// Counts the rules' counters and indexes the copies in the recovered tree.
     func countAll() {
         context.queue.assertCurrent()
         roles.term?.counters.begin()
         copies.begin()
     }
 
-    /// Ends what has become due before; requests wait until that is done.
+    /// Expires nodes that became due while the process was down. Requests wait until that is done.
     func expireFirst() {
         context.queue.assertCurrent()
         roles.term?.expiry.begin(isStart: true)
     }
 
-    /// Makes the rows that commits of an earlier process owe.
+    /// Continues the inbox rows and removals that an earlier process left pending.
     func goOn() {
         context.queue.assertCurrent()
         roles.term?.owed.begin()
     }
 
-    /// Calls back when it is known of all owed rows who is reached: what is not known yet rests on the tree of an earlier commit, which no
-    /// snapshot has.
-    /// - Parameter mayWait: else it calls back at once, with whether it is known.
+    /// Calls back when the recipients of all pending inbox rows are known. Until then they depend on the tree of an earlier commit, which
+    /// no snapshot contains.
+    /// - Parameter mayWait: if false, calls back at once with whether they are known.
     func whenListed(mayWait: Bool, _ body: @escaping @Sendable (Bool) -> Void) {
         context.queue.assertCurrent()
         guard mayWait, let owed = roles.term?.owed else { return body(roles.term?.owed.isListed ?? true) }
         owed.whenListed { body(true) }
     }
 
-    /// Makes the onDisconnect writes of the sessions of an earlier process, a turn's work at a time; requests wait until all are made.
+    /// Applies the onDisconnect writes of an earlier process's sessions, a turn's work at a time. Requests wait until all are applied.
     func fireAbandoned(_ sessions: [PendingSession]) {
         context.queue.assertCurrent()
         disconnects.fireAbandoned(sessions)
         durability.finishBatch()
     }
 
-    /// Waits until what was heard of other hubs has come to the queue; for tests.
+    /// Waits until all messages received from other hubs have reached the queue; for tests.
     func readPeers() { peers?.readAll() }
 
-    /// Begins to hear of other hubs.
-    /// - Parameter left: what sessions have left behind by now.
+    /// Starts to receive messages of other hubs.
+    /// - Parameter left: the pending onDisconnect writes of sessions.
     func beginWithPeers(_ left: [PendingSession], follows: Bool) {
         context.queue.assertCurrent()
         guard let peers else { return }
@@ -239,8 +239,8 @@ final class Engine: @unchecked Sendable {
     }
 }
 
-/// The parts that earlier ones call back to. The engine keeps it; without the engine their calls end here. The parts themselves are not
-/// weakly referenced: an object that is has its references counted beside it, which costs more for each of the many of a commit.
+/// The parts that earlier parts call back to. Retained by the engine; once the engine is gone, their calls end here. The parts themselves
+/// are not referenced weakly, because an object with weak references has a slower reference count, and each commit retains many parts.
 private final class LaterParts {
     let batch: Batch
     let guardian: LogGuard

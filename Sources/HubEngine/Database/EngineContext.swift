@@ -1,28 +1,28 @@
 import JSONTree
 import Scheduling
 
-/// The environment that all parts of a database's engine share: queue, limits, clocks, background work. Immutable.
+/// The environment shared by all parts of a database's engine: queue, limits, clocks, background work. Immutable.
 final class EngineContext: Sendable {
     /// The database queue: all parts are confined to it.
     let queue: DatabaseQueue
     let limits: EngineLimits
     let format: any WireFormat
-    /// The clocks, and what happens by time.
+    /// The clocks and timers.
     let scheduler: Scheduler
     /// Number of net loops.
     let lanes: Int
-    /// Runs large work; `budget` limits the memory that it holds.
+    /// Runs large work; `budget` limits the memory it holds.
     let background: BackgroundWork
     let budget: MemoryBudget
-    /// Results of queries that are not encoded yet: at most half of the budget, so that room for writes remains.
+    /// Query results that are not encoded yet: at most half of the budget, so that memory for writes remains.
     let collected: MemoryShare
     let meter = Meter()
-    /// What names of sessions of this hub begin with; empty where it is no hub of a cluster.
+    /// Prefix of this hub's session names; empty without a cluster.
     let sessionPrefix: String
-    /// Called with the events of the journal that operators should know.
+    /// Called with journal events for the operator.
     let onJournal: @Sendable (JournalEvent) -> Void
 
-    /// Runs work on the database queue in a while.
+    /// Runs work on the database queue after a delay.
     @discardableResult
     func later(ms: Int64, _ work: @escaping @Sendable () -> Void) -> ScheduledWork {
         scheduler.after(ms: ms, on: queue.queue) { [queue] in queue.runScheduled(work) }
@@ -47,11 +47,11 @@ final class EngineContext: Sendable {
     /// The wall clock, ms since the epoch.
     func clock() -> Int64 { scheduler.wallMs }
 
-    /// Releases large values in the background, because freeing them takes time for each object.
+    /// Releases large values in the background, because that takes time per object.
     func release(_ old: [any Sendable]) {
         if old.isEmpty { return }
         let last = DisposableWork { withExtendedLifetime(old) {} }
-        // After the running requests, which retain the values as well.
+        // Queued behind the running requests, which also retain the values.
         queue.async { [background] in background.run(.upkeep) { last.dispose() } }
     }
 }

@@ -1,4 +1,4 @@
-/// The way of a batch from the queue to the log, for parts that change the content or wait for the log.
+/// A batch's way from the queue to the log, for parts that change the content or wait for the log.
 struct BatchPipeline {
     /// The tree and the rules.
     let content: Content
@@ -6,16 +6,16 @@ struct BatchPipeline {
     let batch: Batch
     /// The batches that wait for the log.
     let durability: DurabilityLine
-    /// Whether the log takes commits.
+    /// Whether the log accepts commits.
     let log: LogGuard
 }
 
-/// What is sent to clients, for parts that answer requests.
+/// The output to clients, for parts that answer requests.
 struct ClientOutput {
     /// The output of the running batch.
     let outbox: Outbox
     let answers: Answers
-    /// The answers that leave before the batches that wait.
+    /// The answers sent ahead of batches that wait for the log.
     let early: EarlyAnswers
     let slowReaders: SlowReaders
     /// Encodes large values off the queue.

@@ -3,12 +3,12 @@ import Synchronization
 
 /// The databases of a server, by namespace.
 ///
-/// Opening one may read a whole journal, so it happens on a queue of its own, one after the other; finding one that is open
-/// takes no longer than a look into a table.
+/// Opening one may read a whole journal, so databases are opened one after the other on a separate queue. Finding an open one costs a
+/// dictionary lookup.
 public final class Hub: Sendable {
     private let databases = Mutex<[String: Database]>([:])
     private let opening = DispatchQueue(label: "vigla.hub.opening")
-    /// Makes the database of a namespace at the first request for it, or refuses it.
+    /// Creates the database of a namespace at its first request; nil refuses it.
     private let make: @Sendable (String) -> Database?
 
     public init(make: @escaping @Sendable (String) -> Database?) { self.make = make }
@@ -16,12 +16,12 @@ public final class Hub: Sendable {
     /// The database of a namespace that has been opened. From any thread.
     public func database(_ name: String) -> Database? { databases.withLock { $0[name] } }
 
-    /// Opens a namespace; nil when it is unknown or cannot be. Calls back on a queue of its own, at once if it is open.
+    /// Opens a namespace; nil when it is unknown or cannot be opened. Calls back on the opening queue, immediately if it is open.
     public func open(_ name: String, _ done: @escaping @Sendable (Database?) -> Void) {
         opening.async { [self] in done(openHere(name)) }
     }
 
-    /// The same for a caller that can wait. Never on a net loop.
+    /// Opens a namespace and waits for it. Never on a net loop.
     public func openNow(_ name: String) -> Database? { opening.sync { openHere(name) } }
 
     private func openHere(_ name: String) -> Database? {
@@ -31,11 +31,11 @@ public final class Hub: Sendable {
         return made
     }
 
-    /// Calls back with all that are open, behind those that are being opened. On the same queue as `open`.
+    /// Calls back with all open databases, after those being opened now. On the same queue as `open`.
     public func settled(_ done: @escaping @Sendable ([Database]) -> Void) {
         opening.async { [self] in done(all) }
     }
 
-    /// All that are open. From any thread.
+    /// All open databases. From any thread.
     public var all: [Database] { databases.withLock { Array($0.values) } }
 }

@@ -1,22 +1,22 @@
 import Synchronization
 
-/// How long requests took, by kind, and the journal: counts by fixed bounds. A batch adds to it once for each kind, whatever it had of
-/// them.
+/// Latency histograms of requests, by kind, and of the journal, with fixed bounds. A batch adds to each kind once, however many requests of
+/// it there were.
 public final class Latencies: Sendable {
     public enum Kind: Int, CaseIterable, Sendable {
-        /// Gets and reads of REST: until they were carried out.
+        /// Gets and REST reads: until carried out.
         case read
-        /// Listens: until the first content was on its way.
+        /// Listens: until the first content was sent.
         case observe
-        /// Writes, with those left for a disconnect: until they were durable.
+        /// Writes, onDisconnect writes included: until durable.
         case write
         /// All others: sessions, credentials, ends of listens.
         case other
-        /// From a batch's hand-over to the journal until it was durable.
+        /// From handing a batch to the journal until it was durable.
         case journal
     }
 
-    /// Upper bounds in ns; one more stands for all that took longer.
+    /// Upper bounds in ns; one more bucket counts all that took longer.
     public static let bounds: [Int64] = [
         100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000, 25_000_000, 50_000_000, 100_000_000, 250_000_000,
         500_000_000, 1_000_000_000, 2_500_000_000, 10_000_000_000,
@@ -24,14 +24,14 @@ public final class Latencies: Sendable {
 
     /// The counts of one kind.
     public struct Reading: Sendable {
-        /// Of what took at most the bound of the same index and more than the one before; the last is behind all bounds.
+        /// The bucket `i` counts what took at most `bounds[i]` and more than the bound before; the last counts all above.
         public internal(set) var counts = [Int](repeating: 0, count: Latencies.bounds.count + 1)
         public internal(set) var totalNs: Int64 = 0
     }
 
     private let readings = Mutex(Kind.allCases.map { _ in Reading() })
 
-    /// So many of a kind took so long. From any thread; no allocation. O(bounds)
+    /// Adds `count` requests of a kind with this latency. From any thread; no allocation. O(bounds)
     func add(_ count: Int, _ kind: Kind, ns: Int64) {
         var index = 0
         while index < Self.bounds.count, ns > Self.bounds[index] { index += 1 }
@@ -41,11 +41,11 @@ public final class Latencies: Sendable {
         }
     }
 
-    /// As they are now. From any thread.
+    /// The current counts. From any thread.
     public func reading(_ kind: Kind) -> Reading { readings.withLock { $0[kind.rawValue] } }
 }
 
-/// What a batch has of each kind, and when the oldest of it came.
+/// The requests of a batch by kind, and when the oldest of them came.
 struct RequestTally {
     private(set) var since = Int64.max
     private(set) var reads = 0
@@ -53,7 +53,7 @@ struct RequestTally {
     private(set) var writes = 0
     private(set) var others = 0
 
-    /// - Parameter since: when the request came, steady ns; 0 when that is not known.
+    /// - Parameter since: when the request came, steady ns; 0 when unknown.
     mutating func count(_ request: Request, since: Int64) {
         if since < self.since, since > 0 { self.since = since }
         switch request {
@@ -70,7 +70,7 @@ struct RequestTally {
         }
     }
 
-    /// Adds what does not wait for the journal.
+    /// Adds the requests that do not wait for the journal.
     func addCarriedOut(to latencies: Latencies, now: Int64) {
         guard since < .max else { return }
         if reads > 0 { latencies.add(reads, .read, ns: now - since) }

@@ -5,24 +5,24 @@ import Synchronization
 final class Meter: @unchecked Sendable {
     // Sendable: `counters` and `work` are confined to the database queue; the rest is safe by itself.
 
-    /// As the parts leave them; readers see what was published last.
+    /// Current values; readers see the last published ones.
     var counters = EngineCounters()
-    /// What the turn that runs has cost so far, about, in units of 2 µs: the third of a small write.
+    /// Approximate work of the running turn, in units of 2 µs: a third of a small write.
     private(set) var work = 0
-    /// Bytes of requests that are not carried out and durable yet.
+    /// Bytes of requests that are not yet carried out and durable.
     let waitingBytes = Atomic<Int>(0)
-    /// What the batch that runs has of each kind of request.
+    /// The requests of the running batch, by kind.
     private var tally = RequestTally()
     let latencies = Latencies()
     let eventBytes = EventBytes()
     let refusals = RefusalCounts()
     private let published = Mutex(EngineCounters())
 
-    /// Bytes of what followed from writes since they were taken last.
+    /// Bytes of consequences since they were last taken.
     private var derivedBytes = 0
 
     func spend(_ units: Int) { work += units }
-    /// So many bytes followed from a write.
+    /// Adds the bytes of a write's consequences.
     func derive(_ bytes: Int) { derivedBytes += bytes }
     func takeDerivedBytes() -> Int {
         defer { derivedBytes = 0 }
@@ -30,7 +30,7 @@ final class Meter: @unchecked Sendable {
     }
     func beginTurn() { work = 0 }
 
-    /// A request is carried out in the batch that runs.
+    /// Counts a request of the running batch.
     func count(_ item: Database.Item) {
         counters.requests += 1
         tally.count(item.request, since: item.since)
@@ -42,20 +42,20 @@ final class Meter: @unchecked Sendable {
         return tally
     }
 
-    /// Lets readers see the counters as they are now.
+    /// Makes the current counters visible to readers.
     func publish() { published.withLock { [counters] in $0 = counters } }
 
-    /// As they were published last. From any thread.
+    /// The last published counters. From any thread.
     var reading: EngineCounters {
         var counters = published.withLock { $0 }
         counters.waitingBytes = waitingBytes.load(ordering: .relaxed)
         return counters
     }
 
-    /// Requests count as waiting: they came, or are to be carried out again. From any thread.
+    /// Counts the bytes of requests that arrived, or will be carried out again. From any thread.
     func wait(_ bytes: Int) { if bytes > 0 { waitingBytes.add(bytes, ordering: .relaxed) } }
 
-    /// Requests have become durable, or were given up.
+    /// Subtracts the bytes of requests that are durable or were given up.
     func finish(_ bytes: Int) { if bytes > 0 { waitingBytes.subtract(bytes, ordering: .relaxed) } }
 }
 
@@ -63,62 +63,61 @@ final class Meter: @unchecked Sendable {
 public struct EngineCounters: Sendable {
     /// Commits since the start, and requests handled.
     public var commits = 0
-    /// Commits that the hub made itself, by cause.
+    /// Commits by the hub itself, by cause.
     public var systemCommits: [SystemCause: Int] = [:]
-    /// Times that all counters of the rules were counted, beside the queue.
+    /// Full counts of the rules' counters, in the background.
     public var countings = 0
-    /// Writes that followed from commits, by the key of the rules.
+    /// Writes caused by commits, by the key of the rules.
     public var systemWrites: [ConsequenceKind: Int] = [:]
-    /// Nodes that ended by time, those that are to, as far as they are known, and ms by which the last was late, while more are due.
+    /// Nodes expired; nodes known to expire later; and ms by which the last one was late, while more are due.
     public var expired = 0
     public var expiringNodes = 0
     public var expiryLagMs: Int64 = 0
-    /// Rows of inboxes that are owed by commits; at most so many, while it is not known who is reached.
+    /// Pending inbox rows; an upper bound while the recipients are not yet known.
     public var owedRows = 0
     public var requests = 0
-    /// Requests that wait for their turn now, as others have had the last one.
+    /// Requests that wait for their turn because other clients had the last one.
     public var waitingRequests = 0
     /// Changes that were combined into one message for a slow client's observer.
     public var conflated = 0
-    /// Times that a client's observers were suspended, and clients that are so now.
+    /// Times that a client's observers were suspended, and clients suspended now.
     public var suspensions = 0
     public var suspended = 0
-    /// Why the log takes no commits now; nil while it does.
+    /// Why the log accepts no commits now; nil while it does.
     public var refusal: CommitRefusal?
     /// Times that the log began to refuse.
     public var refusals = 0
-    /// Requests that were answered with `unavailable`, as the log takes no commits.
+    /// Requests answered with `unavailable` because the log accepts no commits.
     public var refusedWrites = 0
-    /// Requests that were refused as their user writes too often.
+    /// Requests refused because their user writes too often.
     public var overBudget = 0
-    /// Writes that were prepared off the queue, and times that one had to be prepared again as others changed what it rests on.
+    /// Writes prepared off the queue, and times that one was prepared again because other commits changed its dependencies.
     public var prepared = 0
     public var preparedAgain = 0
-    /// Places that others had written and that were taken over into prepared writes on the queue.
+    /// Paths of other commits merged into prepared writes on the queue.
     public var followedPlaces = 0
-    /// Times that the rules were asked on the queue whether an observer may be, and that they were asked beside it about many
-    /// observers before a commit.
+    /// Evaluations of the rules for an observer on the queue, and evaluations off the queue for many observers before a commit.
     public var observersAsked = 0
     public var foreseen = 0
-    /// Observers now, and what they count as: deep ones more than one.
+    /// Observers now, and their weight: deep ones count more than once.
     public var observers = 0
     public var listens = 0
     /// Kept indexes, and the children in them.
     public var indexes = 0
     public var indexEntries = 0
-    /// Children that were sorted into indexes since the start: on the database queue, and beside it.
+    /// Children sorted into indexes since the start: on the database queue, and off it.
     public var childrenSortedOnQueue = 0
     public var childrenSorted = 0
-    /// Live queries that one commit or another concerned, since the start.
+    /// Live queries affected by commits, since the start.
     public var windowsMoved = 0
-    /// Children that live queries with conditions, and circles, hold now; times that one was looked for, and that those of a place followed
-    /// a large change beside the queue, since the start.
+    /// Children that live queries with conditions, and circles, hold now. Since the start: searches for them, and times that a path's live
+    /// queries were updated for a large change in the background.
     public var liveQueryChildren = 0
     public var liveQueriesFound = 0
     public var liveQueriesLent = 0
-    /// Writes of commits with many of them that were looked at on the database queue for live queries, once for each.
+    /// Writes of large commits checked for live queries on the database queue, each counted once.
     public var changesOnQueue = 0
-    /// Bytes of requests that wait, for the queue or for the journal.
+    /// Bytes of requests that wait for the queue or the journal.
     public var waitingBytes = 0
 
     public init() {}

@@ -3,30 +3,29 @@ public import JSONTree
 import LiveQueries
 public import SecurityRules
 
-/// One operation with everything that the rules' decision about it depends on. Immutable, so that the decision can be explained on
-/// any queue while the database continues.
+/// One operation with everything that the rules' decision about it depends on. Immutable, so the decision can be explained on any queue
+/// while the database continues.
 public struct RuleQuestion: Sendable {
     public enum Operation: Sendable {
         /// A get, a listen or a query.
         case read(Path, QueryVariables)
         /// A count of children, once or live.
         case count(Path, QueryVariables)
-        /// A set, a removal, or each place of an update.
+        /// A set, a removal, or the paths of an update.
         case write([Path])
     }
 
     public let operation: Operation
-    /// Places that are written besides, and that only `.validate` is asked about.
+    /// Further paths written, for which only `.validate` is evaluated.
     public var added: [Path] = []
-    /// Whether `.write` and `.validate` are asked about the operation: not about an administrator's, of which only the consequences are
-    /// in question.
+    /// Whether `.write` and `.validate` are evaluated. False for administrators, where only the consequences are in question.
     public var isRuled = true
-    /// Whether it is one of the hub itself, of which `.validate` alone is asked; and why it cannot be made at all.
+    /// Whether the hub itself writes, so that only `.validate` is evaluated; and why the write is impossible, if it is.
     public var isOfHub = false
     public var fault: ConsequenceFault?
-    /// The limits of what follows from a write; nil where nothing does.
+    /// The limits of a write's consequences; nil where it has none.
     public var consequences: ConsequenceLimits?
-    /// The budget that a write was over, so that no rule was asked; nil for all others.
+    /// The budget that a write exceeded, so that no rule was evaluated; nil for all others.
     public var budget: String?
     public let rules: RuleSet
     /// The tree before and, for writes, after the operation with server values filled in.
@@ -36,7 +35,7 @@ public struct RuleQuestion: Sendable {
     /// ms since the epoch.
     public let now: Int64
 
-    /// The failure of a write that the rules refuse, with what they say to its client.
+    /// The failure of a write that the rules refuse, with the rules' messages to the client.
     var refusal: Failure {
         guard case .write(let locations) = operation else { return .permissionDenied }
         var failure = Failure.permissionDenied
@@ -44,8 +43,8 @@ public struct RuleQuestion: Sendable {
         return failure
     }
 
-    /// Whether the place of the operation is found by its position, as a child of a place with `.geoIndex`, and why not; nil for others,
-    /// and where nothing is.
+    /// For a child of a path with `.geoIndex`: whether it can be found by its position, and if not, why. Nil for other paths, and if there
+    /// is no node.
     public var position: String? {
         let path: Path? =
             switch operation {
@@ -57,7 +56,7 @@ public struct RuleQuestion: Sendable {
         return node.exists ? fields.position(of: node).description : nil
     }
 
-    /// Decides again and tells how. Costs many times what the decision does: not for the database queue.
+    /// Decides again and explains each step. Costs many times as much as the decision: not for the database queue.
     public func explained() -> RuleTrace {
         switch operation {
         case .read(let path, let query): rules.explainRead(path, root: old, auth: auth, now: now, query: query)
@@ -79,7 +78,7 @@ public enum RuledRequest: String, Sendable {
     case get, listen, write, onDisconnect
     /// A listen that was allowed until the rules, the data or the client's identity changed.
     case cancelledListen = "cancelled listen"
-    /// A write by somebody who writes too often.
+    /// A write by a user who writes too often.
     case overBudget = "write over budget"
 }
 
@@ -91,7 +90,7 @@ public protocol RefusalListener: Sendable {
     func refused(_ request: RuledRequest, _ question: RuleQuestion)
 }
 
-/// Tells the listener of refusals, if there is one and it wants to know. Confined to the database queue.
+/// Reports refusals to the listener, if there is one and it wants them. Confined to the database queue.
 final class RefusalReports {
     private let context: EngineContext
     private let content: Content
@@ -105,8 +104,8 @@ final class RefusalReports {
     }
 
     /// - Parameters:
-    ///   - path: the place, for writes of several the first.
-    ///   - question: asked for when the listener wants it, with the time of now.
+    ///   - path: the path; the first one of several writes.
+    ///   - question: called when the listener wants the refusal, with the current time.
     func report<E: Error>(_ request: RuledRequest, of path: Path, _ question: (Int64) throws(E) -> RuleQuestion) throws(E) {
         context.meter.refusals.add(request, path, content.rules)
         guard let listener else { return }
@@ -114,7 +113,7 @@ final class RefusalReports {
         if listener.wantsRefusal(now: now) { listener.refused(request, try question(now)) }
     }
 
-    /// A read of the content of now, or a count of it.
+    /// A refused read or count of the current content.
     func report(_ request: RuledRequest, readOf path: Path, _ query: ChildQuery?, _ identity: Identity, isCount: Bool = false) {
         report(request, of: path) { now in
             let asked = query.map(QueryVariables.init) ?? .none
@@ -126,11 +125,11 @@ final class RefusalReports {
 }
 
 extension Database {
-    /// How the rules would decide a read of the content as it is now, or a count. Changes nothing.
+    /// How the rules would decide a read or count of the current content. Changes nothing.
     /// - Parameters:
-    ///   - auth: what `auth` is in the rules; null when signed out.
+    ///   - auth: the rules' `auth` variable; null when signed out.
     ///   - now: ms since the epoch; nil for the database's own time.
-    ///   - done: called on the database queue, with what any other queue can explain.
+    ///   - done: called on the database queue; the question can be explained on any queue.
     public func pose(
         readOf path: Path, query: QueryVariables, isCount: Bool = false, auth: Node, now: Int64?,
         _ done: @escaping @Sendable (RuleQuestion) -> Void
@@ -143,8 +142,8 @@ extension Database {
         }
     }
 
-    /// The same for writes of one commit. Writes that the tree cannot hold are refused, also where the rules allow them. They may be many:
-    /// they are made beside the queue.
+    /// How the rules would decide the writes of one commit. Writes that the tree cannot hold fail even if the rules allow them. There may
+    /// be many, so they are applied in the background.
     /// - Parameter done: called on any queue.
     public func pose(
         _ writes: [TreeWrite], auth: Node, now: Int64?, _ done: @escaping @Sendable (Result<RuleQuestion, Failure>) -> Void

@@ -2,9 +2,9 @@ import JSONTree
 import SecurityRules
 import Synchronization
 
-/// Bytes of events for observers, by the first key of their places. At most `most` keys have a counter of their own.
+/// Bytes of events for observers, by the first key of their paths. At most `most` keys have a counter of their own.
 public final class EventBytes: Sendable {
-    /// Those beyond are counted together, as the empty key.
+    /// Further keys are counted together, as the empty key.
     static let most = 100
 
     final class Counter: Sendable {
@@ -14,7 +14,7 @@ public final class EventBytes: Sendable {
 
     private let counters = Mutex<[String: Counter]>([:])
 
-    /// The counter of a place; the caller keeps it, so that an event costs one addition.
+    /// The counter of a path; the caller keeps it, so that an event costs one addition.
     func counter(of path: Path) -> Counter {
         let name = path.isRoot ? "/" : "/" + path.keys[0].string
         return counters.withLock { counters in
@@ -27,16 +27,16 @@ public final class EventBytes: Sendable {
         }
     }
 
-    /// By name, in its order. From any thread.
+    /// Sorted by name. From any thread.
     public var reading: [(path: String, bytes: Int)] {
         counters.withLock { $0.map { ($0.key, $0.value.bytes.load(ordering: .relaxed)) } }.sorted { $0.0 < $1.0 }
     }
 }
 
-/// Refusals by the rules, by the kind of request and the place in the rules file that is nearest: `/users/$uid`. Counted when something is
-/// refused only. At most `most` places have a counter of their own.
+/// Refusals by the rules, by kind of request and nearest path in the rules file, such as `/users/$uid`. Costs nothing until a request is
+/// refused. At most `most` paths have a counter of their own.
 public final class RefusalCounts: Sendable {
-    /// Those beyond are counted together, as an empty place.
+    /// Further ones are counted together, as an empty path.
     static let most = 200
 
     struct Place: Hashable {
@@ -55,7 +55,7 @@ public final class RefusalCounts: Sendable {
         }
     }
 
-    /// In the order of their places. From any thread.
+    /// Sorted by path. From any thread.
     public var reading: [(request: RuledRequest, pattern: String, count: Int)] {
         counts.withLock { $0.map { ($0.key.request, $0.key.pattern, $0.value) } }.sorted { ($0.1, $0.0.rawValue) < ($1.1, $1.0.rawValue) }
     }
