@@ -3,16 +3,16 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// Where work runs whose cost follows the size of the data: encoding, hashing, sorting and checking of large values. It is done
-/// on immutable trees, off the database queue, so that requests of others are carried out meanwhile.
+/// Runs work whose cost depends on the size of the data: encoding, hashing, sorting and checking of large values. It works on immutable
+/// trees off the database queue, so that requests of other clients continue meanwhile.
 public struct BackgroundWork: Sendable {
     /// The purpose of a job.
     public enum Kind: Sendable {
-        /// One request that waits for it: a large write, a comparison, a selection. One user may have many of them.
+        /// For one request, which waits for it: a large write, a comparison, a selection. One user may have many of them.
         case preparation
         /// Encoding of large values for connections.
         case encoding
-        /// All, or none: indexes that several wait for, and letting go of what is large.
+        /// For several requests or none: indexes that several wait for, and releasing large values.
         case upkeep
     }
 
@@ -21,14 +21,14 @@ public struct BackgroundWork: Sendable {
     /// - Parameter submit: runs the work soon, on any thread but the caller's queue.
     public init(_ submit: @escaping @Sendable (Kind, @escaping @Sendable () -> Void) -> Void) { self.submit = submit }
 
-    /// The same for one place that does all kinds.
+    /// Uses one executor for all kinds.
     public init(_ submit: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) { self.init { _, work in submit(work) } }
 
-    /// Runs the work soon, on a thread of its own choice. Work of one caller has no order.
+    /// Runs the work soon, on any thread. Unordered.
     public func run(_ kind: Kind, _ work: @escaping @Sendable () -> Void) { submit(kind, work) }
 
-    /// A number of threads for preparations and upkeep, one of them never for preparations, and two for encoding.
-    /// - Parameter count: from 2 on.
+    /// A pool for preparations and upkeep, of which one thread never runs preparations, and two threads for encoding.
+    /// - Parameter count: threads of the pool; at least 2.
     public static func threads(_ count: Int) -> BackgroundWork {
         let most = max(2, count)
         let threads = BackgroundThreads(most: most, ofPreparations: most - 1)
@@ -38,15 +38,15 @@ public struct BackgroundWork: Sendable {
         }
     }
 
-    /// Threads of `shared` on a machine with few processors: what one user may have prepared at the same time
-    /// (``EngineLimits/preparationsOfUser``), one for the preparations of others, one for upkeep.
+    /// Minimum threads of `shared` on a machine with few processors: the parallel preparations of one user
+    /// (``EngineLimits/preparationsOfUser``), one thread for preparations of other users, one for upkeep.
     static let leastThreads = 4
 
     /// The default of a database: a thread for each processor, at least four, and two for encoding.
     public static let shared = BackgroundWork.threads(max(leastThreads, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
 }
 
-/// Runs a fixed number of jobs at the same time, in the order of arrival, and fewer preparations than that, also when it is idle.
+/// Runs a fixed number of jobs in parallel, in the order of arrival. Preparations have a lower limit, even when threads are idle.
 private final class BackgroundThreads: Sendable {
     private struct Piece: Sendable {
         /// Its number in the order of arrival.
@@ -92,7 +92,7 @@ private final class BackgroundThreads: Sendable {
         }
     }
 
-    /// The oldest that may run now.
+    /// The oldest job that may run now.
     private func next() -> Piece? {
         state.withLock { state in
             guard state.running < most else { return nil }

@@ -2,21 +2,22 @@ import JSONTree
 import Scheduling
 import Synchronization
 
-/// How much a database holds, counted when somebody asks: beside its queue, on the immutable tree of then, and so seldom that it takes a
+/// The size of a database, counted on demand: in the background, on the immutable tree of that moment. It is so rare that it takes a
 /// hundredth of a processor at most, however large the data is.
 ///
 /// ```
-/// reading ─► nothing new, or too early: what was found last
-///       └──► queue: the tree of now ─► background: count ─► found; rest for 100 times as long, 10 s at least
+/// reading ─► nothing new, or too early: the last result
+///       └──► queue: the current tree ─► background: count ─► result; then rest 100 times as long, at least 10 s
 /// ```
 final class DataCount: @unchecked Sendable {
     // Sendable: `content` is read on the database queue only; the rest is immutable or under its lock.
     private struct State {
         var found: TreeExtent?
-        /// Of the tree that was counted: its commit, and those made until then, as a number may be given twice when the log refuses.
+        /// The counted tree: its commit number, and the number of commits until then, because a sequence number may be used twice when the
+        /// log refuses.
         var counted: Version?
         var isCounting = false
-        /// Before then nothing is counted, steady ns.
+        /// No count before then, steady ns.
         var restsUntil = Int64.min
     }
 
@@ -34,7 +35,7 @@ final class DataCount: @unchecked Sendable {
         self.content = content
     }
 
-    /// What was found last; nil before the first time. Has it counted again, if that may be. From any thread.
+    /// The last result; nil before the first. Starts another count if one is allowed. From any thread.
     var reading: TreeExtent? {
         let now = context.scheduler.steadyNs
         let (found, isDue) = state.withLock { state in

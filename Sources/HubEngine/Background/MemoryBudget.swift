@@ -1,32 +1,31 @@
 import Synchronization
 
-/// Bytes that the process may hold for its clients beside the trees themselves: what has come in part, what is being read into
-/// values, what is being made for an answer, and old content that only a slow transfer still holds.
+/// Memory that the process may hold for its clients in addition to the trees: partial messages, values being parsed, answers being encoded,
+/// and old content that only a slow transfer still holds.
 ///
-/// One for the whole process, so that many connections below their own limits cannot end it together. A request that would go over it is
-/// refused before anything is allocated. From any thread; asked in steps of many kilobytes, never for each small message.
+/// There is one for the whole process, so that many connections below their own limits cannot exhaust its memory together. A request that
+/// would exceed it is refused before anything is allocated. From any thread; used in steps of many kilobytes, never per small message.
 public final class MemoryBudget: Sendable {
     /// The purpose for which bytes are held.
     public enum Purpose: Int, CaseIterable, Sendable {
-        /// Messages and bodies that have not come whole, or have and are not read.
+        /// Messages and bodies that are incomplete or not parsed yet.
         case incoming
-        /// Values that are being made of them.
+        /// Values being parsed from them.
         case parsing
-        /// Answers and events that are being encoded, or are encoded and not passed to a connection yet.
+        /// Answers and events being encoded, or encoded and not yet passed to a connection.
         case answers
-        /// Old content that only a transfer under way holds: half of the budget at most, or slow readers would keep others from
-        /// writing.
+        /// Old content that only a running transfer holds: half of the budget at most, or slow readers would block other clients' writes.
         case pinned
     }
 
     /// Bytes for all purposes together.
     public let limit: Int
-    /// Bytes for old content.
+    /// Bytes for `pinned`.
     public var pinnedLimit: Int { limit / 2 }
 
     private struct Held {
         var total = 0
-        /// The most since `takeFall` was last true.
+        /// The maximum since `takeFall` was last true.
         var peak = 0
         var parts = [Int](repeating: 0, count: Purpose.allCases.count)
         var refusals = 0
@@ -44,7 +43,7 @@ public final class MemoryBudget: Sendable {
     /// - Parameter limit: bytes for all purposes together.
     public init(_ limit: Int) { self.limit = limit }
 
-    /// Takes bytes, or nothing when that would go over the limit.
+    /// Reserves bytes; false if that would exceed the limit.
     public func reserve(_ bytes: Int, for purpose: Purpose) -> Bool {
         held.withLock { held in
             guard held.total + bytes <= limit, purpose != .pinned || held.parts[purpose.rawValue] + bytes <= pinnedLimit else {
@@ -56,10 +55,10 @@ public final class MemoryBudget: Sendable {
         }
     }
 
-    /// Takes bytes, over the limit if need be: for what lets others give theirs back. Until then all others are refused.
+    /// Reserves bytes even beyond the limit, for work that lets others release theirs. Until then all others are refused.
     func take(_ bytes: Int, for purpose: Purpose) { held.withLock { $0.take(bytes, for: purpose) } }
 
-    /// Gives back bytes that were reserved.
+    /// Releases reserved bytes.
     public func release(_ bytes: Int, from purpose: Purpose) {
         held.withLock { held in
             held.total -= bytes
@@ -67,13 +66,13 @@ public final class MemoryBudget: Sendable {
         }
     }
 
-    /// Bytes that are held for a purpose.
+    /// Bytes held for a purpose.
     public func used(for purpose: Purpose) -> Int { held.withLock { $0.parts[purpose.rawValue] } }
-    /// Bytes that are held.
+    /// Bytes held for all purposes.
     public var used: Int { held.withLock { $0.total } }
-    /// How often bytes were refused because all were held.
+    /// How often bytes were refused because the budget was exhausted.
     public var refusals: Int { held.withLock { $0.refusals } }
-    /// How often bytes were refused because one holder had its whole share (``MemoryShare``).
+    /// How often bytes were refused because a holder's share was exhausted (``MemoryShare``).
     public var shareRefusals: Int { held.withLock { $0.shareRefusals } }
 
     /// Whether usage has fallen by more than so many bytes below its peak, so that returning freed memory to the system is worth it.

@@ -5,32 +5,32 @@ import Synchronization
 public final class MemoryShare: Sendable {
     /// Why bytes were refused.
     public enum Refusal: Error, Sendable {
-        /// The process has no more.
+        /// The process's budget is exhausted.
         case process
-        /// This share has no more.
+        /// This share is exhausted.
         case share
     }
 
     public let budget: MemoryBudget
-    /// Bytes that the holder may have of it; `Int.max` for all.
+    /// Bytes of the budget that the holder may use; `Int.max` for all.
     public let limit: Int
-    /// The share of several holders that what this one has counts in as well.
+    /// A share of several holders, to which bytes of this one are charged as well.
     private let wider: MemoryShare?
     private let held = Atomic<Int>(0)
 
     /// - Parameters:
     ///   - limit: bytes that the holder may have of the budget.
-    ///   - wider: a share of which this one is a part.
+    ///   - wider: a share that contains this one.
     public init(of budget: MemoryBudget, limit: Int = .max, within wider: MemoryShare? = nil) {
         self.budget = budget
         self.limit = limit
         self.wider = wider
     }
 
-    /// Bytes that the holder has.
+    /// Bytes in use.
     public var used: Int { held.load(ordering: .relaxed) }
 
-    /// Takes bytes. Nil when they are taken, else why nothing was.
+    /// Reserves bytes. Nil on success, else why they were refused.
     public func reserve(_ bytes: Int, for purpose: MemoryBudget.Purpose) -> Refusal? {
         guard take(bytes) else {
             budget.recordShareRefusal()
@@ -51,14 +51,14 @@ public final class MemoryShare: Sendable {
         return true
     }
 
-    /// Gives back bytes that were reserved.
+    /// Releases reserved bytes.
     public func release(_ bytes: Int, from purpose: MemoryBudget.Purpose) {
         forget(bytes)
         budget.release(bytes, from: purpose)
     }
 
-    /// Counts bytes in this share alone, until the result is released. For values that are shared by several holders and counted in
-    /// the budget once. Nil when the share is exhausted.
+    /// Charges bytes to this share alone, until the result is released. For values shared by several holders and charged to the budget
+    /// once. Nil when the share is exhausted.
     public func note(_ bytes: Int) -> MemoryNote? {
         guard take(bytes) else {
             budget.recordShareRefusal()
@@ -73,7 +73,7 @@ public final class MemoryShare: Sendable {
     }
 }
 
-/// Bytes that are counted in a share and not in its budget.
+/// Bytes charged to a share but not to its budget.
 public final class MemoryNote: Sendable {
     private let share: MemoryShare
     private let bytes: Int
@@ -86,10 +86,9 @@ public final class MemoryNote: Sendable {
     deinit { share.forget(bytes) }
 }
 
-/// Bytes of a share that one thing holds: they are given back with the last reference to the lease. From any thread, one at a
-/// time.
+/// Bytes of a share held by one object: released with the last reference to the lease. From any thread, but not concurrently.
 public final class MemoryLease: NodeHold {
-    /// Bytes that are taken and given back together, so that small differences cost a comparison.
+    /// Bytes are reserved and released in these steps, so that small differences cost a comparison.
     public static let stepBytes = 64 << 10
 
     public let share: MemoryShare
@@ -107,13 +106,13 @@ public final class MemoryLease: NodeHold {
         if bytes > 0 { share.release(bytes, from: purpose) }
     }
 
-    /// Bytes that are held, in whole steps where they were taken by ``become(_:)``.
+    /// Bytes held; whole steps where they were reserved by ``become(_:)``.
     public var bytes: Int { held.load(ordering: .relaxed) }
 
-    /// Why bytes were refused last; nil while none were.
+    /// Why bytes were last refused; nil if none were.
     public var refusal: MemoryShare.Refusal? { why.withLock { $0 } }
 
-    /// Holds so many bytes from now on, rounded up to whole steps. False when they are refused; what was held before stays.
+    /// Holds this many bytes, rounded up to whole steps. False when they are refused; the bytes held before are kept.
     public func become(_ bytes: Int) -> Bool {
         let wanted = (bytes + Self.stepBytes - 1) / Self.stepBytes * Self.stepBytes
         let now = held.load(ordering: .relaxed)
@@ -123,7 +122,7 @@ public final class MemoryLease: NodeHold {
         return true
     }
 
-    /// Holds so many bytes more. False when they are refused.
+    /// Holds this many more bytes. False when they are refused.
     public func grow(by bytes: Int) -> Bool {
         if let refusal = share.reserve(bytes, for: purpose) {
             why.withLock { $0 = refusal }
@@ -133,7 +132,7 @@ public final class MemoryLease: NodeHold {
         return true
     }
 
-    /// Holds no more than so many bytes.
+    /// Holds at most this many bytes.
     public func shrink(to bytes: Int) {
         let surplus = held.load(ordering: .relaxed) - bytes
         guard surplus > 0 else { return }

@@ -2,52 +2,52 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// A large write that was decided and made on a tree of a moment ago, on any queue. It can be made on the tree of now when
-/// nothing that it rests on has changed; what others have written elsewhere is taken over (`follow`).
+/// A large write that was decided and applied to a recent tree, on any queue. It can be committed to the current tree if none of its
+/// dependencies has changed. Commits at other paths are merged in (`follow`).
 ///
 /// ```
-/// base ───── others write ─────► root
-///   │ writes, rules (background)   │ follow: O(what others wrote)
-/// candidate ─────────────────────► the next root
+/// base ───── other commits ─────► root
+///   │ writes, rules (background)    │ follow: O(paths written by others)
+/// candidate ──────────────────────► the next root
 /// ```
 struct PreparedWrite: Sendable {
-    /// The tree that it rests on, and that tree with the writes made.
+    /// The tree on which it was prepared, and the same tree with the writes applied.
     private(set) var base: Node
     private(set) var candidate: Node
     let operations: [JournalOperation]
-    /// Where they write, ascending.
+    /// The paths of the operations, ascending.
     let paths: [Path]
-    /// Those of them of which nothing is stored, by a `.drop`.
+    /// The paths at which nothing is stored because of a `.drop`.
     private let dropped: Set<Path>
-    /// The deepest place that holds all that is written.
+    /// The deepest common ancestor of all written paths.
     let common: Path
-    /// The written places whose content is another than before, ascending; all of them once another client has written there.
+    /// The written paths whose content changes, ascending. All paths once another client has written at one of them.
     private(set) var changed: [Path]
-    /// Those of the paths from which something follows by the rules, and those at, above or below which copies may be; ascending, and none
-    /// contains another. Found here, as the rules are the same when it is made.
+    /// Ascending and disjoint: `followed` are the paths with consequences, `copied` those around which there may be copies. Computed here,
+    /// because the rules must be the same when it is committed.
     let followed: [Path]
     let copied: [Path]
-    /// Orders of children as they are with the write made.
+    /// Orders of children with the write applied.
     var orders = PreparedOrders()
-    /// Those of the paths at, above or below which are nodes that end by time.
+    /// The paths at, above or below which nodes expire.
     let expiring: WrittenPlaces
-    /// All of them.
+    /// All written paths.
     private let written: WrittenPlaces
-    /// The places that the rules read, and their ancestors.
+    /// The paths that the rules read, and their ancestors (`aboveDependencies`).
     private let dependencies: Set<Path>
-    /// Those of them at which everything below counts as well.
+    /// Dependencies for which the whole subtree counts.
     private let wholes: Set<Path>
     private let aboveDependencies: Set<Path>
-    /// Whether what it writes, or whether it may, was concluded from what is stored where it writes.
+    /// Whether the result or the permission depends on the data that it overwrites.
     private let restsOnOverwritten: Bool
     private let restsOnEverything: Bool
-    /// Whether it removes something. A place above that is left without children loses its priority.
+    /// Whether it removes a node. An ancestor left without children loses its priority.
     private let removes: Bool
     private let compared: (path: Path, node: Node)?
-    /// Whether something else is stored than was sent.
+    /// Whether the stored values differ from those sent.
     let isShaped: Bool
 
-    /// The paths without those of which nothing is stored.
+    /// The paths without those at which nothing is stored.
     var stored: [Path] { dropped.isEmpty ? paths : paths.filter { !dropped.contains($0) } }
 
     enum Outcome: Sendable {
@@ -55,8 +55,8 @@ struct PreparedWrite: Sendable {
         case refused(Failure, RuleQuestion?)
     }
 
-    /// Decides and makes a write on a tree. O(its size · depth)
-    /// - Parameter limit: places in the data on which the decision may rest; with more of them it rests on everything.
+    /// Decides a write and applies it to a tree. O(its size · depth)
+    /// - Parameter limit: recorded dependencies at most; beyond it the decision depends on everything.
     static func prepare(
         _ asked: AskedWrite, _ permission: WritePermission, on base: Node, now: Int64, dependencies limit: Int
     ) -> Outcome {
@@ -105,7 +105,7 @@ struct PreparedWrite: Sendable {
             }
         }
         aboveDependencies = above
-        // What is written where it has something dropped stays.
+        // Where a `.drop` removed the write, the old content stays.
         restsOnOverwritten = decision?.looksAtOverwritten == true || shape?.looksAtOverwritten == true || !made.dropped.isEmpty
             || asked.writes.contains { $0.part == .priority || $0.value.deferred.contains { $0.value != .timestamp } }
         restsOnEverything = decision?.looksAtAnything == true || shape?.looksAtAnything == true
@@ -113,11 +113,11 @@ struct PreparedWrite: Sendable {
         compared = asked.condition.map { ($0.path, base.node(at: $0.path)) }
     }
 
-    /// Takes over what others have written since. O(places · depth)
+    /// Merges the commits made since `base`. O(paths · depth)
     /// - Parameters:
-    ///   - root: the tree of now.
-    ///   - others: the places that were written between `base` and it.
-    /// - Returns: false when something was written that the write may rest on; it is to be prepared anew then.
+    ///   - root: the current tree.
+    ///   - others: the paths written between `base` and `root`.
+    /// - Returns: false if they wrote data on which the write may depend. Then it must be prepared again.
     mutating func follow(_ root: Node, _ others: some Collection<Path>) -> Bool {
         if others.isEmpty { return true }
         guard !restsOnEverything else { return false }
@@ -129,7 +129,7 @@ struct PreparedWrite: Sendable {
         return true
     }
 
-    /// Whether the rules would see the same after a write at a place.
+    /// Whether the rules would decide the same after another commit wrote at this path.
     private func standsBeside(_ path: Path, _ root: Node) -> Bool {
         if dependencies.isEmpty { return true }
         if aboveDependencies.contains(path) { return false }
@@ -142,20 +142,20 @@ struct PreparedWrite: Sendable {
         return true
     }
 
-    /// Brings what is stored by now beside the written places into the candidate: the whole of the highest place on the way
-    /// that holds none of them, as it is, so that nothing depends on the order of the two writes.
+    /// Copies data committed by others into the candidate. It takes the whole subtree of the highest node on the path that contains no
+    /// written path, so that the order of the two writes does not matter.
     private mutating func takeOver(_ path: Path, _ root: Node) -> Bool {
         var (mark, before, after) = (written.tree, base, root)
         var mayLosePriority = false
         for (depth, key) in path.keys.enumerated() {
             guard mark.hasChildren else { return overwrites() }
-            // Above a written place: gained, lost or with another priority, it might come out differently.
+            // An ancestor of a written path. If it appeared, vanished or got another priority, the result might differ.
             guard before.isSameParent(as: after) else { return false }
             if removes, !after.priority.isNull { mayLosePriority = true }
-            // With a child that is not written it is never empty, and so is nothing above it.
+            // With a child that this write does not touch, neither this ancestor nor any above it can become empty.
             if mayLosePriority, min(before.childCount, after.childCount) > mark.childCount { mayLosePriority = false }
             (mark, before, after) = (mark.child(key), before.child(key), after.child(key))
-            // Between two operations a place above may be empty in one tree and not in the other, and loses its priority in that one only.
+            // Between two operations, an ancestor may be empty in one tree only. It then loses its priority in that tree only.
             if mayLosePriority, before.exists != after.exists { return false }
             if mark.isNull { return replace(path.keys.prefix(depth + 1), by: after) }
         }
@@ -163,7 +163,7 @@ struct PreparedWrite: Sendable {
         return overwrites()
     }
 
-    /// Writes there by others meanwhile are overwritten, as if they had come first.
+    /// The other commit wrote at a written path. This write replaces it, as if the other had come first.
     private mutating func overwrites() -> Bool {
         if changed.count < paths.count { changed = paths }
         return !restsOnOverwritten
@@ -183,8 +183,7 @@ struct PreparedWrite: Sendable {
 }
 
 extension Node {
-    /// Whether something written below comes out the same in both: neither is a leaf, or both the same one, and what has to stay
-    /// with the place is.
+    /// Whether a write below gives the same result in both: both are parents (or absent) with equal priority, or both are the same leaf.
     fileprivate func isSameParent(as other: Node) -> Bool {
         let areParents = (isNull || hasChildren) && (other.isNull || other.hasChildren)
         return areParents ? priority == other.priority : self == other

@@ -3,16 +3,17 @@ import JSONTree
 import Scheduling
 import SecurityRules
 
-/// Writes as they are asked for. A small one is decided and made at once; a large one is prepared off the queue and made when
-/// nothing has changed that it rests on (`PreparedWrite`). What many observers' permission rests on is large, however small it is.
+/// Carries out write requests. A small write is decided and committed at once on the database queue.
+/// A large write is prepared off the queue, and committed if none of its dependencies has changed since (`PreparedWrite`).
+/// A write counts as large, whatever its size, if the permission of many observers depends on it.
 ///
 /// ```
-/// asked ── small ──► commit ──► answer
-///   └── large ──► parked: prepared on the tree of now ──► ordered, staged ──► what others wrote taken over ──► made ──► answer
-///                   ▲                                still much of it: taken over in the background ┘ │ ▲  └ many observers rest on it:
-///                   └── they wrote what it rests on ◄─────────────────────────────────────────────────┘ └ parked, the rules are asked ┘
+/// request ── small ──► commit ──► answer
+///   └── large ──► suspended: prepared on the current tree ──► ordered, staged ──► merge later commits ──► commit ──► answer
+///                   ▲                         many of them: merged in the background ┘ │ ▲  └ affects many observers:
+///                   └── a later commit changed a dependency ◄──────────────────────────┘ └─ suspended, rules evaluated ┘
 /// ```
-/// Staged: the log stores the operations while others can still commit, so that later commits need not wait for that. A write that
+/// Staging: the log stores the operations while other clients can still commit, so that later commits need not wait for them. A write that
 /// is refused or prepared again releases its stage.
 /// Confined to the database queue.
 final class WriteRequests: @unchecked Sendable {
@@ -32,7 +33,7 @@ final class WriteRequests: @unchecked Sendable {
     private let refusals: RefusalReports
     private var pushIDs = PushIDGenerator()
     private var budgets: WriteBudgets
-    /// Whether what is carried out was counted before, in a batch that was rolled back.
+    /// True while repeating requests of a batch that was rolled back. They were counted before.
     var isRepeating = false
 
     init(
@@ -60,13 +61,13 @@ final class WriteRequests: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Adds a child under a key that is made here.
+    /// Adds a child under a key that the hub generates.
     func push(_ path: Path, _ value: WriteValue, _ item: Database.Item) {
         let key = pushIDs.next(now: context.clock())
         write(AskedWrite([TreeWrite(path.appending(key), value)], .push(key)), item)
     }
 
-    /// A write of REST (contract §7).
+    /// Carries out a REST write (contract §7).
     func exchange(_ exchange: Exchange, _ writes: [TreeWrite], _ item: Database.Item) {
         let update = exchange.isUpdate ? exchange.path : nil
         write(AskedWrite(writes, if: exchange.condition, .exchange(exchange, key: nil), update: update), item)
@@ -77,7 +78,7 @@ final class WriteRequests: @unchecked Sendable {
         write(AskedWrite([TreeWrite(exchange.path.appending(key), value)], if: exchange.condition, .exchange(exchange, key: key)), item)
     }
 
-    /// What is due of the writes that a deleted account causes. It gets no rows any more that commits owe.
+    /// Commits the writes of an account deletion that are still due. The account also leaves the recipients of pending inbox rows.
     func accountData(_ found: [AccountWrite], of uid: String, _ item: Database.Item) {
         let left = content.owed.items.filter { !$0.without.contains(Key(uid)) }
         if !left.isEmpty, !logGuard.isRefusing { commits.record(left.map { .owed(.without($0.id, Key(uid))) }) }
@@ -107,7 +108,7 @@ final class WriteRequests: @unchecked Sendable {
         prepare(large)
     }
 
-    /// Counts a write; nil when its client may write.
+    /// Charges a write to its budgets. Nil when it is within them.
     private func overBudget(_ asked: AskedWrite, _ client: Client) -> Failure? {
         guard budgets.mayCount(content.rules), !isRepeating, asked.cause == nil else { return nil }
         let now = context.scheduler.steadyNs
@@ -115,7 +116,7 @@ final class WriteRequests: @unchecked Sendable {
         return refused(excess, asked, client)
     }
 
-    /// Counts what follows from a write, before it is made.
+    /// Charges the consequences of a write, before the commit.
     private func count(_ found: Consequences, _ asked: AskedWrite, _ client: Client) throws(Failure) {
         guard !isRepeating, asked.cause == nil else { return }
         guard let excess = budgets.admit(found, of: client, content.rules, now: context.scheduler.steadyNs) else { return }
@@ -134,19 +135,19 @@ final class WriteRequests: @unchecked Sendable {
         return excess.failure
     }
 
-    /// Whether the write would take the queue for longer than others should wait.
+    /// Whether the write would hold the queue for longer than other clients should wait.
     private func isLarge(_ asked: AskedWrite, _ item: Database.Item) -> Bool {
         if item.size > limits.largeWriteBytes || asked.writes.count > limits.largeWritePlaces { return true }
         var room = limits.largeWritePlaces
-        // Fewer bytes than this cannot have more nodes.
+        // A node takes at least one byte, so fewer bytes cannot hold more nodes.
         if item.size > room, !asked.writes.allSatisfy({ $0.value.node.hasNodes(within: &room) }) { return true }
-        // A priority is few bytes, and the rules ask about all that is below it.
+        // A priority takes few bytes, but the rules evaluate the whole subtree below it.
         room = limits.largeWritePlaces
         return asked.writes.contains { $0.part == .priority && !content.root.node(at: $0.path).hasNodes(within: &room) }
     }
 
-    /// Makes a small write on the queue.
-    /// - Returns: its answer; nil when nothing was done, as it may wait, and it rests on a large comparison or many observers on it.
+    /// Commits a small write on the queue.
+    /// - Returns: its answer. Nil if nothing was done: it may wait, and needs a large comparison or affects many observers.
     private func makeNow(_ asked: AskedWrite, _ client: Client, mayWait: Bool) -> Reply? {
         if case .onDisconnect = asked.purpose { return disconnects.keep(asked.writes, client) }
         do throws(Failure) {
@@ -159,34 +160,33 @@ final class WriteRequests: @unchecked Sendable {
 
     // MARK: Large writes
 
-    /// A large write under way.
     private struct LargeWrite: Sendable {
         let asked: AskedWrite
         let item: Database.Item
-        /// Times that it may still be prepared, or brought up to what others have written.
+        /// Times that it may still be prepared, or brought up to date with other commits.
         var tries: Int
-        /// Its stage in the log.
+        /// Its stage in the log, once stored.
         var stage: JournalStage?
-        /// Which rules it was decided by, and the last commit in the tree that it was prepared on.
+        /// The rules that decided it, and the last commit in the tree on which it was prepared.
         var rulesNumber = 0
         var sequence: UInt64 = 0
-        /// Bytes of what the client leaves for its end with it. The client does nothing else meanwhile.
+        /// Bytes of the client's onDisconnect writes, this one included. They cannot change meanwhile: the client's next request waits.
         var bytesLeft = 0
 
-        /// Bytes that it holds while it is prepared.
+        /// Bytes held while it is prepared.
         var bytes: Int { item.size + asked.writes.count * Self.bytesOfPlace }
 
-        /// Bytes that a prepared write holds for each of its places: its operation, its mark, its place in the tree.
+        /// Bytes per written path: its operation, its entry in the set of written paths, its path in the tree.
         private static let bytesOfPlace = 128
     }
 
     private func prepare(_ large: LargeWrite) {
         let (asked, item) = (large.asked, large.item)
-        // Before any work: nothing is stored now.
+        // Checked before any work: while the log refuses commits, the write cannot be stored.
         do throws(Failure) { try logGuard.mustTakeWrites() } catch { return answers.answer(.failed(error), item) }
         guard large.tries > 0 else { return giveUp(asked, item) }
         let isParked = parking.park(item, holding: large.bytes, follows: .sinceItsTurn) { [self] in
-            // The tree, the rules and the time of its turn: it may have waited for long.
+            // The tree, the rules and the time are those of its turn: it may have waited for long.
             let permission = WritePermission(rules: content.rules, origin: asked.origin(item.client))
             let (base, now, limit) = (content.root, context.clock(), limits.dependencies)
             var large = large
@@ -208,8 +208,8 @@ final class WriteRequests: @unchecked Sendable {
         if !isParked { answers.answer(.failed(.noRoom), item) }
     }
 
-    /// Brings the orders of children that live queries need up to date with a write that is permitted, beside the queue. Without room for
-    /// that the queries show the write later, behind its answer.
+    /// Updates the child orders of live queries for a permitted write, in the background. Without memory for that, the queries show the
+    /// write after its answer.
     private func order(_ write: PreparedWrite, _ large: LargeWrite) {
         let orders = indexes.orders(within: write.common)
         if orders.isEmpty { return stage(write, large) }
@@ -228,7 +228,7 @@ final class WriteRequests: @unchecked Sendable {
     /// Stages a permitted write in the log, then continues with it.
     private func stage(_ write: PreparedWrite, _ large: LargeWrite) {
         let (asked, item) = (large.asked, large.item)
-        // While the log refuses, the write is refused as any other.
+        // While the log refuses commits, `install` refuses this one like any other.
         guard item.size >= journal.stagedBytes, large.stage == nil, !logGuard.isRefusing else { return install(write, large) }
         let isParked = parking.park(item, holding: large.bytes) { done in
             journal.stage(write.operations, completion: done)
@@ -247,7 +247,8 @@ final class WriteRequests: @unchecked Sendable {
         if !isParked { answers.answer(.failed(.noRoom), item) }
     }
 
-    /// Whether the client may still read what the answer tells, or confirms a guess of; else it is answered.
+    /// Whether the client may still read the content that the answer reveals (returned content, or a confirmed hash). If not, answers with
+    /// a refusal.
     private func mayReveal(_ asked: AskedWrite, _ item: Database.Item) -> Bool {
         guard let place = asked.revealed, !permissions.allowsRead(place, nil, item.client) else { return true }
         answers.answer(.failed(.permissionDenied), item)
@@ -266,9 +267,9 @@ final class WriteRequests: @unchecked Sendable {
             guard let reply = make(write, large) else { return askFirst(write, large) }
             return answers.answer(reply, item)
         }
-        // Others wrote much meanwhile. Each turn takes a part of the time that the one before took.
+        // Many paths were written meanwhile. Each round takes a fraction of the time of the round before.
         let isParked = parking.park(item, holding: large.bytes, follows: .sinceNow) { [self, write] in
-            // Unknown by now: nothing can be taken over.
+            // Nil if those commits are no longer known: then the write cannot be merged.
             let (root, others, last) = (content.root, commits.recent.places(since: large.sequence), content.sequence)
             return {
                 var write = write
@@ -285,7 +286,7 @@ final class WriteRequests: @unchecked Sendable {
         if !isParked { answers.answer(.failed(.noRoom), item) }
     }
 
-    /// The rules are asked about the observers that rest on a prepared write, before it is made.
+    /// Evaluates the rules for the observers that depend on a prepared write, in the background, before the commit.
     private func askFirst(_ write: PreparedWrite, _ large: LargeWrite) {
         let item = large.item
         let round = foresight.round + 1
@@ -306,12 +307,12 @@ final class WriteRequests: @unchecked Sendable {
         context.meter.counters.preparedAgain += 1
         var large = large
         large.tries -= 1
-        // The same is written again, unless the server fills in some of it, or the rules do.
+        // The operations stay the same, unless the server or the rules fill in some values.
         if content.rules.shapesWrites || !large.asked.writes.allSatisfy({ $0.value.deferred.isEmpty }) { large.stage = nil }
         prepare(large)
     }
 
-    /// Overtaken on every try: what is at most twice the limit is committed on the queue after all.
+    /// After the last try: a write of at most twice the limits is committed on the queue, a larger one is refused.
     private func giveUp(_ asked: AskedWrite, _ item: Database.Item) {
         guard item.size <= limits.largeWriteBytes * 2, asked.writes.count <= limits.largeWritePlaces * 2 else {
             return answers.answer(.failed(.overtaken), item)
@@ -319,8 +320,8 @@ final class WriteRequests: @unchecked Sendable {
         if let reply = makeNow(asked, item.client, mayWait: false) { answers.answer(reply, item) }
     }
 
-    /// Makes a prepared write: O(depth), and what its observers need.
-    /// - Returns: its answer; nil when nothing was done, as it may wait and many observers rest on it.
+    /// Commits a prepared write: O(depth), plus the work for its observers.
+    /// - Returns: its answer. Nil if nothing was done: it may wait, and many observers depend on it.
     private func make(_ write: PreparedWrite, _ large: LargeWrite) -> Reply? {
         let (asked, client) = (large.asked, large.item.client)
         do throws(Failure) {
@@ -333,14 +334,14 @@ final class WriteRequests: @unchecked Sendable {
 
     // MARK: Answers
 
-    /// The answer to a write that another hub has made for a client of this one, in the tree of that commit.
+    /// The answer to a write that the writer applied for a client of this follower, in the tree of that commit.
     func madeElsewhere(_ asked: AskedWrite, sequence: UInt64, _ client: Client) -> Reply { made(asked, sequence: sequence, client) }
     func notMadeElsewhere(_ asked: AskedWrite, _ failure: Failure) -> Reply { notMade(asked, failure) }
 
-    /// The key of a child that another hub is to add.
+    /// A push key for a child that the writer will add.
     func nextKey() -> Key { pushIDs.next(now: context.clock()) }
 
-    /// - Parameter operations: of a prepared write; nil to look at the tree.
+    /// - Parameter operations: of a prepared write; nil to read the values from the tree.
     private func made(_ asked: AskedWrite, sequence: UInt64, _ client: Client, _ operations: [JournalOperation]? = nil) -> Reply {
         switch asked.purpose {
         case .write: return .written(sequence: sequence)
@@ -350,8 +351,8 @@ final class WriteRequests: @unchecked Sendable {
             var outcome = Exchanged()
             (outcome.key, outcome.sequence) = (key, sequence)
             if exchange.wantsContent { outcome.content = content.root.node(at: exchange.path) }
-            // What the hub has computed, and what the rules have it store in place of what was sent, is told to those who may read it;
-            // others are told what they have sent.
+            // Values that the hub computed, or that the rules replaced, are returned only to clients that may read them. Other clients get
+            // back the values they sent.
             let isComputed = asked.writes.contains { !$0.value.deferred.isEmpty }
             let isRuled = content.rules.shapesWrites || content.rules.hasConsequences
             if (isComputed || isRuled) && !permissions.mayRead(exchange.path, nil, client, in: content.root) {

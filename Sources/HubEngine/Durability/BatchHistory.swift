@@ -1,29 +1,29 @@
 import JSONTree
 
-/// What a batch did, kept until it is durable. If the log refuses it, the changes are undone, newest first, and the steps are
-/// carried out again with nothing being written: every request is answered as if the disk had refused before.
+/// A batch's changes and steps, kept until it is durable. If the log refuses it, the changes are undone, newest first, and the steps are
+/// repeated without writing anything. Every request is then answered as if the disk had refused before.
 struct BatchHistory {
-    /// In the order in which they were carried out.
+    /// In the order of execution.
     var steps: [Step] = []
     var changes: [SessionChange] = []
 
     enum Step {
         case request(Database.Item)
-        /// The same for a request whose answer was sent already, because it does not depend on the batch.
+        /// A request whose answer was sent already, because it does not depend on the batch.
         case settled(Database.Item)
         /// An observer's first content turned out to be too large.
         case tooLarge(Client, Observation)
         /// The observers of a slow client were sent the current state.
         case catchUp(Client, Missed)
-        /// Live queries showed what they select, after their index was built anew.
+        /// Live queries were updated after their index was rebuilt.
         case show(Path, TreeQuery.Index, Owed)
-        /// Live queries of a place were told of commits before: what they knew then is not known any more.
+        /// Live queries of a path were sent changes of earlier commits; their state before that is lost.
         case toldLater(Path)
-        /// Observers with a pace were told what they had not been told before.
+        /// Observers with a pace were sent the changes held back before.
         case paced(Path, ChildQuery?, ObserverStyle)
-        /// The onDisconnect writes of an ended session were made, not by a request.
+        /// The onDisconnect writes of an ended session were applied, without a request.
         case fire(PendingSession)
-        /// The pending onDisconnect writes of a session were stored again.
+        /// The pending onDisconnect writes of a session were logged again.
         case restate(String)
     }
 

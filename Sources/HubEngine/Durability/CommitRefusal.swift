@@ -1,20 +1,20 @@
 public import Journal
 
-/// Why a database refuses writes, as stated in the answers to them. The program's log has the details.
+/// Why a database refuses writes, as stated in its answers. The process log has the details.
 public enum CommitRefusal: String, Error, Sendable {
     case diskFull = "disk_full"
     case diskFailed = "disk_failed"
-    /// The disk failed while it stored these commits, and does not confirm that they were taken back.
+    /// The disk failed while it stored these commits, and does not confirm that they were undone.
     case outcomeUnknown = "outcome_unknown"
     /// Another writer has written to the journal.
     case conflict
-    /// The database applies what another writes, and takes no writes itself.
+    /// The database is a follower and accepts no writes.
     case following
-    /// The same, and it no longer receives the commits of the other writer.
+    /// A follower that no longer receives the writer's commits.
     case cutOff = "cut_off"
-    /// The servers that keep the cluster's log cannot be asked.
+    /// The servers of the cluster's log cannot be reached.
     case logUnavailable = "log_unavailable"
-    /// The cluster's log is not the one that was followed.
+    /// The cluster's log is not the one that was followed before.
     case logRegressed = "log_regressed"
     /// The journal is closed.
     case stopping
@@ -34,7 +34,7 @@ public enum CommitRefusal: String, Error, Sendable {
 
     public var text: String { text(naming: nil) }
 
-    /// - Parameter writer: the hub that takes the writes, where this one follows it.
+    /// - Parameter writer: name of the writer, if this hub is a follower.
     func text(naming writer: String?) -> String {
         switch self {
         case .diskFull: "The server's disk is full. Nothing of this write was stored; it is taken again as soon as there is space."
@@ -56,10 +56,10 @@ public enum CommitRefusal: String, Error, Sendable {
         }
     }
 
-    /// Why what comes next is refused: it is not given to the journal.
+    /// The reason for refusing later writes: these never reach the journal, so their outcome is known.
     var forLater: CommitRefusal { self == .outcomeUnknown ? .diskFailed : self }
 
-    /// Whether the journal may take commits again, so that it is tried from time to time.
+    /// Whether the journal may accept commits again, so that it is tried periodically.
     var mayPass: Bool {
         switch self {
         case .diskFull, .diskFailed, .outcomeUnknown, .logUnavailable, .logRegressed, .stopping: true
@@ -68,11 +68,11 @@ public enum CommitRefusal: String, Error, Sendable {
     }
 }
 
-/// Events of a database's journal that operators should know. Reported on the database queue.
+/// Journal events for the operator. Reported on the database queue.
 public enum JournalEvent: Sendable {
     /// The journal refuses commits, so writes are refused. Reported once, until it accepts commits again.
     case refuses(CommitRefusal, JournalError)
     case takesCommits
-    /// A following database no longer receives commits.
+    /// A follower no longer receives commits.
     case followingEnded(JournalError)
 }

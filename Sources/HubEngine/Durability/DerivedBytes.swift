@@ -1,8 +1,8 @@
-/// Bytes of what followed from writes and is not durable yet, by the author of the writes. An author with too many of them waits with his
-/// next write until some are durable: the journal has a small part of one author's consequences before it at a time, and the commits of
-/// others go between.
+/// Bytes of consequences that are not durable yet, by the author of the writes. An author with too many of them waits before its next write
+/// until some are durable. So the journal holds only a small part of one author's consequences at a time, with other authors' commits in
+/// between.
 ///
-/// Confined to the database queue; all in O(1) for each author.
+/// Confined to the database queue; O(1) per author.
 struct DerivedBytes {
     private var authors: [Owner: Int] = [:]
     private(set) var all = 0

@@ -4,17 +4,17 @@ import JSONTree
 import Scheduling
 import Synchronization
 
-/// Sends output in the order of commits: the output of a batch leaves when the batch and all before it are durable.
+/// Sends output in commit order: the output of a batch is sent when it and all earlier batches are durable.
 ///
 /// ```
-/// the batch that runs ── finish ──► waits for the log ──► durable, and all before it ──► its output leaves
-///                                        └── the log refuses it: it is given up, with all behind it (Rollback)
+/// the running batch ── finish ──► waits for the log ──► durable, and all before it ──► its output is sent
+///                                     └── the log refuses it: given up, with all later ones (Rollback)
 /// ```
 /// Confined to the database queue.
 final class DurabilityLine: @unchecked Sendable {
     // Sendable: completions of the log only hop back to the queue with it.
 
-    /// A batch that has been carried out and is not durable yet.
+    /// A batch that was carried out and is not durable yet.
     struct WaitingBatch {
         let output: OutputBuffer
         let result: Batch.Result
@@ -24,7 +24,7 @@ final class DurabilityLine: @unchecked Sendable {
         let tally: RequestTally
         /// When it was handed to the journal, steady ns; 0 for a batch without commits.
         let handedOver: Int64
-        /// Why the journal has refused it.
+        /// Why the journal refused it.
         var refusal: JournalError?
     }
 
@@ -37,27 +37,27 @@ final class DurabilityLine: @unchecked Sendable {
     private var epoch: UInt64
     private var nextID = UInt64.random(in: 1..<1 << 46)
     private let outlet: Outlet
-    /// Oldest first. Nothing overtakes them.
+    /// Oldest first; strictly in order.
     private var waiting: Deque<WaitingBatch> = []
     /// Number of the oldest waiting batch.
     private(set) var firstWaiting = 0
-    /// Commits in the waiting batches, and bytes of what followed from their writes.
+    /// Commits in the waiting batches, and bytes of the consequences of their writes.
     private(set) var waitingCommits = 0
     private var waitingDerived = DerivedBytes()
     private var crowd = LogCrowd()
-    /// µs for which net loops that have read writes should pause before they read more; 0 for none. And until when, steady ns. From any
+    /// µs for which net loops that have read writes should pause before they read more, 0 for none; and until when, steady ns. From any
     /// thread.
     let pauseUs = Atomic(0)
     let pausesUntil = Atomic<Int64>(.min)
     /// The last durable content, to which a rollback returns.
     private(set) var durable: Content.State
-    /// The journal has refused the oldest waiting batch.
+    /// Called when the journal has refused the oldest waiting batch.
     var onRefused: (JournalError) -> Void = { _ in }
-    /// A journal that stores at once has not: what it refused has left already.
+    /// Called when an immediate journal failed to store a batch whose output was already sent.
     var onLost: (JournalError) -> Void = { _ in }
-    /// Whether the thread that runs the queue commits what is appended, as soon as it has left the queue.
+    /// Whether the thread that runs the queue will itself commit the appended batches, right after it leaves the queue.
     var isHolding = false
-    /// Batches have left.
+    /// Called after the output of batches was sent.
     var onReleased: () -> Void = {}
 
     init(
@@ -74,13 +74,13 @@ final class DurabilityLine: @unchecked Sendable {
         durable = content.state
     }
 
-    /// From now on the database writes, with an epoch of its own.
+    /// The database becomes the writer, with an epoch of its own.
     func begin(epoch: UInt64) { self.epoch = epoch }
 
-    /// Whether something of an earlier batch, or a commit of the one that runs, waits for the log.
+    /// Whether an earlier batch, or a commit of the running one, waits for the log.
     var isBehind: Bool { !waiting.isEmpty || batch.hasCommits }
 
-    /// Ends the batch that runs: its commits go to the log, its output waits for that. A client that has its answer is counted.
+    /// Ends the running batch: its commits go to the log, and its output waits for that.
     func finishBatch() {
         context.meter.publish()
         outbox.releaseEarly(to: outlet)
@@ -108,14 +108,15 @@ final class DurabilityLine: @unchecked Sendable {
         crowd.handedOver(waiting: waitingCommits, now: now, context.limits)
         publishPause()
         let completion: @Sendable (Result<Void, JournalError>) -> Void = { [self] result in
-            // What a batch says leaves on the journal's thread if the queue is idle; a refusal leads to more.
+            // On success the output is sent on the journal's thread if the queue is idle. A refusal does more work and always uses the
+            // queue.
             if case .success = result { return context.queue.run { [self] in completed(number, result) } }
             context.queue.async { [self] in completed(number, result) }
         }
         if isHolding { journal.hold(stamped, completion: completion) } else { journal.append(stamped, completion: completion) }
     }
 
-    /// Ends a batch that waits for nothing: every one of reads, and all in memory. What a line of batches would need of it is not made.
+    /// Ends a batch that waits for nothing: one with reads only, or with an in-memory journal. It skips the bookkeeping of waiting batches.
     private func leaveAtOnce(_ tally: RequestTally, _ now: Int64) {
         let ended = batch.endAtOnce()
         if let commits = ended.journalled { journal.append(stamped(commits), completion: storedAtOnce) }
@@ -126,7 +127,7 @@ final class DurabilityLine: @unchecked Sendable {
         tally.addWrites(to: context.meter.latencies, now: now)
     }
 
-    /// The lane that is served first: it changes from batch to batch, so that none is favoured.
+    /// The lane that is served first; it changes per batch for fairness.
     private var firstLane: Int { Int(truncatingIfNeeded: content.sequence % UInt64(context.lanes)) }
 
     private lazy var storedAtOnce: @Sendable (Result<Void, JournalError>) -> Void = { [weak self] result in
@@ -134,21 +135,21 @@ final class DurabilityLine: @unchecked Sendable {
         context.queue.async { [self] in onLost(error) }
     }
 
-    /// Above this a batch ends early, and its turn: a few bytes of requests can ask for gigabytes, and until the output leaves no
-    /// limit of the connections sees it.
+    /// Above this a batch and its turn end early. A few bytes of requests can ask for gigabytes, and no limit of a connection counts the
+    /// output until it is sent.
     private static let outputBytesOfBatch = 2 << 20
 
-    /// Bytes that the batch that runs has to say so far.
+    /// Bytes of output of the running batch so far.
     var outputBytes: Int { outbox.bytes }
 
-    /// Ends the batch that runs, and its turn, if it has much to say, or much followed from its writes.
+    /// Ends the running batch, and its turn, if its output or its consequences are large.
     func finishLargeBatch() {
         guard outputBytes > Self.outputBytesOfBatch || batch.derived.all > context.limits.derivedBytes else { return }
         finishBatch()
         context.meter.spend(context.limits.turnWork)
     }
 
-    /// Whether an author's next write waits until what followed from those before is durable.
+    /// Whether an author's next write must wait until the consequences of earlier ones are durable.
     func mustWait(_ author: @autoclosure () -> Owner) -> Bool {
         if waitingDerived.isEmpty, batch.derived.isEmpty { return false }
         let author = author()
@@ -156,7 +157,7 @@ final class DurabilityLine: @unchecked Sendable {
         return own > context.limits.derivedBytes || own > 0 && all > context.limits.derivedBytesOfAll
     }
 
-    /// The batch with this writer's epoch and an id of its own, as it is appended to the journal.
+    /// The batch with this writer's epoch and a new id, ready to append to the journal.
     func stamped(_ batch: JournalBatch) -> JournalBatch {
         var batch = batch
         nextID += 1
@@ -166,7 +167,7 @@ final class DurabilityLine: @unchecked Sendable {
 
     private func completed(_ number: Int, _ result: Result<Void, JournalError>) {
         context.queue.assertCurrent()
-        // Below the first: the batch was given up together with an earlier one.
+        // Below the first, the batch was given up together with an earlier one.
         guard number >= firstWaiting else { return }
         let now = context.scheduler.steadyNs
         switch result {
@@ -185,12 +186,12 @@ final class DurabilityLine: @unchecked Sendable {
             durable = first.state
             waitingDerived.remove(first.result.derived)
             waitingCommits -= first.result.journalled.commitCount
-            // Before the loops are woken.
+            // Published before the loops are woken.
             publishPause()
             leave(first.output, first.result)
             first.tally.addWrites(to: context.meter.latencies, now: context.scheduler.steadyNs)
         }
-        // While an earlier one may still become durable, it is not known what a refusal takes back.
+        // While an earlier batch may still become durable, it is unknown what a refusal will roll back.
         if let refusal = waiting.first?.refusal { onRefused(refusal) } else { onReleased() }
     }
 
@@ -206,7 +207,7 @@ final class DurabilityLine: @unchecked Sendable {
         context.release(result.retiring)
     }
 
-    /// Takes all batches out of the line: the log has refused the first of them.
+    /// Removes all waiting batches, because the log refused the first of them.
     func giveUp() -> [WaitingBatch] {
         defer {
             firstWaiting += waiting.count

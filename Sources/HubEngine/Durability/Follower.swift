@@ -1,11 +1,11 @@
 import Journal
 import JSONTree
 
-/// Applies the commits of another writer, from a journal's tail. Each passes the stages that follow the permission of a commit.
-/// A batch that does not follow the last one ends the follower: the database keeps its content and reports that it is cut off.
+/// Applies the commits of another writer, from a journal's tail. Each passes the commit stages after the permission check. A batch that
+/// does not continue the last one ends the follower: the database keeps its content and reports that it is cut off.
 ///
 /// ```
-/// journal ─► tail ─► database queue: batch that follows ─► CommitLine.apply ─► observers
+/// journal ─► tail ─► database queue: next batch ─► CommitLine.apply ─► observers
 ///                                    └─► gap, end ─► cut off
 /// ```
 /// Confined to the database queue.
@@ -17,19 +17,19 @@ final class Follower: @unchecked Sendable {
     private let durability: DurabilityLine
     private let log: LogGuard
     private var pending = PendingSessions()
-    /// The newest writer.
+    /// The epoch of the newest writer.
     private(set) var epoch: UInt64 = 0
     private(set) var hasEnded = false
-    /// Hears of the commits that carry out what was forwarded; nil where nothing is.
+    /// Gets the commits that carry out forwarded requests; nil if nothing is forwarded.
     var forwarding: Forwarding?
-    /// A batch was applied, and what it says has left.
+    /// Called when a batch was applied and its output sent.
     var onApplied: (JournalBatch) -> Void = { _ in }
-    /// Nothing more comes.
+    /// Called when no more batches will come.
     var onEnd: (JournalError) -> Void = { _ in }
     /// Set once, before anything is received.
     private var tail: JournalTail?
 
-    /// - Parameter pending: what sessions have left behind by the first commit that is followed.
+    /// - Parameter pending: the pending onDisconnect writes before the first commit that is followed.
     init(
         _ context: EngineContext, _ content: Content, _ commits: CommitLine, _ durability: DurabilityLine, _ log: LogGuard,
         pending: [PendingSession]
@@ -50,7 +50,7 @@ final class Follower: @unchecked Sendable {
     /// The pending onDisconnect writes of all sessions, as of the last applied batch.
     var pendingSessions: [PendingSession] { pending.sessions }
 
-    /// Begins to follow, behind what the content holds. Called once.
+    /// Starts to follow after the commits in the content. Called once.
     func follow(_ journal: any Journal) {
         tail = journal.tail(from: content.sequence) { [weak self, queue = context.queue] event in
             queue.async { [weak self] in self?.receive(event) }
@@ -80,7 +80,7 @@ final class Follower: @unchecked Sendable {
         }
     }
 
-    /// Nothing more is applied.
+    /// Stops applying batches.
     func end() {
         hasEnded = true
         tail?.cancel()

@@ -1,19 +1,18 @@
-/// Whether so many commits wait for the log at a time that the net loops had better take many of them together, and how long they pause
-/// for that.
+/// Whether so many commits wait for the log that net loops should group them, and how long loops pause for that.
 ///
 /// ```
-/// commits that waited at a time ── fewer than `crowdCommits` for 20 ms ──► no pause: there is time for each request
-///                               └─ as many ──► the loop commits what it has read (`Journal.commitHeld`), answers, and pauses as
-///                                              │ long as a batch waits, at most `crowdPauseUs`: the same clients ask again
-///                                              ├── the journal is at work already: at most `crowdWaitUs`, and is behind it then
-///                                              └── a batch waits for more than `crowdSlowMs`: no pause, requests gather of themselves
+/// commits waiting at a time ── fewer than `crowdCommits` for 20 ms ──► no pause: there is time for each request
+///                           └─ as many ──► the loop commits what it has read (`Journal.commitHeld`), answers, and pauses as long
+///                                          │ as a batch waits, at most `crowdPauseUs`: the same clients send again
+///                                          ├── the journal is busy: at most `crowdWaitUs`, then it has fallen behind
+///                                          └── a batch waits for more than `crowdSlowMs`: no pause, requests group by themselves
 /// ```
-/// With many writers a turn for a few requests, a wake-up for each answer and a commit of little cost more than the writes do, and what is
-/// read while the log is busy waits for it.
+/// With many writers, a turn for a few requests, a wake-up per answer and a small commit cost more than the writes themselves. And requests
+/// read while the log is busy wait for it anyway.
 struct LogCrowd {
-    /// Steady ns.
+    /// End of the crowded period, steady ns.
     private var until: Int64 = .min
-    /// ns that a batch waits, on average of the last ones.
+    /// Average wait of a batch in ns, over the last ones.
     private var waitNs = 0.0
 
     private static let lastsNs: Int64 = 20_000_000
@@ -21,7 +20,7 @@ struct LogCrowd {
 
     /// A batch was handed to the log.
     /// - Parameters:
-    ///   - commits: that wait now, with those of the batch.
+    ///   - commits: commits waiting now, those of the batch included.
     ///   - now: steady ns.
     mutating func handedOver(waiting commits: Int, now: Int64, _ limits: EngineLimits) {
         if commits >= limits.crowdCommits { until = now + Self.lastsNs }
@@ -30,8 +29,8 @@ struct LogCrowd {
     /// A batch has become durable.
     mutating func becameDurable(afterNs ns: Int64) { waitNs += (Double(ns) - waitNs) / Self.batchesOfAverage }
 
-    /// The pause of the loops, in µs, 0 for none; and when it is no longer to be made, whatever the log does until then, steady ns.
-    /// - Parameter oldest: when the batch was handed over that has waited longest, steady ns; nil when none waits.
+    /// The pause of the loops in µs, 0 for none; and the steady ns after which it no longer applies, whatever the log does until then.
+    /// - Parameter oldest: when the longest waiting batch was handed over, steady ns; nil when none waits.
     func pause(behind oldest: Int64?, _ limits: EngineLimits) -> (us: Int, until: Int64) {
         let slowNs = limits.crowdSlowMs * 1_000_000
         guard waitNs <= Double(slowNs) else { return (0, .min) }

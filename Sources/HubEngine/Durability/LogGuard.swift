@@ -2,11 +2,11 @@ import Journal
 import JSONTree
 import Scheduling
 
-/// Whether the journal takes commits, and what is done while it does not: writes are refused, and the journal is tried with a commit
-/// that changes nothing, from time to time. Confined to the database queue.
+/// Tracks whether the journal accepts commits. While it does not, writes are refused, and the journal is tried periodically with an empty
+/// commit. Confined to the database queue.
 ///
-/// When it was not known what became of some batches, the first try tells: either it follows what was durable before, so nothing
-/// of them is stored, or it does not, and they are found by appending them again.
+/// If the outcome of some batches was unknown, the first try reveals it. If the try continues the last durable commit, none of them was
+/// stored. If it conflicts, they are identified by appending them again.
 final class LogGuard: @unchecked Sendable {
     // Sendable: only hops back to the queue.
     private let context: EngineContext
@@ -14,24 +14,24 @@ final class LogGuard: @unchecked Sendable {
     private let durability: DurabilityLine
     private let journal: any Journal
     private var breaker = LogBreaker.closed
-    /// Whether writes are refused until what was owed to the journal is written.
+    /// Whether writes are refused until deferred onDisconnect writes are applied.
     private var isClosed = false
-    /// Batches that were given up while it was not known whether they are stored; oldest first.
+    /// Batches given up with unknown outcome, oldest first.
     private var unsettled: [JournalBatch] = []
-    /// The last try, while it is not known whether it is stored: appended again, it tells.
+    /// The last try, while its outcome is unknown: appending it again reveals it.
     private var unknownTry: JournalBatch?
-    /// How the hub that writes is named now; nil where it is not known.
+    /// Name of the current writer; nil if unknown.
     private let writer: @Sendable () -> String?
-    /// Counts the times that the database began to follow: a try of before is of no use.
+    /// Incremented each time the database becomes a follower. Results of earlier tries are discarded.
     private var turn = 0
-    /// The journal takes commits again.
+    /// Called when the journal accepts commits again.
     var onTaken: () -> Void = {}
-    /// A batch that was given up is stored.
+    /// Called with a batch that was given up but turns out to be stored.
     var onFound: (JournalBatch) -> Void = { _ in }
-    /// A try has found that another writer has written.
+    /// Called when a try finds that another writer has written.
     var onSuperseded: (JournalError) -> Void = { _ in }
 
-    /// - Parameter writer: who writes where the database follows, for the texts of refusals.
+    /// - Parameter writer: name of the writer that a follower follows, for the texts of refusals.
     init(
         _ context: EngineContext, _ content: Content, _ durability: DurabilityLine, journal: any Journal,
         writer: @escaping @Sendable () -> String? = { nil }
@@ -43,7 +43,7 @@ final class LogGuard: @unchecked Sendable {
         self.journal = journal
     }
 
-    /// The database applies what another writes: writes are refused until `begin`.
+    /// The database becomes a follower: writes are refused until `begin`.
     func follow() {
         turn += 1
         breaker.refused(.following)
@@ -51,21 +51,21 @@ final class LogGuard: @unchecked Sendable {
         context.meter.counters.refusal = nil
     }
 
-    /// The database writes from now on.
+    /// The database becomes the writer.
     func begin() {
         breaker = .closed
         context.meter.counters.refusal = nil
     }
 
     var isRefusing: Bool { isDiskRefusing || isClosed }
-    /// The journal itself takes no commits; while it is only closed, it does in a moment.
+    /// Whether the journal itself refuses commits. While only closed, it accepts them again in a moment.
     var isDiskRefusing: Bool { breaker.reason != nil }
 
-    /// Writes are refused from now on, until `open`: something comes before them that is not ready.
+    /// Refuses writes until `open`, because earlier writes must be applied first and are not ready.
     func close() { isClosed = true }
     func open() { isClosed = false }
 
-    /// - Throws: while the journal refuses. Asked last, when nothing else speaks against a write.
+    /// - Throws: while the journal refuses. Called last, when the write is otherwise permitted.
     func mustTakeWrites() throws(Failure) {
         guard isRefusing else { return }
         context.meter.counters.refusedWrites += 1
@@ -74,7 +74,7 @@ final class LogGuard: @unchecked Sendable {
 
     private static let closedText = "The disk takes writes again, and what was left for disconnects comes first. Try again."
 
-    /// The journal has refused a batch and all that follow it.
+    /// The journal has refused a batch and all later ones.
     func refused(_ error: JournalError, _ batches: [JournalBatch] = []) {
         let reason = CommitRefusal(error)
         breaker.refused(reason)
@@ -87,7 +87,7 @@ final class LogGuard: @unchecked Sendable {
     /// The requests of the rolled back batches have been answered.
     func settle() { breaker.settle() }
 
-    /// A following database no longer receives commits.
+    /// A follower no longer receives commits.
     func cutOff(_ error: JournalError) {
         breaker.refused(.cutOff)
         context.meter.counters.refusal = .cutOff
@@ -97,7 +97,7 @@ final class LogGuard: @unchecked Sendable {
 
     // MARK: Trying
 
-    /// Tries the journal in a while, and again until it takes commits.
+    /// Tries the journal after a delay, and again until it accepts commits.
     func tryLater() {
         let number = context.meter.counters.refusals
         context.later(ms: Int64(context.limits.retryMs)) { [weak self] in
@@ -107,7 +107,7 @@ final class LogGuard: @unchecked Sendable {
         }
     }
 
-    /// Appends a commit that changes nothing. Nothing else is appended until its result is known.
+    /// Appends an empty commit. Nothing else is appended until its result is known.
     private func tryNow() {
         guard breaker.begin() else { return }
         let batch = unknownTry ?? emptyBatch
@@ -128,7 +128,7 @@ final class LogGuard: @unchecked Sendable {
         context.queue.assertCurrent()
         switch result {
         case .failure(.conflict(_, let last)) where unsettled.contains { $0.sequence == last }:
-            // Those up to the content's have been found before.
+            // Batches up to the content's sequence were found earlier.
             find(unsettled.filter { $0.sequence > content.sequence && $0.sequence <= last })
         case .failure(let error):
             if case .unknown = error { unknownTry = batch }
@@ -157,7 +157,7 @@ final class LogGuard: @unchecked Sendable {
         onTaken()
     }
 
-    /// Appends batches again that the journal may have: it says of each by its id whether it is the one that is stored.
+    /// Appends batches again that the journal may have. It compares ids and reports for each whether that batch is stored.
     private func find(_ batches: [JournalBatch]) {
         for (i, batch) in batches.enumerated() {
             journal.append(batch) { [self] result in

@@ -1,25 +1,25 @@
 import Journal
 
-/// Whether a database writes its namespace or follows the hub that does. A pure value: `RoleKeeper` acts on it.
+/// Whether a database is the writer of its namespace or a follower. A pure value: `RoleKeeper` acts on it.
 ///
 /// ```
-/// following ── wish: write ──► claiming ── the first commit of the new epoch is applied ──► writing
-///     ▲ ▲                         │                                                          │  │ wish: follow
-///     │ └── refused, not wished ──┘                                                          │  ▼
-///     ├──── another hub has written: the log refuses ◄───────────────────────────────────────┴─ yielding
-///     └──── all that was under way is settled ◄──────────────────────────────────────────────────┘
+/// following ── request: write ──► claiming ── the first commit of the new epoch is applied ──► writing
+///     ▲ ▲                            │                                                         │  │ request: follow
+///     │ └── refused, or withdrawn ───┘                                                         │  ▼
+///     ├──── another hub has written: the log refuses ◄─────────────────────────────────────────┴─ yielding
+///     └──── all commits in flight are settled ◄───────────────────────────────────────────────────┘
 /// ```
 enum Role {
     case following
-    /// With the commit that changes nothing, and is the first of the new epoch.
+    /// With the empty commit that is the first of the new epoch.
     case claiming(JournalBatch)
     case writing
     case yielding
 
     enum Step { case claim, withdraw, yield, follow }
 
-    /// What is to be done now.
-    /// - Parameter isBehind: whether something that was written waits for the log.
+    /// The next step.
+    /// - Parameter isBehind: whether written commits still wait for the log.
     func step(wished: Writership.Wish, isBehind: Bool) -> Step? {
         switch (self, wished) {
         case (.following, .write): .claim
@@ -30,7 +30,7 @@ enum Role {
         }
     }
 
-    /// Whether the batch is the one that it waits for.
+    /// Whether the batch is the claim that it waits for.
     func isClaimed(by batch: JournalBatch) -> Bool {
         if case .claiming(let claim) = self { return claim.id == batch.id && claim.epoch == batch.epoch }
         return false

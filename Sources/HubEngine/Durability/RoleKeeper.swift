@@ -1,19 +1,19 @@
 import Journal
 import JSONTree
 
-/// Changes between writing and following while clients and observers stay (`Role`).
+/// Switches between writer and follower while clients and observers stay connected (`Role`).
 ///
 /// ```
-/// following: Follower applies what comes by the log; writes are refused
-///     │ the log has a commit of the new epoch behind all that was applied
+/// following: Follower applies commits from the log; writes are refused
+///     │ the log has a commit of the new epoch after all applied commits
 ///     ▼
-/// writing: WriterTerm keeps what only the writer keeps; commits go to the log
-///     │ another hub has written: Rollback to what is durable; or all is settled
+/// writing: WriterTerm does the writer's upkeep; commits go to the log
+///     │ another hub has written: Rollback to the durable state; or all commits are settled
 ///     ▼
-/// following, behind the last durable commit
+/// following, after the last durable commit
 /// ```
-/// That the log has taken the first commit of an epoch says that nothing comes between it and what was applied, and nothing of an older
-/// epoch behind it. Confined to the database queue.
+/// If the log accepts the first commit of an epoch, no commit lies between it and the applied ones, and none of an older epoch can follow.
+/// Confined to the database queue.
 final class RoleKeeper: @unchecked Sendable {
     // Sendable: completions of the journal only hop back to the queue with it.
     private let context: EngineContext
@@ -27,26 +27,26 @@ final class RoleKeeper: @unchecked Sendable {
     private let rollback: Rollback
     private let loop: RequestLoop
     private let derived: DerivedData
-    /// Nil where there are no other hubs.
+    /// Nil without a cluster.
     var peers: PeerParts?
-    /// Nil where the role never changes.
+    /// Nil if the role never changes.
     private let writership: Writership?
     private(set) var role = Role.writing
-    /// What only a writer has.
+    /// The writer's upkeep; nil unless this database is the writer.
     private(set) var term: WriterTerm?
     private var follower: Follower?
     private var wished = Writership.Wish.follow
-    /// The newest epoch of a writer.
+    /// The newest epoch of any writer.
     private var epoch: UInt64
-    /// Attempts to claim, one after the other.
+    /// Tries of the current claim.
     private var attempts = 0
     private var nextID = UInt64.random(in: 1 << 47..<1 << 48)
-    /// Gives what a term begins with the other parts that it calls.
+    /// Connects a new term to the other parts that it calls.
     var connect: (WriterTerm) -> Void = { _ in }
-    /// What sessions of other hubs have left behind, while this one writes.
+    /// Pending onDisconnect writes of other hubs' sessions, while this hub is the writer.
     private(set) var left: [PendingSession] = []
 
-    /// Times that a claim is tried behind commits that were not applied yet, and ms between them.
+    /// Claims tried while commits are still to be applied, and ms between them.
     private static let claims = 250
     private static let claimMs: Int64 = 20
 
@@ -64,7 +64,7 @@ final class RoleKeeper: @unchecked Sendable {
 
     // MARK: Beginning
 
-    /// Begins as the one that writes, and stays it.
+    /// Starts as the permanent writer.
     func write() {
         wished = .write
         makeTerm()
@@ -76,8 +76,8 @@ final class RoleKeeper: @unchecked Sendable {
         self.term = term
     }
 
-    /// Begins as a follower.
-    /// - Parameter pending: what sessions have left behind.
+    /// Starts as a follower.
+    /// - Parameter pending: the pending onDisconnect writes.
     func follow(_ pending: [PendingSession]) {
         role = .following
         log.follow()
@@ -92,7 +92,7 @@ final class RoleKeeper: @unchecked Sendable {
     /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] { follower?.pendingSessions ?? disconnects.pendingSessions + left }
 
-    // MARK: Wishes
+    // Requested role
 
     func wish(_ wish: Writership.Wish) {
         context.queue.assertCurrent()
@@ -100,7 +100,7 @@ final class RoleKeeper: @unchecked Sendable {
         goOn()
     }
 
-    /// Does what follows from the wish, if its time has come.
+    /// Takes the next step towards the requested role, if it is possible now.
     func goOn() {
         switch role.step(wished: wished, isBehind: durability.isBehind) {
         case nil: break
@@ -137,12 +137,12 @@ final class RoleKeeper: @unchecked Sendable {
         guard role.isClaimed(by: claim) else { return }
         attempts += 1
         switch error {
-        // The log has more than was applied.
+        // The log has commits that were not applied yet.
         case .conflict, .superseded:
             guard attempts < Self.claims else { return giveUp(error) }
             again(claim, ms: Self.claimMs) { $0.claim() }
         case .closed, .regressed: giveUp(error)
-        // Appended again, it tells.
+        // Appending it again reveals its outcome.
         case .unknown: again(claim, ms: Int64(context.limits.retryMs)) { $0.claim(again: claim) }
         default: again(claim, ms: Int64(context.limits.retryMs)) { $0.claim() }
         }
@@ -161,7 +161,7 @@ final class RoleKeeper: @unchecked Sendable {
         become(.following, error)
     }
 
-    /// A batch of the log was applied.
+    /// A batch from the log was applied.
     private func applied(_ batch: JournalBatch) {
         guard role.isClaimed(by: batch) else { return }
         epoch = batch.epoch
@@ -199,7 +199,7 @@ final class RoleKeeper: @unchecked Sendable {
         goOn()
     }
 
-    /// The log has refused what was written.
+    /// The log has refused commits of this hub.
     func refused(_ error: JournalError) {
         rollback.run(error)
         commits.copies?.begin()
@@ -210,7 +210,7 @@ final class RoleKeeper: @unchecked Sendable {
         }
     }
 
-    /// Another hub has written. Nothing waits for the log any more.
+    /// Another hub has written. No commit waits for the log any more.
     func superseded(_ error: JournalError) {
         guard case .writing = role, isSuperseded(by: error) else { return }
         wished = .follow
@@ -241,7 +241,7 @@ final class RoleKeeper: @unchecked Sendable {
 
     // MARK: Sessions of other hubs
 
-    /// Those of hubs that are gone are over when they have not come back for a while.
+    /// Sessions of vanished hubs end if they have not come back after `presenceMs`.
     private func fireLater(_ epoch: UInt64) {
         context.later(ms: context.limits.presenceMs) { [weak self] in
             guard let self, case .writing = role, self.epoch == epoch else { return }
@@ -249,8 +249,8 @@ final class RoleKeeper: @unchecked Sendable {
         }
     }
 
-    /// Makes what sessions of other hubs have left for their disconnect.
-    /// - Parameter isGone: whether a session is over.
+    /// Applies the onDisconnect writes of other hubs' sessions.
+    /// - Parameter isGone: whether a session has ended.
     func fireAbandoned(where isGone: (PendingSession) -> Bool) {
         guard case .writing = role else { return }
         let gone = left.filter(isGone)

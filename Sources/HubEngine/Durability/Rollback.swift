@@ -1,9 +1,10 @@
 import Journal
 import JSONTree
 
-/// Rolls back batches that the log refuses: content and sessions return to the last durable state, which is all that clients have
-/// seen, because the output of the batches was still waiting. Then the requests of these batches are carried out again: writes are
-/// refused, reads see the durable content. Confined to the database queue.
+/// Rolls back batches that the log refuses. Content and sessions return to the last durable state. That is all that clients have seen,
+/// because the output of the batches was still waiting.
+/// Then the requests of these batches are carried out again: writes are refused, reads see the durable content. Confined to the database
+/// queue.
 final class Rollback {
     private let context: EngineContext
     private let content: Content
@@ -45,11 +46,11 @@ final class Rollback {
         log.refused(error, givenUp.lazy.map(\.result.journalled).filter { !$0.isEmpty })
         indexes.follow(from: before)
         for change in givenUp.reversed().lazy.flatMap({ $0.result.history.changes.reversed() }) { sessions.undo(change) }
-        // The changes that were recorded during the undo are no steps.
+        // The changes recorded during the undo belong to no batch.
         batch.forgetHistory()
         for given in givenUp { given.output.giveUp() }
         queries.follow(from: before)
-        // Before anything is sent: the rules may have changed since.
+        // Before anything is sent, because the rules may have changed since.
         permissions.recheckAllObservers()
         for given in givenUp {
             context.meter.finish(given.result.bytes)
@@ -58,7 +59,7 @@ final class Rollback {
                 durability.finishLargeBatch()
             }
         }
-        // The refused batches were appended to the log; the repeated requests are not.
+        // Unlike the refused batches, the repeated requests never reach the log.
         log.settle()
         parking.handleAgain(parked)
         permissions.recheckAllObservers()

@@ -1,8 +1,8 @@
 import Journal
 import SecurityRules
 
-/// What only a database does that writes: keeping counters right, ending nodes by time, making what commits owe. A database that becomes
-/// the writer again has another one. Confined to the database queue.
+/// The upkeep that only the writer does: correcting counters, expiring nodes, continuing pending rows and removals. A database that becomes
+/// the writer again gets a new one. Confined to the database queue.
 final class WriterTerm {
     let counters: CounterKeeper
     let expiry: ExpiryKeeper
@@ -24,21 +24,21 @@ final class WriterTerm {
         loop.expiry = expiry
     }
 
-    /// Does what was left to do by those who have written before.
+    /// Continues the upkeep left by previous writers.
     func begin() {
         if content.rules.hasConsequences { counters.begin() }
         if content.rules.hasExpiry || !content.written.isEmpty { expiry.begin(isStart: true) }
         if !content.owed.isEmpty { owed.begin() }
     }
 
-    /// Commits were taken back.
+    /// Commits were rolled back.
     func rolledBack() {
         counters.rolledBack()
         expiry.lookForAll()
         owed.begin()
     }
 
-    /// Nothing is done any more.
+    /// Ends the upkeep.
     func end() {
         commits.expiry = nil
         commits.owedKeeper = nil

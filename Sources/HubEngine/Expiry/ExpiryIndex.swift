@@ -1,32 +1,31 @@
 import JSONTree
 
-/// The nodes that are to end by time, by the time at which each is to be looked at: never later than it is due, perhaps earlier. So a node
-/// that is written again and again, each time due later, costs nothing here until its first time comes.
+/// The expiring nodes, ordered by check time: when to check whether a node is due. The check time is never later than the due time, but may
+/// be earlier. So a node that is rewritten often, each time with a later due time, costs nothing here until its first check time.
 ///
-/// All nodes of a tree are found beside the queue, into an index of their own; what commits change meanwhile is kept here.
+/// A search of the whole tree, in the background, fills an index of its own. Changes by commits during the search are kept here.
 ///
 /// ```
-/// beginSearch ─► commits: into a new layer; those of before go on to be looked at ─► adopt ─► that layer, the one that was found
+/// beginSearch ─► commits: into a new layer; earlier layers are still checked ─► adopt ─► that layer plus the index found
 /// ```
-/// A value; O(log n) for all but `adopt`.
+/// A value type; O(log n) for all but `adopt`.
 struct ExpiryIndex: Sendable {
-    /// The newest first: one while nothing was ever looked for, or the one that was found behind it; three at most, while all is looked
-    /// for again.
+    /// The newest first. One before any search; a second one, the found index, after it; at most three while another search runs.
     private var layers = [ExpiryLayer()]
     private let most: Int
-    /// Nodes that are due from then on may be missing, as there are more than may be kept: they are to be looked for before.
+    /// Nodes due at or after this time may be missing, because the index was full. They must be searched for before then.
     private(set) var horizon = Int64.max
 
-    /// Nodes that commits have changed during a search, up to which they are put where the others are.
+    /// Above this number of nodes changed during a search, their layer is kept instead of being merged.
     private static let mergedAtOnce = 500
 
-    /// - Parameter most: nodes that are kept, the earliest.
+    /// - Parameter most: nodes kept, at most: the earliest ones.
     init(most: Int) { self.most = most }
 
-    /// How many nodes there are; one that commits have changed while all were looked for may count twice.
+    /// Number of nodes. A node that a commit changed during a search may count twice.
     var count: Int { layers.reduce(0) { $0 + $1.count } }
 
-    /// A node is to be looked at by a time; nil: not at all.
+    /// Sets when a node must be checked, at the latest; nil for never.
     mutating func set(_ path: Path, _ time: Int64?) {
         let place = ExpiryPlace(path)
         guard let time else { return remove(place) }
@@ -37,7 +36,7 @@ struct ExpiryIndex: Sendable {
             return
         }
         layers[0].set(place, time)
-        // Two, so that it comes down where commits have changed many during a search.
+        // Two per call, so that the count shrinks after commits have changed many nodes during a search.
         for _ in 0..<2 where count > most { removeLast() }
     }
 
@@ -60,10 +59,10 @@ struct ExpiryIndex: Sendable {
         horizon = min(horizon, entry.time)
     }
 
-    /// Whether a node is to be looked at by a time, or may be missing.
+    /// Whether a node is to be checked by this time, or may be missing from the index.
     func waits(_ path: Path, by time: Int64) -> Bool { self.time(of: ExpiryPlace(path)).map { $0 <= time } ?? (horizon <= time) }
 
-    /// When the next node is to be looked at, or those beyond the horizon.
+    /// When the next node must be checked, or the nodes beyond the horizon.
     var next: Int64? {
         mutating get {
             var next = horizon
@@ -72,7 +71,7 @@ struct ExpiryIndex: Sendable {
         }
     }
 
-    /// Takes the first node out, if its time has come.
+    /// Removes and returns the first node, if its check time has come.
     mutating func pop(by now: Int64) -> (path: Path, time: Int64)? {
         var first: ExpiryEntry?
         for i in layers.indices {
@@ -85,15 +84,15 @@ struct ExpiryIndex: Sendable {
 
     // MARK: All nodes
 
-    /// All nodes are looked for from now on; what is set from then on stays beside what is found.
+    /// Starts a search of all nodes. Later changes stay in a layer in front of its result.
     mutating func beginSearch() {
         horizon = .max
-        // One that begins again goes on with what was changed since the first.
+        // A restarted search keeps the layer with the changes since the first start.
         if layers.count < 3, layers[0].count > 0 { layers.insert(ExpiryLayer(), at: 0) }
     }
 
-    /// All nodes were found, each as it was at some time since the search began. O(1), and up to `mergedAtOnce` nodes
-    /// - Parameter found: afterwards what is not needed any more, to be let go of elsewhere. Nobody else holds it, or it would be copied.
+    /// Adopts the result of a search: every node, in some state since the search began. O(1), and up to `mergedAtOnce` nodes
+    /// - Parameter found: receives the layers no longer needed, to be released elsewhere. It must be uniquely referenced, or it is copied.
     mutating func adopt(_ found: inout ExpiryIndex) {
         horizon = min(horizon, found.horizon)
         swap(&layers, &found.layers)
@@ -103,7 +102,7 @@ struct ExpiryIndex: Sendable {
     }
 }
 
-/// The place of a node, with its hash: it is looked up several times.
+/// The path of a node with its hash, because it is looked up several times.
 struct ExpiryPlace: Hashable, Sendable {
     let path: Path
     let hash: Int

@@ -3,17 +3,17 @@ import JSONTree
 import Scheduling
 import SecurityRules
 
-/// Ends nodes when their time has come (`.expire`), and keeps when they were written, where the rules ask.
+/// Expires nodes that are due (`.expire`), and keeps the times of their last writes where the rules use them.
 ///
 /// ```
 /// start, deploy, rollback ─► all nodes: ExpirySearch ─────┐
-/// commit ─► nodes above, at, below what it wrote ─────────┴─► index: when to look at which
-///                 └─ too many: ExpirySearch ──────────┘                │ its time comes, so many in a turn
+/// commit ─► nodes above, at, below the written paths ──────┴─► index: when to check which node
+///                 └─ too many: ExpirySearch ──────────┘                │ check time reached, up to N in a turn
 ///                                                              due? ─► commit as the hub ─► index
 /// ```
-/// The index only says when to look: what is done is decided from the tree of then, so nothing is done twice, whatever the index holds.
-/// Times are those of the wall clock, which is looked at again and again, as it may be set.
-///
+/// The index only holds check times. Whether a node is due is decided from the tree at that moment, so nothing expires twice, whatever the
+/// index holds.
+/// Times are wall clock times. The clock may be set, so it is checked periodically.
 /// Confined to the database queue.
 final class ExpiryKeeper: @unchecked Sendable {
     // Sendable: timers only hop back to the queue with it.
@@ -23,30 +23,30 @@ final class ExpiryKeeper: @unchecked Sendable {
     private let log: LogGuard
     private let search: ExpirySearch
     private var index: ExpiryIndex
-    /// When the keeper looks next, steady ms.
+    /// When the next check runs, steady ms.
     private var wakesAt = Int64.max
     private var wake: ScheduledWork?
-    /// No request is carried out before what became due while the hub was down has ended.
+    /// Whether requests must wait for the nodes that became due while the hub was down.
     private(set) var comesFirst = false
-    /// What had become due by then comes before all requests.
+    /// Nodes due by this time, in wall clock ms, expire before any request is carried out.
     private var firstBy = Int64.min
-    /// The time of the last look at the clock.
+    /// The wall clock at the last check.
     private var lookedAt = Int64.min
-    /// The end that is being made, and when it was due.
+    /// The node being expired, the current time, and when it was due.
     private var ending: (path: Path, at: Int64, due: Int64)?
-    /// How often ends have left a node due or made it so, since nothing was due.
+    /// How often an expiry left or made a node due, since no node was due.
     private var dueAgain: [Path: Int] = [:]
-    /// Nodes that could not end, and how often they were tried since they were written.
+    /// Nodes that could not expire, with the number of tries since they were last written.
     private var refused: [Path: Int] = [:]
-    /// Makes the commits; asked for, as it tells the keeper of each.
+    /// The commit line, which calls back into this class for each commit.
     var commits: () -> CommitLine? = { nil } {
         didSet { search.commits = commits }
     }
-    /// Whether others come before it still.
+    /// Whether other work still comes first.
     var mustWait: () -> Bool = { false } {
         didSet { search.mustWait = mustWait }
     }
-    /// Requests may be carried out.
+    /// Called when requests may be carried out.
     var onFirstDone: () -> Void = {}
 
     init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, _ log: LogGuard, _ derived: DerivedData) {
@@ -63,8 +63,8 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     // MARK: All nodes
 
-    /// Begins anew, for other rules.
-    /// - Parameter isStart: whether what is due by now comes before all requests.
+    /// Starts over, for new rules.
+    /// - Parameter isStart: whether nodes that are due now expire before any request.
     func begin(isStart: Bool = false) {
         context.release([index, dueAgain, refused])
         (dueAgain, refused) = ([:], [:])
@@ -73,11 +73,11 @@ final class ExpiryKeeper: @unchecked Sendable {
         let wasFirst = comesFirst
         comesFirst = (isStart || comesFirst) && content.rules.hasExpiry
         lookForAll()
-        // Nothing ends any more that requests would wait for.
+        // Requests no longer wait for expiries.
         if wasFirst, !comesFirst { onFirstDone() }
     }
 
-    /// Looks for all nodes with an `.expire`, and for times that are not asked for any more.
+    /// Searches for all nodes with an `.expire`, and for stored write times that the rules no longer need.
     func lookForAll() {
         index.beginSearch()
         search.begin()
@@ -88,7 +88,7 @@ final class ExpiryKeeper: @unchecked Sendable {
         if comesFirst { look() } else { schedule() }
     }
 
-    /// Nothing ends any more.
+    /// Stops expiring nodes.
     func stop() {
         search.stop()
         wake?.cancel()
@@ -100,9 +100,9 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     // MARK: Commits
 
-    /// Where a commit writes.
+    /// The nodes that a commit writes.
     enum WrittenNodes {
-        /// Values at places of which none lies above or below another.
+        /// Values at paths of which none lies above or below another.
         case values([(path: Path, value: Node)])
         case places([Path])
 
@@ -121,23 +121,23 @@ final class ExpiryKeeper: @unchecked Sendable {
         }
     }
 
-    /// What a commit changes here; found before it is made.
+    /// A commit's changes to the expiry state; computed before the commit.
     struct Note {
-        /// Nodes that may be due at other times, with the values of those that were written themselves, as far as these are known.
+        /// Nodes that may have a new due time, with the written values where known.
         fileprivate var nodes: [(path: Path, value: Node?)] = []
-        /// When they were written, for the journal.
+        /// Their write times, for the journal.
         fileprivate(set) var times: [JournalOperation] = []
-        /// Where more of them are.
+        /// Paths around which there are more such nodes.
         fileprivate var open = WrittenPlaces()
         fileprivate let old: Node
         fileprivate let now: Int64
     }
 
-    /// Finds the nodes with an `.expire` that a commit touches. O(depth of its places, and what it writes below such rules)
+    /// Finds the nodes with an `.expire` that a commit affects. O(depth of its paths + nodes written below such rules)
     /// - Parameters:
-    ///   - written: where it writes.
-    ///   - more: other places, which are looked at beside the queue.
-    /// - Throws: when it adds more nodes of which it is to be known when they were written than there may be.
+    ///   - written: the nodes written.
+    ///   - more: further written paths, which are searched in the background.
+    /// - Throws: when it adds more nodes with a stored write time than allowed.
     func note(_ written: WrittenNodes, many more: WrittenPlaces? = nil, new: Node) throws(Failure) -> Note? {
         let rules = content.rules
         guard rules.hasExpiry else { return nil }
@@ -149,7 +149,7 @@ final class ExpiryKeeper: @unchecked Sendable {
             let (path, value) = written[i]
             let isAll = rules.visitExpiring(path, old: note.old, new: new, atMost: &left) {
                 if $0.depth == path.depth { return note.nodes.append(($0, value)) }
-                // One above several places is visited for each of them.
+                // A node above several paths is visited once for each of them.
                 if $0.depth > path.depth || above.insert($0).inserted { note.nodes.append(($0, nil)) }
             }
             guard isAll, note.nodes.count <= context.limits.inlineChildren else {
@@ -163,14 +163,14 @@ final class ExpiryKeeper: @unchecked Sendable {
         var room = context.limits.expiryEntries - content.written.count + note.times.count
         for path in asking where new.node(at: path).exists {
             if content.written[path] == nil {
-                // One that was there before such rules stays as it is.
+                // Nodes that existed before such rules may stay without a write time.
                 if room <= 0, note.old.node(at: path).isNull { throw .tooManyExpiring(context.limits.expiryEntries) }
                 if room <= 0 { continue }
                 room -= 1
             }
             note.times.append(.written(path, note.now))
         }
-        // The times of the others follow in later commits; until then this has them.
+        // The write times of the remaining nodes follow in later commits. Until then this entry holds them.
         if !note.open.isEmpty, rules.asksWhenWritten {
             note.times.append(.open(content.sequence + 1, OpenWrite(ms: note.now, places: note.open)))
         }
@@ -178,7 +178,7 @@ final class ExpiryKeeper: @unchecked Sendable {
         return note
     }
 
-    /// The commit is made.
+    /// Applies the note after its commit.
     func take(_ note: Note) {
         let dues = content.rules.dues(of: note.nodes, in: content.root) { content.written.time(of: $0) }
         for (i, due) in dues.enumerated() {
@@ -186,7 +186,7 @@ final class ExpiryKeeper: @unchecked Sendable {
             if ending == nil, !refused.isEmpty { refused[path] = nil }
             if let ending, let due, due <= ending.at, goesRound(path, isNew: !note.old.node(at: path).exists, ending.at) {
                 if path == ending.path, due > ending.due {
-                    // A patch that was due very often comes nearer to the present each time.
+                    // A node due very often: it catches up with the present in steps of `clockCheckMs`.
                     index.set(path, ending.at + context.limits.clockCheckMs)
                     continue
                 }
@@ -203,8 +203,8 @@ final class ExpiryKeeper: @unchecked Sendable {
         schedule()
     }
 
-    /// Whether a node that is due after an end rests for a while, as what is refused does. Each of its rules may follow another, but nodes
-    /// that are put back, or whose end makes another one that is due, would end for ever.
+    /// Whether a node that is due after an expiry must rest, like a refused one. Each of its rules may follow another. But a node that is
+    /// put back, or whose expiry makes another one due, would expire forever.
     private func goesRound(_ path: Path, isNew: Bool, _ now: Int64) -> Bool {
         if index.waits(path, by: now) { return false }
         dueAgain[path, default: 0] += 1
@@ -217,7 +217,7 @@ final class ExpiryKeeper: @unchecked Sendable {
 
     // MARK: Ends
 
-    /// Looks at the clock when the next node is due, or soon, as the clock may be set.
+    /// Schedules a check for when the next node is due, or soon, because the clock may be set.
     private func schedule() {
         context.meter.counters.expiringNodes = index.count
         guard !isPreparing, let next = index.next else { return }
@@ -243,20 +243,20 @@ final class ExpiryKeeper: @unchecked Sendable {
         look()
     }
 
-    /// Ends what is due, as far as a turn goes.
+    /// Expires due nodes, within the work of a turn.
     private func look() {
         if log.isDiskRefusing {
             endFirst()
             return index.count > 0 ? wakeUp(ms: Int64(context.limits.retryMs)) : ()
         }
         if isPreparing { return }
-        // The log is closed for a moment while what sessions left behind is written, which comes first.
+        // The log is closed briefly while onDisconnect writes are applied, which come first.
         if mustWait() || log.isRefusing || durability.waitingCommits > ExpirySearch.waitingCommits {
             return wakeUp(ms: ExpirySearch.waitMs)
         }
         let now = context.clock()
         defer { lookedAt = now }
-        // What rests until a time of the clock of before would rest too long.
+        // The clock was set back: a node resting until a time of the old clock would rest too long.
         if now + context.limits.clockCheckMs < lookedAt { return lookForAll() }
         context.meter.beginTurn()
         var ended = 0
@@ -267,7 +267,7 @@ final class ExpiryKeeper: @unchecked Sendable {
             ended += 1
         }
         durability.finishBatch()
-        // All that are known and due have ended.
+        // All known due nodes have expired.
         if ended == 0, index.horizon <= now { return search.isOfAll ? () : lookForAll() }
         let next = index.next ?? .max
         if ended == 0 || next > now {
@@ -275,13 +275,13 @@ final class ExpiryKeeper: @unchecked Sendable {
             if !dueAgain.isEmpty { context.release([dueAgain]) }
             dueAgain = [:]
         }
-        // Not for what ends have written since.
+        // Requests do not wait for nodes that became due through expiries since.
         if ended == 0 || next > min(now, firstBy) { endFirst() }
         context.meter.publish()
         schedule()
     }
 
-    /// Whether requests wait, and not all is known that is to end before them: then the earliest comes first.
+    /// Whether requests wait and the search is not complete: the earliest node must expire first, so none expires yet.
     private var isPreparing: Bool { comesFirst && search.isOfAll }
 
     private func endFirst() {
@@ -290,14 +290,14 @@ final class ExpiryKeeper: @unchecked Sendable {
         onFirstDone()
     }
 
-    /// - Parameter time: that by which it was to be looked at.
+    /// - Parameter time: its check time.
     private func end(_ path: Path, by time: Int64, _ now: Int64) {
         let (rules, root, written) = (content.rules, content.root, content.written.time(of: path))
         context.meter.spend(1)
         guard let due = rules.due(at: path, in: root, written: written) else { return refused[path] = nil }
-        // Others may be due before it.
+        // Other nodes may be due before it.
         guard due <= time else { return index.set(path, due) }
-        // What cannot be done now, as what rules say about it may depend on the time or on other places, is tried again.
+        // If that is impossible now, it is tried again: the result of the rules may depend on the time or on other paths.
         var patches = 0
         defer { context.meter.spend(patches) }
         let writes: [SystemWrite]
@@ -316,13 +316,13 @@ final class ExpiryKeeper: @unchecked Sendable {
             context.meter.counters.expiryLagMs = max(0, now - due)
             let next = self.due(path)
             if next ?? .max > now { refused[path] = nil }
-            // Where the commit came to nothing; a node that it changed is known with its time already.
+            // Reached if the commit changed nothing here; otherwise `take` has already set the check time.
             if let next { index.set(path, max(next, now + context.limits.expiryRetryMs)) }
         } catch { rest(path, from: now) }
     }
 
-    /// A node is tried again after a while: twice as long each time, until somebody writes it.
-    /// - Parameter other: the node whose end has made it due.
+    /// Tries a node again after a pause, doubled each time until a client writes it.
+    /// - Parameter other: the node whose expiry made it due.
     private func rest(_ path: Path, after other: Path? = nil, from now: Int64) {
         let times = max(refused[path, default: 0], other.flatMap { refused[$0] } ?? 0)
         if refused.count >= context.limits.expiringNodes {

@@ -1,14 +1,13 @@
 import HeapModule
 import JSONTree
 
-/// Nodes by the times at which they are to be looked at: a part of an `ExpiryIndex`, in shards, so that nothing that is done at once grows
-/// with the number of nodes.
+/// Nodes by check time: a part of an `ExpiryIndex`, in shards, so that no single step grows with the number of nodes.
 struct ExpiryLayer: Sendable {
     private struct Shard {
-        /// The time of each node. Entries of the heap with another are out of date.
+        /// The check time of each node. Heap entries with another time are stale.
         var times: [ExpiryPlace: Int64] = [:]
         var heap = Heap<ExpiryEntry>()
-        /// The earliest, as long as it is known: finding it out takes a look at the times.
+        /// The earliest entry, if known. Finding it skips stale heap entries.
         private var head: ExpiryEntry??
 
         var first: ExpiryEntry? {
@@ -20,7 +19,7 @@ struct ExpiryLayer: Sendable {
             }
         }
 
-        /// - Returns: how many nodes there are more.
+        /// - Returns: change in the number of nodes.
         mutating func set(_ place: ExpiryPlace, _ time: Int64?) -> Int {
             guard let time else {
                 guard times.removeValue(forKey: place) != nil else { return 0 }
@@ -36,7 +35,7 @@ struct ExpiryLayer: Sendable {
             return isNew ? 1 : 0
         }
 
-        /// Entries that are out of date stay until their time comes, or there are more of them than of others.
+        /// Stale entries stay until their time comes, or until they outnumber the others.
         private mutating func compact() {
             guard heap.count > 2 * times.count + 64 else { return }
             heap = Heap(times.map { ExpiryEntry(time: $1, place: $0) })
@@ -52,19 +51,19 @@ struct ExpiryLayer: Sendable {
 
     private var shards = [Shard](repeating: Shard(), count: 64)
 
-    /// Their shares grow from one to the next, up to twice that of the first, about by `log2(1 + hash)`: so each has to make room for more
-    /// at a time of its own, and not all of them in one commit of many nodes.
+    /// Shard sizes differ on purpose: they grow from the first to the last up to a factor of two, roughly like `log2(1 + hash)`. So each
+    /// shard reallocates at another time, not all of them in one commit of many nodes.
     private static func shard(of place: ExpiryPlace) -> Int {
         let part = place.hash &>> 24 & 0xFFFF
         return (part &* 64 &+ (part &* (0x1_0000 &- part)) &>> 16 &* 22) &>> 16
     }
 
-    /// How many nodes there are.
+    /// Number of nodes.
     private(set) var count = 0
 
     func time(of place: ExpiryPlace) -> Int64? { shards[Self.shard(of: place)].times[place] }
 
-    /// - Parameter time: nil takes it out.
+    /// - Parameter time: nil removes the node.
     mutating func set(_ place: ExpiryPlace, _ time: Int64?) {
         count += shards[Self.shard(of: place)].set(place, time)
     }
@@ -89,6 +88,6 @@ struct ExpiryLayer: Sendable {
         }
     }
 
-    /// All of them, in no order. O(n)
+    /// All entries, unordered. O(n)
     var entries: [ExpiryEntry] { shards.flatMap { $0.times.map { ExpiryEntry(time: $1, place: $0) } } }
 }

@@ -2,18 +2,19 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// Finds nodes with an `.expire` beside the database queue, and takes them there: when they were written, and when to look at them.
+/// Finds nodes with an `.expire` in the background, and hands them to the database queue: their write times and check times.
 ///
 /// ```
-/// all: start, deploy, rollback ─┐   a part, beside the queue         so many in a turn
+/// all: start, deploy, rollback ─┐   a part, in the background       up to N in a turn
 ///                               ├─► ExpiryWalk ─► time is missing ─► times ─► journal, due ─► index ─┐
-/// a large write ────────────────┘        ▲   └── all, and nothing to be stored: due ─► FoundNodes    │
+/// a large write ────────────────┘        ▲   └── all, and no time to store: due ─► FoundNodes        │
 ///                                        └───────────── the next part ───────────────────────────────┘
 /// ```
-/// Of all nodes those that nothing is to be stored of are not taken one by one: they are put in order beside the queue, and the index has
-/// them at once in the end. Others write meanwhile: what a commit changes the index knows from that, and those that are taken count as they
-/// are then. The nodes of a large write have its time all along (`OpenWrite`), so that nothing waits for the search; with the last of them
-/// that entry goes.
+/// In a search of all nodes, those without a time to store are not handed over one by one. They are ordered in the background, and the
+/// index adopts them at the end.
+/// Commits continue meanwhile. The index gets their changes directly, and nodes handed over are checked in the current tree.
+/// The nodes of a large write share its time until then (`OpenWrite`), so nothing waits for the search. The entry is removed with the last
+/// of them.
 ///
 /// Confined to the database queue.
 final class ExpirySearch: @unchecked Sendable {
@@ -23,24 +24,24 @@ final class ExpirySearch: @unchecked Sendable {
     private let durability: DurabilityLine
     private let log: LogGuard
     private let derived: DerivedData
-    /// Counts the searches of all nodes; what began before the last of them is of no use.
+    /// Number of the last search of all nodes. Results of earlier ones are discarded.
     private var number = 0
-    /// Whether all nodes are being looked for.
+    /// Whether a search of all nodes is running.
     private(set) var isOfAll = false
-    /// Makes the commits.
+    /// The commit line.
     var commits: () -> CommitLine? = { nil }
-    /// Whether others come before it still.
+    /// Whether other work still comes first.
     var mustWait: () -> Bool = { false }
-    /// A node is due at a time, or never.
+    /// Reports a node's due time; nil for never.
     var onFound: (Path, Int64?) -> Void = { _, _ in }
-    /// All are known that nothing was to be stored of.
+    /// Reports all nodes without a time to store.
     var onAllFound: (FoundNodes) -> Void = { _ in }
-    /// A turn has taken some, or could not: the disk refuses.
+    /// Called after a turn that handed over nodes, or could not because the disk refuses.
     var onTurn: () -> Void = {}
 
-    /// Nodes of a part that are taken in one turn: some 2 ms.
+    /// Nodes of a part handed over in one turn: some 2 ms.
     private static let takenAtOnce = 200
-    /// Commits that may wait for the journal before more nodes are taken or end, and ms until that is looked at again.
+    /// Commits waiting for the journal above which no nodes are handed over or expire, and ms until that is checked again.
     static let waitingCommits = 1_000
     static let waitMs: Int64 = 2
 
@@ -52,7 +53,7 @@ final class ExpirySearch: @unchecked Sendable {
         self.derived = derived
     }
 
-    /// Looks for all nodes, for those of large writes that have no times yet, and for times that are not asked for any more.
+    /// Searches for all nodes, for nodes of large writes without a stored time, and for stored times that the rules no longer need.
     func begin() {
         number += 1
         let (rules, root) = (content.rules, content.root)
@@ -66,14 +67,14 @@ final class ExpirySearch: @unchecked Sendable {
         }
     }
 
-    /// What is being looked for is of no use any more.
+    /// Discards the current searches.
     func stop() {
         number += 1
         isOfAll = false
         derived.hold(.expiry)
     }
 
-    /// Looks for what the last commit has changed at places that were written there.
+    /// Searches for nodes that the last commit changed at these paths.
     /// - Parameter old: the tree before it.
     func follow(_ places: WrittenPlaces, old: Node) {
         goOn(Job(number, content.rules, .write(content.sequence), ExpiryWalk(content.rules, places, old: old, new: content.root)))
@@ -88,10 +89,10 @@ final class ExpirySearch: @unchecked Sendable {
         }
     }
 
-    /// Takes what is left of a part.
+    /// Hands over the rest of a part.
     private func take(_ found: ArraySlice<Path>, _ job: Job) {
         guard job.number == number else { return context.release([found, job]) }
-        // A disk that refuses has no times recorded: it all begins again when it takes commits.
+        // While the disk refuses, no times can be stored. The search starts over when it accepts commits.
         if log.isDiskRefusing {
             context.release([found, job])
             context.later(ms: Int64(context.limits.retryMs)) { [weak self, of = job.number] in if let self, of == number { begin() } }
@@ -114,14 +115,14 @@ final class ExpirySearch: @unchecked Sendable {
         if !rest.isEmpty {
             context.queue.async { [self] in take(rest, job) }
         } else {
-            // They were made beside the queue, and are let go of there.
+            // They were allocated in the background and are released there.
             context.release([found])
             end(job)
         }
         onTurn()
     }
 
-    /// A part has been taken.
+    /// A part has been handed over completely.
     private func end(_ job: Job) {
         guard job.isOver else { return goOn(job) }
         switch job.subject {
@@ -133,12 +134,12 @@ final class ExpirySearch: @unchecked Sendable {
             isOfAll = false
             derived.hold(.expiry)
             context.release([job])
-        // It holds a tree of before.
+        // It retains an old tree.
         case .write: context.release([job])
         }
     }
 
-    /// What is to be stored of times of nodes that were found.
+    /// The write times to store or remove for the nodes found.
     private func times(of found: ArraySlice<Path>, _ job: Job) -> [JournalOperation] {
         var operations: [JournalOperation] = []
         var room = context.limits.expiryEntries - content.written.count
@@ -148,7 +149,7 @@ final class ExpirySearch: @unchecked Sendable {
             var time: Int64?
             if content.rules.asksWhenWritten(at: path), content.root.node(at: path).exists {
                 switch job.subject {
-                // One that was there before such rules counts as written now; those of open writes get the time of these.
+                // A node that existed before such rules counts as written now; a node of an open write gets that write's time.
                 case .all: time = known ?? (content.written.time(of: path) == nil ? now : nil)
                 case .idleTimes: time = known
                 case .write: time = content.written.time(of: path)
@@ -163,43 +164,43 @@ final class ExpirySearch: @unchecked Sendable {
     }
 }
 
-/// Nodes that were found beside the queue, for the index.
+/// Nodes found in the background, for the index.
 final class FoundNodes: @unchecked Sendable {
-    // Sendable: one part of a search after the other has it, then the queue.
+    // Sendable: passed from one part of a search to the next, then to the queue.
     var index: ExpiryIndex
-    /// Times that may be stored of nodes that ask when they were written.
+    /// Write times that may be stored.
     fileprivate let entries: Int
 
     fileprivate init(most: Int, entries: Int) { (index, self.entries) = (ExpiryIndex(most: most), entries) }
 }
 
-/// What is being looked for, and how far that has come.
+/// The subject of a search, and its progress.
 private struct Job: Sendable {
     enum Subject {
         /// All nodes.
         case all(FoundNodes)
-        /// Times that are stored and not asked for any more.
+        /// Stored write times that the rules no longer need.
         case idleTimes
         /// The nodes of a large write, by the number of its commit.
         case write(UInt64)
     }
 
-    /// The search of all nodes since which it goes on.
+    /// Number of the search of all nodes during which it began.
     let number: Int
     let rules: RuleSet
     let subject: Subject
     private(set) var walk: ExpiryWalk
-    /// Whether there is nothing behind the part that was found.
+    /// Whether the part found was the last one.
     private(set) var isOver = false
 
-    /// Keys and nodes that are looked at for a part.
+    /// Keys and nodes scanned for a part.
     private static let lookedAtOnce = 10_000
 
     init(_ number: Int, _ rules: RuleSet, _ subject: Subject, _ walk: ExpiryWalk) {
         (self.number, self.rules, self.subject, self.walk) = (number, rules, subject, walk)
     }
 
-    /// Finds the next nodes that something is to be done with, on any queue.
+    /// Finds the next nodes for which there is something to do, on any queue.
     mutating func findPart(_ root: Node, _ written: WrittenTimes, now: Int64) -> [Path] {
         var found: [Path] = []
         switch subject {
@@ -209,7 +210,7 @@ private struct Job: Sendable {
         case .all(let all):
             walk.new = root
             let room = all.entries - written.count
-            // Only what is to be stored takes the queue's time.
+            // Only nodes with a time to store take time on the queue.
             while found.isEmpty, walk.next != nil {
                 let nodes = walk.nodes(lookingAt: Self.lookedAtOnce)
                 let dues = rules.dues(at: nodes, in: root) { written.time(of: $0) }

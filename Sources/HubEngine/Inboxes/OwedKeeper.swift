@@ -2,15 +2,14 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// Makes the rows that commits owe (`.inbox`), and the removals that follow from others, in commits of their own, so many in a turn, one
-/// node's behind another's.
+/// Continues pending inbox rows (`.inbox`) and removals in follow-up commits, a limited number per turn, one source node after the other.
 ///
 /// ```
-/// commit owes ─► who is reached: beside the queue, in the tree of then ─► kept, a part in a turn ─► rows, a part in a turn ─► over
-/// start, rollback ─► what is owed still ─┴──────────────────────────────────────────────────────┴─ with how far it came, in one commit
+/// commit ─► recipients: in the background, in the tree of that commit ─► stored, a part per turn ─► rows, a part per turn ─► done
+/// start, rollback ─► what is still pending ─┴─────────────────────────────────────────────────────┴─ with its progress, in one commit
 /// ```
-/// All that it goes by is journalled with the commits (`OwedRows`), so that nothing is done twice and nothing is left out, wherever the hub
-/// was stopped. A row that is refused by itself is left out, and reported.
+/// All of its state is journalled with the commits (`OwedRows`). So nothing is repeated or lost, wherever the hub was stopped. A row that
+/// is refused on its own is skipped and reported.
 ///
 /// Confined to the database queue.
 final class OwedKeeper: @unchecked Sendable {
@@ -19,25 +18,26 @@ final class OwedKeeper: @unchecked Sendable {
     private let content: Content
     private let durability: DurabilityLine
     private let log: LogGuard
-    /// The rules of the commits whose rows are owed, until it is known who is reached. Of an earlier process: those of now.
+    /// The rules of the commits that left rows pending, until the recipients are known. For commits of an earlier process: the current
+    /// rules.
     private var rules: [Int64: RuleSet] = [:]
     private var isWorking = false
-    /// Number of the work: what was begun before commits were taken back is of no use.
+    /// Incremented when it starts over. Results of work begun before a rollback are discarded.
     private var work = 0
-    /// Rows of the next commit: fewer where too much would follow.
+    /// Rows of the next commit: fewer if they have too many consequences.
     private var part: Int
-    /// The last commits, as far as they wait for the log.
+    /// Its last commits that still wait for the log.
     private var waiting: [UInt64] = []
-    /// Called when it is known of all that is owed who is reached.
+    /// Called when the recipients of all pending rows are known.
     private var listeners: [@Sendable () -> Void] = []
-    /// Makes the commits; asked for, as it tells the keeper of what they owe.
+    /// The commit line, which calls back into this class when a commit leaves rows pending.
     var commits: () -> CommitLine? = { nil }
-    /// Whether others come before it still.
+    /// Whether other work still comes first.
     var mustWait: () -> Bool = { false }
 
-    /// Keys that are kept with one commit.
+    /// Recipients stored per commit.
     private static let listedAtOnce = 1_000
-    /// Own commits, and those of all, that may wait for the log before more are made, and ms until that is looked at again.
+    /// Own commits, and commits of all, waiting for the log above which it pauses; and ms until that is checked again.
     private static let waitingCommits = 4
     private static let waitingCommitsOfAll = 1_000
     private static let waitMs: Int64 = 2
@@ -50,7 +50,7 @@ final class OwedKeeper: @unchecked Sendable {
         part = context.limits.continuedAtOnce
     }
 
-    /// Goes on with what is owed: at the start, and after commits were taken back.
+    /// Continues pending work, at the start and after a rollback.
     func begin() {
         work += 1
         rules = rules.filter { content.owed[$0.key] != nil }
@@ -58,7 +58,7 @@ final class OwedKeeper: @unchecked Sendable {
         goOn()
     }
 
-    /// Nothing is made any more.
+    /// Stops all work.
     func stop() {
         work += 1
         rules = [:]
@@ -68,18 +68,18 @@ final class OwedKeeper: @unchecked Sendable {
         for body in bodies { body() }
     }
 
-    /// A commit owes something.
+    /// A commit has left rows or removals pending.
     func note() {
         for item in content.owed.items where !item.isListed && rules[item.id] == nil { rules[item.id] = content.rules }
         goOn()
     }
 
-    /// Calls back when it is known of all that is owed who is reached, at once if it is.
+    /// Calls back when the recipients of all pending rows are known; at once if they are.
     func whenListed(_ body: @escaping @Sendable () -> Void) {
         if isListed { body() } else { listeners.append(body) }
     }
 
-    /// Whether that is known.
+    /// Whether the recipients of all pending rows are known.
     var isListed: Bool { content.owed.items.allSatisfy(\.isListed) }
 
     private func goOn() {
@@ -94,7 +94,7 @@ final class OwedKeeper: @unchecked Sendable {
         context.queue.async { [self] in turn(number) }
     }
 
-    /// Does the next part. Finding out who is reached comes first: the trees are kept until then.
+    /// Does the next part. Recipients are determined first, because the old trees are retained until then.
     private func turn(_ number: Int) {
         guard number == work else { return }
         if mustPause { return pause { $0.turn(number) } }
@@ -117,7 +117,7 @@ final class OwedKeeper: @unchecked Sendable {
         context.later(ms: log.isDiskRefusing ? Int64(context.limits.retryMs) : Self.waitMs) { [weak self] in if let self { work(self) } }
     }
 
-    // MARK: Who is reached
+    // Recipients
 
     private func list(_ item: OwedRows.Item, _ number: Int) {
         let rules = rules[item.id] ?? content.rules
@@ -136,11 +136,11 @@ final class OwedKeeper: @unchecked Sendable {
         }
     }
 
-    /// Keeps some of those who are reached.
+    /// Stores a part of the recipients.
     private func take(_ reached: ArraySlice<Key>, _ id: Int64, _ number: Int) {
         guard number == work, let item = content.owed[id] else { return isOver(number, releasing: reached) }
         if mustPause { return pause { $0.take(reached, id, number) } }
-        // A part may have been kept before commits were taken back, or the hub was stopped.
+        // A part may have been stored before a rollback or a restart.
         let rest = item.lastListed.map { last in reached.drop { $0 <= last } } ?? reached
         let (part, left) = (rest.prefix(Self.listedAtOnce), rest.dropFirst(Self.listedAtOnce))
         settle(.list(id, Array(part), isLast: left.isEmpty))
@@ -150,7 +150,8 @@ final class OwedKeeper: @unchecked Sendable {
         isOver(number, releasing: reached)
     }
 
-    /// The rules do not say any more who is reached: those of a hub that was stopped in the moment in which that was found out.
+    /// Ends rows whose recipients the current rules no longer determine. That happens if the hub was stopped before the recipients were
+    /// stored.
     private func lose(_ rows: ContinuedRows, _ id: Int64, _ number: Int) {
         guard number == work, let item = content.owed[id] else { return isOver(number) }
         if mustPause { return pause { $0.lose(rows, id, number) } }
@@ -175,7 +176,7 @@ final class OwedKeeper: @unchecked Sendable {
 
     // MARK: Rows and removals
 
-    /// The next part of what is owed; nil for what no hub has kept.
+    /// The writes of the next part; nil if their description is unreadable.
     private func writes(_ item: OwedRows.Item, _ reached: [Key]) -> (writes: [TreeWrite], cause: SystemCause, kind: ConsequenceKind)? {
         if item.removes { return (item.removals(reached, in: content.root), .removal, .removes) }
         guard let rows = ContinuedRows(item.terms) else { return nil }
@@ -199,13 +200,13 @@ final class OwedKeeper: @unchecked Sendable {
         do throws(Failure) {
             _ = try commits()?.commit(writes, by: .system(cause), settling: done)
             context.meter.counters.systemWrites[kind, default: 0] += writes.count
-            // Rows may have as much follow, and as many observers, as others: what has taken a long turn is less in the next one.
+            // Rows may have as many consequences and observers as other writes. After a long turn, the next one writes fewer.
             part = context.meter.work > context.limits.turnWork / 4 ? max(1, part / 2) : min(part * 2, context.limits.continuedAtOnce)
             finishTurn()
         } catch {
             durability.finishBatch()
             if log.isRefusing { return next() }
-            // More would follow than may, or a `.validate` refuses one of them: from fewer, down to one, which is left out.
+            // Too many consequences, or a `.validate` refuses one row: retry with fewer, down to one, which is then skipped.
             if reached.count > 1 { part = max(1, reached.count / 4) } else { settle(done) }
         }
         next()
@@ -218,7 +219,7 @@ final class OwedKeeper: @unchecked Sendable {
         next()
     }
 
-    /// A commit that changes what is owed, and nothing else.
+    /// A commit that changes only the pending rows and removals.
     private func settle(_ change: OwedChange) {
         context.meter.beginTurn()
         commits()?.record([.owed(change)])

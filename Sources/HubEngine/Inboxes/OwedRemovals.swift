@@ -2,12 +2,12 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// What commits owe of removals: places that go because others went, a part in each later commit.
+/// Pending removals: paths removed because others were removed, a part in each follow-up commit.
 extension OwedRows.Item {
-    /// Whether these are removals, in place of rows.
+    /// Whether these are removals rather than rows.
     var removes: Bool { ContinuedRemovals.areDescribed(by: terms) }
 
-    /// The next of the places that are there still, and were not written since the removal.
+    /// The removals among these paths that still exist and were not written since.
     func removals(_ keys: [Key], in tree: Node) -> [TreeWrite] {
         keys.compactMap { key in
             let path = Path(relative: key.string)
@@ -15,20 +15,20 @@ extension OwedRows.Item {
         }
     }
 
-    /// Whether a place, or one above it, was written since the removal: what is there now does not go with it. O(depth)
+    /// Whether the path or an ancestor was written since the removal. Its current content is then kept. O(depth)
     private func isKept(_ path: Path) -> Bool {
         guard !without.isEmpty else { return false }
         return (0...path.depth).contains { without.contains(Path(path.keys.prefix($0)).owedKey) }
     }
 
-    /// What a client's commit keeps of the places that are to go: those that it writes, and those that it makes again.
+    /// The pending removals that a client's commit cancels: paths that it writes, and ancestors that it creates again.
     /// - Parameters:
-    ///   - paths: where something is written.
-    ///   - old: the tree before, in which places below the written ones may be gone already.
+    ///   - paths: the written paths.
+    ///   - old: the tree before, in which nodes below the written ones may be gone already.
     func kept(by paths: [Path], old: Node, in tree: Node) -> [JournalOperation] {
         var kept: [Key] = []
         for path in paths where tree.exists(at: path) {
-            // Places above it that were gone are made again. While which places are to go is not known yet, all of them count.
+            // Ancestors that were gone are created again. While the list of removals is unknown, all of them count.
             for depth in 1..<max(1, path.depth) {
                 let place = Path(path.keys.prefix(depth))
                 if !old.exists(at: place), !isListed || lists(place.owedKey) { kept.append(place.owedKey) }
@@ -47,11 +47,11 @@ extension OwedRows.Item {
 }
 
 extension Path {
-    /// Its name in the list of what a removal owes.
+    /// Its key in the list of pending removals.
     fileprivate var owedKey: Key { Key(relativeText) }
 }
 
 extension ContinuedRemovals {
-    /// The list of what follows from them, ascending.
+    /// The paths to remove, ascending.
     func list(_ rules: RuleSet, in tree: Node) -> [Key] { rules.removed(by: self, in: tree).map { Key($0.relativeText) }.sorted() }
 }

@@ -1,23 +1,23 @@
 import JSONTree
 import Synchronization
 
-/// A request that waits for work off the database queue, and the later requests of its client.
+/// A request suspended for work off the database queue, and the later requests of its client.
 final class Parked: @unchecked Sendable {
     // Sendable: confined to the database queue.
     let item: Database.Item
     /// In the order of arrival.
     fileprivate(set) var held: [Database.Item] = []
-    /// Its number in the order of parking.
+    /// Its number in the order of suspension.
     fileprivate let number: Int
-    /// Bytes of the budget that it holds.
+    /// Bytes of the memory budget that it holds.
     fileprivate var bytes: Int
-    /// Whether it is a write that follows what others write.
+    /// Whether commits are recorded for it, because it is a write being prepared.
     fileprivate var follows = false
-    /// Whether it is done, and only yields its turn to other clients.
+    /// Whether it is complete and only yields to other clients.
     fileprivate let isDone: Bool
-    /// Whether it is carried out by another hub, where later writes of the client may be on their way meanwhile.
+    /// Whether another hub carries it out. Later writes of the client may then be forwarded meanwhile.
     var isForwarded = false
-    /// An index that must be kept until the request is resumed.
+    /// An index kept until the request is resumed.
     fileprivate var pinned: KeptIndex?
     /// User ids that held requests sign in as.
     fileprivate var users: [String] = []
@@ -30,19 +30,19 @@ final class Parked: @unchecked Sendable {
     }
 }
 
-/// Requests whose cost depends on the size of the data. They are prepared on immutable values off the queue. Meanwhile the requests
-/// of other clients are carried out; those of the same client wait, so that its answers keep their order.
+/// Suspends requests whose cost depends on the size of the data. They are prepared on immutable values off the queue. Meanwhile requests of
+/// other clients are carried out; those of the same client wait, so that its answers keep their order.
 ///
 /// ```
-/// carry out ── large ──► parked: background work ──► back on the queue ──► resume: answered, or parked again
-///                 │        │ later requests of the client are held           └► the held ones, in order
-///                 │        └ its session is taken over: nothing more is done of it
-///                 └── the same user has enough of it under way: waits for its turn
+/// carry out ── large ──► suspended: background work ──► back on the queue ──► resume: answered, or suspended again
+///                 │        │ later requests of the client are held             └► the held ones, in order
+///                 │        └ its session is taken over: the result is dropped
+///                 └── the same user has enough of them running: waits for its turn
 /// ```
-/// If the log refuses what came before it, what is parked is carried out again from its beginning, behind that.
+/// If the log refuses an earlier batch, suspended requests are carried out again from scratch, after those of the batch.
 ///
-/// The end of a client waits behind its parked request: earlier requests are still carried out, in order. If it ends because its
-/// credential has expired, its observers are removed at once, and its pending reads are skipped.
+/// The end of a client waits for its suspended request: earlier requests are still carried out, in order. If it ends because its credential
+/// has expired, its observers are removed at once, and its pending reads are skipped.
 ///
 /// Confined to the database queue.
 final class Parking: @unchecked Sendable {
@@ -55,12 +55,12 @@ final class Parking: @unchecked Sendable {
     private let sessions: Sessions
     private let slowReaders: SlowReaders
     private let preparations = PreparationTurns()
-    /// Clients with a parked request, and how many requests were parked so far.
+    /// Clients with a suspended request, and the number of suspensions so far.
     private var clients: [ObjectIdentifier: Client] = [:]
     private var count = 0
-    /// The request that is being resumed.
+    /// The request being resumed.
     private var resumed: Parked?
-    /// Parked requests that wait until nothing of other clients is parked.
+    /// Requests suspended until certain other clients have none suspended.
     private var behindOthers: [(parked: Parked, others: [Client])] = []
     /// Called with held requests of one client, in order, to carry them out.
     var onResumed: ([Database.Item], Client) -> Void = { _, _ in }
@@ -78,28 +78,27 @@ final class Parking: @unchecked Sendable {
         self.slowReaders = slowReaders
     }
 
-    // MARK: Parking
+    // Suspending
 
-    /// Puts a request aside until `work` is done. To be called while the request is carried out, in place of an answer.
+    /// Suspends a request until `work` is done. Called while the request is carried out, instead of answering it.
     /// - Parameters:
     ///   - work: on immutable values, on any thread.
-    ///   - resume: on the database queue. It answers the request, or parks it again. Not called for a client that has ended:
-    ///     a session that was taken over gets nothing more done.
+    ///   - resume: on the database queue. It answers the request or suspends it again. Not called for a client whose session has ended.
     func park<Result: Sendable>(
         _ item: Database.Item, _ work: @escaping @Sendable () -> Result, then resume: @escaping @Sendable (Result) -> Void
     ) {
         park(item, holding: 0, follows: .never, inTurn: { work }, then: resume)
     }
 
-    /// Since when the places are kept that others write.
+    /// Since when other commits are recorded for the request.
     enum Following { case never, sinceItsTurn, sinceNow }
 
-    /// The same for work that depends on the state at the time it begins.
+    /// Suspends a request for work that depends on the state when it begins.
     /// - Parameters:
-    ///   - bytes: what the work will hold; taken from the process's budget until the request is resumed, and handed on if it is
-    ///     parked again then.
-    ///   - begin: on the database queue, when it is the user's turn; gives the work.
-    /// - Returns: false when the process has no room for so many bytes; nothing happens then.
+    ///   - bytes: memory of the work; reserved in the process's budget until the request is resumed, and passed on if it is then suspended
+    ///     again.
+    ///   - begin: on the database queue, when it is the user's turn; returns the work.
+    /// - Returns: false when the budget is exhausted; nothing happens then.
     @discardableResult
     func park<Result: Sendable>(
         _ item: Database.Item, holding bytes: Int, follows: Following, inTurn begin: @escaping @Sendable () -> @Sendable () -> Result,
@@ -121,7 +120,7 @@ final class Parking: @unchecked Sendable {
             context.background.run(.preparation) { [self] in
                 let result = work()
                 let back = DisposableWork { [self] in
-                    // First: the user's next one begins on what this one has written.
+                    // Resumed first, so that the user's next job starts with the result of this one.
                     unpark(parked, client) { resume(result) }
                     preparations.done(user)
                 }
@@ -136,8 +135,8 @@ final class Parking: @unchecked Sendable {
         return true
     }
 
-    /// The same for work that takes no turn, as another part of the process does it: what others write meanwhile is kept.
-    /// - Parameter begin: begins the work; it is called before this returns, and calls back once, from any thread.
+    /// Suspends a request for work done elsewhere in the process, which takes no turn. Other commits are recorded meanwhile.
+    /// - Parameter begin: starts the work. Called before this returns; it calls back once, from any thread.
     func park<Result: Sendable>(
         _ item: Database.Item, holding bytes: Int, until begin: (@escaping @Sendable (Result) -> Void) -> Void,
         then resume: @escaping @Sendable (Result) -> Void
@@ -156,7 +155,7 @@ final class Parking: @unchecked Sendable {
         return true
     }
 
-    /// Puts a request aside until `unpark` is called for it: for work that several requests wait for.
+    /// Suspends a request until `unpark` is called for it: for work that several requests wait for.
     func park(_ item: Database.Item) -> Parked { setAside(item) }
 
     private func setAside(_ item: Database.Item, holding bytes: Int = 0, isDone: Bool = false) -> Parked {
@@ -174,7 +173,7 @@ final class Parking: @unchecked Sendable {
         commits.follow()
     }
 
-    /// Reserves bytes for work of a client. Those that its resumed request holds are kept and count towards them.
+    /// Reserves bytes for a client's work. Those of the client's request being resumed are reused.
     private func reserve(_ bytes: Int, for client: Client) -> Bool {
         let before = resumed.flatMap { $0.item.client === client ? $0 : nil }
         let more = bytes - (before?.bytes ?? 0)
@@ -184,15 +183,15 @@ final class Parking: @unchecked Sendable {
         return true
     }
 
-    /// Keeps an index until the client's parked request is resumed.
+    /// Keeps an index until the client's suspended request is resumed.
     func pin(_ index: KeptIndex?, for client: Client) {
         guard let index, let parked = client.parked, parked.pinned == nil else { return }
         indexes.pin(index)
         parked.pinned = index
     }
 
-    /// After a long request: waiting requests of other clients are carried out before the client's next one.
-    /// - Parameter isAnswered: whether its answer has left before the batch.
+    /// After a long request, carries out waiting requests of other clients before the client's next one.
+    /// - Parameter isAnswered: whether its answer was sent ahead of the batch.
     func yieldTurn(_ item: Database.Item, isAnswered: Bool) {
         let client = item.client
         guard client.parked == nil, !client.hasEnded else { return }
@@ -208,7 +207,7 @@ final class Parking: @unchecked Sendable {
         }
     }
 
-    /// Whether the request has to wait behind a parked one; then it is held.
+    /// Whether the request must wait for a suspended one; if so, it is held.
     func mustWait(_ item: Database.Item) -> Bool {
         guard let parked = item.client.parked else { return false }
         if parked.isForwarded, parked.held.isEmpty, item.client.lag == nil, item.request.isWrite { return false }
@@ -225,10 +224,10 @@ final class Parking: @unchecked Sendable {
 
     // MARK: Resuming
 
-    /// Resumes a parked request, then carries out the later requests of its client.
+    /// Resumes a suspended request, then carries out the later requests of its client.
     func unpark(_ parked: Parked, _ client: Client, _ resume: () -> Void) {
         context.queue.assertCurrent()
-        // Another request: the log refused a batch meanwhile, and this one was started again.
+        // If it differs, the log refused a batch meanwhile and the request was started again.
         guard client.parked === parked else { return }
         leave(parked)
         defer {
@@ -263,7 +262,7 @@ final class Parking: @unchecked Sendable {
         resumeBehindOthers()
     }
 
-    /// Carries out held requests in order, then those that are held for a slow reader, which arrived later.
+    /// Carries out held requests in order, then those held for a slow reader, which arrived later.
     private func handleHeld(_ held: [Database.Item], of client: Client) {
         let later = slowReaders.dequeueHeld(of: client)
         countAgain(later)
@@ -284,7 +283,7 @@ final class Parking: @unchecked Sendable {
         clients[ObjectIdentifier(parked.item.client)] = nil
     }
 
-    /// Releases its bytes and its index.
+    /// Releases its memory and its index.
     private func release(_ parked: Parked) {
         if parked.bytes > 0 { context.budget.release(parked.bytes, from: .parsing) }
         if parked.follows { commits.unfollow() }
@@ -293,8 +292,8 @@ final class Parking: @unchecked Sendable {
 
     // MARK: Behind others
 
-    /// Puts a request aside until nothing is parked any more of the clients that have asked as a user, if there are any.
-    /// O(parked clients)
+    /// Suspends a request until no other client of the same user has a suspended request, if any has.
+    /// O(clients with suspended requests)
     func waitBehind(_ user: String, _ item: Database.Item) {
         let others = clients.values.filter { client in
             client !== item.client && (client.identity.user == user || client.parked?.users.contains(user) == true)
@@ -302,7 +301,7 @@ final class Parking: @unchecked Sendable {
         if !others.isEmpty { behindOthers.append((park(item), others)) }
     }
 
-    /// Resumes the requests whose predecessors are no longer parked.
+    /// Resumes the requests whose predecessors are complete.
     private func resumeBehindOthers() {
         if behindOthers.isEmpty { return }
         context.queue.async { [self] in
@@ -321,7 +320,7 @@ final class Parking: @unchecked Sendable {
 
     // MARK: Rollback
 
-    /// Removes all parked requests and those held behind them, because earlier requests are carried out again. Each client's are in
+    /// Removes all suspended requests and those held behind them, because earlier requests are carried out again. Each client's are in
     /// order; the results of their work are dropped.
     func giveUp() -> [(client: Client, items: [Database.Item])] {
         let parkedClients = clients.values.sorted { ($0.parked?.number ?? 0) < ($1.parked?.number ?? 0) }
@@ -334,14 +333,14 @@ final class Parking: @unchecked Sendable {
         }
     }
 
-    /// Carries out again what was parked.
+    /// Carries out again the suspended requests.
     func handleAgain(_ taken: [(client: Client, items: [Database.Item])]) {
         for (client, items) in taken { handleHeld(items, of: client) }
     }
 }
 
 extension Identity {
-    /// The line in which the work waits: one for each user, one for all clients that are not signed in, none for administrators.
+    /// The key for limiting parallel work: one per user, one for all clients that are not signed in, none for administrators.
     fileprivate var line: String? {
         if isAdmin { return nil }
         return user.map { "=" + $0 } ?? ""

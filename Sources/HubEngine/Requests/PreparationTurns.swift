@@ -1,20 +1,20 @@
 import DequeModule
 
-/// Schedules work off the queue: each user has a limit of jobs at the same time, over all of its connections.
-/// In the order of asking. Confined to the database queue.
+/// Schedules work off the queue. Each user has a limit of parallel jobs, over all of its connections. First come, first served. Confined to
+/// the database queue.
 final class PreparationTurns {
     private struct Line {
         var running = 0
-        /// Started jobs are not kept here, because they retain a request and its values.
+        /// Started jobs are removed, because they retain a request and its values.
         var waiting: Deque<() -> Bool> = []
     }
 
     private var lines: [String: Line] = [:]
 
-    /// Begins the work, now or when an earlier one of the same user is done.
+    /// Begins the work, now or when an earlier job of the same user is done.
     /// - Parameters:
-    ///   - user: nil for one who never waits.
-    ///   - begin: says false when nothing is to be done any more.
+    ///   - user: nil for no limit.
+    ///   - begin: returns false when there is nothing left to do.
     func enqueue(_ user: String?, limit: Int, _ begin: @escaping () -> Bool) {
         guard let user else {
             _ = begin()
@@ -28,7 +28,7 @@ final class PreparationTurns {
         }
     }
 
-    /// The work of a turn is done.
+    /// A job has ended.
     func done(_ user: String?) {
         guard let user else { return }
         while let begin = lines[user]?.waiting.popFirst() { if begin() { return } }

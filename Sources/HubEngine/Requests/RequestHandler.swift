@@ -1,8 +1,8 @@
 import JSONTree
 import Synchronization
 
-/// Carries out requests one by one, each by the part for its kind. Every request gets exactly one answer, at once or when it is no
-/// longer parked, except those that are documented as not answered. Confined to the database queue.
+/// Carries out requests one by one, each by the part for its kind. Every request gets exactly one answer, at once or after it was
+/// suspended, except those documented as not answered. Confined to the database queue.
 final class RequestHandler: @unchecked Sendable {
     // Sendable: background work only hops back to the queue with it.
     private let context: EngineContext
@@ -21,7 +21,7 @@ final class RequestHandler: @unchecked Sendable {
     private let queries: QueryKeeper
     private let early: EarlyAnswers
     private let answers: Answers
-    /// Nil where there are no other hubs.
+    /// Nil without a cluster.
     var forwarding: Forwarding?
 
     init(
@@ -42,7 +42,7 @@ final class RequestHandler: @unchecked Sendable {
     /// Carries out a request, unless it has to wait.
     func handle(_ item: Database.Item) {
         let client = item.client
-        // Kept in case the end of the client is rolled back.
+        // Recorded in case the end of the client is rolled back.
         if client.hasEnded { return batch.record(.request(item)) }
         if parking.mustWait(item) { return }
         switch slowReaders.admit(item) {
@@ -75,7 +75,7 @@ final class RequestHandler: @unchecked Sendable {
         carryOut(item.request, item)
     }
 
-    /// Carries out a request of which another hub has done its part.
+    /// Carries out a request after another hub has done its part.
     func goOn(_ item: Database.Item) { carryOut(item.request, item) }
 
     private func carryOut(_ request: Request, _ item: Database.Item) {
@@ -104,7 +104,7 @@ final class RequestHandler: @unchecked Sendable {
         case .push(let path, let value): writes.push(path, value, item)
         case .exchange(let exchange):
             switch exchange.work {
-            // A read is carried out as a get is.
+            // A read is carried out like a get.
             case .read(let query): reads.get(exchange.path, query, item) { .exchanged(Exchanged(content: $0)) }
             case .count(let query): reads.count(exchange.path, query, item) { .exchanged(Exchanged(content: .int(Int64($0)))) }
             case .write(let asked): writes.exchange(exchange, asked, item)
@@ -126,10 +126,9 @@ final class RequestHandler: @unchecked Sendable {
         }
     }
 
-    /// Parks the end of a session while the rules are evaluated for the observers that depend on its onDisconnect writes, if those
-    /// observers are many.
-    /// - Parameter item: the request that ends the session; carried out again when the results are known. It is not parked if the
-    ///   budget has no room.
+    /// Suspends the end of a session while the rules are evaluated for the observers that depend on its onDisconnect writes, if there are
+    /// many. Not if the memory budget is exhausted.
+    /// - Parameter item: the request that ends the session; carried out again when the results are known.
     private func asksFirst(beforeEndOf client: Client, _ item: Database.Item) -> Bool {
         guard let bytes = foresight.bytes(before: disconnects.due(of: client)) else { return false }
         let round = foresight.round + 1

@@ -1,17 +1,17 @@
 import JSONTree
 import Synchronization
 
-/// Divides the database queue among the clients whose requests wait.
+/// Shares the database queue fairly among clients with waiting requests.
 ///
 /// ```
 /// drained ── little ──────────────► handled in the order of arrival ──► one batch
-///    └────── more than a turn ────► lines of the clients (RequestTurns) ──► a turn of all of them ──► one batch ─┐
-///                                       ▲ what came meanwhile, and what else waits for the queue, has its turn   │
+///    └────── more than a turn ────► queues per client (RequestTurns) ──► a turn for all of them ──► one batch ───┐
+///                                       ▲ new requests, and other work on the queue, have their turn             │
 ///                                       └────────────────────────────────────────────────────────────────────────┘
 /// ```
-/// A batch ends with its turn, so that the answer to a client's first request stands behind a small part of what others have asked.
-/// While the log is behind, only clients get on that wait for nothing from it: else the line would only be longer there. The writes of an
-/// author of whose writes much followed wait until that is durable (`DerivedBytes`).
+/// A batch ends with its turn, so that the answer to a client's first request waits only for a small part of other clients' requests.
+/// While the log is behind, only clients that wait for nothing from it continue: for others the wait would only move there.
+/// The writes of an author with many consequences wait until those are durable (`DerivedBytes`).
 ///
 /// Confined to the database queue.
 final class RequestLoop: @unchecked Sendable {
@@ -24,9 +24,9 @@ final class RequestLoop: @unchecked Sendable {
     private let indexes: IndexKeeper
     private let disconnects: DisconnectWrites
     private let handler: RequestHandler
-    /// What became due while the hub was down comes before all requests.
+    /// Expires the nodes that became due while the hub was down, before any request.
     var expiry: ExpiryKeeper?
-    /// Requests beyond those of a turn, whether the next turn is on its way, and what is called when none are left.
+    /// Requests beyond those of a turn, whether the next turn is scheduled, and callbacks for when none are left.
     private var turns = RequestTurns()
     private var isTurnComing = false
     /// When the current turn began, steady ns.
@@ -45,15 +45,15 @@ final class RequestLoop: @unchecked Sendable {
         self.handler = handler
     }
 
-    /// Handles requests, those of one client in order, as a batch or several, and sends what a batch has to say when it is durable.
+    /// Handles requests, each client's in order, as one batch or several, and sends the output of a batch when it is durable.
     /// - Parameters:
-    ///   - work: the most of this turn; at most `turnWork` in any case.
-    ///   - more: takes what others have submitted meanwhile, so that the batch has it, too.
+    ///   - work: limit of this turn's work, in addition to `turnWork`.
+    ///   - more: returns requests submitted meanwhile, so that they join the batch.
     func handle(_ items: consuming [Database.Item], work: Int = .max, more: () -> [Database.Item] = { [] }) {
         context.queue.assertCurrent()
         beginTurn()
         let most = min(work, context.limits.turnWork)
-        // Taken from the end, so that each is moved out and not copied.
+        // Taken from the end, so that each is moved and not copied.
         items.reverse()
         while turns.isEmpty, context.meter.work < most, !isTurnOver, !isLogBehind {
             if items.isEmpty {
@@ -72,7 +72,7 @@ final class RequestLoop: @unchecked Sendable {
         scheduleTurn()
     }
 
-    /// Carries out held requests of a client in order: a few at once, the rest in turns. They come before all requests in its line.
+    /// Carries out held requests of a client in order: a few at once, the rest in turns. They come before all requests in its queue.
     func resume(_ held: [Database.Item], of client: Client) {
         let end = context.meter.work + context.limits.turnWork / 32
         for (i, item) in held.enumerated() {
@@ -84,7 +84,7 @@ final class RequestLoop: @unchecked Sendable {
         }
     }
 
-    /// Whether a request waits until what followed from its author's earlier writes is durable.
+    /// Whether a request must wait until the consequences of its author's earlier writes are durable.
     private func mustWait(_ item: Database.Item?) -> Bool {
         guard let item, item.request.isWrite else { return false }
         return durability.mustWait(item.client.author)
@@ -94,7 +94,7 @@ final class RequestLoop: @unchecked Sendable {
         batch.count(item.size)
         context.meter.spend(Self.work(of: item))
         let before = outbox.bytes
-        // What followed from the hub's own writes is no client's.
+        // Consequences of the hub's own writes are charged to no client.
         _ = context.meter.takeDerivedBytes()
         handler.handle(item)
         // Its output was encoded on this queue.
@@ -109,16 +109,16 @@ final class RequestLoop: @unchecked Sendable {
 
     /// ns after which a turn ends even if it has not done its work.
     private static let turnNs: Int64 = 4_000_000
-    /// Bytes of a small request, with what it takes beside its text; and those beyond that are as much work as one.
+    /// Bytes of a small request, overhead included; and bytes beyond that for each further unit of work.
     private static let bytesOfSmall = 2_560
     private static let bytesOfWork = 128
-    /// Bytes of output, and children that a query selects, that are as much work as a small request.
+    /// Bytes of output, and children selected by a query, that cost as much as a small request.
     static let bytesEncodedForWork = 1_024
     static let childrenForWork = 16
 
     // MARK: Turns
 
-    /// Lets the next turn come, behind what waits for the queue, if requests wait for one.
+    /// Schedules the next turn behind other work on the queue, if requests wait for one.
     func scheduleTurn() {
         context.meter.counters.waitingRequests = turns.requests
         guard !turns.isEmpty, !isTurnComing, expiry?.comesFirst != true else { return }
@@ -130,7 +130,7 @@ final class RequestLoop: @unchecked Sendable {
         context.queue.assertCurrent()
         isTurnComing = false
         beginTurn()
-        // What was owed may have taken all of the turn.
+        // Deferred onDisconnect writes may have taken the whole turn.
         var (clients, isAnyReady) = (turns.askingClients, isTurnOver)
         let share = max(1, context.limits.turnWork / max(1, clients))
         while clients > 0, !isTurnOver, let line = turns.nextAsking() {
@@ -166,7 +166,7 @@ final class RequestLoop: @unchecked Sendable {
         context.meter.work >= context.limits.turnWork || context.scheduler.steadyNs - turnBeganNs >= Self.turnNs
     }
 
-    /// Whether the log has enough to do: clients that wait for it already get no turn.
+    /// Whether the log has enough to do. Clients that wait for it already then get no turn.
     private var isLogBehind: Bool { durability.waitingCommits > context.limits.turnWork / 2 }
 
     private func beginTurn() {
@@ -187,7 +187,7 @@ final class RequestLoop: @unchecked Sendable {
         }
     }
 
-    /// Calls back when no requests wait for a turn. What waits for background work is not waited for.
+    /// Calls back when no requests wait for a turn. Requests suspended for background work do not count.
     func whenIdle(_ body: @escaping @Sendable () -> Void) {
         context.queue.assertCurrent()
         if turns.isEmpty { body() } else { idleWaiters.append(body) }

@@ -1,14 +1,14 @@
 import DequeModule
 
-/// Requests that wait for their turn, in a line for each client, so that a client with thousands of them delays no other.
+/// Requests that wait for their turn, in a queue per client, so that a client with thousands of them delays no other.
 ///
 /// ```
-/// more than one turn's work ──► the line of each client ──► a turn: of each line the first, up to an equal share
-///                                   ▲ behind the other lines       │
+/// more than one turn's work ──► the queue of each client ──► a turn: the first of each queue, up to an equal share
+///                                   ▲ behind the other queues      │
 ///                                   └────── requests are left ─────┘
-///                               the next one is its end ──► a line of those who leave: a few of each turn
+///                               the next one is its end ──► a queue of leaving clients: a few per turn
 /// ```
-/// The requests of one client keep their order. Confined to the database queue; all in O(1) for each request.
+/// The requests of one client keep their order. Confined to the database queue; O(1) per request.
 struct RequestTurns {
     /// The waiting requests of one client.
     final class Line: @unchecked Sendable {
@@ -19,18 +19,18 @@ struct RequestTurns {
         fileprivate init(_ client: Client) { self.client = client }
     }
 
-    /// In the order of their turns. A client that leaves waits for no answer, and can leave much to be written.
+    /// In the order of their turns. Leaving clients are separate: they wait for no answer, and may have many onDisconnect writes.
     private var asking = Deque<Line>()
     private var leaving = Deque<Line>()
-    /// Requests in all lines.
+    /// Requests in all queues.
     private(set) var requests = 0
 
     var isEmpty: Bool { requests == 0 }
-    /// Clients that wait: with another next request than `.end`, and with that.
+    /// Clients whose next request is not `.end`, and clients whose next request is.
     var askingClients: Int { asking.count }
     var leavingClients: Int { leaving.count }
 
-    /// Behind all that these clients have here already.
+    /// Adds requests after all waiting ones of their clients.
     mutating func append(_ items: some Sequence<Database.Item>) {
         for item in items {
             requests += 1
@@ -45,7 +45,7 @@ struct RequestTurns {
         }
     }
 
-    /// Before all that the client has here: it asked these earlier.
+    /// Adds earlier requests of the client, before all its waiting ones.
     mutating func prepend(_ items: ArraySlice<Database.Item>, of client: Client) {
         guard let line = client.line else { return append(items) }
         line.items.prepend(contentsOf: items)
@@ -56,21 +56,21 @@ struct RequestTurns {
         if case .end? = line.items.first?.request { leaving.append(line) } else { asking.append(line) }
     }
 
-    /// The client whose turn it is, until `finish`.
+    /// The client with the next turn, until `finish`.
     mutating func nextAsking() -> Line? { asking.popFirst() }
     mutating func nextLeaving() -> Line? { leaving.popFirst() }
 
-    /// The request that is the next one of a client, which stays in its line.
+    /// The next request of a client, which stays in its queue.
     func first(of line: Line) -> Database.Item? { line.items.first }
 
-    /// The next request of a client; nil when it has none left.
+    /// Removes the next request of a client; nil when none is left.
     mutating func next(of line: Line) -> Database.Item? {
         guard let item = line.items.popFirst() else { return nil }
         requests -= 1
         return item
     }
 
-    /// Ends the turn of a client: it is behind the others now.
+    /// Ends the turn of a client: it moves behind the others.
     mutating func finish(_ line: Line) {
         if line.items.isEmpty { line.client.line = nil } else { enqueue(line) }
     }

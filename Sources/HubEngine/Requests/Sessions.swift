@@ -1,7 +1,7 @@
 import JSONTree
 import Synchronization
 
-/// Sessions of a namespace, by their ids: begun, taken over, identified and ended. Confined to the database queue.
+/// Begins, takes over, identifies and ends the sessions of a namespace, by id. Confined to the database queue.
 final class Sessions {
     private let batch: Batch
     private let outbox: Outbox
@@ -10,14 +10,14 @@ final class Sessions {
     private let disconnects: DisconnectWrites
     private let removalsAtOnce: Int
     private var byID: [String: Client] = [:]
-    /// The client of a session of another hub, where this one writes.
+    /// The client of another hub's session, on the writer.
     var remote: (String) -> Client? = { _ in nil }
-    /// The end of a client is undone, with the batch that it was in.
+    /// Called when the end of a client is undone, with its batch.
     var onRestored: (Client) -> Void = { _ in }
-    /// Called at the end of a client that has left something behind at the hub that writes.
+    /// Called at the end of a client that has pending writes at the writer.
     var onLeft: (Client) -> Void = { _ in }
 
-    /// - Parameter removalsAtOnce: most observers that are removed before the session's onDisconnect writes are made.
+    /// - Parameter removalsAtOnce: observers removed before the session's onDisconnect writes are applied, at most.
     init(
         _ batch: Batch, _ outbox: Outbox, _ slowReaders: SlowReaders, _ registry: ObserverRegistry, _ disconnects: DisconnectWrites,
         removalsAtOnce: Int
@@ -32,13 +32,13 @@ final class Sessions {
 
     func client(named id: String) -> Client? { byID[id] }
 
-    /// The session before that ends when a client begins one.
+    /// The previous session that ends when a client begins one.
     func ended(by client: Client, replacing previous: String?) -> Client? {
         guard let previous, let old = byID[previous] ?? remote(previous), old !== client else { return nil }
         return old
     }
 
-    /// - Parameter previous: the client's session before, which ends now.
+    /// - Parameter previous: the client's previous session, which ends now.
     func begin(_ client: Client, _ id: String, replacing previous: String?) {
         if let old = ended(by: client, replacing: previous) {
             end(old)
@@ -49,7 +49,7 @@ final class Sessions {
         byID[id] = client
     }
 
-    /// Ends a session: no observer of it is left and its pending writes are committed as one (contract §6.2).
+    /// Ends a session: its observers are removed and its pending writes committed as one (contract §6.2).
     func end(_ client: Client) {
         client.hasEnded = true
         slowReaders.stop(client)
@@ -63,14 +63,14 @@ final class Sessions {
         batch.record(.ended(client, wasNamed: id != nil))
     }
 
-    /// The rights of a client are over; its session ends later, behind something that is done for it beside the queue.
+    /// The client's credential has expired. Its session ends later, after work in the background for one of its requests.
     func endRights(of client: Client) {
         client.isRevoked = true
         client.isGone.store(true, ordering: .relaxed)
         registry.removeAll(of: client)
     }
 
-    /// - Returns: why another hub is not told that it is done.
+    /// - Returns: why another hub must not be notified of success.
     @discardableResult
     func identify(_ client: Client, as identity: Identity) -> Failure? {
         batch.record(.identified(client, before: client.identity))
@@ -91,7 +91,7 @@ final class Sessions {
         case .identified(let client, let before): client.identity = before
         case .pended(let client, let before, let id): disconnects.restore(before, id: id, of: client)
         case .observed(let client, let observation): registry.remove(observation, of: client)
-        // The credential has expired, also if the log refuses the batch.
+        // An expired credential stays expired, even if the log refuses the batch.
         case .unobserved(let client, _) where client.isRevoked: break
         case .unobserved(let client, let observation): registry.restore(observation, of: client)
         }

@@ -2,35 +2,34 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// The tree as it would be after a commit, with what was written: the third stage. It shares all that the writes do not touch with
-/// the tree that it was made on. Pure: on any queue.
+/// The third stage of a commit: the tree as it would be after the commit, and its operations. It shares all untouched nodes with its base
+/// tree. Pure: on any queue.
 struct Candidate: Sendable {
-    /// The tree that it was made on.
+    /// The tree on which it was built.
     let base: Node
     private(set) var tree: Node
-    /// The operations of the commit, in the order of the writes, then those of defaults beside them. Fewer where a `.drop` has one
-    /// dropped.
+    /// The operations in the order of the writes, then those of defaults at other paths. Without the operations that a `.drop` removed.
     private(set) var operations: [JournalOperation] = []
-    /// Where the writes are, then where a default was put beside them.
+    /// The requested paths, then the paths to which a default was added.
     private(set) var paths: [Path]
-    /// Where it writes, with what follows from it; then no place contains another. Nil where nothing does.
+    /// The paths written, consequences included, of which none contains another. Nil without consequences.
     private var outermost: [Path]?
-    /// Those of them of which nothing is stored, by a `.drop`.
+    /// The paths at which nothing is stored because of a `.drop`.
     private(set) var dropped: Set<Path> = []
-    /// How many of the paths were asked for.
+    /// How many of the paths were requested.
     private let askedCount: Int
     /// ms since the epoch: the time of the commit.
     let now: Int64
     /// Text work that `.drop` and `.default` have done.
     private(set) var textWork = 0
-    /// Whether something else is stored than was sent.
+    /// Whether the stored values differ from those sent.
     private(set) var isShaped = false
-    /// What its shape rests on, if the shaping is to say so.
+    /// The dependencies of the shaping, if the caller asked for them.
     private(set) var shapeDependencies: WriteDecision?
 
-    /// O(depth and size of the writes)
-    /// - Parameter shaping: what the rules say about what is stored; nil where they say nothing.
-    /// - Throws: when the tree cannot hold what a write stores.
+    /// O(depth + size of the writes)
+    /// - Parameter shaping: the `.drop` and `.default` of the rules; nil if there are none.
+    /// - Throws: when the tree cannot hold a stored value.
     init(_ writes: [TreeWrite], on base: Node, now: Int64, shaping: WriteShaping? = nil) throws(Failure) {
         self.base = base
         self.now = now
@@ -53,23 +52,23 @@ struct Candidate: Sendable {
         if let shaping { try shape(shaping, writes) }
     }
 
-    /// The places that were asked for: all that `.write` is asked about.
+    /// The requested paths: the only ones for which `.write` is evaluated.
     var asked: [Path] { paths.count == askedCount ? paths : Array(paths.prefix(askedCount)) }
-    /// The places of defaults beside them.
+    /// Further paths, to which a default was added.
     var added: [Path] { paths.count == askedCount ? [] : Array(paths.dropFirst(askedCount)) }
 
-    /// Adds what follows from it.
+    /// Adds the consequences.
     mutating func add(_ consequences: Consequences) {
         tree = consequences.tree
         operations += consequences.operations
         if !consequences.writes.isEmpty { outermost = consequences.places.with(paths) }
     }
 
-    /// Where it writes, with what follows from it.
+    /// The paths written, consequences included.
     var touched: [Path] { outermost ?? paths }
 
-    /// The values that are written, at places of which none lies above or below another: then each place has its value. Nil where
-    /// something else is written, or nothing follows. O(operations)
+    /// The values written, if no written path lies above or below another: then each path holds its value. Nil if another operation is
+    /// among them, or nothing follows. O(operations)
     func values() -> [(path: Path, value: Node)]? {
         guard let outermost, dropped.isEmpty, outermost.count == operations.count else { return nil }
         var values: [(path: Path, value: Node)] = []
@@ -81,16 +80,16 @@ struct Candidate: Sendable {
         return values
     }
 
-    /// What its only operation stores at its only place, where that is a value.
+    /// The value that its only operation stores at its only path; nil in all other cases.
     var onlyValue: Node? {
         guard operations.count == 1, paths.count == 1, case .set(_, let value) = operations[0] else { return nil }
         return value
     }
 
-    /// The same without those of which nothing is stored: there nothing counts as written.
+    /// The touched paths without those at which nothing is stored: these do not count as written.
     var stored: [Path] { dropped.isEmpty ? touched : touched.filter { !dropped.contains($0) } }
 
-    /// Shapes the values that are written; a priority is none.
+    /// Applies `.drop` and `.default` to the written nodes. Priorities are not shaped.
     private mutating func shape(_ shaping: WriteShaping, _ writes: [TreeWrite]) throws(Failure) {
         let sent = operations
         let values = writes.indices.filter { writes[$0].part == .node }
@@ -118,22 +117,23 @@ struct Candidate: Sendable {
             operations.append(.set(path, tree.node(at: path)))
             paths.append(path)
         }
-        // As the log has it: where the shape was made after all writes, a place that one of them empties has another priority.
+        // Rebuilt from the operations, to match the log: shaping ran after all writes, where a path that one of them empties may have
+        // another priority.
         tree = base
         for operation in operations { tree.apply(operation) }
     }
 }
 
-/// The rules' say in what a commit stores: `.drop` and `.default`.
+/// The part of the rules that changes what a commit stores: `.drop` and `.default`.
 struct WriteShaping: Sendable {
     let rules: RuleSet
     let auth: Node
     /// Text work that they may do.
     let textWork: Int
-    /// Places in the data on which the shape may rest, if that is to be known.
+    /// Recorded dependencies at most; nil to record none.
     let dependencies: Int?
 
-    /// Nil where the rules of the commit have no say.
+    /// Nil where the rules change nothing for this commit.
     init?(_ rules: RuleSet, _ origin: WriteOrigin, textWork: Int = .max, dependencies: Int? = nil) {
         guard rules.shapesWrites, origin.isShaped else { return nil }
         self.rules = rules
@@ -148,14 +148,14 @@ extension Failure {
 }
 
 extension [Path] {
-    /// Ascending, without those that lie below others.
+    /// Ascending, without paths that lie below others.
     var outermost: [Path] {
         var kept: [Path] = []
         for path in sorted() where kept.last?.contains(path) != true { kept.append(path) }
         return kept
     }
 
-    /// These, which ascend, with some more: ascending, without those that lie below others. O(count + more · log more)
+    /// Merges more paths into these ascending ones. The result ascends, without paths that lie below others. O(count + more · log more)
     func with(_ more: [Path]) -> [Path] {
         if more.isEmpty { return self }
         var (kept, others) = ([Path](), more.sorted()[...])
@@ -171,7 +171,7 @@ extension [Path] {
 }
 
 extension JournalOperation {
-    /// The stored value: the node, or the priority.
+    /// The stored value: the node, or the priority. Null for operations that do not change the tree.
     var value: Node {
         switch self {
         case .set(_, let value), .priority(_, let value), .add(_, let value): value

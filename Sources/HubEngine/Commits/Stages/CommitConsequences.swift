@@ -2,22 +2,22 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// What the rules have follow from a commit: the stage before it is installed. The hub's own writes join the commit and are asked
-/// `.validate` about, as the hub.
+/// Finds the consequences of a commit by the rules (counters, copies, inbox rows, removals), before it is installed. These writes of the
+/// hub join the commit and must pass `.validate`, with the hub as author.
 struct CommitConsequences {
     let rules: RuleSet
     let origin: WriteOrigin
     let limits: ConsequenceLimits
-    /// Of the copies that there are; nil while it is being built.
+    /// The index of existing copies; nil while it is being built.
     let copies: CopyIndex?
 
-    /// Why a commit is refused for what would follow.
+    /// Why a commit is refused because of its consequences.
     enum Refusal: Error {
         case fault(ConsequenceFault)
         /// A `.validate` refuses it.
         case invalid
 
-        /// What a client is told: of the rules' sentences no more than of other refusals.
+        /// What the client is sent. It reveals no more of the rules than other refusals do.
         var failure: Failure {
             guard case .fault(let fault) = self else { return .permissionDenied }
             switch fault.reason {
@@ -38,13 +38,13 @@ struct CommitConsequences {
         }
     }
 
-    /// Nil where nothing can follow: the usual rules, and imports.
+    /// Nil where nothing can follow: rules without consequences, and imports.
     init?(_ rules: RuleSet, _ origin: WriteOrigin, _ limits: @autoclosure () -> ConsequenceLimits, copies: @autoclosure () -> CopyIndex?) {
         guard rules.hasConsequences, origin.isFollowed else { return nil }
         (self.rules, self.origin, self.limits, self.copies) = (rules, origin, limits(), copies())
     }
 
-    /// Finds what follows. Pure. O(what was written where rules with such keys are, and what follows)
+    /// Finds the consequences. Pure. O(data written under rules with such keys + consequences)
     /// - Parameters:
     ///   - outermost: where the commit writes, ascending; none contains another.
     ///   - now: ms since the epoch.

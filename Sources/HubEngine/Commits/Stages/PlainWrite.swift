@@ -2,19 +2,19 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// A commit of one small value at one place that has nothing follow: what most clients write. It needs no candidate, as only its value is
-/// new, and is made in the tree of now itself, whose pages are copied only where the log, a read or an observer holds them.
+/// A commit of one small value at one path, without consequences: what most clients write. It needs no candidate and is applied to the
+/// current tree in place. Pages are copied only where the log, a read or an observer holds them.
 ///
 /// ```
-/// one value ─► nothing follows, no observer needs the tree before ─► permission ─► in place ─► told as it is
-///                └── else: a candidate, and all stages
+/// one value ─► no consequences, no observer needs the old tree ─► permission ─► in place ─► sent unchanged
+///                 └── else: a candidate, and all stages
 /// ```
-/// That it is small is seen to where requests come in (`WriteRequests`).
+/// `WriteRequests` makes sure that the value is small.
 struct PlainWrite {
     let path: Path
     let value: Node
 
-    /// Nil where the commit is more than one value that a client asked for, as it is sent, or where the rules have more done with it.
+    /// Nil unless the commit is a single value requested by a client, and the rules store it unchanged and cause nothing else.
     init?(_ writes: [TreeWrite], _ origin: WriteOrigin, _ content: Content) {
         guard writes.count == 1, case .request = origin.cause, origin.forwarded == nil, content.rules.storesPlainly, content.owed.isEmpty
         else { return nil }
@@ -23,11 +23,11 @@ struct PlainWrite {
         guard value.exists, value.fits(below: path.depth) else { return nil }
     }
 
-    /// What was at its place before.
+    /// How the value before compares with the new one.
     enum Before { case same, other }
 
-    /// What is at its place in a tree; nil where that is much: it is not released on the queue.
-    /// - Parameter compares: whether it is to be known if it is the same.
+    /// The value at its path in a tree. Nil if that is large: it must not be released on the queue.
+    /// - Parameter compares: false to skip the comparison and return `.other`.
     func look(at root: Node, compares: Bool) -> Before? {
         var before: Before? = .other
         root.withCursor(at: path) { node in
@@ -39,6 +39,6 @@ struct PlainWrite {
 }
 
 extension RuleSet {
-    /// Whether a value is stored as it is sent, and nothing else with it.
+    /// Whether the rules store a value as it was sent, and nothing else with it.
     var storesPlainly: Bool { !shapesWrites && !hasConsequences && !hasExpiry && !hasIndexedCopies }
 }

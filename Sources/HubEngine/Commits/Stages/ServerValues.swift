@@ -2,9 +2,9 @@ import JSONTree
 
 /// The first stage of a commit: resolves server values (`{".sv": "timestamp"}`, an increment; contract §4.3).
 enum ServerValues {
-    /// The value of a write with its server values resolved. O(server values in it)
+    /// The value of a write with its server values resolved. O(number of server values)
     /// - Parameters:
-    ///   - tree: with the earlier writes of the same commit made.
+    ///   - tree: with the earlier writes of the same commit applied.
     ///   - now: ms since the epoch.
     static func resolve(_ write: TreeWrite, in tree: Node, now: Int64) -> Node {
         if write.value.deferred.isEmpty { return write.value.node }

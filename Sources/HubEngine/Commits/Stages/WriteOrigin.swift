@@ -6,19 +6,19 @@ struct WriteOrigin: Sendable {
     enum Cause: Sendable {
         /// A client asked for it.
         case request
-        /// An administrator imports what another hub has held: it is stored as it is.
+        /// An administrator imports data exported by another hub. It is stored unchanged.
         case imported
         /// The onDisconnect writes of a session that has ended (contract §6.2).
         case sessionEnd(id: String)
-        /// The hub itself makes it.
+        /// A write of the hub itself.
         case system(SystemCause)
     }
 
     let identity: Identity
     let cause: Cause
-    /// The request of another hub that it carries out; nil for all others.
+    /// The forwarded request of a follower that it carries out; nil for all others.
     var forwarded: RemoteMark?
-    /// The place whose keys a client updates; nil for a set. Event streams show it.
+    /// The path whose keys a client updates; nil for a set. REST event streams report it.
     var update: Path?
 
     static func client(_ identity: Identity) -> WriteOrigin { WriteOrigin(identity: identity, cause: .request) }
@@ -29,7 +29,7 @@ struct WriteOrigin: Sendable {
 
     static let imported = WriteOrigin(identity: .admin, cause: .imported)
 
-    /// Whether `.drop` and `.default` apply: to what clients write, administrators among them.
+    /// Whether `.drop` and `.default` apply: to all writes of clients, those of administrators included.
     var isShaped: Bool {
         switch cause {
         case .request, .sessionEnd: true
@@ -37,16 +37,16 @@ struct WriteOrigin: Sendable {
         }
     }
 
-    /// Whether what the rules have follow is done: for all but imports.
+    /// Whether the rules' consequences apply: to everything except imports.
     var isFollowed: Bool { if case .imported = cause { false } else { true } }
 
-    /// Who makes it, as far as counters are concerned.
+    /// The author as counters see it.
     var author: ConsequenceAuthor {
         if case .system(.counters) = cause { return .hub }
         return isRuled ? .client : .administrator
     }
 
-    /// Whether it is to be refused for what `.validate` or its consequences say, though the hub makes it itself.
+    /// Whether it must pass `.validate` and the limits of consequences although the hub is its author.
     var mustBeValid: Bool {
         switch cause {
         case .system(.expiry), .system(.inbox), .system(.removal): true
@@ -57,8 +57,7 @@ struct WriteOrigin: Sendable {
     /// Whether the rules are evaluated.
     var isRuled: Bool { !identity.isAdmin }
 
-    /// Changes that become durable together with its writes. The onDisconnect writes of
-    /// an ended session are no longer pending.
+    /// Changes that become durable together with its writes. The onDisconnect writes of an ended session are no longer pending.
     var pendingChanges: [PendingChange] {
         if case .sessionEnd(let id) = cause { [.forget(session: id)] } else { [] }
     }
@@ -66,14 +65,14 @@ struct WriteOrigin: Sendable {
 
 /// Why the hub makes a write of its own. Its raw value is the name in metrics.
 public enum SystemCause: String, Sendable, CaseIterable {
-    /// An account was deleted: what belongs to it is removed.
+    /// An account was deleted: its data is removed.
     case accountDeletion = "account_deletion"
     /// Counters of the rules are corrected after a start, a deploy or an import.
     case counters
-    /// The time of a node has come.
+    /// A node has expired.
     case expiry
-    /// Rows of inboxes that another commit owed.
+    /// Rows of inboxes, continued after the commit that caused them.
     case inbox
-    /// What follows from removals and was too much for their commit.
+    /// Consequences of removals that were too large for one commit.
     case removal
 }

@@ -1,21 +1,21 @@
 import JSONTree
 import SecurityRules
 
-/// The fourth stage of a commit: the rules decide, with the tree as it is as `data` and the candidate as `newData` (contract §8).
+/// The fourth stage of a commit: evaluates the rules, with the current tree as `data` and the candidate as `newData` (contract §8).
 struct WritePermission {
     let rules: RuleSet
     let origin: WriteOrigin
 
-    /// Whether the rules permit the commit. Administrators and the hub itself are not asked about, but for `.validate` where nodes
-    /// end, and about rows of inboxes.
-    /// - Parameter work: that the rules may do on texts; what they did is taken off.
+    /// Whether the rules permit the commit. Writes of administrators and of the hub itself are exempt, except that expiry, inbox rows and
+    /// continued removals must pass `.validate`.
+    /// - Parameter work: remaining text work of the rules; reduced by the work done.
     func allows(_ candidate: Candidate, textWork work: inout Int) -> Bool {
         work -= candidate.textWork
         if origin.mustBeValid {
             return rules.isValidSystemWrite(candidate.paths, old: candidate.base, new: candidate.tree, now: candidate.now)
         }
         guard origin.isRuled else { return true }
-        // Of one operation, with what its defaults have done.
+        // The limit of one operation includes the work of its defaults.
         let most = min(work, rules.textWork - candidate.textWork)
         var left = most
         defer { work -= most - left }
@@ -24,8 +24,8 @@ struct WritePermission {
             now: candidate.now, textWork: &left)
     }
 
-    /// The same, with what the decision rests on. Nil for administrators and the hub.
-    /// - Parameter limit: places in the data on which it may rest; with more of them it rests on everything.
+    /// Like `allows`, and records the dependencies of the decision. Nil for administrators and the hub.
+    /// - Parameter limit: recorded paths at most; beyond it the decision depends on everything.
     func decide(_ candidate: Candidate, keeping limit: Int) -> WriteDecision? {
         guard origin.isRuled else { return nil }
         return rules.decideWrite(
@@ -33,7 +33,7 @@ struct WritePermission {
             now: candidate.now, keeping: limit)
     }
 
-    /// The decision as a question that can be explained.
+    /// The decision as a `RuleQuestion`, from which it can be explained.
     func question(_ candidate: Candidate) -> RuleQuestion {
         var question = RuleQuestion(
             operation: .write(candidate.asked), added: candidate.added, rules: rules, old: candidate.base, new: candidate.tree,
@@ -42,7 +42,7 @@ struct WritePermission {
         return question
     }
 
-    /// The first write that no data could make the rules allow, as a question. Looks at no tree. O(writes · depth)
+    /// The first write that the rules refuse whatever the data, as a question. Does not read the tree. O(writes · depth)
     func firstImpossible(_ writes: [TreeWrite], on base: Node, now: Int64) -> RuleQuestion? {
         guard origin.isRuled else { return nil }
         var asked = 0
