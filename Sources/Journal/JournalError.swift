@@ -1,6 +1,6 @@
-/// Why something could not be stored or read back.
+/// Why data could not be stored or read back.
 public enum JournalError: Error, Equatable, Sendable {
-    /// The folder or a file in it cannot be made, read or written.
+    /// The folder, or a file in it, cannot be created, read or written.
     case cannotOpen(path: String, reason: String)
     /// Another process holds the data folder.
     case inUse(folder: String, process: Int32?)
@@ -16,23 +16,23 @@ public enum JournalError: Error, Equatable, Sendable {
     case disk(reason: String)
     /// The disk failed, and it is uncertain whether the write can still be found after a restart.
     case unknown(reason: String)
-    /// Acknowledged commits cannot be read from the write-ahead log: `sound` says up to where it is intact, `missing` what follows.
+    /// Acknowledged commits cannot be read from the write-ahead log: `sound` says up to where it is intact, `missing` what is lost.
     case loss(path: String, sound: String, missing: String)
-    /// The batch does not follow the last stored one.
+    /// The batch does not continue the last stored one.
     case conflict(expected: UInt64, last: UInt64)
     /// A writer of a newer epoch has written since.
     case superseded(epoch: UInt64, newest: UInt64)
-    /// The servers that keep the log could not be asked in time. The batch was not stored.
+    /// The log's servers could not be reached in time. The batch was not stored.
     case unavailable(reason: String)
-    /// The replicated log `log` is behind what was followed of it, or is another one.
+    /// The replicated log `log` is behind the position that was followed, or is another log.
     case regressed(log: String, reason: String)
     /// The batches up to this number are no longer kept.
     case truncated(upTo: UInt64)
-    /// The data folder has content of a namespace that has not come by the cluster's log.
+    /// The data folder has content of a namespace that did not come through the cluster's log.
     case foreign(namespace: String)
-    /// The setting has another value by now: another hub has changed it.
+    /// Another hub has changed the setting meanwhile.
     case changed(setting: String)
-    /// There is data already where a copy was to go.
+    /// The target of a copy contains data already.
     case exists(path: String)
     /// The journal or its store was closed.
     case closed

@@ -5,28 +5,28 @@ public import JSONTree
 public protocol JournalStorage: Sendable {
     /// Whether the state survives a restart.
     var isDurable: Bool { get }
-    /// The damage that was found when the storage was opened, and what was done about it; nil when there was none.
+    /// Damage found when the storage was opened, and how it was handled; nil when there was none.
     var finding: String? { get }
     /// Rules, secrets and other settings.
     var settingStore: any SettingStore { get }
-    /// The cluster that the hub is one of; nil where there is none. From any thread.
+    /// The state of the cluster; nil without a cluster. From any thread.
     var cluster: ClusterReport? { get }
-    /// Tells the other hubs of the cluster where this one is found.
+    /// Announces this hub's address to the other hubs of the cluster.
     func shown(at address: String)
-    /// The log by which accounts are the same on all hubs of a cluster; nil for a hub of its own.
+    /// The log that replicates accounts to all hubs of a cluster; nil without a cluster.
     var accountLog: (any SharedLog)? { get }
 
-    /// The last durable state of a namespace, and the journal that continues from it. Blocks while it reads; call once for each
-    /// namespace.
-    /// - Throws: `.corrupt` naming the place; `.disk`, `.closed`.
+    /// The last durable state of a namespace, and the journal that continues from it. Blocks while it reads. Call it once per namespace.
+    /// - Throws: `.corrupt` naming the damaged part; `.disk`, `.closed`.
     func open(_ namespace: String) throws(JournalError) -> OpenedJournal
 
-    /// The process is about to end: work of the storage's own that takes long is given up, and none is begun. A snapshot is stored only if
-    /// it is small, and else fails with `.closed`; the next start then replays the log. From any thread.
+    /// Announces the end of the process: long maintenance work is cancelled, and no more is started. A snapshot is stored only if it is
+    /// small, and otherwise fails with `.closed`; the next start then replays the log. From any thread.
     func prepareToClose()
 
-    /// Stores what was appended before, then closes all journals. Calls back on a queue of its own, with the error if there was one.
-    /// - Parameter isLate: whether the time for that is over: a batch that is stored in slices, and what follows it, fails with `.closed`.
+    /// Stores all earlier appends, then closes all journals. Calls back on its own queue, with the error if there was one.
+    /// - Parameter isLate: whether the time limit has passed. A batch being stored in slices, and everything after it, then fails with
+    ///   `.closed`.
     func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void)
 }
 
@@ -36,16 +36,16 @@ extension JournalStorage {
     public var accountLog: (any SharedLog)? { nil }
 }
 
-/// A namespace that a storage has opened.
+/// An opened namespace.
 public struct OpenedJournal: Sendable {
     public let recovered: Recovered
     public let journal: any Journal
-    /// The epoch that its writer writes with (`JournalBatch.epoch`): above that of all who have written before. From its first batch on
-    /// theirs are refused.
+    /// The epoch for this hub's batches (`JournalBatch.epoch`): higher than all earlier writers' epochs. After its first batch, theirs are
+    /// refused.
     public let epoch: UInt64
-    /// Whether this hub writes, where that changes; nil where it always does.
+    /// Whether this hub is the writer, if that can change; nil if it always is.
     public let writership: Writership?
-    /// The way to the other hubs of a cluster; nil where there are none.
+    /// The connection to the other hubs of a cluster; nil without a cluster.
     public let link: (any HubLink)?
 
     public init(_ recovered: Recovered, _ journal: any Journal, writership: Writership? = nil, link: (any HubLink)? = nil) {
@@ -60,15 +60,15 @@ public struct OpenedJournal: Sendable {
 /// The last durable state of a namespace.
 public struct Recovered: Sendable {
     public var root: Node
-    /// Number of the last commit, which the next batch follows; 0 when there never was one.
+    /// Number of the last commit, which the next batch continues; 0 without any.
     public var sequence: UInt64
-    /// How many batches were replayed on top of the snapshot.
+    /// Number of batches replayed on top of the snapshot.
     public var replayed: Int
     /// Pending onDisconnect writes of the sessions that had not ended.
     public var pending: [PendingSession]
     /// When nodes were last written.
     public var written = WrittenTimes()
-    /// What commits still owe.
+    /// Inbox rows and removals left pending.
     public var owed = OwedRows()
     /// Which requests of other hubs were carried out.
     public var peers = PeerRequests()
@@ -84,7 +84,7 @@ public struct Recovered: Sendable {
     }
 }
 
-/// A whole tree as it stands after a commit.
+/// The whole state after a commit.
 public struct JournalSnapshot: Sendable {
     public var root: Node
     /// Number of the last commit in it.
@@ -93,7 +93,7 @@ public struct JournalSnapshot: Sendable {
     public var pending: [PendingSession]
     /// When nodes were last written.
     public var written: WrittenTimes
-    /// What commits still owe. Of each it is known who is reached: what is not found out yet rests on the tree of its commit.
+    /// Pending inbox rows and removals. Their recipients must be known, because unknown ones depend on the tree of an earlier commit.
     public var owed: OwedRows
     /// Which requests of other hubs were carried out.
     public var peers: PeerRequests
@@ -109,7 +109,7 @@ public struct JournalSnapshot: Sendable {
     }
 }
 
-/// Keeps everything as long as the process lives: for `--memory` and for tests.
+/// Keeps everything in memory: for `--memory` and for tests.
 public final class MemoryStorage: JournalStorage {
     private let settings = MemorySettings()
 

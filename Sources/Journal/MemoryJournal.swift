@@ -7,7 +7,7 @@ public final class MemoryJournal: Journal {
     private struct State {
         var last: UInt64
         var epoch: UInt64
-        /// The number that the oldest batch follows.
+        /// The sequence number that the oldest batch continues.
         var first: UInt64
         /// The last of them, at most `most`.
         var batches: Deque<JournalBatch> = []
@@ -31,16 +31,15 @@ public final class MemoryJournal: Journal {
     }
 
     public let isImmediate: Bool
-    /// Batches that are kept.
+    /// Number of batches kept, at most.
     private let most: Int
     private let state: Mutex<State>
     /// Held while followers are called, so that each receives one event at a time and in order.
     private let telling = Mutex(())
 
     /// - Parameters:
-    ///   - last: the commit that the first batch follows.
-    ///   - most: batches that are kept for followers that start later; one that needs older batches begins with a snapshot.
-    ///     Default: all.
+    ///   - last: the commit that the first batch continues.
+    ///   - most: batches kept for followers that start later; a follower that needs older ones starts with a snapshot. Default: all.
     ///   - isImmediate: see `Journal`; only for a journal that has one writer.
     public init(last: UInt64 = 0, epoch: UInt64 = 0, keeping most: Int = .max, isImmediate: Bool = false) {
         self.most = most

@@ -1,47 +1,47 @@
 public import JSONTree
 
-/// What commits still owe: rows that follow from a node and were too many for its commit (`.inbox`), and removals of which too much
-/// followed. Kept beside the tree, and restored with it, so that each row is made once, whenever the hub was stopped. A removal's list has
-/// the places that are removed, as `a/b`, in place of keys.
+/// Consequences left pending by commits: inbox rows of a node (`.inbox`) or removals that were too many for one commit. Kept beside the
+/// tree and restored with it, so that each row is written exactly once, whenever the hub was stopped. For removals the list holds relative
+/// paths, such as `a/b`, instead of keys.
 ///
 /// ```
-/// begin, in the causing commit ─► list: who is reached, in the tree of that commit ─► advance, in the commit of each part ─► over
-///                                                                                     end: the node has gone ─► over
+/// begin, in the causing commit ─► list: recipients in the tree of that commit ─► advance, in the commit of each part ─► done
+///                                                                               end: the source node is removed ─► done
 /// ```
-/// A value whose copies share what they have in common: the one of a moment ago is kept for a rollback at no cost.
+/// A value type whose copies share storage, so that keeping the last durable one for a rollback costs nothing.
 public struct OwedRows: Sendable {
-    /// What one node owes.
+    /// The pending rows of one node.
     public struct Item: Sendable {
-        /// Of its own among all that are owed at a time.
+        /// Unique among all pending items.
         public let id: Int64
-        /// The node that they follow from.
+        /// The node that caused them.
         public let source: Path
-        /// How many they are at most, while it is not known who is reached.
+        /// Upper bound of the number of rows, while the recipients are unknown.
         let most: Int
-        /// What is owed, as the one who made it owed describes it.
+        /// A description by the creator, which only the creator interprets.
         public let terms: Node
-        /// The tree of the causing commit, for removals the one before it, until the list is complete.
+        /// The tree of the causing commit (for removals the one before it), until the list is complete.
         public fileprivate(set) var base: Node?
-        /// Those who are reached, in parts as they were found, and how many of them are done.
+        /// The recipients, in parts as they were listed; the number listed; and the number done.
         fileprivate var parts: [[Key]] = []
         public fileprivate(set) var listed = 0
         public fileprivate(set) var done = 0
-        /// Those who are reached no more.
+        /// Recipients that were removed from the list.
         public fileprivate(set) var without: Set<Key> = []
 
-        /// How many rows are owed still; until it is known who is reached, at most.
+        /// Pending rows; an upper bound while the recipients are unknown.
         public var left: Int { isListed ? listed - done : most }
 
-        /// The last one of the list so far.
+        /// The last recipient listed so far.
         public var lastListed: Key? { parts.last?.last }
 
-        /// Whether all are known who are reached.
+        /// Whether all recipients are known.
         public var isListed: Bool { base == nil }
 
-        /// Whether the list so far has one of these. O(log listed)
+        /// Whether the list so far contains the key. O(log listed)
         public func lists(_ key: Key) -> Bool { firstListed(from: key) == key }
 
-        /// The first one of the list so far that does not come before another. O(log listed)
+        /// The first listed key that is not below another. O(log listed)
         public func firstListed(from key: Key) -> Key? {
             func firstIndex<T>(of all: [T], where isReached: (T) -> Bool) -> Int {
                 var (low, high) = (0, all.count)
@@ -56,7 +56,7 @@ public struct OwedRows: Sendable {
             return parts[part][firstIndex(of: parts[part]) { $0 >= key }]
         }
 
-        /// The next of them. O(parts + count)
+        /// The next recipients. O(parts + count)
         public func next(_ most: Int) -> [Key] {
             var (next, left) = ([Key](), done)
             for part in parts {
@@ -74,7 +74,7 @@ public struct OwedRows: Sendable {
 
     /// Oldest first.
     public private(set) var items: [Item] = []
-    /// Above all that were used.
+    /// Above all ids used so far.
     public private(set) var nextID: Int64 = 1
 
     public init() {}
@@ -83,7 +83,7 @@ public struct OwedRows: Sendable {
 
     public subscript(id: Int64) -> Item? { items.first { $0.id == id } }
 
-    /// - Parameter tree: the tree as the operations of its commit have left it so far.
+    /// - Parameter tree: the tree with the preceding operations of the same commit applied.
     public mutating func apply(_ change: OwedChange, in tree: Node) {
         if case .begin(let id, let source, let most, let terms) = change {
             items.append(Item(id: id, source: source, most: most, terms: terms, base: tree))
@@ -107,7 +107,7 @@ public struct OwedRows: Sendable {
         }
     }
 
-    /// Calls `body` with the changes that lead from nothing to this, those who are reached in parts of so many.
+    /// Calls `body` with the changes that recreate this value from an empty one.
     public func forEach(_ body: (OwedChange) -> Void) {
         for item in items {
             body(.begin(item.id, source: item.source, most: item.most, item.terms))
@@ -119,17 +119,17 @@ public struct OwedRows: Sendable {
     }
 }
 
-/// A change of what is owed.
+/// A change of pending rows.
 public enum OwedChange: Sendable, Equatable {
-    /// Something is owed from now on: by a node, at most so many rows, and described.
+    /// Adds an item: its source, the maximum number of rows, and its description.
     case begin(Int64, source: Path, most: Int, Node)
-    /// More of those who are reached; the last part may be empty.
+    /// Adds recipients; the last part may be empty.
     case list(Int64, [Key], isLast: Bool)
-    /// So many more of them are done.
+    /// Counts further recipients as done.
     case advance(Int64, Int)
-    /// One of them is reached no more.
+    /// Removes one recipient.
     case without(Int64, Key)
-    /// The rest is not owed any more.
+    /// Ends the item.
     case end(Int64)
 
     public var id: Int64 {

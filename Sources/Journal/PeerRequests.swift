@@ -1,26 +1,26 @@
-/// What the log knows of requests that one hub of a cluster has forwarded to the one that writes: which of them were carried out. Kept
-/// beside the tree, and restored with it, so that whoever writes next carries out none a second time.
+/// Which forwarded requests of each follower the writer has carried out. Kept beside the tree and restored with it, so that a new writer
+/// carries out none of them a second time.
 ///
 /// ```
-/// join, at commit 7 ─► done: request 1 ─► done: request 3, all before 2 are settled ─► … ─► gone: the hub was given up
+/// join, at commit 7 ─► done: request 1 ─► done: request 3, all before 2 are settled ─► … ─► gone: the hub was removed
 ///                      └ in the commit of the request
 /// ```
-/// Refused requests leave nothing here. A value, the one of a moment ago is kept for a rollback.
+/// Refused requests leave nothing here. A value type: the last durable one is kept for a rollback.
 public struct PeerRequests: Sendable, Equatable {
     /// A request that was carried out.
     public struct Done: Sendable, Equatable {
         public let number: UInt64
         public let client: UInt64
-        /// The commit.
+        /// The commit that carried it out.
         public let sequence: UInt64
     }
 
     public struct Peer: Sendable, Equatable {
-        /// The commit by which it joined. A request that names another was sent before the hub was given up, and is not carried out.
+        /// The commit by which it joined. A request that names another one was sent before the hub was removed, and is not carried out.
         public let joined: UInt64
-        /// The requests before this one are settled at their hub.
+        /// The hub has settled all its requests before this one.
         public fileprivate(set) var base: UInt64 = 0
-        /// The highest number that was carried out.
+        /// The highest request number that was carried out.
         public fileprivate(set) var newest: UInt64 = 0
         /// In the order of their commits.
         public fileprivate(set) var done: [Done] = []
@@ -51,7 +51,7 @@ public struct PeerRequests: Sendable, Equatable {
         }
     }
 
-    /// The changes that lead from nothing to this.
+    /// The changes that recreate this value from an empty one.
     public var changes: [PeerChange] {
         peers.sorted { $0.key < $1.key }.flatMap { hub, peer in
             [.join(hub: hub, at: peer.joined)] + peer.done.map { done in
@@ -61,15 +61,15 @@ public struct PeerRequests: Sendable, Equatable {
     }
 }
 
-/// Names a forwarded request, in the commit that carries it out.
+/// Identifies a forwarded request, in the commit that carries it out.
 public struct PeerMark: Sendable, Equatable {
-    /// Whose request it is.
+    /// The hub that forwarded it.
     public let hub: UInt64
-    /// Of its own among all requests of the hub, in the order in which they were asked.
+    /// Unique among all requests of the hub, in request order.
     public let number: UInt64
-    /// The client, among all of the hub.
+    /// The client, unique in the hub.
     public let client: UInt64
-    /// The hub's requests before this one are settled.
+    /// The hub has settled all its requests before this one.
     public let base: UInt64
 
     public init(hub: UInt64, number: UInt64, client: UInt64, base: UInt64) {
@@ -77,13 +77,13 @@ public struct PeerMark: Sendable, Equatable {
     }
 }
 
-/// A change of what is known of forwarded requests.
+/// A change of the state of forwarded requests.
 public enum PeerChange: Sendable, Equatable {
     /// A hub may forward requests from now on.
-    /// - sequence: the commit that says so.
+    /// - sequence: the commit that contains this.
     case join(hub: UInt64, at: UInt64)
     /// The commit carries out a request.
     case done(PeerMark, at: UInt64)
-    /// A hub was given up: none of its requests is carried out any more.
+    /// A hub was removed: its requests are not carried out any more.
     case gone(hub: UInt64)
 }

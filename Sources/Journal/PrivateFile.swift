@@ -9,8 +9,8 @@ package enum PrivateFile {
     /// - Parameter flags: of open(2), without `O_CREAT`. With `O_EXCL` an existing file is an error.
     /// - Returns: a descriptor, or -1 with `errno`.
     package static func open(_ path: String, _ flags: Int32) -> Int32 {
-        // No link is followed, and only a file that was certainly created here changes its owner: a link planted in the folder must neither
-        // give away another file nor have root write to it.
+        // Links are not followed, and only a file certainly created here changes its owner. So a link planted in the folder can neither
+        // give away another file nor make root write to it.
         let descriptor = Glibc.open(path, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         if descriptor < 0 { return errno == EEXIST && flags & O_EXCL == 0 ? Glibc.open(path, flags | O_NOFOLLOW | O_CLOEXEC) : -1 }
         if handOver(descriptor, in: parent(of: path)) { return descriptor }
@@ -21,8 +21,8 @@ package enum PrivateFile {
         return -1
     }
 
-    /// Creates the file of a database, or restricts an existing one with its log. SQLite gives the files that it creates beside it the same
-    /// owner and mode. Faults show when SQLite opens it.
+    /// Creates a database file, or restricts the mode of an existing one and its log. SQLite gives the files that it creates beside it the
+    /// same owner and mode. Errors surface when SQLite opens the file.
     package static func restrictDatabase(_ path: String) {
         let descriptor = open(path, O_RDWR)
         guard descriptor >= 0 else { return }
@@ -38,7 +38,7 @@ package enum PrivateFile {
     }
 
     /// Creates a folder, mode 0700.
-    /// - Returns: false with `errno`; `EEXIST` where something has this name.
+    /// - Returns: false with `errno`; `EEXIST` if the name is taken.
     package static func makeFolder(_ path: String) -> Bool {
         guard mkdir(path, 0o700) == 0 else { return false }
         guard geteuid() == 0 else { return true }
@@ -53,7 +53,7 @@ package enum PrivateFile {
         guard geteuid() == 0 else { return true }
         var (own, parent) = (stat(), stat())
         guard fstat(descriptor, &own) == 0, stat(folder, &parent) == 0 else { return false }
-        // A file system may not know owners (EINVAL), or not let this root set them (EPERM): the file stays root's.
+        // The file system may not support owners (EINVAL), or not allow this root to set them (EPERM): the file then stays root's.
         return own.st_uid == parent.st_uid || fchown(descriptor, parent.st_uid, parent.st_gid) == 0 || [EINVAL, EPERM].contains(errno)
     }
 

@@ -9,9 +9,9 @@ public protocol SettingStore: Sendable {
     /// - Throws: `.corrupt` naming the setting; `.disk`, `.closed`.
     func settings(of namespace: String?) throws(JournalError) -> [String: [UInt8]]
 
-    /// Stores a setting, or with nil removes it.
-    /// - Parameter completion: called once, in the order of calls; success means that it is as durable as a write that has
-    ///   been acknowledged. On the journal's queue, or at once where nothing is kept on disk.
+    /// Stores a setting; nil removes it.
+    /// - Parameter completion: called once, in the order of calls. Success means that it is as durable as an acknowledged write. On the
+    ///   journal's queue, or immediately if nothing is stored on disk.
     func put(
         _ value: [UInt8]?, setting name: String, of namespace: String?,
         completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
@@ -20,15 +20,15 @@ public protocol SettingStore: Sendable {
     /// Whether other hubs change the same settings.
     var isShared: Bool { get }
 
-    /// The same as `put`, if the setting still has the value `former`; else it fails with `.changed`. A store that is not shared does not
-    /// ask: nobody else changes it.
+    /// Like `put`, if the setting still has the value `former`; otherwise it fails with `.changed`. A store that is not shared skips the
+    /// check, because no other hub changes it.
     func replace(
         _ former: [UInt8]?, by value: [UInt8]?, setting name: String, of namespace: String?,
         completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
     )
 
-    /// Calls back with each change of a shared setting, also an own one, ahead of its completion and in the order of the log, on a queue
-    /// of the store.
+    /// Calls back with each change of a shared setting, including this hub's own. Called before the change's completion, in log order, on a
+    /// queue of the store.
     func whenChanged(_ hear: @escaping @Sendable (SettingChange) -> Void)
 }
 
@@ -62,7 +62,7 @@ public struct JournalSetting: Sendable {
     public init(_ name: String, _ value: [UInt8]) { (self.name, self.value) = (name, value) }
 }
 
-/// Keeps settings as long as the process lives: for `--memory` and for tests.
+/// Keeps settings in memory: for `--memory` and for tests.
 public final class MemorySettings: SettingStore {
     private let values = Mutex<[String: [String: [UInt8]]]>([:])
 

@@ -1,36 +1,36 @@
 import Dispatch
 import Synchronization
 
-/// A log that all hubs of a cluster append to and follow: for what is the same on all of them beside the databases' content.
+/// A log that all hubs of a cluster append to and follow, for state that they share beyond the databases' content.
 ///
-///     append, behind what was taken ─► stored │ conflict: take what the others appended, decide again │ refused
-///     the log ─► arrived ─► take ─► apply, together with the place
+///     append, after the position taken ─► stored │ conflict: take the other hubs' records, decide again │ refused
+///     the log ─► arrived ─► take ─► apply, together with the position
 ///
-/// One follower in a process; it takes and appends on one queue, and may block there for as long as the log's bounds say.
+/// One follower per process. It takes and appends on one queue, and may block there within the log's time limits.
 public protocol SharedLog: Sendable {
-    /// Begins to follow.
+    /// Starts to follow.
     /// - Parameters:
-    ///   - place: what was taken before; nil for all of the log.
-    ///   - arrived: called on a queue of the log when there is something to take. The follower hops to its own.
+    ///   - place: the last position taken; nil for all of the log.
+    ///   - arrived: called on a queue of the log when messages can be taken. The follower hops to its own queue.
     func follow(from place: SharedPlace?, _ arrived: @escaping @Sendable () -> Void)
 
-    /// What has arrived, in order.
-    /// - Parameter waitMs: how long to wait if that is nothing.
+    /// The messages that have arrived, in order.
+    /// - Parameter waitMs: how long to wait for the first message.
     func take(waitMs: Int) -> [SharedEntry]
 
-    /// Appends a record if the log ends with `place`. Blocks until that is known, at most for some seconds; at once while it is known that
-    /// the log cannot be reached.
+    /// Appends a record if the log ends with `place`. Blocks for some seconds at most until the result is known; returns at once while the
+    /// log is known to be unreachable.
     func append(_ record: [UInt8], after place: SharedPlace) -> SharedOutcome
 
-    /// Calls back when all that the log held at some moment after this call has arrived; with false when that is not found out in time.
+    /// Calls back with true when everything in the log at some moment after this call has arrived, or with false on timeout.
     func sync(_ done: @escaping @Sendable (Bool) -> Void)
 }
 
-/// A place in a shared log.
+/// A position in a shared log.
 public struct SharedPlace: Sendable, Equatable {
-    /// When the log was made: another one of its name has other content. 0 where nothing was taken yet.
+    /// When the log was created: a new log of the same name has other content. 0 before the first message is taken.
     public var created: Int64
-    /// The number of a message; 0 in front of the first.
+    /// The sequence number of a message; 0 before the first.
     public var sequence: UInt64
     /// The message's id.
     public var id: UInt64
@@ -40,12 +40,12 @@ public struct SharedPlace: Sendable, Equatable {
     }
 }
 
-/// One message of a shared log. They come without a hole between them.
+/// One message of a shared log. There are no gaps between messages.
 public struct SharedEntry: Sendable {
     public let place: SharedPlace
-    /// The record that is complete with it; nil for a part of one, and for what is none.
+    /// The record completed by this message; nil for a part of a record, and for other messages.
     public let record: [UInt8]?
-    /// Whether a later start may follow from here: not between the parts of a record.
+    /// Whether a restart may follow from here: false between the parts of a record.
     public let isComplete: Bool
 
     public init(_ place: SharedPlace, record: [UInt8]?, isComplete: Bool = true) {
@@ -54,20 +54,20 @@ public struct SharedEntry: Sendable {
 }
 
 public enum SharedOutcome: Sendable {
-    /// It is in the log and ends there.
+    /// It is now the last record of the log.
     case stored(SharedPlace)
-    /// Others have appended; it is not in the log. What is to be taken reaches up to this message.
+    /// Other hubs have appended first, so it is not in the log. The follower must take messages up to this one.
     case conflict(last: UInt64)
     /// It is not in the log.
     case refused(JournalError)
-    /// It may be in the log: then it arrives like another hub's.
+    /// It may be in the log. In that case it arrives like another hub's record.
     case unknown(String)
 }
 
 extension SharedLog {
-    /// Asks until all has arrived that the log held after this call. Blocks, for a start.
-    /// - Parameter take: takes what has arrived, so that more can.
-    /// - Returns: false when that was not found out in time.
+    /// Blocks until everything that the log held after this call has arrived; for a start.
+    /// - Parameter take: takes arrived messages, so that more can arrive.
+    /// - Returns: false on timeout.
     public func waitForAll(withinMs ms: Int, _ take: () -> Void) -> Bool {
         let end = DispatchTime.now() + .milliseconds(ms)
         while true {

@@ -1,23 +1,24 @@
 import Synchronization
 
-/// Whether this hub writes a namespace, where that changes while it is open. The storage says what is to be, the database what is so.
+/// Whether this hub is the writer of a namespace, if that changes while it is open. The storage requests a role; the database reports its
+/// actual role.
 ///
 /// ```
-/// storage ── wish: write ──► database: a first commit of the new epoch ─► writing
-///         ◄─ became ────────          refused, superseded ─► following, and why
-///         ── wish: follow ─► database: what is under way is settled ─► following
+/// storage ── request: write ──► database: a first commit of the new epoch ─► writing
+///         ◄─ role changed ─────          refused, superseded ─► following, with the reason
+///         ── request: follow ─► database: all commits in flight are settled ─► following
 /// ```
 /// From any thread.
 public final class Writership: Sendable {
     public enum Wish: Sendable { case write, follow }
 
-    /// What the database is, and what it is about to be.
+    /// The database's actual role.
     public enum Role: String, Sendable {
         case following
-        /// It writes when the log has its first commit.
+        /// It will be the writer when the log has its first commit.
         case claiming
         case writing
-        /// It follows when what is under way is settled.
+        /// It will follow when all commits in flight are settled.
         case yielding
     }
 
@@ -29,7 +30,7 @@ public final class Writership: Sendable {
 
     private let state = Mutex(State())
     private let changed: @Sendable (Role, JournalError?) -> Void
-    /// How the hub that writes is named now, for the texts of refusals; nil where none is known.
+    /// Name of the current writer, for the texts of refusals; nil if unknown.
     public let writer: @Sendable () -> String?
 
     public init(
@@ -40,7 +41,7 @@ public final class Writership: Sendable {
 
     public var role: Role { state.withLock { $0.role } }
 
-    // MARK: The storage
+    // For the storage
 
     public func wish(_ wish: Wish) {
         let act = state.withLock { state in
@@ -50,9 +51,9 @@ public final class Writership: Sendable {
         act?(wish)
     }
 
-    // MARK: The database
+    // For the database
 
-    /// Begins to hear wishes, with the one of now.
+    /// Starts to receive requested roles, beginning with the current one.
     public func begin(_ act: @escaping @Sendable (Wish) -> Void) {
         let wish = state.withLock { state in
             state.act = act
@@ -61,7 +62,7 @@ public final class Writership: Sendable {
         act(wish)
     }
 
-    /// - Parameter reason: why it does not write any more, or yet, though that was wished.
+    /// - Parameter reason: why it is not the writer although that was requested.
     public func became(_ role: Role, _ reason: JournalError? = nil) {
         state.withLock { $0.role = role }
         changed(role, reason)

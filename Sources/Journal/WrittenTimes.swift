@@ -1,32 +1,33 @@
 public import JSONTree
 
-/// When nodes were last written, for rules that ask (`written`): kept beside the tree, and restored with it. An entry goes with its node.
+/// When nodes were last written, for rules that use it (`written`). Kept beside the tree and restored with it. An entry is removed with its
+/// node.
 ///
-/// The nodes of a large write are found beside the other work, and their times stored in later commits. Until all are, the write's own
-/// commit says where it wrote and when (`OpenWrite`): no node is known by the time of an earlier write, whenever the hub was killed.
+/// The nodes of a large write are found in the background, and their times stored in later commits. Until all are stored, the write's own
+/// commit records its paths and time (`OpenWrite`). So no node keeps the time of an earlier write, whenever the hub was killed.
 ///
 /// ```
 /// commit 7:  set /w {100,000 nodes}   open 7: /w at 12:00
-/// 8, 9, …:   written /w/a 12:00 …                             a node of which this is not stored yet: 12:00 as well
+/// 8, 9, …:   written /w/a 12:00 …                             nodes not stored yet: 12:00 as well
 /// the last:  written /w/z 12:00 …     open 7: nothing
 /// ```
-/// Whether a stored time is of before such a write or has come behind it is known from what was stored when it was made, and not from the
-/// times: the clock may have been set back.
+/// Whether a stored time is older or newer than such a write is decided by comparing it with the times stored before the write. The times
+/// themselves cannot decide that, because the clock may have been set back.
 ///
-/// A value whose copies share what they have in common, as trees do: the one of a moment ago is kept for a rollback at no cost.
+/// A value type whose copies share storage, as trees do, so that keeping the last durable one for a rollback costs nothing.
 public struct WrittenTimes: Sendable, Equatable {
-    /// The times as a tree of their own. Each stands below its node's place, at a key that no data can have.
+    /// The times as a tree. Each is stored below its node's path, at a key that no data can have.
     private var tree = Node.null
-    /// How many are stored of single nodes.
+    /// Number of nodes with a stored time.
     public private(set) var count = 0
-    /// Large writes whose nodes do not have their times yet, oldest first.
+    /// Large writes whose nodes do not all have stored times yet, oldest first.
     private var opened: [Opened] = []
 
     private struct Opened: Equatable {
-        /// Of the write's commit.
+        /// Number of the write's commit.
         let number: UInt64
         let write: OpenWrite
-        /// The times that were stored before it.
+        /// The times stored before it.
         let before: Node
     }
 
@@ -36,7 +37,7 @@ public struct WrittenTimes: Sendable, Equatable {
 
     public var isEmpty: Bool { count == 0 && opened.isEmpty }
 
-    /// The large writes whose nodes do not have their times yet, by the number of their commit.
+    /// The large writes whose nodes do not all have stored times yet, by commit number.
     public var open: [UInt64: OpenWrite] { Dictionary(uniqueKeysWithValues: opened.map { ($0.number, $0.write) }) }
 
     /// The stored time of a node, ms since the epoch; nil removes it. O(depth)
@@ -55,7 +56,7 @@ public struct WrittenTimes: Sendable, Equatable {
         return ms
     }
 
-    /// When a node was last written: that of the last open write that touches it, unless it was written since; else its stored time.
+    /// When a node was last written: the time of the last open write that touches it, unless a later time is stored; else its stored time.
     /// O(depth · open writes)
     public func time(of path: Path) -> Int64? {
         let known = self[path]
@@ -73,7 +74,7 @@ public struct WrittenTimes: Sendable, Equatable {
         }
     }
 
-    /// Calls `body` with each stored time, in the order of the places.
+    /// Calls `body` with each stored time, in path order.
     public func forEach(_ body: (Path, Int64) -> Void) { Self.visit(tree, .root, body) }
 
     private static func visit(_ node: Node, _ path: Path, _ body: (Path, Int64) -> Void) {
@@ -86,7 +87,7 @@ public struct WrittenTimes: Sendable, Equatable {
         }
     }
 
-    /// What makes an empty value this one: each open write behind what was stored before it.
+    /// The operations that recreate this value from an empty one. Each open write follows the times stored before it.
     public var operations: [JournalOperation] {
         var (all, known) = ([JournalOperation](), Node.null)
         for open in opened {
@@ -113,9 +114,9 @@ public struct WrittenTimes: Sendable, Equatable {
     }
 }
 
-/// A write whose nodes do not have their times yet.
+/// A large write whose nodes do not all have stored times yet.
 public struct OpenWrite: Sendable, Equatable {
-    /// When it was made, ms since the epoch.
+    /// Time of the write, ms since the epoch.
     public let ms: Int64
     public let places: WrittenPlaces
 

@@ -3,17 +3,16 @@ package import Logging
 package import Scheduling
 import Synchronization
 
-/// Throttles log lines that clients can cause without limit: logs the first lines of a minute in full, then the number of the
-/// suppressed ones.
+/// Throttles log lines that clients can cause without limit: logs the first lines of a minute in full, then the number of suppressed lines.
 ///
 ///     unknown namespace  namespace=x peer=…        ten of these
 ///     unknown namespace  more=12345                once a minute, as long as there are any
 ///
 /// Use one instance per kind of line. From any thread. A suppressed line costs a lock and builds no text.
 package final class LogThrottle: Sendable {
-    /// Lines in full in each period.
+    /// Lines logged in full per period.
     package static let linesInFull = 10
-    /// Milliseconds from the first line in full to the line with the number.
+    /// ms from the first full line to the line with the number.
     package static let periodMs: Int64 = 60_000
 
     private struct State {

@@ -1,10 +1,10 @@
 package import Dispatch
 import Synchronization
 
-/// Work that a scheduler does later. Letting go of it does not cancel it.
+/// A handle for scheduled work. Releasing it does not cancel the work.
 public final class ScheduledWork: Sendable {
-    /// What is to be done. A type of its own: a closure is wrapped once more each time it goes through a generic type such as `Mutex`, so
-    /// one that stayed in it for a million looks could be called, and freed, only by a million nested calls.
+    /// A struct instead of a plain closure: a closure is wrapped again each time it passes through a generic type such as `Mutex`. After a
+    /// million reads, calling or freeing it would take a million nested calls.
     private struct Work {
         let run: @Sendable () -> Void
     }
@@ -12,7 +12,7 @@ public final class ScheduledWork: Sendable {
     package let queue: DispatchQueue
     let everyNs: Int64?
     private let timetable: Timetable
-    /// Nil once it is cancelled, or has begun for the last time.
+    /// Nil once it is cancelled or has started its last run.
     private let work: Mutex<Work?>
 
     init(_ queue: DispatchQueue, everyNs: Int64?, _ timetable: Timetable, _ work: @escaping @Sendable () -> Void) {
@@ -22,19 +22,19 @@ public final class ScheduledWork: Sendable {
         self.work = Mutex(Work(run: work))
     }
 
-    /// From here on the work does not begin any more: called on its queue, if that is serial, nothing of it runs afterwards. Lets go of
-    /// the work at once. From any thread, also within the work itself.
-    /// - Complexity: O(1), and once in a while O(n) for as many cancelled before.
+    /// Prevents further runs. Called on the work's queue, if that is serial, no run follows. Releases the work at once. From any thread,
+    /// also within the work itself.
+    /// - Complexity: O(1) amortized; sometimes O(n) for as many cancelled before.
     public func cancel() {
         if discard() { timetable.recordCancelled() }
     }
 
     var isOver: Bool { work.withLock { $0 == nil } }
 
-    /// Whether there was still something to do.
+    /// Returns whether the work was still pending.
     @discardableResult
     func discard() -> Bool {
-        // Let go of outside the lock: what it captured may cancel something else.
+        // Released outside the lock, because its captures may cancel other work.
         let discarded = work.withLock { work in
             defer { work = nil }
             return work
@@ -42,8 +42,8 @@ public final class ScheduledWork: Sendable {
         return discarded != nil
     }
 
-    /// On its queue.
-    /// - Parameter dueNs: when it was to run.
+    /// Called on its queue.
+    /// - Parameter dueNs: the time it was due.
     func run(dueNs: Int64) {
         let begun = work.withLock { work in
             defer { if everyNs == nil { work = nil } }
@@ -55,13 +55,13 @@ public final class ScheduledWork: Sendable {
     }
 }
 
-/// Work whose time has come, out of the timetable.
+/// Due work, removed from the timetable.
 package struct DueWork {
     let work: ScheduledWork
     package let dueNs: Int64
 
     package var queue: DispatchQueue { work.queue }
 
-    /// To be called on its queue.
+    /// Call this on its queue.
     package func run() { work.run(dueNs: dueNs) }
 }

@@ -1,19 +1,19 @@
 public import Dispatch
 
-/// Everything that happens by time, and the two clocks that say when.
+/// All timers of the process, and its two clocks.
 ///
-///     after, every ──► timetable, by time ──► alarm of the time source ──► what is due goes to its queue
+///     after, every ──► timetable, by time ──► alarm of the time source ──► due work goes to its queue
 ///
-/// The process makes one where it begins (`system`) and hands it to all that need the time. Tests make one over a clock that they
-/// move, so that hours go by in no time and in one order. From any thread.
+/// The process creates one scheduler at its start (`system`) and passes it to all users of time. Tests use one with a manual clock, so that
+/// hours pass at once and in a fixed order. From any thread.
 ///
-/// It keeps the work until that is done or cancelled, so work captures its owner weakly. What waits when the scheduler goes away is
-/// not done. The timers of the event loops are no part of it: they fire within a loop's turn, without a hop to another queue.
+/// It retains the work until that is done or cancelled, so work should capture its owner weakly. Pending work is dropped when the scheduler
+/// is released. The timers of the event loops are separate: they fire within a loop's turn, without a hop to another queue.
 public final class Scheduler: Sendable {
     private let time: any TimeSource
     private let timetable: Timetable
 
-    /// - Parameter time: for this scheduler alone.
+    /// - Parameter time: used by this scheduler alone.
     public init(_ time: any TimeSource) {
         self.time = time
         let timetable = Timetable(time)
@@ -23,36 +23,36 @@ public final class Scheduler: Sendable {
 
     deinit { timetable.end() }
 
-    /// With the clocks of the system, and one timer of Dispatch.
+    /// With the system clocks and one Dispatch timer.
     public static func system() -> Scheduler { Scheduler(SystemTime()) }
 
     // MARK: The time
 
-    /// ms since the epoch. May be wrong, and may be set forwards and back while the process runs.
+    /// ms since the epoch. May be wrong, and may be set forward and back while the process runs.
     public var wallMs: Int64 { time.wallMs }
 
-    /// ns since some moment before. Never steps; the time that the machine sleeps counts.
+    /// ns since an arbitrary start. Never steps; includes the time that the machine sleeps.
     public var steadyNs: Int64 { time.steadyNs }
 
-    /// ms of the same clock.
+    /// ms of the steady clock.
     public var steadyMs: Int64 { time.steadyNs / 1_000_000 }
 
     // MARK: Work
 
-    /// Runs work once. What is due at the same time is handed over in the order in which it was scheduled.
+    /// Runs work once. Work due at the same time is handed over in the order in which it was scheduled.
     ///
-    /// The wall clock's steps change nothing: the delay is one of the steady clock.
+    /// The delay is measured with the steady clock, so steps of the wall clock do not matter.
     /// - Parameters:
-    ///   - ms: from now; at once if it is not positive. Resolution about 1 ms.
-    ///   - queue: where the work runs, as with `queue.async`.
-    /// - Returns: for cancelling; need not be kept.
-    /// - Complexity: O(log n) in what waits.
+    ///   - ms: delay from now; immediately if not positive. Resolution about 1 ms.
+    ///   - queue: runs the work, as with `queue.async`.
+    /// - Returns: a handle for cancelling, which need not be kept.
+    /// - Complexity: O(log n) in the number of pending items.
     @discardableResult
     public func after(ms: Int64, on queue: DispatchQueue, _ work: @escaping @Sendable () -> Void) -> ScheduledWork {
         after(ns: Self.ns(ms), on: queue, work)
     }
 
-    /// The same for times of parts of a millisecond.
+    /// Runs work once, with a delay in ns.
     @discardableResult
     public func after(ns: Int64, on queue: DispatchQueue, _ work: @escaping @Sendable () -> Void) -> ScheduledWork {
         let scheduled = ScheduledWork(queue, everyNs: nil, timetable, work)
@@ -60,10 +60,10 @@ public final class Scheduler: Sendable {
         return scheduled
     }
 
-    /// Runs work after each interval until it is cancelled. One run ends before the next is due: an interval that was missed, because the
-    /// queue was busy or the machine slept, is not made up for.
+    /// Runs work after each interval until it is cancelled. Runs never overlap. Intervals missed because the queue was busy or the machine
+    /// slept are not made up for.
     /// - Parameter ms: at least 1.
-    /// - Complexity: O(log n) in what waits, for each run.
+    /// - Complexity: O(log n) in the number of pending items, per run.
     @discardableResult
     public func every(ms: Int64, on queue: DispatchQueue, _ work: @escaping @Sendable () -> Void) -> ScheduledWork {
         let everyNs = Self.ns(max(1, ms))
@@ -82,24 +82,24 @@ public final class Scheduler: Sendable {
         return isBeyond ? (ms < 0 ? 0 : .max) : ns
     }
 
-    // MARK: For clocks that are moved by hand
+    // For manual clocks
 
-    /// What waits and is not cancelled. O(n)
+    /// Pending work that is not cancelled. O(n)
     package var waiting: Int { timetable.waiting }
 
-    /// Takes the work that is due first, if it is due by then, out of the timetable; the caller runs it.
+    /// Removes and returns the earliest work if it is due; the caller runs it.
     package func nextDue(byNs time: Int64) -> DueWork? { timetable.nextDue(byNs: time) }
 }
 
-/// Tells the time, and rings at one.
+/// The clocks and one alarm.
 public protocol TimeSource: Sendable {
     /// ms since the epoch; may step.
     var wallMs: Int64 { get }
-    /// ns since some moment before; never steps.
+    /// ns since an arbitrary start; never steps.
     var steadyNs: Int64 { get }
     /// Called once, before the first alarm is set.
-    /// - Parameter ring: to be called when the steady clock has come to the alarm; a ring too many does no harm.
+    /// - Parameter ring: to be called when the steady clock reaches the alarm; extra calls are harmless.
     func start(_ ring: @escaping @Sendable () -> Void)
-    /// Replaces the alarm, which rings once. Must not ring before it returns.
+    /// Replaces the alarm, which fires once. Must not call `ring` before it returns.
     func setAlarm(atNs: Int64)
 }

@@ -1,11 +1,12 @@
 import Dispatch
 import Glibc
 
-/// The clocks of the system, and one timer of Dispatch.
+/// The system clocks and one Dispatch timer.
 public final class SystemTime: TimeSource, @unchecked Sendable {
-    // Sendable: Dispatch's sources may be used from any thread.
+    // Sendable: Dispatch sources may be used from any thread.
 
-    /// The timer does not count while the machine sleeps, and the steady clock does: what became due meanwhile is at most so late.
+    /// The timer stops while the machine sleeps, but the steady clock does not. So work that became due during sleep is late by at most
+    /// this.
     private static let longestWaitNs: Int64 = 60_000_000_000
 
     private let timer: any DispatchSourceTimer
@@ -30,13 +31,13 @@ public final class SystemTime: TimeSource, @unchecked Sendable {
     public var wallMs: Int64 { Self.wallMs }
     public var steadyNs: Int64 { Self.steadyNs }
 
-    /// ms since the epoch, for what has no scheduler: the commands.
+    /// ms since the epoch, for code without a scheduler: the commands.
     public static var wallMs: Int64 {
         let time = read(CLOCK_REALTIME)
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 
-    /// ns since the machine's start, with the time that it slept.
+    /// ns since the machine's start, sleep included.
     public static var steadyNs: Int64 {
         let time = read(CLOCK_BOOTTIME)
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)

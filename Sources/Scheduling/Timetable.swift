@@ -2,13 +2,13 @@ import Dispatch
 import HeapModule
 import Synchronization
 
-/// What waits for its time, the earliest first; at equal times what was added first.
+/// Scheduled work, the earliest first; at equal times in the order in which it was added.
 ///
-/// Cancelled work stays as an empty entry until it is due, or until there are more of those than of others.
+/// Cancelled work stays as an empty entry until it is due, or until cancelled entries outnumber the others.
 final class Timetable: Sendable {
     private struct Entry: Comparable {
         let dueNs: Int64
-        /// No two are the same.
+        /// Unique.
         let order: UInt64
         let work: ScheduledWork
 
@@ -19,14 +19,14 @@ final class Timetable: Sendable {
     private struct State {
         var heap = Heap<Entry>()
         var nextOrder: UInt64 = 0
-        /// What the time source is set to; `max` for nothing.
+        /// The alarm of the time source; `max` for none.
         var alarmNs = Int64.max
-        /// Cancelled entries in the heap, at most.
+        /// Cancelled entries in the heap, as an upper bound.
         var cancelled = 0
         var isOver = false
     }
 
-    /// Fewer cancelled entries than this are not worth a new heap.
+    /// With fewer cancelled entries than this, rebuilding the heap is not worth it.
     private static let sweptEntries = 64
 
     private let time: any TimeSource
@@ -39,14 +39,14 @@ final class Timetable: Sendable {
             if state.isOver { return true }
             state.heap.insert(Entry(dueNs: dueNs, order: state.nextOrder, work: work))
             state.nextOrder += 1
-            // Within the lock, so that the last alarm set is the earliest.
+            // Within the lock, so that the alarm set last is the earliest.
             if dueNs < state.alarmNs { setAlarm(&state, dueNs) }
             return false
         }
         if isOver { work.discard() }
     }
 
-    /// An interval after the time it was due, or after now if that has gone by, too.
+    /// Schedules the next run one interval after `dueNs`, or one interval from now if that time has passed too.
     func addAgain(_ work: ScheduledWork, dueNs: Int64, everyNs: Int64) {
         let (now, next) = (time.steadyNs, dueNs.addingReportingOverflow(everyNs))
         let late = now.addingReportingOverflow(everyNs)
@@ -62,14 +62,14 @@ final class Timetable: Sendable {
         if ns < .max { time.setAlarm(atNs: ns) }
     }
 
-    /// The alarm has rung.
+    /// Called when the alarm fires.
     func dispatchDue() {
         let now = time.steadyNs
         while let due = nextDue(byNs: now) { due.queue.async { due.run() } }
         state.withLock { setAlarm(&$0, $0.heap.min?.dueNs ?? .max) }
     }
 
-    /// - Complexity: O(log n), and the same for each cancelled entry on the way.
+    /// - Complexity: O(log n), and the same for each cancelled entry skipped.
     func nextDue(byNs time: Int64) -> DueWork? {
         state.withLock { state in
             while let earliest = state.heap.min, earliest.dueNs <= time {
@@ -94,7 +94,7 @@ final class Timetable: Sendable {
     /// Entries, cancelled ones included.
     var entries: Int { state.withLock { $0.heap.count } }
 
-    /// Nothing happens any more, and nothing is kept.
+    /// Stops the timetable and releases all work.
     func end() {
         let left = state.withLock { state in
             defer { state.heap = Heap() }

@@ -1,5 +1,5 @@
-/// A token bucket as one number: the time at which it will be full again (the generic cell rate algorithm). A full one needs no
-/// memory. Times are of a monotonic clock, in the unit of the rate.
+/// A token bucket as one number: the time at which it will be full again (the generic cell rate algorithm). A full bucket needs no memory.
+/// Times are from a monotonic clock, in the unit of the rate.
 package struct TokenBucket: Sendable, Equatable {
     /// The capacity of a bucket, and its refill interval.
     package struct Rate: Sendable {
@@ -17,18 +17,18 @@ package struct TokenBucket: Sendable, Equatable {
 
     package var fullAt: Int64
 
-    /// - Parameter fullAt: a time that is past makes a full bucket.
+    /// - Parameter fullAt: a time in the past makes a full bucket.
     package init(fullAt: Int64) { self.fullAt = fullAt }
 
     package func isFull(now: Int64) -> Bool { fullAt <= now }
 
-    /// Time until a token, or several of the same rate, are available; 0 when they are.
+    /// Time until this many tokens are available; 0 when they are.
     /// - Parameter tokens: at most a full bucket's.
     package func wait(_ rate: Rate, tokens: Int64 = 1, now: Int64) -> Int64 {
         max(0, max(fullAt, now) + rate.interval * tokens - now - rate.interval * rate.burst)
     }
 
-    /// Consumes tokens, also from an empty bucket.
+    /// Consumes tokens, even from an empty bucket.
     package mutating func record(_ rate: Rate, tokens: Int64 = 1, now: Int64) { fullAt = max(fullAt, now) + rate.interval * tokens }
 
     /// Consumes a token if one is available.

@@ -1,4 +1,4 @@
-/// Reads little-endian numbers and runs of bytes; nil behind the end.
+/// Reads little-endian numbers and runs of bytes; nil past the end.
 package struct ByteReader {
     private var rest: UnsafeRawBufferPointer
 
@@ -17,22 +17,22 @@ package struct ByteReader {
         return UnsafeRawBufferPointer(rebasing: rest.prefix(count))
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     package mutating func remainder() -> UnsafeRawBufferPointer {
         defer { rest = UnsafeRawBufferPointer(start: nil, count: 0) }
         return rest
     }
 
-    /// Bytes with their number in front of them, as `append(counted:)` writes them.
+    /// Bytes preceded by their count, as `append(counted:)` writes them.
     package mutating func counted() -> UnsafeRawBufferPointer? {
         guard let count = integer(UInt32.self) else { return nil }
         return bytes(Int(count))
     }
 
-    /// A text with its number of bytes in front of it.
+    /// A text preceded by its number of bytes.
     package mutating func text() -> String? { counted().flatMap { String(validating: $0, as: UTF8.self) } }
 
-    /// Something that may be missing, as `append(optional:)` writes it.
+    /// An optional value, as `append(optional:)` writes it.
     package mutating func optional<Value>(_ read: (inout ByteReader) -> Value?) -> Value?? {
         switch integer(UInt8.self) {
         case 0: .some(nil)

@@ -4,37 +4,37 @@ package import JSONTree
 ///
 ///     [["s","users/ana",{"age":30}],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
-/// Batches hold all kinds, and `n` where the next of their commits begins; the chunks of a snapshot hold `s`, `p` and `a`, or `i` and
-/// `o`, or `w` and `t`, or `q`, `l`, `d` and `x`, or `j` and `m`.
+/// Batches hold all kinds, and `n` at the start of each commit but the first. A chunk of a snapshot holds only the kinds of one of these
+/// groups: `s`, `p` and `a`; `i` and `o`; `w` and `t`; `q`, `l`, `d` and `x`; `j` and `m`.
 package enum EntryKind: String, CaseIterable {
     /// `path, node`: sets the node.
     case set = "s"
     /// `path, priority`: sets only the priority.
     case priority = "p"
-    /// `path, object`: adds the node's children to those of the place.
+    /// `path, object`: adds the node's children to those at the path.
     case add = "a"
     /// Pending writes of a session; see `PendingChange`.
     case keep = "o"
     case cancel = "c"
     case identify = "i"
     case forget = "f"
-    /// `path, ms`: when the node was last written; null where that is no longer kept.
+    /// `path, ms`: when the node was last written; null removes the time.
     case written = "w"
-    /// `id, source, most, terms`: something is owed; see `OwedChange`.
+    /// `id, source, most, terms`: begins pending rows; see `OwedChange`.
     case owe = "q"
     /// `id, [key, …], isLast`; `id, count`; `id, key`; `id`.
     case owedList = "l"
     case owedDone = "d"
     case owedWithout = "x"
     case owedEnd = "e"
-    /// `number, ms, tree`: a write, by its commit, whose nodes have no times yet, with `true` at each of its places; the number alone where
-    /// they have.
+    /// `number, ms, tree`: a large write, by its commit, whose nodes have no times of their own yet; the tree has `true` at each written
+    /// path. The number alone once all have times.
     case open = "t"
-    /// `hub, commit`; `hub, number, client, base, commit`; `hub`: of forwarded requests; see `PeerChange`.
+    /// `hub, commit`; `hub, number, client, base, commit`; `hub`: forwarded requests; see `PeerChange`.
     case peerJoins = "j"
     case peerDone = "m"
     case peerGone = "g"
-    /// Stands alone: what follows is of the next commit.
+    /// Without fields: the next commit begins.
     case next = "n"
 
     private static let byLetter = (0..<256).map { letter in allCases.first { $0.rawValue.utf8.elementsEqual([UInt8(letter)]) } }
@@ -77,7 +77,7 @@ extension JSONWriter {
         raw("]")
     }
 
-    /// Everything of an entry but its node and the closing bracket.
+    /// The start of an entry, up to its node.
     package mutating func beginEntry(_ kind: EntryKind, at path: Path) {
         begin(kind)
         self.path(path.keys)
@@ -96,7 +96,7 @@ extension JSONWriter {
 
 extension [JournalOperation] {
     /// Reads stored entries.
-    /// - Throws: when the bytes are not entries; bytes whose checksum matches by chance do not pass either.
+    /// - Throws: when the bytes are not valid entries, also if their checksum matches by chance.
     package init(entries bytes: UnsafeRawBufferPointer) throws(EntryFault) {
         self = []
         try append(entries: bytes)
@@ -107,7 +107,7 @@ extension [JournalOperation] {
         try append(entries: bytes, starts: &starts)
     }
 
-    /// - Parameter starts: gets where commits begin that are not the first of their batch.
+    /// - Parameter starts: receives the indices at which the batch's commits after the first begin.
     package mutating func append(entries bytes: UnsafeRawBufferPointer, starts: inout [Int]) throws(EntryFault) {
         var reader = JSONReader(bytes)
         do throws(JSONError) {
@@ -121,7 +121,7 @@ extension [JournalOperation] {
 }
 
 extension JSONReader {
-    /// Nil where the next commit begins.
+    /// Nil at the start of the next commit.
     fileprivate mutating func entry() throws(JSONError) -> JournalOperation? {
         let start = offset
         try beginArray()
@@ -148,14 +148,14 @@ extension JSONReader {
         case .open:
             operation = try openWrite()
             if case .open(_, nil) = operation { return operation }
-        // The entry has ended.
+        // The entry has ended already.
         case .next: return nil
         }
         if try nextElement() { throw .malformed(offset: start) }
         return operation
     }
 
-    /// What follows the kind; with the closing bracket where the nodes have their times.
+    /// Reads the rest of an entry after its kind; with the closing bracket if there is only a number.
     private mutating func openWrite() throws(JSONError) -> JournalOperation {
         let start = offset
         guard let number = UInt64(exactly: try int()) else { throw .malformed(offset: start) }
@@ -169,7 +169,7 @@ extension JSONReader {
         try path()
     }
 
-    /// Ignores the limits on sizes: a node that was accepted under higher limits is read back.
+    /// Ignores the size limits, so that a node accepted under higher limits can be read.
     mutating func storedNode(below path: Path) throws(JSONError) -> Node {
         let start = offset
         let value = try writeValue(depth: path.depth, maxStringBytes: .max)
@@ -179,7 +179,7 @@ extension JSONReader {
 }
 
 extension Node {
-    /// A stored time: a number, or nothing; nil for anything else.
+    /// A stored time: a number or null; nil for anything else.
     fileprivate var time: Int64?? {
         switch self {
         case .int(let ms): .some(ms)
@@ -189,9 +189,9 @@ extension Node {
     }
 }
 
-/// Stored entries that do not read.
+/// Stored entries cannot be read.
 package struct EntryFault: Error {
-    /// In bytes from their start.
+    /// In bytes from the start of the entries.
     package let offset: Int
 
     package init(offset: Int) { self.offset = offset }

@@ -1,6 +1,6 @@
 package import JSONTree
 
-/// The stored form of what commits owe:
+/// The stored form of pending rows and removals:
 ///
 ///     ["q",7,"news/n1",2,{"to":"inbox/$/n1","value":{"title":"Hi"}}]    ["l",7,["ana","ben"],true]
 ///     ["d",7,2]    ["x",7,"ana"]    ["e",7]
@@ -43,7 +43,7 @@ extension JSONWriter {
 }
 
 extension JSONReader {
-    /// What follows the kind, up to the closing bracket.
+    /// Reads the rest of an entry after its kind, up to the closing bracket.
     mutating func owedChange(_ kind: EntryKind) throws(JSONError) -> OwedChange {
         let start = offset
         let id = try int()

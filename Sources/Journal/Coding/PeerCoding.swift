@@ -1,6 +1,6 @@
 import JSONTree
 
-/// The stored form of what is known of forwarded requests; hubs as signed numbers:
+/// The stored form of the state of forwarded requests, with hub ids as signed numbers:
 ///
 ///     ["j",-81,7]    ["m",-81,number,client,base,commit]    ["g",-81]
 extension JSONWriter {
@@ -24,7 +24,7 @@ extension JSONWriter {
 }
 
 extension JSONReader {
-    /// What follows the kind; for a hub that has gone with the closing bracket not read.
+    /// Reads the rest of an entry after its kind, without the closing bracket.
     mutating func peerChange(_ kind: EntryKind) throws(JSONError) -> PeerChange {
         let hub = try unsigned()
         switch kind {

@@ -1,6 +1,6 @@
 package import JSONTree
 
-/// The stored form of pending writes. Server values stand beside the node, as they are computed when the write is made:
+/// The stored form of pending writes. Server values follow the node, because they are computed when the write is applied:
 ///
 ///     ["o","session","n","users/ana",{"seen":0,"visits":0},[["seen","v","timestamp"],["visits","v",1]]]
 ///     ["c","session","users/ana"]    ["i","session",{"uid":"ana"},false]    ["f","session"]
@@ -53,7 +53,7 @@ extension JSONWriter {
 }
 
 extension JSONReader {
-    /// What follows the kind, up to the closing bracket.
+    /// Reads the rest of an entry after its kind, up to the closing bracket.
     mutating func pendingChange(_ kind: EntryKind) throws(JSONError) -> PendingChange {
         let session = try string()
         switch kind {
