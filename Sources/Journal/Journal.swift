@@ -14,8 +14,8 @@ public protocol Journal: AnyObject, Sendable {
     /// Makes a batch durable. Batches that wait while a commit is running share the next one.
     ///
     /// The completion's results, and how the writer reacts:
-    /// - success: stored; a crash cannot lose it. Also when the same batch, by its `id` and `expectedLast`, is already stored and still
-    ///   kept: a writer that does not know the outcome of an append may append the batch again.
+    /// - success: stored; a crash cannot lose it. Also when the same batch (same `id` and `expectedLast`) is already stored and still kept.
+    ///   So a writer that does not know the outcome of an append may append the batch again.
     /// - `.conflict`, `.superseded`: another writer has written, or may. This one is no longer the writer.
     /// - `.unknown`: it may be stored or not. Appending it again reveals which; so does appending another batch after the same commit.
     /// - any other error: refused, nothing is stored. The writer returns to its last durable root and continues from there.
@@ -29,8 +29,8 @@ public protocol Journal: AnyObject, Sendable {
     /// next, on the same thread, after it has left the database queue.
     func hold(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void)
 
-    /// Makes held batches durable. A small batch that should take only a moment is committed on the calling thread, and its completion is
-    /// called before this returns; others are committed as if appended. Does nothing without a held batch. Not on a database queue.
+    /// Makes held batches durable. A small batch that should take only a moment is committed on the calling thread. Its completion is
+    /// called before this returns. Others are committed as if appended. Does nothing without a held batch. Not on a database queue.
     func commitHeld()
 
     /// Size in bytes from which operations should be staged.

@@ -16,7 +16,7 @@ public enum JournalError: Error, Equatable, Sendable {
     case disk(reason: String)
     /// The disk failed, and it is uncertain whether the write can still be found after a restart.
     case unknown(reason: String)
-    /// Acknowledged commits cannot be read from the write-ahead log: `sound` says up to where it is intact, `missing` what is lost.
+    /// Acknowledged commits cannot be read from the write-ahead log: `sound` says up to where it is intact, `missing` names the lost part.
     case loss(path: String, sound: String, missing: String)
     /// The batch does not continue the last stored one.
     case conflict(expected: UInt64, last: UInt64)

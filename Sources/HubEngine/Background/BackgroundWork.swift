@@ -38,8 +38,8 @@ public struct BackgroundWork: Sendable {
         }
     }
 
-    /// Minimum threads of `shared` on a machine with few processors: the parallel preparations of one user
-    /// (``EngineLimits/preparationsOfUser``), one thread for preparations of other users, one for upkeep.
+    /// Minimum threads of `shared` on a machine with few processors: one for upkeep, one for other users, and as many as one user's
+    /// parallel preparations (``EngineLimits/preparationsOfUser``).
     static let leastThreads = 4
 
     /// The default of a database: a thread for each processor, at least four, and two for encoding.

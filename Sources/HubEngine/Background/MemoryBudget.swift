@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Memory that the process may hold for its clients in addition to the trees: partial messages, values being parsed, answers being encoded,
-/// and old content that only a slow transfer still holds.
+/// Memory that the process may hold for its clients in addition to the trees. It covers partial messages, values being parsed, answers
+/// being encoded, and old content that only a slow transfer still holds.
 ///
 /// There is one for the whole process, so that many connections below their own limits cannot exhaust its memory together. A request that
 /// would exceed it is refused before anything is allocated. From any thread; used in steps of many kilobytes, never per small message.

@@ -170,7 +170,7 @@ public struct EventKinds: OptionSet, Hashable, Sendable {
 /// One observer of one client.
 struct Observation: Hashable {
     let path: Path
-    /// Nil for the whole place.
+    /// Nil for all content of the path.
     let query: ChildQuery?
     let style: ObserverStyle
 

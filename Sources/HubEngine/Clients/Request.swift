@@ -18,7 +18,7 @@ public enum Request: Sendable {
     ///   - since: the position up to which the client has received events (observe protocol).
     indirect case observe(Path, query: ChildQuery? = nil, style: ObserverStyle, hash: String, since: Position? = nil)
     case unobserve(Path, style: ObserverStyle)
-    /// Ends the observer with this subscription id, at any place (observe protocol).
+    /// Ends the observer with this subscription id, at any path (observe protocol).
     case unobserveID(Int64)
     /// Moves the center of an observed circle. The difference is sent to the observer after the answer (observe protocol).
     case move(Int64, to: GeoPoint)

@@ -2,9 +2,9 @@ import JSONTree
 import Scheduling
 import SecurityRules
 
-/// Recounts the rules' counters after changes during which no commit kept them up to date: a start, a deploy, an import, a new node with a
-/// large set. All sets are counted in the background. A wrong counter is corrected by the difference, so that changes by commits made
-/// meanwhile are kept.
+/// Recounts the rules' counters where no commit kept them up to date: after a start, a deploy, an import, or a new node with a large set.
+/// All sets are counted in the background. A wrong counter is corrected by the difference, so that changes by commits made meanwhile are
+/// kept.
 ///
 /// ```
 /// begin ─► current tree: counted in the background ─► differences ─► queue: a batch per turn, as commits of the hub

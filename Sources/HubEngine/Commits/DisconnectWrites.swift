@@ -137,7 +137,7 @@ final class DisconnectWrites: @unchecked Sendable {
         if client.pendingID == nil, client.remote == nil { return .done }
         do throws(Failure) { try log.mustTakeWrites() } catch { return .failed(error) }
         guard let id = client.pendingID else {
-            // Another hub may be the writer by now, and know of pending writes. Only a commit in the log confirms that there are none.
+            // Another hub may be the writer by now, and know of pending writes. Only a commit in the log rules that out.
             commits.record([], by: client.remote?.current)
             return .done
         }
@@ -159,7 +159,7 @@ final class DisconnectWrites: @unchecked Sendable {
     ///   it.
     @discardableResult
     func identityChanged(of client: Client) -> Failure? {
-        // A full disk does not block an identity change. Until the change is in the log, a crash restores the previous identity.
+        // A refusing log does not block an identity change. Until the change is in the log, a crash restores the previous identity.
         if log.isRefusing {
             if let id = client.pendingID { unstated.insert(id) }
             guard client.remote?.current != nil else { return nil }

@@ -142,8 +142,8 @@ struct PreparedWrite: Sendable {
         return true
     }
 
-    /// Copies data committed by others into the candidate. It takes the whole subtree of the highest node on the path that contains no
-    /// written path, so that the order of the two writes does not matter.
+    /// Copies data committed by others into the candidate. It takes the subtree of the highest node on the path that contains no written
+    /// path. So the order of the two writes does not matter.
     private mutating func takeOver(_ path: Path, _ root: Node) -> Bool {
         var (mark, before, after) = (written.tree, base, root)
         var mayLosePriority = false

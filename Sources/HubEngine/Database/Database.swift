@@ -177,8 +177,8 @@ public final class Database: Sendable {
         }
     }
 
-    /// µs for which a net loop that has read writes of several clients should pause before it reads more, because many commits wait for the
-    /// journal. 0 for no pause. Such a loop should commit what it has read itself (`start`). From any thread.
+    /// Pause in µs before a net loop that has read writes of several clients should read more, because many commits wait for the journal. 0
+    /// for no pause. The loop should then also commit its requests itself (`start`). From any thread.
     public var pauseUs: Int {
         let us = engine.durability.pauseUs.load(ordering: .relaxed)
         guard us > 0, engine.context.scheduler.steadyNs < engine.durability.pausesUntil.load(ordering: .relaxed) else { return 0 }

@@ -26,8 +26,8 @@ public struct EngineLimits: Sendable {
     /// Bytes of these writes, paths and values, plus 32 per node; a commit with more is refused. A copy is always stored in full: a node
     /// of 1 MiB with 1,000 copies would write a GiB for each change. Default 2 MiB.
     public var systemWriteBytes = 2 << 20
-    /// Bytes of consequences of one author's writes that may wait for the journal before the author's next write is carried out; and the
-    /// same for all authors together, beyond which every author with some waits. Default 256 KiB and 4 MiB: some ms of a disk.
+    /// Bytes of consequences of one author's writes that may wait for the journal before that author's next write is carried out. The
+    /// second limit is for all authors together: beyond it every author with some must wait. Default 256 KiB and 4 MiB: some ms of a disk.
     public var derivedBytes = 256 << 10
     public var derivedBytesOfAll = 4 << 20
     /// Written paths that may have consequences, plus the counters, copies and removals evaluated for them and their descendants. A commit
@@ -161,8 +161,8 @@ public struct EngineLimits: Sendable {
     /// Children sorted, selected or compared on the database queue for one request, and writes of one commit checked there for one path or
     /// live query. More are processed in the background. Default 1,000.
     public var inlineChildren = 1_000
-    /// Children that all live queries together collect on the database queue when their path was written as a whole, and writes checked
-    /// there for all live queries of a path. The rest is computed while encoding, in the background. Default 10,000.
+    /// Children that all live queries together collect on the database queue when their path was written as a whole. Also the writes
+    /// checked there for all live queries of one path. The rest is computed while encoding, in the background. Default 10,000.
     public var windowsAtOnce = 10_000
     /// Bytes of all strings by which children are sorted on the database queue. With more, they are sorted in the background. Default 1
     /// MiB.
@@ -179,13 +179,13 @@ public struct EngineLimits: Sendable {
     /// Children that a live query with conditions, or a circle, may show without a limit, and the largest limit of one. With more it is
     /// refused with `too_big`; it ends when it shows twice as many. Default 10,000.
     public var liveQueryChildren = 10_000
-    /// Children, points and cells of points scanned by one search for a live query's content, whatever it starts from. A request that needs
+    /// Children, points and cells of points scanned by one search for a live query's content, with any access path. A request that needs
     /// more is refused with `too_big`. Searches over some 1,000 run off the queue. Default 1,000,000: some 1 s of a background thread.
     public var liveQuerySteps = 1_000_000
     /// Children held by all live queries of a namespace, some 50 bytes each; above it new queries are refused. The connections of one user
     /// (or address) are charged for a quarter at most. Default 5,000,000.
     public var liveQueryChildrenOfAll = 5_000_000
-    /// How much a live query holds beyond what it shows, and how far it searches in one turn.
+    /// Memory of a live query beyond its visible children, and the scan limit per turn.
     public var windows = WindowSettings()
     /// Work of one turn, in units of some 2 µs. When more waits, each client's requests get an equal part of it, in one batch; then later
     /// requests have their turn.
@@ -200,8 +200,8 @@ public struct EngineLimits: Sendable {
     /// while the loop's other clients wait. Default 1 and 100.
     public var directMs = 1
     public var directRestMs = 100
-    /// Commits waiting for the journal from which on a net loop that has read writes of several clients commits them itself, if the journal
-    /// is idle, and pauses before it reads more. Default 12.
+    /// Commits waiting for the journal at which a net loop with writes of several clients commits them itself, if the journal is idle. It
+    /// then pauses before it reads more. Default 12.
     public var crowdCommits = 12
     /// µs of such a pause, at most; it lasts as long as a batch waits, after a commit by the loop itself. Default 150; 0: loops neither
     /// pause nor commit for several clients.
@@ -235,8 +235,8 @@ public struct EngineLimits: Sendable {
     public var remoteBytes = 32 << 20
     public var remoteBytesOfAll = 128 << 20
     public var hubs = 64
-    /// ms without a heartbeat after which a hub's sessions end and their pending writes are applied; and ms between two checks. Default
-    /// 10,000 and 1,000.
+    /// ms after a hub was noticed absent until the pending writes of its sessions are applied; and ms between two checks. Default 10,000
+    /// and 1,000.
     public var presenceMs: Int64 = 10_000
     public var hubCheckMs: Int64 = 1_000
     /// ms between two tries while the log refuses commits. Default 1,000.

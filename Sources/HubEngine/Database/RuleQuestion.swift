@@ -78,7 +78,7 @@ public enum RuledRequest: String, Sendable {
     case get, listen, write, onDisconnect
     /// A listen that was allowed until the rules, the data or the client's identity changed.
     case cancelledListen = "cancelled listen"
-    /// A write by a user who writes too often.
+    /// A write over the user's write rate.
     case overBudget = "write over budget"
 }
 

@@ -6,7 +6,7 @@ import JSONTree
 final class Batch {
     /// A completed batch.
     struct Result {
-        /// Its commits; empty when it made none.
+        /// Its commits; may be empty.
         let journalled: JournalBatch
         let history: BatchHistory
         /// Bytes of its requests.

@@ -2,9 +2,9 @@
 ///
 /// ```
 /// commits waiting at a time ── fewer than `crowdCommits` for 20 ms ──► no pause: there is time for each request
-///                           └─ as many ──► the loop commits what it has read (`Journal.commitHeld`), answers, and pauses as long
+///                           └─ as many ──► the loop commits its requests itself (`Journal.commitHeld`), answers, and pauses as long
 ///                                          │ as a batch waits, at most `crowdPauseUs`: the same clients send again
-///                                          ├── the journal is busy: at most `crowdWaitUs`, then it has fallen behind
+///                                          ├── a commit is running already: at most `crowdWaitUs`, as the next one waits behind it
 ///                                          └── a batch waits for more than `crowdSlowMs`: no pause, requests group by themselves
 /// ```
 /// With many writers, a turn for a few requests, a wake-up per answer and a small commit cost more than the writes themselves. And requests

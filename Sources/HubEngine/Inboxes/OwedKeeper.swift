@@ -6,7 +6,7 @@ import SecurityRules
 ///
 /// ```
 /// commit ─► recipients: in the background, in the tree of that commit ─► stored, a part per turn ─► rows, a part per turn ─► done
-/// start, rollback ─► what is still pending ─┴─────────────────────────────────────────────────────┴─ with its progress, in one commit
+/// start, rollback ─► remaining rows ────────┴─────────────────────────────────────────────────────┴─ with its progress, in one commit
 /// ```
 /// All of its state is journalled with the commits (`OwedRows`). So nothing is repeated or lost, wherever the hub was stopped. A row that
 /// is refused on its own is skipped and reported.

@@ -290,7 +290,7 @@ final class Parking: @unchecked Sendable {
         if let pinned = parked.pinned { indexes.unpin(pinned) }
     }
 
-    // MARK: Behind others
+    // Waiting for other clients
 
     /// Suspends a request until no other client of the same user has a suspended request, if any has.
     /// O(clients with suspended requests)
