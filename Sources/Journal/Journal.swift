@@ -2,7 +2,7 @@ import Synchronization
 
 /// Makes the commits of one namespace durable and sends them to followers.
 ///
-///     database queue ── append(batch) ──► waiting ──► one commit for all that waits ──► completions, in order
+///     database queue ── append(batch) ──► waiting ──► one commit for all of them ──► completions, in order
 ///                                                              └──► tails: followers
 ///
 /// The protocol for all log implementations. Entries are resolved operations, so applying them is deterministic. Every batch names the
