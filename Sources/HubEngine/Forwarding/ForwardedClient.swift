@@ -1,21 +1,20 @@
 import DequeModule
 import JSONTree
 
-/// What a client has under way at the hub that writes. Confined to the database queue.
+/// The requests that a follower has forwarded to the writer for one client and not answered yet. Confined to the database queue.
 ///
-///     line: 17 ✓, 18 …, 21 …          answered in this order; what the client asks behind them and is no write waits in `parked`
 final class ForwardedClient: @unchecked Sendable {
     // Sendable: confined to the database queue.
-    /// Among all clients of the hub.
+    /// Unique among all clients of this hub.
     let number: UInt64
-    /// The name under which the log knows what it leaves behind.
+    /// The session name under which the journal stores the client's onDisconnect writes.
     let session: String
-    /// Its requests that are not answered.
+    /// Numbers of the client's unanswered requests, answered in this order. Later requests that are not writes wait in `parked`.
     var line: Deque<UInt64> = []
-    /// The first of them when the line was begun, and its number.
+    /// The first request of the line, suspended while the line is not empty.
     var parked: Parked?
     var head: UInt64 = 0
-    /// It may have left something behind at the hub that writes.
+    /// True if the client may have onDisconnect writes stored at the writer.
     var leavesBehind = false
 
     init(number: UInt64, session: String) { (self.number, self.session) = (number, session) }

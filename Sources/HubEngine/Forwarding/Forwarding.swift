@@ -3,29 +3,29 @@ import Journal
 import JSONTree
 import Scheduling
 
-/// Has the writes of this database's clients carried out by the hub that writes, and answers each client in the order in which it asked.
+/// Forwards the writes of this database's clients to the writer, and answers each client in the order of its requests.
 ///
 /// ```
-/// write ─► the client's line, numbered ─► WriterStream ─► carried out, or refused ─► answered, when all before it in the line are
-///             │ no other request of the client passes it
+/// write ─► client's line, numbered ─► WriterStream ─► applied or refused ─► answered once all earlier requests of the line are
+///             │ no other request of the client overtakes it
 /// ```
 /// Confined to the database queue.
 final class Forwarding: @unchecked Sendable {
     // Sendable: confined to the database queue.
 
-    /// How a request is answered that was carried out.
+    /// What to do when the writer has applied the request.
     private enum Purpose {
         case write(AskedWrite)
         case done
-        /// The rest of it is done here.
+        /// Run the rest of the request on this hub.
         case goOn
     }
 
-    /// A request in the line of its client.
+    /// A request in its client's line.
     private struct Entry {
         let item: Database.Item
         let purpose: Purpose
-        /// While earlier ones of the client are not settled.
+        /// The outcome, held back until earlier requests of the client are settled.
         var answer: Reply?
     }
 
@@ -37,19 +37,18 @@ final class Forwarding: @unchecked Sendable {
     private let answers: Answers
     private let link: any HubLink
     private let stream: WriterStream
-    /// Carries out a request here.
+    /// Runs a request on this hub.
     var carryOut: (Database.Item) -> Void = { _ in }
-    /// Ends the connection of a client.
     var close: (Client) -> Void = { _ in }
 
-    /// Those that are not answered, by number.
+    /// Unanswered requests by number.
     private var entries: [UInt64: Entry] = [:]
     private var clients: UInt64 = 0
-    /// Clients whose lines have moved.
+    /// Clients whose lines contain newly settled requests.
     private var moved: [Client] = []
-    /// Clients that may have left something behind at the hub that writes.
+    /// Clients that may have onDisconnect writes stored at the writer.
     private var leaving: [ObjectIdentifier: Client] = [:]
-    /// Ends of sessions of other hubs that were made while this hub wrote, and the last commit then; oldest first.
+    /// Sessions of other hubs that ended while this hub was the writer, each with the last commit at that moment. Oldest first.
     private var unprovenEnds: Deque<(session: String, behind: UInt64)> = []
 
     init(
@@ -67,7 +66,7 @@ final class Forwarding: @unchecked Sendable {
         stream.onMoved = { [weak self] in self?.answerMoved() }
     }
 
-    /// Whether another hub writes.
+    /// True if another hub is the writer.
     var isFollowing: Bool {
         get { stream.isFollowing }
         set {
@@ -78,7 +77,7 @@ final class Forwarding: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Forwards a request, if it is one for the hub that writes. Called in place of carrying it out.
+    /// Forwards a request that only the writer can run. Returns false if this hub should run it.
     func takes(_ item: Database.Item) -> Bool {
         let client = item.client
         if client.remote != nil { return false }
@@ -128,10 +127,10 @@ final class Forwarding: @unchecked Sendable {
 
     // MARK: Ends of sessions
 
-    /// Whether a session may have left something at the hub that writes which this hub does not end.
+    /// True if the session belongs to another hub, so onDisconnect writes of it may be stored at the writer.
     private func isElsewhere(_ session: String) -> Bool { SessionName.hub(of: session).map { $0 != link.hub } ?? false }
 
-    /// A client has ended that may have left something behind: it is to be written.
+    /// Asks the writer to apply the onDisconnect writes of a client that has ended.
     func left(_ client: Client) {
         guard let forwarded = client.forwarded, forwarded.leavesBehind else { return }
         forwarded.leavesBehind = false
@@ -139,12 +138,12 @@ final class Forwarding: @unchecked Sendable {
         tell(.end(session: forwarded.session), facts(client, forwarded), of: forwarded.number)
     }
 
-    /// Nothing waits for it, and it is told until it is made.
+    /// Sends the end of a session. No client waits for it; the stream repeats it until it is settled.
     private func tell(_ end: PeerRequest.Work, _ facts: PeerRequest.Facts, of client: UInt64) {
         stream.add(PeerRequest(0, of: client, facts, end), size: 0, isAwaited: false, deadline: .max)
     }
 
-    /// A client that came back from another hub has waited long enough for the end of its session before.
+    /// Continues a client that moved here from another hub, although the end of its previous session is not confirmed in time.
     private func goOn(without end: UInt64) {
         guard let entry = entries[end], entry.answer == nil else { return }
         entries[end]?.answer = .done
@@ -153,14 +152,14 @@ final class Forwarding: @unchecked Sendable {
         durability.finishBatch()
     }
 
-    /// A session of another hub ends while this one writes. Whether it still does is known when the log takes a later commit.
+    /// Remembers a session of another hub that ended while this hub was the writer. The end is certain once a later commit is durable.
     private func noteEnd(of session: String) {
         while let first = unprovenEnds.first, first.behind < durability.durable.sequence { unprovenEnds.removeFirst() }
         if unprovenEnds.count == context.limits.forwardedRequests { unprovenEnds.removeFirst() }
         unprovenEnds.append((session, stream.content.sequence))
     }
 
-    /// Another hub writes: perhaps since before the last ends that this one has made.
+    /// Another hub is now the writer, perhaps since before the last session ends here became durable. Repeats those at the new writer.
     private func askForUnprovenEnds() {
         for end in unprovenEnds where end.behind >= durability.durable.sequence {
             let number = nextClient()
@@ -177,7 +176,7 @@ final class Forwarding: @unchecked Sendable {
         leaving[ObjectIdentifier(client)] = client
     }
 
-    /// The database follows from now on: what its clients have left behind so far is in the log.
+    /// This database now follows. The client's onDisconnect writes so far are in the log.
     func takeOver(_ client: Client, leaving session: String) {
         let forwarded = client.forwarded ?? ForwardedClient(number: nextClient(), session: session)
         client.forwarded = forwarded
@@ -204,7 +203,7 @@ final class Forwarding: @unchecked Sendable {
         return PeerRequest.Facts(session: forwarded.session, identity: identity, address: client.address)
     }
 
-    /// Who a client is to be as of the last request that it has under way; nil when that is who it is.
+    /// The identity that the client's last unanswered request sets; nil if none changes it.
     private func asked(of forwarded: ForwardedClient) -> Identity? {
         for number in forwarded.line.reversed() {
             switch entries[number]?.item.request {
@@ -231,25 +230,26 @@ final class Forwarding: @unchecked Sendable {
             if case .goOn = purpose {} else { parked.isForwarded = true }
             (forwarded.parked, forwarded.head) = (parked, number)
         } else {
-            // It still counts as waiting after its batch has ended.
+            // Keep counting the request as waiting after its batch has ended.
             context.meter.wait(item.size)
         }
         forwarded.line.append(number)
         return number
     }
 
-    // MARK: Hearing
+    // MARK: Receiving
 
     func receive(_ letter: PeerInbox.Letter, from hub: UInt64) { stream.receive(letter, from: hub) }
 
-    /// A commit was applied that says something about forwarded requests.
+    /// Handles an applied commit that concerns forwarded requests.
     func applied(_ change: PeerChange, _ sequence: UInt64) {
         if case .gone(link.hub) = change { wasGivenUp() }
         stream.applied(change, sequence)
     }
 
-    /// Others have taken this hub for lost. What its sessions had left is written: their clients begin anew. What one of them still has
-    /// under way is carried out behind that, and may leave something again: its end is told as well.
+    /// The cluster gave this hub up as lost, and the writer applied the onDisconnect writes of its sessions, so their clients must reconnect. A
+    /// client's unanswered requests run after that and may store onDisconnect writes again. Such a client stays in `leaving` until its end is
+    /// forwarded.
     private func wasGivenUp() {
         let closed = leaving.values
         leaving = leaving.filter { $0.value.forwarded?.line.isEmpty == false }
@@ -259,10 +259,10 @@ final class Forwarding: @unchecked Sendable {
         }
     }
 
-    /// The last commits are applied: what has waited for them is answered.
+    /// Answers requests that waited for the commits just applied.
     func catchUp() { stream.catchUp() }
 
-    /// Another hub writes, or none; or one that does not came or went.
+    /// The writer changed or is unknown, or another hub joined or left.
     func writerChanged() { stream.writerChanged() }
 
     // MARK: Answers
@@ -282,7 +282,7 @@ final class Forwarding: @unchecked Sendable {
         }
     }
 
-    /// Answers what is settled, each client's in order.
+    /// Answers settled requests, in order for each client.
     private func answerMoved() { while let client = moved.popLast() { advance(client) } }
 
     private func advance(_ client: Client) {

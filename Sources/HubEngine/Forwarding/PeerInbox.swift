@@ -1,19 +1,19 @@
 import Dispatch
 import Synchronization
 
-/// Reads what other hubs say to a database, beside its queue, and joins the parts of large requests.
+/// Decodes messages of other hubs for one database, off the database queue, and joins the parts of large requests.
 ///
-///     message ─► dropped when too much waits ─► own queue: decode, join ─► database queue
+///     message ─► dropped when too many bytes wait ─► own queue: decode, join ─► database queue
 ///
-/// From any thread.
+/// Thread-safe.
 final class PeerInbox: @unchecked Sendable {
     // Sendable: `parts` is confined to `queue`; the rest is immutable or guards itself.
 
-    /// What is read of a message.
+    /// A decoded message.
     enum Letter: Sendable {
         case join
         case probe(PeerMessage.Place)
-        /// - messages: of the stream, in which they came, this one the last.
+        /// - messages: number of messages of the stream that this holds; the place is that of the last one.
         case requests(PeerMessage.Place, messages: UInt64, [PeerRequest], bytes: Int)
         case state(PeerMessage.Place)
         case replies(term: UInt64, [PeerReply])
@@ -30,26 +30,26 @@ final class PeerInbox: @unchecked Sendable {
     private let most: Int
     private let waiting = Atomic<Int>(0)
     private let share: MemoryShare
-    /// Of each hub, the request that has come in part. All together at most `most` bytes.
+    /// Partly received requests, by hub. Together at most `most` bytes.
     private var parts: [UInt64: Parts] = [:]
     private let deliver: @Sendable (Letter, UInt64) -> Void
 
-    /// - Parameter most: bytes that may wait to be read, and as many of requests that have come in part.
-    /// - Parameter budget: of the process, to which what waits is charged.
+    /// - Parameter most: bytes that may wait to be decoded, and bytes that partly received requests may hold.
+    /// - Parameter budget: the memory budget of the process, charged for waiting messages.
     init(most: Int, of budget: MemoryBudget, _ deliver: @escaping @Sendable (Letter, UInt64) -> Void) {
         self.most = most
         share = MemoryShare(of: budget)
         self.deliver = deliver
     }
 
-    /// Messages of one hub are delivered in the order in which they came. One for which there is no room is dropped: it comes again.
+    /// Delivers the messages of one hub in the order of arrival. A message over the limit is dropped; the sender repeats it.
     func receive(_ message: [UInt8], from hub: UInt64) {
         let count = message.count
         guard waiting.add(count, ordering: .relaxed).newValue <= most else {
             waiting.subtract(count, ordering: .relaxed)
             return
         }
-        // Small ones are not worth asking.
+        // Charge only messages of `chargedBytes` or more to the budget: smaller ones are not worth the cost.
         let charged = count >= Self.chargedBytes ? count : 0
         guard charged == 0 || share.reserve(charged, for: .incoming) == nil else {
             waiting.subtract(count, ordering: .relaxed)
@@ -64,7 +64,7 @@ final class PeerInbox: @unchecked Sendable {
 
     private static let chargedBytes = 4 << 10
 
-    /// Waits until all that was received is delivered.
+    /// Waits until all received messages are delivered.
     func readAll() { queue.sync {} }
 
     private func read(_ bytes: [UInt8], _ hub: UInt64) {

@@ -1,43 +1,43 @@
 import JSONTree
 
-/// What the databases of two hubs say to each other: one forwards requests, the other, which writes, carries them out.
+/// A message between the databases of two hubs: a follower forwards requests, and the writer applies them.
 ///
 /// ```
 /// follower                                    writer
-/// join ─────────────────────────────────────► commit: the hub joins          (heard by the log)
-/// probe ────────────────────────────────────► state: of which term, and what of the stream has come
-/// requests, in a stream of messages ────────► commits                        (heard by the log)
-///        ◄─────────────────────────────────── replies: refusals, and what needed no commit
+/// join ─────────────────────────────────────► commit: the hub joins             (arrives by the log)
+/// probe ────────────────────────────────────► state: its term, and how much of the stream has arrived
+/// requests, in a stream of messages ────────► commits                           (arrive by the log)
+///        ◄─────────────────────────────────── replies: refusals, and outcomes that needed no commit
 /// ```
-/// All numbers are little-endian; whatever does not decode is dropped.
+/// All numbers are little-endian. The receiver drops bytes that do not decode.
 enum PeerMessage: Equatable {
-    /// Where a message stands in what a hub sends to a writer.
+    /// The position of a message in a follower's stream to the writer.
     struct Place: Equatable {
-        /// The commit by which the hub joined.
+        /// Sequence of the commit by which the hub joined.
         var joined: UInt64 = 0
-        /// Of the one who writes: another each time that a database begins to.
+        /// Identifies the writer's term. A random number, new each time that a database becomes the writer.
         var term: UInt64 = 0
-        /// The hub begins another one when something has got lost, and repeats in it all that is not settled.
+        /// Number of the stream. After a loss the follower begins the next stream and repeats all unsettled requests in it.
         var stream: UInt64 = 0
-        /// Number of the message in the stream; in a probe, of the next one.
+        /// Number of the message in the stream; in a probe, that of the next message.
         var index: UInt64 = 0
-        /// The hub's requests before this one are settled.
+        /// All requests of the hub with lower numbers are settled.
         var base: UInt64 = 0
     }
 
     case join
     case probe(Place)
-    /// Whole requests, encoded, one after the other.
+    /// Encoded requests, none of them split.
     case requests(Place, [UInt8])
-    /// A part of a request that is larger than a message.
+    /// One part of a request that is larger than a message.
     case part(Place, number: UInt32, of: UInt32, [UInt8])
-    /// The answer to a probe; its index is that of the message that comes next.
+    /// The answer to a probe. Its index is that of the message that the writer expects next.
     case state(Place)
-    /// Of a term: those of an earlier one count no more.
+    /// Outcomes in one term; the follower ignores those of earlier terms.
     case replies(term: UInt64, [PeerReply])
 
     private static let magic: UInt32 = 0x3146_4756
-    /// Bytes before requests, and before a part.
+    /// Bytes that the header before requests, or before a part, takes at most.
     static let headerBytes = 64
 
     // MARK: Encoding
@@ -79,7 +79,7 @@ enum PeerMessage: Equatable {
 
     // MARK: Decoding
 
-    /// Nil for anything that no hub has made.
+    /// Nil for bytes that no hub encodes.
     init?(decoding bytes: [UInt8]) {
         let read = bytes.withUnsafeBytes { bytes -> PeerMessage? in
             var reader = PeerReader(bytes)
@@ -115,7 +115,7 @@ enum PeerMessage: Equatable {
     }
 }
 
-/// What became of a forwarded request. Of most that were carried out the log says it.
+/// The outcome of a forwarded request. Most requests that were applied need no reply: the log reports them.
 struct PeerReply: Equatable {
     enum Outcome: Equatable {
         case done
@@ -125,7 +125,7 @@ struct PeerReply: Equatable {
 
     var number: UInt64
     var outcome: Outcome
-    /// The commit that the answer may follow: that of the request, or the last one that its refusal can rest on.
+    /// The follower answers the client after it has applied this commit: that of the request, or the last one that a refusal can depend on.
     var sequence: UInt64
 
     func encode(into bytes: inout [UInt8]) {
@@ -171,7 +171,7 @@ extension PeerReply {
     }
 }
 
-/// Reads numbers and runs of bytes that another hub has sent; nil behind the end.
+/// Reads little-endian numbers and counted bytes from another hub's message. Returns nil past the end.
 struct PeerReader {
     private var left: UnsafeRawBufferPointer
 
@@ -189,7 +189,7 @@ struct PeerReader {
         return UnsafeRawBufferPointer(rebasing: left.prefix(count))
     }
 
-    /// Bytes behind their count.
+    /// Bytes preceded by their count.
     mutating func counted() -> UnsafeRawBufferPointer? { number(UInt32.self).flatMap { bytes(Int($0)) } }
     mutating func text() -> String? { counted().flatMap { String(validating: $0, as: UTF8.self) } }
 
@@ -204,7 +204,7 @@ extension [UInt8] {
         Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
     }
 
-    /// Bytes behind their count.
+    /// Bytes preceded by their count.
     mutating func append(counted bytes: some Collection<UInt8>) {
         append(little: UInt32(bytes.count))
         append(contentsOf: bytes)

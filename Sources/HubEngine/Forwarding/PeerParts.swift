@@ -1,7 +1,7 @@
 import Journal
 
-/// What a database of a cluster has beside others: the part that forwards requests, the part that carries out those of other hubs, and
-/// their way to each other.
+/// The cluster parts of a database: `Forwarding` sends requests to the writer, `RemoteRequests` runs the requests of other hubs, and a `HubLink`
+/// connects the hubs.
 ///
 ///     other hub ─► HubLink ─► PeerInbox ─► database queue ─► Forwarding (replies), RemoteRequests (requests) ─► HubLink ─► other hub
 final class PeerParts: @unchecked Sendable {
@@ -14,7 +14,7 @@ final class PeerParts: @unchecked Sendable {
 
     init(_ context: EngineContext, _ link: any HubLink) { (self.context, self.link) = (context, link) }
 
-    /// Answers to other hubs leave by the last lane, behind those of the net loops.
+    /// Answers to other hubs leave by the last lane, after those of the net loops.
     private var lane: Int { context.lanes - 1 }
 
     func wrap(_ outlet: @escaping Outlet) -> Outlet {
@@ -29,7 +29,7 @@ final class PeerParts: @unchecked Sendable {
             queue.async { [weak self] in self?.receive(letter, from: hub) }
         }
         self.inbox = inbox
-        // What is for this hub itself goes the same way.
+        // Messages to this hub itself take the same path.
         let post = { [link] (message: [UInt8], hub: UInt64) in
             if hub == link.hub { inbox.receive(message, from: hub) } else { link.send(message, to: hub) }
         }
@@ -46,8 +46,8 @@ final class PeerParts: @unchecked Sendable {
         (self.forwarding, self.remote) = (forwarding, remote)
     }
 
-    /// A session of this hub ended while it wrote, and another hub has written before that was stored: that one is asked for it. Those of
-    /// other hubs are their own concern, or that of who writes when they are lost.
+    /// A session of this hub ended while this hub was the writer, but another hub became the writer before the end was stored. Asks the new writer to
+    /// end it. The sessions of other hubs are left to those hubs, or to the writer when they are lost.
     func hasEnded(_ session: String) {
         guard let forwarding, SessionName.hub(of: session) == link.hub else { return }
         let client = Client(lane: lane, dialect: .realtime, identity: .anonymous)
@@ -62,10 +62,10 @@ final class PeerParts: @unchecked Sendable {
         }
     }
 
-    /// Waits until what was heard has come to the database queue; for tests.
+    /// Waits until all received messages have reached the database queue; for tests.
     func readAll() { inbox?.readAll() }
 
-    /// Begins to hear other hubs.
+    /// Starts to receive messages of other hubs.
     func listen() {
         let inbox = inbox
         link.listen { [weak self, queue = context.queue] news in
@@ -77,7 +77,7 @@ final class PeerParts: @unchecked Sendable {
         changed()
     }
 
-    /// Another hub writes, or none; or one came or went.
+    /// The writer changed or is unknown, or another hub joined or left.
     private func changed() {
         remote?.lookAround()
         forwarding?.writerChanged()

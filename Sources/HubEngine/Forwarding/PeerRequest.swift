@@ -1,38 +1,38 @@
 import Journal
 import JSONTree
 
-/// A request that a hub forwards to the one that writes, with what that has to know of its client. Its writes are in the form in which
+/// A request that a follower forwards to the writer, with the facts that the writer needs about the client. Its writes have the form in which
 /// journals store them.
 struct PeerRequest {
     enum Work {
         case write([TreeWrite], Condition?)
-        /// Of an administrator, who imports it.
+        /// A write or push of an exchange, with the writes that it makes.
         case exchange(Exchange, [TreeWrite])
         case onDisconnect([TreeWrite])
         case cancelOnDisconnect(Path)
-        /// The hub itself writes.
+        /// A write by the hub itself.
         case system([TreeWrite], SystemCause)
-        /// Only says who the client is by now.
+        /// Only sets the client's identity.
         case identify
-        /// A session has ended: what it left is written, if that is still to be done.
+        /// Ends a session: the writer applies its onDisconnect writes, unless it already has.
         case end(session: String)
     }
 
-    /// What the rules and budgets know a client by.
+    /// The client's properties that rules and budgets use.
     struct Facts: Equatable {
-        /// The name under which the log knows what it leaves behind.
+        /// The session name under which the journal stores the client's onDisconnect writes.
         var session: String
         var identity: Identity
         var address: String?
     }
 
-    /// Of its own among all of the hub, in their order.
+    /// Ascending and unique among all requests of the hub.
     var number: UInt64
-    /// Among all of the hub.
+    /// Unique among all clients of the hub.
     var client: UInt64
     var facts: Facts
     var work: Work
-    /// As it has come.
+    /// Size in bytes as received.
     var bytes = 0
 
     private enum Flag {
@@ -45,7 +45,7 @@ struct PeerRequest {
 
     // MARK: Encoding
 
-    /// Behind its length. O(bytes of its values)
+    /// Preceded by its length. O(bytes of its values)
     var encoded: [UInt8] {
         var bytes: [UInt8] = []
         bytes.append(little: UInt32(0))
@@ -120,7 +120,7 @@ struct PeerRequest {
 // MARK: Decoding
 
 extension PeerRequest {
-    /// The requests of a message, each behind its length; nil for anything that no hub has made. O(bytes)
+    /// Decodes the requests of a message, each preceded by its length. Nil for bytes that no hub encodes. O(bytes)
     static func all(in bytes: [UInt8]) -> [PeerRequest]? {
         bytes.withUnsafeBytes { bytes in
             var reader = PeerReader(bytes)

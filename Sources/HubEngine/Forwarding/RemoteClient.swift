@@ -1,26 +1,26 @@
 import DequeModule
 import Journal
 
-/// A client of another hub, as the database that writes sees it: while requests of it are carried out, and while it leaves something
-/// behind. Confined to the database queue.
+/// A client of another hub, as the writer sees it. It exists while requests of it run, and while it has onDisconnect writes stored. Confined to the
+/// database queue.
 final class RemoteClient: Client, @unchecked Sendable {
     // Sendable: confined to the database queue.
 
-    /// A request that is not answered.
+    /// An unanswered request.
     struct Asked {
-        /// Nil for one that was not forwarded: it only sets who the client is.
+        /// Nil for a request that was not forwarded: it only sets the client's identity.
         let number: UInt64?
-        /// Whether it makes a commit unless it is refused: then the log answers it.
+        /// True if the request makes a commit unless it is refused. The log then answers it.
         let commits: Bool
         let bytes: Int
     }
 
     let hub: UInt64
-    /// The name of its session.
+    /// The name of the client's session.
     let name: String
-    /// In the order in which they are answered.
+    /// Unanswered requests, in the order in which they are answered.
     var waiting: Deque<Asked> = []
-    /// Who it is as of the last of them.
+    /// The client's identity after the last request in `waiting`.
     var claimed: Identity?
 
     init(_ name: String, of hub: UInt64, lane: Int, identity: Identity = .anonymous) {
@@ -30,11 +30,11 @@ final class RemoteClient: Client, @unchecked Sendable {
         remote = RemoteMarks()
     }
 
-    /// Nothing is left to be done for it.
+    /// True if no request, deferred work or onDisconnect write of the client is left.
     var isIdle: Bool { waiting.isEmpty && parked == nil && line == nil && (pendingID == nil || hasEnded) }
 }
 
-/// Which of its requests a client of another hub has under way: one at a time.
+/// The marks of a remote client's unanswered requests. At most one request runs at a time.
 final class RemoteMarks: @unchecked Sendable {
     // Sendable: confined to the database queue.
     private var marks: [Int64: RemoteMark] = [:]
@@ -43,14 +43,14 @@ final class RemoteMarks: @unchecked Sendable {
     func note(_ mark: RemoteMark, as token: Int64) { marks[token] = mark }
     func forget(_ token: Int64) { marks[token] = nil }
 
-    /// The request is carried out from now on.
+    /// Makes the request the one that runs now.
     func begin(_ token: Int64) { current = marks[token] }
 }
 
-/// Names a forwarded request on its way to a commit. An object: most commits have none.
+/// Names a forwarded request until its commit. A class instance, since most commits have none.
 final class RemoteMark: Sendable {
     let mark: PeerMark
-    /// The commit by which its hub joined.
+    /// Sequence of the commit by which the client's hub joined.
     let joined: UInt64
 
     init(_ mark: PeerMark, joined: UInt64) { (self.mark, self.joined) = (mark, joined) }

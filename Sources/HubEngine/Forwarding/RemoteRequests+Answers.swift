@@ -2,9 +2,9 @@ import DequeModule
 import Journal
 import JSONTree
 
-/// What other hubs are told: refusals, and what made no commit; the log tells the rest.
+/// Replies to other hubs: refusals, and outcomes without a commit. The log reports all other outcomes.
 extension RemoteRequests {
-    /// What is durable, or needs no commit. By the lane of other hubs.
+    /// Takes replies that are durable, or need no commit. Called for the lane of other hubs.
     func deliver(_ deliveries: [Delivery]) {
         var replies: [UInt64: [PeerReply]] = [:]
         for delivery in deliveries {
@@ -31,7 +31,7 @@ extension RemoteRequests {
         _ = held.become(peers.values.reduce(0) { $0 + $1.bytes })
     }
 
-    /// Nil while the outcome is open: the log tells, or the hub that writes next.
+    /// Nil while the outcome is open: the log reports it, or the next writer does.
     private func reply(_ answer: Reply, _ number: UInt64) -> PeerReply? {
         let durable = durability.durable.sequence
         switch answer {
@@ -47,7 +47,7 @@ extension RemoteRequests {
         }
     }
 
-    /// Whether the request is stored nowhere, and no other hub should be asked in place of this one.
+    /// True if the request is stored nowhere, and the follower should not repeat it at another hub.
     private func isCertain(_ failure: Failure) -> Bool {
         ![CommitRefusal.outcomeUnknown, .conflict, .following, .cutOff, .stopping].contains { $0.text == failure.message }
     }

@@ -2,21 +2,21 @@ import Journal
 import JSONTree
 import Scheduling
 
-/// The sessions of other hubs' clients: when they end, alone or with their hub.
+/// Ends the sessions of other hubs' clients, one by one or when their hub is lost.
 ///
 /// ```
-/// end of a session ─► its client ends ─► what it left is written, durable ─► answered
-/// a hub is not heard of ─► for a while ─► none of its requests counts any more ─► its sessions end
+/// end of a session ─► its client ends ─► its onDisconnect writes are durable ─► answered
+/// a hub is not alive ─► for `presenceMs` ─► its requests are invalid ─► its sessions end
 /// ```
 extension RemoteRequests {
     /// The client of another hub that has the session.
     func client(named session: String) -> RemoteClient? { clients[session].flatMap { $0.hasEnded ? nil : $0 } }
 
-    /// The end of a session was undone: the log has refused it. Its client may be forgotten by now.
+    /// The log refused the end of a session. Adds its client again, which may have been removed.
     func restored(_ client: Client) { if let client = client as? RemoteClient { clients[client.name] = client } }
 
-    /// What ends a session, here or at another hub, so that what it left is written.
-    /// - Parameter identity: who its client was at last, where that is known.
+    /// Requests that end a session of this hub or another, so that its onDisconnect writes are applied.
+    /// - Parameter identity: the client's last identity, if known.
     func end(_ session: String, as identity: Identity? = nil) -> [Database.Item] {
         if let remote = client(named: session) {
             let end = Database.Item(client: remote, request: .end, token: 0, size: 0, hold: nil)
@@ -26,8 +26,8 @@ extension RemoteRequests {
         return [Database.Item(client: local, request: .revoke(notice: []), token: 0, size: 0, hold: nil)]
     }
 
-    /// Answers ends of sessions that are over by now, behind what is not durable yet. A hub that another has replaced without knowing it
-    /// does not know of all sessions: each end is answered behind a commit that the log has taken since it was asked for.
+    /// Answers session ends that are complete, after all commits that are not yet durable. A writer that was replaced without noticing does not know
+    /// all sessions. So each end is answered after a commit that the log accepted since the end was requested.
     func checkEnds(of hub: UInt64) {
         guard !log.isRefusing, let open = peers[hub]?.open else { return }
         var isAny = false
@@ -47,10 +47,10 @@ extension RemoteRequests {
         if isAny { durability.finishBatch() }
     }
 
-    /// Notes which hubs are heard of now, while the database writes and while it follows.
+    /// Records which hubs are not alive, whether this database writes or follows.
     func lookAround() {
         context.queue.assertCurrent()
-        // What a hub that hears nobody does not hear says nothing about others.
+        // A hub that has lost its own connection cannot judge whether others are alive.
         guard link.hears else { return lostSince = [:] }
         let now = context.scheduler.steadyMs
         var hubs = Set(content.peers.peers.keys)
@@ -60,7 +60,7 @@ extension RemoteRequests {
         lostSince = lost
     }
 
-    /// Gives up the hubs that have not been heard of for a while.
+    /// Gives up the hubs that have been lost for `presenceMs`.
     private func tick() {
         guard isWriting else { return }
         let now = context.scheduler.steadyMs
@@ -71,7 +71,7 @@ extension RemoteRequests {
         for (hub, since) in lostSince where now - since >= context.limits.presenceMs { giveUp(hub) }
     }
 
-    /// Requests that came behind the end of their session, which was taken over elsewhere.
+    /// Refuses requests that arrived after the end of their session, which continues at another hub.
     private func refuseAll(of client: RemoteClient) {
         let late = client.waiting.map { _ in Delivery.reply(client, .failed(.endedElsewhere)) }
         deliver(late)
@@ -86,7 +86,7 @@ extension RemoteRequests {
         }
     }
 
-    /// A hub is gone: first none of its requests counts any more, then what its sessions have left is written.
+    /// Gives up a lost hub: first invalidates its requests, then applies the onDisconnect writes of its sessions.
     func giveUp(_ hub: UInt64) {
         if content.peers[hub] != nil { commits.record([.peer(.gone(hub: hub))]) }
         (peers[hub], senders[hub], lostSince[hub]) = (nil, nil, nil)

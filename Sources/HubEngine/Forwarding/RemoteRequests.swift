@@ -3,34 +3,34 @@ import Journal
 import JSONTree
 import Scheduling
 
-/// Carries out what other hubs forward to this database, which writes, as requests of clients of its own: rules, budgets and all that
-/// follows are as for these. Each request is carried out once, also when it comes again, or was carried out by the hub that wrote before.
+/// Runs the requests that followers forward to this database, the writer. They run as requests of clients of its own, under the same rules and
+/// budgets. Each request runs once, even if it arrives twice or a previous writer ran it.
 ///
 /// ```
-/// message ─► the next of its stream? ─► request: not settled, not under way, not in the log? ─► loop ─► durable ─► reply, or the log
-///                └ else dropped: the hub repeats it                              └ known: its outcome again
+/// message ─► next of its stream? ─► request: not settled, running or in the log? ─► loop ─► durable ─► reply, or the log
+///                └ else dropped: the follower repeats it                    └ known: repeat its outcome
 /// ```
-/// A hub that is not heard of any more is given up after a while: what its sessions have left is written, and its requests count no more.
+/// A hub that is lost for a while is given up: the writer applies its sessions' onDisconnect writes and rejects its requests.
 ///
 /// Confined to the database queue.
 final class RemoteRequests: @unchecked Sendable {
-    // Sendable: only hops back to the queue.
+    // Sendable: closures that capture it only return to the queue.
     struct Peer {
         var stream: UInt64 = 0
-        /// Message that comes next.
+        /// Index of the next expected message.
         var next: UInt64 = 0
-        /// Requests before this one are settled.
+        /// Requests with lower numbers are settled.
         var base: UInt64 = 0
-        /// Those behind that have come.
+        /// Received requests from `base` on, by number.
         var open: [UInt64: Standing] = [:]
-        /// Bytes of those that are not answered.
+        /// Bytes of the unanswered requests.
         var bytes = 0
     }
 
     enum Standing {
         case underWay
-        /// The session is ending, asked for behind the commit of that sequence. Nil while the log refuses commits: which ones it has is
-        /// not known then.
+        /// The session is ending. The end is answered after this commit. Nil while the log refuses commits, since it is then unknown which commits it
+        /// holds.
         case ending(String, behind: UInt64?)
         case answered(PeerReply)
     }
@@ -47,18 +47,18 @@ final class RemoteRequests: @unchecked Sendable {
     let link: any HubLink
     /// Sends a message to another hub, or to this one.
     let post: ([UInt8], UInt64) -> Void
-    /// Answers to clients of other hubs leave by a lane of their own.
+    /// The lane of answers to clients of other hubs.
     let lane: Int
-    /// 0 while the database does not write.
+    /// 0 while this database is not the writer.
     var term: UInt64 = 0
     var peers: [UInt64: Peer] = [:]
-    /// What the bytes of their requests take of the process's budget.
+    /// The share of the process's memory budget that the requests' bytes take.
     let held: MemoryLease
-    /// Since when hubs are not heard of that may have left something, steady ms. Noted while the database follows, too: how long a hub has
-    /// been lost does not begin anew with each writer.
+    /// Since when each lost hub has not been alive, steady ms. Also kept while this database follows, so that a new writer does not restart the
+    /// clock.
     var lostSince: [UInt64: Int64] = [:]
     var clients: [String: RemoteClient] = [:]
-    /// By which answers leave that are for no client.
+    /// Stand-in clients for answers that belong to no client, by hub.
     var senders: [UInt64: RemoteClient] = [:]
     var isTicking = false
 
@@ -83,8 +83,8 @@ final class RemoteRequests: @unchecked Sendable {
 
     // MARK: Role
 
-    /// The database writes from now on.
-    /// - Parameter left: what sessions have left behind by now. That of sessions of hubs is kept until they end; the rest is returned.
+    /// This database becomes the writer.
+    /// - Parameter left: sessions with stored onDisconnect writes. Those of hubs are kept until they end; the rest are returned.
     func begin(adopting left: [PendingSession]) -> [PendingSession] {
         context.queue.assertCurrent()
         term = UInt64.random(in: 1 ... .max)
@@ -104,7 +104,7 @@ final class RemoteRequests: @unchecked Sendable {
         return others
     }
 
-    /// The database writes no more: what is under way is not answered; who has asked asks another hub.
+    /// This database is no longer the writer. Running requests get no answer; the follower repeats them at the next writer.
     func end() {
         context.queue.assertCurrent()
         term = 0
@@ -133,7 +133,7 @@ final class RemoteRequests: @unchecked Sendable {
         durability.finishBatch()
     }
 
-    /// Whether a message is of a hub that may ask, in the term of now.
+    /// True if the message belongs to the current term and comes from a hub that has joined.
     private func isOfNow(_ place: PeerMessage.Place, _ hub: UInt64) -> Bool {
         place.term == term && place.joined != 0 && content.peers[hub]?.joined == place.joined
     }
@@ -184,7 +184,7 @@ final class RemoteRequests: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// What became of a request that has come before; nil when it is under way, or new.
+    /// The outcome of a request received before; nil if it is running or new.
     private func outcome(of request: PeerRequest, _ hub: UInt64) -> PeerReply? {
         if case .answered(let reply) = peers[hub]?.open[request.number] { return reply }
         guard peers[hub]?.open[request.number] == nil, let known = content.peers[hub], request.number <= known.newest else { return nil }
@@ -192,12 +192,12 @@ final class RemoteRequests: @unchecked Sendable {
         if let known = done.last(where: { $0.number == request.number }) {
             return PeerReply(number: request.number, outcome: .done, sequence: known.sequence)
         }
-        // A later one of the same client was carried out by the hub that wrote before, which has refused this one then.
+        // If a later request of the same client was applied by the previous writer, that writer must have refused this one.
         guard done.contains(where: { $0.client == request.client && $0.number > request.number }) else { return nil }
         return PeerReply(number: request.number, outcome: .failed(.refusedBefore), sequence: durability.durable.sequence)
     }
 
-    /// What is to be carried out for a request; empty when it is under way.
+    /// The requests to run for a forwarded request; empty if it is already running.
     private func take(_ request: PeerRequest, _ place: PeerMessage.Place, _ hub: UInt64) -> [Database.Item] {
         guard peers[hub]?.open[request.number] == nil else { return [] }
         if case .end(let session) = request.work {
@@ -221,7 +221,7 @@ final class RemoteRequests: @unchecked Sendable {
         return items
     }
 
-    /// What makes a client the one that it is at its hub.
+    /// A request that gives the remote client its current identity; empty if unchanged.
     func identify(_ client: RemoteClient, as identity: Identity) -> [Database.Item] {
         let isOther = (client.claimed ?? client.identity) != identity
         client.claimed = identity

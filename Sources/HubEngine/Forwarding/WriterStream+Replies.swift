@@ -3,14 +3,14 @@ import Journal
 import JSONTree
 import Scheduling
 
-/// What is heard of the requests that were sent: by the hub that writes, by the log, or for too long by nobody.
+/// Handles what a follower learns about its forwarded requests: replies of the writer, commits in the log, and deadlines.
 ///
 /// ```
-/// probe ─► state: not what was sent? ─► sent again                commit that names a request ─► settled
-///       ─► replies ─► when their commits are applied ─► settled   deadline ─► settled
+/// probe ─► state: differs from the sent stream? ─► sent again    commit that names a request ─► settled
+///       ─► replies ─► when their commits are applied ─► settled  deadline ─► settled
 /// ```
 extension WriterStream {
-    // MARK: Hearing
+    // MARK: Receiving
 
     func receive(_ letter: PeerInbox.Letter, from hub: UInt64) {
         context.queue.assertCurrent()
@@ -53,7 +53,7 @@ extension WriterStream {
         }
     }
 
-    /// A commit was applied that says something about forwarded requests.
+    /// Handles an applied commit that concerns forwarded requests.
     func applied(_ change: PeerChange, _ sequence: UInt64) {
         switch change {
         case .join(link.hub, let sequence): join(sequence)
@@ -69,14 +69,14 @@ extension WriterStream {
         probe()
     }
 
-    /// Others have taken this hub for lost: what it has under way is carried out no more under its old entry.
+    /// The cluster gave this hub up as lost. Its unsettled requests no longer run under the old join commit, so the hub joins again.
     private func wasGivenUp() {
         place.joined = 0
         probe()
         tickLater()
     }
 
-    /// The last commits are applied: what has waited for them is answered.
+    /// Answers requests that waited for the commits just applied.
     func catchUp() {
         if saidCount > 0 {
             for i in entries.indices where !entries[i].isSettled {
@@ -99,13 +99,13 @@ extension WriterStream {
         onSettled(base + UInt64(i), outcome)
     }
 
-    /// Has answered what is settled, forgets what is answered, and sends what there is room for now.
+    /// Answers settled requests, removes answered ones, and sends as many more as the window allows.
     func tellMoved() {
         moveOn()
         if cursor < entries.count { pumpLater() }
     }
 
-    /// - Returns: whether requests have left the front, which makes room for others.
+    /// - Returns: true if entries were removed from the front, so that more fit into the window.
     @discardableResult
     func moveOn() -> Bool {
         let before = base
@@ -120,7 +120,7 @@ extension WriterStream {
 
     // MARK: Time
 
-    /// Another hub writes, or none; or one that does not came or went.
+    /// The writer changed or is unknown, or another hub joined or left.
     func writerChanged() {
         guard isFollowing || !entries.isEmpty else { return }
         probe()
@@ -128,7 +128,7 @@ extension WriterStream {
         tickLater()
     }
 
-    /// Asks to join, or how far the other hub is.
+    /// Asks the writer to let this hub join, or asks how much of the stream has arrived.
     func probe() {
         guard let target else { return }
         if target != asked { (asked, place.term) = (target, 0) }

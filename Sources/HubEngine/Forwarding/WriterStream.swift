@@ -3,42 +3,42 @@ import Journal
 import JSONTree
 import Scheduling
 
-/// The stream of forwarded requests to the hub that writes, and what it says to them.
+/// A follower's stream of forwarded requests to the writer, with their outcomes.
 ///
 /// ```
-/// request, numbered ─► encoded ─► sent, as far as the window goes ─► its commit comes by the log ─► settled
-///                                  │ a reply was lost, or a message,  └ refused: the reply waits for the commit
-///                                  └ or another hub writes: all that is not settled is sent again
+/// request, numbered ─► encoded ─► sent, within the window ─► its commit arrives by the log ─► settled
+///                                  │ a reply or message was lost,     └ refused: the reply waits for the commit
+///                                  └ or the writer changed: all unsettled requests are sent again
 /// ```
-/// A request keeps its number until it is settled, and its commit names it, so that it is carried out once by whichever hub.
+/// A request keeps its number until it is settled, and its commit names that number. So only one hub applies it, and only once.
 ///
 /// Confined to the database queue.
 final class WriterStream: @unchecked Sendable {
-    // Sendable: background work and timers only hop back to the queue with it.
+    // Sendable: background work and timers that capture it only return to the queue.
 
-    /// What became of a request.
+    /// The outcome of a request.
     enum Outcome {
         case carriedOut(sequence: UInt64)
-        /// The hub that writes has refused it.
+        /// The writer refused the request.
         case refused(Failure)
-        /// It was not heard about, or could not be sent.
+        /// No answer arrived by the deadline, or the request could not be sent.
         case failed(Failure)
     }
 
     struct Entry {
         let size: Int
-        /// Released when it is encoded.
+        /// Released once encoded.
         var request: PeerRequest?
         var frame: [UInt8]?
         var isEncoding = false
-        /// It may have come to a hub that writes.
+        /// True if a writer may have received the request.
         var wasSent = false
         /// Steady ms.
         let deadline: Int64
-        /// What a hub has said about it, which waits for a commit.
+        /// The writer's reply, held until this hub has applied the commit that it names.
         var said: PeerReply?
         var isSettled = false
-        /// A client waits for its answer.
+        /// True while a client waits for the answer.
         var isAwaited: Bool
     }
 
@@ -47,29 +47,29 @@ final class WriterStream: @unchecked Sendable {
     let durability: DurabilityLine
     let link: any HubLink
     let post: ([UInt8], UInt64) -> Void
-    /// Whether another hub writes.
+    /// True if another hub is the writer.
     var isFollowing: Bool
-    /// A request is settled.
+    /// Called when a request is settled.
     var onSettled: (_ number: UInt64, Outcome) -> Void = { _, _ in }
-    /// Several may be.
+    /// Called after one or more requests were settled.
     var onMoved: () -> Void = {}
 
-    /// Those that are not settled, and others between them.
+    /// Unsettled requests, with settled ones between them.
     var entries: Deque<Entry> = []
-    /// Number of the first.
+    /// Number of the first entry.
     var base: UInt64 = 1
     var place = PeerMessage.Place()
-    /// The hub of that term.
+    /// The hub that `place.term` belongs to.
     var asked: UInt64?
-    /// Entries before this one were sent in the stream, and their bytes that are not settled.
+    /// Entries before this one were sent in the current stream; `inFlight` counts the bytes of those that are not settled.
     var cursor = 0
     var inFlight = 0
-    /// What these bytes take of the process's budget.
+    /// The share of the process's memory budget that `inFlight` takes.
     let held: MemoryLease
-    /// When something was sent or came, steady ms.
+    /// When a message was last sent, or its arrival confirmed, steady ms.
     var movedAt: Int64 = 0
     var received: UInt64 = 0
-    /// Replies that wait for a commit.
+    /// Number of replies that wait for a commit.
     var saidCount = 0
     private var isPumping = false
     var isTicking = false
@@ -88,7 +88,7 @@ final class WriterStream: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// Adds a request behind the others.
+    /// Appends a request.
     /// - Returns: its number.
     @discardableResult
     func add(_ request: PeerRequest, size: Int, isAwaited: Bool, deadline: Int64) -> UInt64 {
@@ -100,7 +100,7 @@ final class WriterStream: @unchecked Sendable {
         return request.number
     }
 
-    /// Its client has the answer.
+    /// The client has received the answer.
     func answered(_ number: UInt64) { if let i = index(of: number) { entries[i].isAwaited = false } }
 
     // MARK: Sending
@@ -122,7 +122,7 @@ final class WriterStream: @unchecked Sendable {
         }
     }
 
-    /// Sends what is next, as far as the window goes.
+    /// Sends the next requests, within the window.
     private func pump() {
         guard place.joined != 0, place.term != 0, let target, target == asked else { return }
         var message: [UInt8] = []
@@ -144,7 +144,7 @@ final class WriterStream: @unchecked Sendable {
             }
             guard inFlight == 0 || inFlight + frame.count <= limits.forwardedBytes && held.become(inFlight + frame.count) else { break }
             inFlight += frame.count
-            // The first goes in any case, but counts.
+            // The first request is sent even over budget, but it is counted.
             _ = held.become(inFlight)
             entries[cursor].wasSent = true
             cursor += 1
@@ -153,11 +153,11 @@ final class WriterStream: @unchecked Sendable {
             if message.count > Self.bytesAtOnce { flush() }
         }
         flush()
-        // Where the window is full the next reply goes on, or the next tick.
+        // If the window is full, the next reply or tick continues.
         if moveOn(), cursor < entries.count { pumpLater() }
     }
 
-    /// A message that has so many bytes takes no further request along.
+    /// A message of more bytes than this is sent before further requests are added.
     private static let bytesAtOnce = 256 << 10
 
     var here: PeerMessage.Place {
@@ -180,7 +180,7 @@ final class WriterStream: @unchecked Sendable {
         }
     }
 
-    /// The encoded request; nil while a large one is being encoded.
+    /// The encoded request; nil while a large one is being encoded in the background.
     private func frame(at i: Int) -> [UInt8]? {
         if let frame = entries[i].frame { return frame }
         guard let request = entries[i].request, !entries[i].isEncoding else { return nil }
@@ -206,7 +206,7 @@ final class WriterStream: @unchecked Sendable {
         number >= base && number - base < UInt64(entries.count) ? Int(number - base) : nil
     }
 
-    /// Begins another stream, with all that is not settled.
+    /// Begins a new stream with all unsettled requests.
     func sendAgain() {
         place.stream += 1
         place.index = 0
