@@ -1,4 +1,4 @@
-/// The clients of one view and style, by lane. Adding and removing are O(1).
+/// The clients that share one view and wire style, by lane. Adding and removing are O(1).
 struct Audience {
     private(set) var lanes: [[Client]]
     private var positions: [ObjectIdentifier: Int] = [:]
@@ -14,7 +14,7 @@ struct Audience {
         lanes[client.lane].append(client)
     }
 
-    /// The last client of the lane takes the freed position.
+    /// Fills the freed position with the lane's last client.
     mutating func remove(_ client: Client) {
         guard let position = positions.removeValue(forKey: ObjectIdentifier(client)) else { return }
         let last = lanes[client.lane].removeLast()

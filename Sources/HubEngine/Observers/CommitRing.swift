@@ -2,41 +2,40 @@ import DequeModule
 import JSONTree
 import Scheduling
 
-/// The last commits of a namespace, each with the tree after it: what an observer that comes back has missed is found there. Kept while
-/// an observer has asked to be able to come back, and for a while behind the last one; otherwise a commit costs one look.
+/// The last commits of a namespace, each with the tree after it. A returning observer finds here what it has missed. Commits are kept while any
+/// observer is resumable, and for `resumeMs` after the last one leaves. Otherwise a commit costs one check.
 ///
 /// ```
-/// base ── commit ── commit ── commit          each tree shares with the next what was not written
-///   │                └── an observer comes back from here: what the commits behind it did to what it shows
-///   └── an observer that was told of less begins anew
+/// base ── commit ── commit ── commit          each tree shares unwritten parts with the next
+///  │                └── an observer resumes here: it receives what the later commits did to its view
+///  └── an observer whose position is older starts from scratch
 /// ```
-/// Bounded in commits and their places, in bytes that only the former trees and the places hold, and in time. Confined to the database
-/// queue.
+/// Bounded in commits, in written places, in bytes that only the old trees and the places hold, and in time. Confined to the database queue.
 final class CommitRing {
     struct Entry {
         let sequence: UInt64
-        /// The tree after it.
+        /// The tree after the commit.
         let root: Node
         let paths: [Path]
-        /// Bytes that the tree before it holds besides this one, and those of the places.
+        /// Bytes that only the tree before the commit holds, plus those of the places.
         let bytes: Int
         /// Steady ms.
         let at: Int64
     }
 
-    /// Another one in each process: commits of another have the same numbers and are not these.
+    /// Random for each process: another process's commits have the same sequences but differ.
     let epoch = String(UInt64.random(in: 1...UInt64.max), radix: 36)
 
     private let context: EngineContext
     private let content: Content
-    /// The tree that the first entry follows; nil while none is kept.
+    /// The state before the first entry; nil while no commits are kept.
     private var base: (root: Node, sequence: UInt64)?
     private var entries: Deque<Entry> = []
     private(set) var bytes = 0
-    /// Places that they wrote.
+    /// Number of places that the kept commits wrote.
     private(set) var places = 0
     private var observers = 0
-    /// When the last observer left.
+    /// When the last resumable observer left, steady ms.
     private var leftAt: Int64 = 0
 
     init(_ context: EngineContext, _ content: Content) {
@@ -44,25 +43,25 @@ final class CommitRing {
         self.content = content
     }
 
-    /// Whether the commits of now are kept.
+    /// True while new commits are kept.
     var isKeeping: Bool { base != nil }
-    /// Commits that are kept.
+    /// Number of kept commits.
     var count: Int { entries.count }
 
-    /// Entries and pages that are looked at to find out what a commit holds; with more it is not kept, and neither is what was before.
+    /// Entries and pages that are scanned to measure a commit. A larger commit empties the ring.
     private static let look = 1_000
 
     // MARK: Keeping
 
-    /// An observer that may come back is there, or one of them less.
+    /// Counts a resumable observer that was added (+1) or removed (-1).
     func count(_ change: Int) {
         observers += change
         if observers > 0, base == nil { base = (content.root, content.sequence) }
         if observers == 0 { leftAt = context.scheduler.steadyMs }
     }
 
-    /// A commit has been installed.
-    /// - Parameter old: the tree before.
+    /// Records a commit that has just been installed.
+    /// - Parameter old: the tree before it.
     func record(_ paths: [Path], old: Node) {
         if base == nil { return }
         let now = context.scheduler.steadyMs
@@ -91,7 +90,7 @@ final class CommitRing {
         }
     }
 
-    /// Forgets all commits: who comes back begins anew. Also when other rules decide by now who may read.
+    /// Forgets all commits, so that returning observers start from scratch. Also called when new rules change who may read.
     func restart() {
         context.release(entries.isEmpty ? [] : [Array(entries.map(\.root))])
         entries = []
@@ -99,7 +98,7 @@ final class CommitRing {
         base = observers > 0 ? (content.root, content.sequence) : nil
     }
 
-    /// The content has gone back to an earlier state.
+    /// Removes the commits that a rollback has undone.
     func rollBack() {
         guard let base else { return }
         if base.sequence > content.sequence { return restart() }
@@ -110,9 +109,9 @@ final class CommitRing {
         }
     }
 
-    // MARK: Coming back
+    // MARK: Resuming
 
-    /// The tree that an observer knew, and the commits since; nil when these are not all known.
+    /// The tree that an observer last saw, and the commits since then. Nil if some of them are no longer kept.
     func commits(since position: Position) -> (root: Node, commits: Slice<Deque<Entry>>)? {
         trim(context.scheduler.steadyMs)
         guard position.epoch == epoch, let base else { return nil }
@@ -126,11 +125,11 @@ final class CommitRing {
     }
 }
 
-/// How far an observer was told.
+/// The last commit that an observer has seen.
 public struct Position: Sendable, Equatable {
-    /// Of the database that told it.
+    /// Identifies the process whose commits `sequence` counts.
     public var epoch: String
-    /// The commit of which it was told last.
+    /// The last commit that the observer was notified of.
     public var sequence: UInt64
 
     public init(epoch: String, sequence: UInt64) {
@@ -138,6 +137,6 @@ public struct Position: Sendable, Equatable {
         self.sequence = sequence
     }
 
-    /// One from which nobody can go on.
+    /// A position from which no observer can resume.
     static let unknown = Position(epoch: "", sequence: 0)
 }

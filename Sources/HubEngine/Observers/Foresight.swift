@@ -1,11 +1,11 @@
 import JSONTree
 import SecurityRules
 
-/// What the rules will say to observers once a commit is made, found out off the queue on the tree that it will make.
+/// Read decisions for observers of places that a commit will write, computed off the queue on the tree after that commit.
 ///
-/// A decision holds on any other tree in which the places that it rests on look the same, for the same rules and identity.
+/// A decision is reused on another tree if the rules, the identity and the places that it depends on are the same there.
 struct Foresight: Sendable {
-    /// What is to be found out: of each observer who it is for.
+    /// The input: observers, each with the identity that its client has now.
     struct Question: Sendable {
         let dependents: [(dependent: Dependent, auth: Node)]
         let tree: Node
@@ -13,27 +13,27 @@ struct Foresight: Sendable {
         let rulesNumber: Int
         /// ms since the epoch.
         let now: Int64
-        /// How often it is asked for one request.
+        /// Number of prechecks for the same request so far.
         let round: Int
     }
 
     private struct Decision {
         let auth: Node
         let read: ReadDecision
-        /// Keeps its identity from being used again.
+        /// Retained so that its `ObjectIdentifier` is not reused.
         let dependent: Dependent
     }
 
     private var decisions: [ObjectIdentifier: Decision] = [:]
     private let tree: Node
     private let rulesNumber: Int
-    /// How often it has been asked for one request.
+    /// Number of prechecks for the same request so far.
     let round: Int
-    /// Whether places look the same in another tree, as far as they were compared, and that tree.
+    /// Whether places are the same in `comparedTree`, as far as compared.
     private var sameness: [Path: Bool] = [:]
     private var comparedTree: Node
 
-    /// Asks the rules. On any thread. O(observers)
+    /// Evaluates the rules. On any thread. O(observers)
     init(_ question: Question) {
         (tree, comparedTree) = (question.tree, question.tree)
         (rulesNumber, round) = (question.rulesNumber, question.round)
@@ -45,8 +45,8 @@ struct Foresight: Sendable {
         }
     }
 
-    /// The decision on an observer, if it holds on a tree. On the database queue. O(places that it rests on)
-    /// - Parameter number: of the rules in force.
+    /// The decision on an observer, if it holds on this tree. On the database queue. O(places that it depends on)
+    /// - Parameter number: number of the rules in force.
     mutating func decision(on dependent: Dependent, in root: Node, rules number: Int) -> ReadDecision? {
         guard number == rulesNumber, let known = decisions[ObjectIdentifier(dependent)], known.auth == dependent.client.identity.auth
         else { return nil }
@@ -57,7 +57,7 @@ struct Foresight: Sendable {
         return holds ? known.read : nil
     }
 
-    /// Most observers rest on the same places: each is compared once.
+    /// Compares each place once, since most observers depend on the same places.
     private mutating func looksSame(_ place: Path) -> Bool {
         if let known = sameness[place] { return known }
         let isSame = tree.node(at: place).hasSameSurface(as: comparedTree.node(at: place))

@@ -2,24 +2,24 @@ import JSONTree
 import Scheduling
 import SecurityRules
 
-/// Indexes are built where they are needed, off the queue when they are large, kept while they are used, and dropped when they
-/// have been idle for long or room is needed.
+/// Builds indexes on demand, in the background if they are large. Keeps them while they are used. Drops them when they have been idle for
+/// `indexIdleMs`, or when others need the space.
 ///
 /// Confined to the database queue.
 final class IndexKeeper: @unchecked Sendable {
-    // Sendable: background work only hops back to the queue with it.
+    // Sendable: background work that captures it only returns to the queue.
     private let context: EngineContext
     private let content: Content
     private let places: PlaceTrie
     private let durability: DurabilityLine
     private var kept = KeptIndexes()
-    /// Orders that were brought up to date with the commit that is being told.
+    /// Orders that were updated in the background for the commit whose observers are being notified.
     private var prepared = PreparedOrders()
-    /// Live queries of a place in an order show what they select now: their index has been built anew.
+    /// Called when an index has been rebuilt. The live queries of that place and order now show their result, which their observers must receive.
     var onShown: (Path, TreeQuery.Index, Owed) -> Void = { _, _, _ in }
-    /// An order is there, or there again.
+    /// Called when an index is ready, for the first time or again.
     var onReady: (Path) -> Void = { _ in }
-    /// An observer cannot go on, as there is no room for the index that it needs.
+    /// Cancels an observer for whose index there is no space.
     var cancel: (Observation, Client) -> Void = { _, _ in }
 
     init(_ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ durability: DurabilityLine) {
@@ -31,19 +31,19 @@ final class IndexKeeper: @unchecked Sendable {
 
     private var limits: EngineLimits { context.limits }
 
-    /// Fewer children are sorted for each answer: keeping their order gains nothing.
+    /// Orders of fewer children are not kept: sorting them for each answer costs as little.
     private static let fewestKept = 64
-    /// Children that are sorted, and steps through the parts of an order, that are as much work as a small request.
+    /// Sorted children, and steps through an order's parts, that cost as much as one small request.
     private static let sortedForWork = 4
     private static let stepsForWork = 500
-    /// How often an index is built for those who wait, while the place is written faster than that.
+    /// Times that an index is built for waiting requests, if the place is overwritten faster than it can be sorted.
     private static let buildingAttempts = 3
 
-    // MARK: Having one
+    // MARK: Lookup
 
-    /// The children of a place in an order, if that can be had at once.
+    /// The children of a place in an order, if available at once.
     /// - Parameters:
-    ///   - mustKeep: for an observer, after which the index is to be settled; the failure says why it cannot be kept.
+    ///   - mustKeep: set for an observer. The caller then calls `settle`; a failure says why the index cannot be kept.
     func order(_ node: Node, at path: Path, by ordering: TreeQuery.Index, mustKeep: Bool) -> Result<OrderedChildren, Failure>? {
         if ordering == .key { return .success(.byKey(node.children)) }
         if let known = places.existingPlace(at: path)?.existingIndex(ordering), let index = known.index {
@@ -52,7 +52,7 @@ final class IndexKeeper: @unchecked Sendable {
         }
         guard isSortedQuickly(node, by: ordering) else { return nil }
         let known = places.existingPlace(at: path)?.existingIndex(ordering)
-        // It is being built for others; an observer needs that one.
+        // Another request is having it built; an observer waits for that one.
         if mustKeep, known != nil { return nil }
         let index = OrderedIndex(ordering, of: node)
         context.meter.counters.childrenSortedOnQueue += index.count
@@ -67,7 +67,7 @@ final class IndexKeeper: @unchecked Sendable {
         return .success(.indexed(index))
     }
 
-    /// Whether sorting the children delays no other request: they are few, and of strings there is little to compare.
+    /// True if sorting the children on the queue delays no other request: there are few, and little text to compare.
     /// O(inlineChildren)
     private func isSortedQuickly(_ node: Node, by ordering: TreeQuery.Index) -> Bool {
         guard node.childCount <= limits.inlineChildren else { return false }
@@ -80,8 +80,8 @@ final class IndexKeeper: @unchecked Sendable {
         return true
     }
 
-    /// How many children ranges of an order select together, charged to the turn.
-    /// - Returns: nil where that is `most` or more.
+    /// How many children the ranges select together. Charges the cost to this turn.
+    /// - Returns: nil if the count reaches `most`.
     func extent(_ ranges: [TreeQuery], in children: OrderedChildren, below most: Int) -> Int? {
         var sum = 0
         for range in ranges {
@@ -93,9 +93,8 @@ final class IndexKeeper: @unchecked Sendable {
         return sum
     }
 
-    /// Calls `resume` on the queue when the index of an order is ready, or with the reason why it will not be. It is built off the
-    /// queue, once for all requests that wait.
-    /// - Returns: why it cannot be kept; nil when `resume` will be called.
+    /// Calls `resume` on the queue when the index is ready, or with the failure. The index is built in the background, once for all waiting requests.
+    /// - Returns: why the index cannot be kept, or nil if `resume` will be called.
     func awaitIndex(_ ordering: TreeQuery.Index, at path: Path, over node: Node, _ resume: @escaping (Failure?) -> Void) -> Failure? {
         let awaited: KeptIndex
         if let known = places.existingPlace(at: path)?.existingIndex(ordering) {
@@ -112,7 +111,7 @@ final class IndexKeeper: @unchecked Sendable {
         return nil
     }
 
-    /// A place for an index that is not there yet, if there is room for it.
+    /// Creates the entry for a missing index, if the limits allow it.
     private func keep(_ ordering: TreeQuery.Index, at path: Path, over node: Node) -> Result<KeptIndex, Failure> {
         let made = KeptIndex(path, ordering, isDeclared: !isMissing(ordering, path), over: node)
         made.isOfMember = isOfMember(ordering, path)
@@ -129,7 +128,7 @@ final class IndexKeeper: @unchecked Sendable {
         return .success(made)
     }
 
-    /// Anybody may ask for any member of a set: their orders are few at a place, and half of all entries. Idle ones go first.
+    /// Clients choose the members of a set freely. So their orders are limited per place, and to half of all entries. Drops idle ones first.
     private func makeRoom(forMemberOf made: KeptIndex) -> Bool {
         func isOneTooMany() -> Bool {
             kept.memberEntries + made.entries > limits.indexEntries / 2
@@ -143,7 +142,7 @@ final class IndexKeeper: @unchecked Sendable {
         return !isOneTooMany()
     }
 
-    /// Whether an observer is charged for an order: no rule names it, or one line stands for as many as somebody makes up.
+    /// True if observers pay for the order: no rule names it, or one rule line covers any number of members.
     func isCharged(_ ordering: TreeQuery.Index, _ path: Path) -> Bool { isMissing(ordering, path) || isOfMember(ordering, path) }
 
     private func isOfMember(_ ordering: TreeQuery.Index, _ path: Path) -> Bool {
@@ -157,11 +156,10 @@ final class IndexKeeper: @unchecked Sendable {
 
     // MARK: Building
 
-    /// An index, and the children that it is of.
+    /// An index, and the node whose children it sorts.
     private typealias Sorted = (index: OrderedIndex, node: Node)
 
-    /// - Parameter earlier: where the index differs from one of an earlier state in less than half of the children, that is brought
-    ///   up to date.
+    /// - Parameter earlier: an index of an earlier state. It is updated if it differs in less than half of the children.
     private func build(_ index: KeptIndex, over node: Node, attempt: Int = 1, from earlier: Sorted? = nil) {
         index.isBuilding = true
         kept.change(index) { index.expected = node.childCount }
@@ -186,12 +184,12 @@ final class IndexKeeper: @unchecked Sendable {
         guard sorted.follow(index.ordering, from: node, to: now, atMost: limits.followedChanges) else {
             if attempt < Self.buildingAttempts { return build(index, over: now, attempt: attempt + 1, from: (sorted, node)) }
             resumeWaiting(for: index, .changesTooFast)
-            // A request asks again; live queries cannot.
+            // Waiting requests have failed and can retry. Live queries cannot, so build again for them.
             if index.views > 0 { build(index, over: now, from: (sorted, node)) } else { finishBuilding(index) }
             return
         }
         kept.change(index) { index.index = sorted }
-        // A request that goes on may write the place as a whole: the index is not being built any more then, and must not go.
+        // A resumed request may overwrite the place. The index no longer counts as being built then, so a pin protects it from being dropped.
         index.isBuilding = false
         index.pins += 1
         show(index)
@@ -203,7 +201,7 @@ final class IndexKeeper: @unchecked Sendable {
 
     private func finishBuilding(_ index: KeptIndex) {
         index.isBuilding = false
-        // Requests that have come in the meantime are served by another try.
+        // Build again for requests that arrived meanwhile.
         if index.index == nil, !index.waiting.isEmpty { build(index, over: content.root.node(at: index.path)) }
         if index.index == nil, !index.isBuilding { drop(index) } else { settle(index) }
         finishWork()
@@ -220,7 +218,7 @@ final class IndexKeeper: @unchecked Sendable {
         for resume in waiting { resume(failure) }
     }
 
-    /// Live queries whose place was written as a whole while it was large show what they select now.
+    /// Shows the current result of live queries whose large place was overwritten.
     private func show(_ index: KeptIndex) {
         guard let owed = index.takeOwed(), let place = places.existingPlace(at: index.path) else { return }
         let node = content.root.node(at: index.path)
@@ -228,10 +226,10 @@ final class IndexKeeper: @unchecked Sendable {
         onShown(index.path, index.ordering, owed)
     }
 
-    // MARK: Following commits
+    // MARK: Updating after commits
 
-    /// The orders at a place and below it that live queries need. Those above are moved by one child only.
-    /// O(places looked at, at most `inlineChildren`)
+    /// The orders at a place and below it that live queries need. Orders above it change by one child only, so they are left out. O(places visited,
+    /// at most `inlineChildren`)
     func orders(within path: Path) -> PreparedOrders {
         var orders = PreparedOrders()
         places.forEach(within: path, over: content.root, atMost: limits.inlineChildren) { place, node in
@@ -243,15 +241,15 @@ final class IndexKeeper: @unchecked Sendable {
         return orders
     }
 
-    /// Tells of a commit with the orders that were prepared for it.
+    /// Runs `body`, which notifies observers of a commit, with the orders prepared for that commit.
     func use(_ orders: PreparedOrders, _ body: () -> Void) {
         prepared = orders
         body()
         prepared = PreparedOrders()
     }
 
-    /// Takes an order over that was prepared for the commit.
-    /// - Returns: false when there is none that is near enough.
+    /// Replaces an index by the order prepared for this commit.
+    /// - Returns: false if none was prepared, or if it differs too much.
     private func takePrepared(_ index: KeptIndex, over node: Node) -> Bool {
         guard !prepared.isEmpty, let former = index.index,
             let sorted = prepared.sorted(index.path, by: index.ordering, of: node, atMost: limits.inlineChildren)
@@ -261,14 +259,13 @@ final class IndexKeeper: @unchecked Sendable {
         return true
     }
 
-    /// Brings a place's indexes up to date with children that a commit changed. O(indexes · changes · log n)
+    /// Updates a place's indexes with the children that a commit changed. O(indexes · changes · log n)
     func follow(_ changes: [ChildChange], at place: ObservedPlace) { kept.follow(changes, at: place) }
 
-    /// After many children were changed at once: what is sorted is brought up to date beside the queue, and live queries show then
-    /// what they select.
+    /// Handles a commit that changed many children. Indexes are updated in the background; live queries show their result afterwards.
     func follow(_ place: ObservedPlace, from old: Node, to new: Node) {
         for index in place.indexes {
-            // What is being built is brought up to date, or built again, when it comes back.
+            // An index being built is updated, or built again, when it is finished.
             guard let sorted = index.index, !takePrepared(index, over: new) else { continue }
             kept.use(index)
             kept.change(index) { index.index = nil }
@@ -277,17 +274,16 @@ final class IndexKeeper: @unchecked Sendable {
         }
     }
 
-    /// After a place was written as a whole: windows follow, at once or, where the index that they need is large, when it has
-    /// been built anew. Indexes that are not used go.
+    /// Handles an overwritten place. Windows are reset at once, or after a large index that they need has been rebuilt. Drops unused indexes.
     func rebuild(_ place: ObservedPlace, over node: Node, from old: Node) {
         for index in place.indexes { rebuild(index, over: node, from: old) }
         for view in place.views { view.shown.reset(over: node, at: place) }
     }
 
-    /// - Parameter old: the content of which observers have been told, unless it waits to be told.
+    /// - Parameter old: the content that observers have seen, unless an earlier notification is still pending.
     private func rebuild(_ index: KeptIndex, over node: Node, from old: Node) {
         if index.isBuilding {
-            // What is being built is brought up to date, or built again, when it comes back.
+            // An index being built is updated, or built again, when it is finished.
             kept.change(index) { index.index = nil }
             index.owe(since: old, content.sequence)
         } else if !index.isInUse {
@@ -304,13 +300,13 @@ final class IndexKeeper: @unchecked Sendable {
         }
     }
 
-    /// Brings indexes and windows in line with a tree that has gone back to an earlier state. The work follows what differs.
+    /// Updates indexes and windows after a rollback. The cost is proportional to what differs.
     func follow(from before: Node) {
         places.forEach(from: before, to: content.root) { [self] place, old, new in
             for index in place.indexes {
                 index.rollBack(to: content.sequence)
                 guard var sorted = index.index, sorted.follow(index.ordering, from: old, to: new, atMost: limits.followedChanges) else {
-                    // What was told of what is taken back has not left.
+                    // Notifications of the rolled-back commits were never sent.
                     rebuild(index, over: new, from: new)
                     continue
                 }
@@ -320,13 +316,13 @@ final class IndexKeeper: @unchecked Sendable {
         }
     }
 
-    /// The view of a query whose observer comes back; it shows what it selects when its index is there.
+    /// The view of a query whose observer is restored. It shows its result once the index is ready.
     func returningView(_ query: TreeQuery?, at path: Path) -> View {
         let place = places.place(at: path)
         guard let query else { return place.view(nil, lanes: context.lanes, window: nil) }
         let node = content.root.node(at: path)
         if query.orderedBy != .key, place.existingIndex(query.orderedBy) == nil {
-            // It was there a moment ago: whether there is room is not asked.
+            // The index existed a moment ago, so the limits are not checked.
             let made = KeptIndex(path, query.orderedBy, isDeclared: !isMissing(query.orderedBy, path), over: node)
             made.isOfMember = isOfMember(query.orderedBy, path)
             place.add(made)
@@ -344,13 +340,13 @@ final class IndexKeeper: @unchecked Sendable {
 
     // MARK: Dropping
 
-    /// An index was used, or is not needed any more: idle ones wait for their next use, but for those that no rule names.
+    /// Call when an index was used or is no longer needed. An unused index becomes idle; one that no rule declares is dropped.
     func settle(_ index: KeptIndex) {
         if index.isInUse { return kept.use(index) }
         if index.isDeclared { kept.rest(index, now: context.scheduler.steadyMs) } else { drop(index) }
     }
 
-    /// The index stays until it is unpinned.
+    /// Keeps the index until it is unpinned.
     func pin(_ index: KeptIndex) {
         kept.use(index)
         index.pins += 1
@@ -367,7 +363,7 @@ final class IndexKeeper: @unchecked Sendable {
         places.prune(index.path)
     }
 
-    /// Between requests: drops what has been idle for long, and makes room when indexes have grown with their places.
+    /// Runs between requests: drops indexes that were idle for too long, and shrinks when indexes have grown with their places.
     func tend() {
         if kept.oldest != nil {
             let now = context.scheduler.steadyMs
@@ -377,7 +373,7 @@ final class IndexKeeper: @unchecked Sendable {
         (context.meter.counters.indexes, context.meter.counters.indexEntries) = (kept.count, kept.entries)
     }
 
-    /// Orders that no rule names and whose places have outgrown the namespace's memory end, the largest first.
+    /// Cancels the observers of undeclared orders, largest first, until the remaining indexes fit into the namespace's limit.
     private func shrink() {
         makeRoom(for: 0)
         while kept.entries > limits.indexEntries {
@@ -394,7 +390,7 @@ final class IndexKeeper: @unchecked Sendable {
         }
     }
 
-    /// After a deploy: updates which indexes the rules declare.
+    /// Updates after a deploy which indexes the rules declare.
     func recheckDeclarations() {
         var undeclared: [KeptIndex] = []
         places.forEach(over: content.root) { place, _ in
@@ -409,7 +405,7 @@ final class IndexKeeper: @unchecked Sendable {
         for index in undeclared { drop(index) }
     }
 
-    /// Whether an order needs an index that no rule declares; key and priority order need none (contract §3.4).
+    /// True if an order needs an index that no rule declares. Key and priority order need none (contract §3.4).
     func isMissing(_ ordering: TreeQuery.Index, _ path: Path) -> Bool {
         switch ordering {
         case .key, .priority: false

@@ -1,47 +1,46 @@
 import JSONTree
 
-/// One order of a place's children, other than by key, that is kept as they change.
+/// The index of a place's children in one order other than by key, updated as they change.
 ///
 /// ```
-/// being built ── off the queue ──► ready ◄─── a live query, or a request that waits ───► in use
-///      ▲                             └── not needed: idle ── too long, or memory is short ──► dropped
-///      └── the place was written as a whole
+/// being built ── off the queue ──► ready ◄─── a live query or waiting request needs it ───► in use
+///     ▲                             └── unused: idle ── too long, or memory is short ──► dropped
+///     └── the place was overwritten
 /// ```
 /// Confined to the database queue.
 final class KeptIndex: @unchecked Sendable {
-    // Sendable: background work only hands it back to the queue.
+    // Sendable: background work only returns it to the queue.
     let path: Path
     let ordering: TreeQuery.Index
-    /// Whether a rule names the order, or it needs no rule.
+    /// True if a rule names the order, or the order needs no rule.
     var isDeclared: Bool
-    /// Whether it is one of many that a line of the rules stands for: `types/*`.
+    /// True if the rule names the order by a member wildcard: `types/*`.
     var isOfMember = false
     /// Nil while it is being built.
     var index: OrderedIndex? { didSet { entries = max(Self.leastEntries, index?.count ?? expected) } }
-    /// Children of the place when the building began: what it counts as until it is ready.
+    /// Children of the place when building began. Determines `entries` until the index is ready.
     var expected: Int { didSet { if index == nil { entries = max(Self.leastEntries, expected) } } }
-    /// What it counts as.
+    /// The number of entries that the limits count for it.
     private(set) var entries = KeptIndex.leastEntries
-    /// Live queries that need it.
+    /// Number of live queries that need it.
     var views = 0
-    /// Requests that wait until it is ready, or is known not to become so.
+    /// Requests that wait until it is ready or has failed.
     var waiting: [(Failure?) -> Void] = []
-    /// Parked requests that have selected from it and will be brought up to date with it.
+    /// Suspended requests that have selected from it and will be updated with it.
     var pins = 0
-    /// Whether it is being built now.
     var isBuilding = false
-    /// Nil when observers of live queries are up to date.
+    /// The update that observers of its live queries still have to receive; nil if none.
     private(set) var owed: Owed?
     var isDropped = false
 
-    /// When it was last used, ms of the steady clock, and its neighbours among the idle ones.
+    /// When it was last used, ms of the steady clock. Followed by its neighbours in the list of idle indexes.
     var usedAt: Int64 = 0
     fileprivate var isIdle = false
-    // An index is held by its place; the list of the idle ones leaves with it.
+    // The place holds the index; a dropped index leaves the idle list first.
     fileprivate(set) unowned(unsafe) var newer: KeptIndex?
     fileprivate unowned(unsafe) var older: KeptIndex?
 
-    /// What the smallest index counts as: about the memory that it takes beside its entries.
+    /// Entries that the smallest index counts: about the memory that it takes apart from its entries.
     static let leastEntries = 100
 
     init(_ path: Path, _ ordering: TreeQuery.Index, isDeclared: Bool, over node: Node) {
@@ -54,7 +53,7 @@ final class KeptIndex: @unchecked Sendable {
 
     var isInUse: Bool { views > 0 || pins > 0 || !waiting.isEmpty || isBuilding }
 
-    /// Observers of live queries are told of what follows a content when the index is there.
+    /// Defers the notification of live-query observers until the index is ready. They have last seen `content`.
     func owe(since content: Node, _ sequence: UInt64) {
         if views > 0, owed == nil { owed = Owed(content: content, sequence: sequence) }
     }
@@ -64,13 +63,13 @@ final class KeptIndex: @unchecked Sendable {
         return owed
     }
 
-    /// What was taken is still owed, as the index is gone again.
+    /// Restores a taken update, since the index is being rebuilt again.
     func giveBack(_ owed: Owed) { self.owed = owed }
 
-    /// Commits after this one were taken back, and nothing of them was told.
+    /// Discards the deferred update if its first commit was rolled back. Its observers have seen nothing of it.
     func rollBack(to sequence: UInt64) { if let owed, owed.sequence > sequence { self.owed = nil } }
 
-    /// Brings it up to date with children that a commit changed. O(changes · log n)
+    /// Updates the index with the children that a commit changed. O(changes · log n)
     func follow(_ changes: [ChildChange]) {
         guard index != nil else { return }
         for change in changes {
@@ -81,27 +80,27 @@ final class KeptIndex: @unchecked Sendable {
     }
 }
 
-/// What observers of live queries are told when the order of their place is known again: all that has changed since a content.
+/// A deferred update for the observers of live queries, sent when the index of their place is ready: all changes since `content`.
 struct Owed: Sendable {
-    /// What they were told of last.
+    /// The content that they have last seen.
     let content: Node
-    /// The commit that has changed it first.
+    /// The first commit that changed it.
     let sequence: UInt64
 }
 
-/// All kept indexes of a namespace: what they take, and which are idle, in the order of their last use. All in O(1).
+/// All kept indexes of a namespace: their sizes, and a list of idle ones by last use. All operations are O(1).
 ///
 /// Confined to the database queue.
 struct KeptIndexes {
-    /// What all of them count as, and those that no rule names.
+    /// Entries of all indexes, and of those that no rule names.
     private(set) var entries = 0
     private(set) var unindexedEntries = 0
-    /// What those count as that are of members of a set.
+    /// Entries of the indexes of set members.
     private(set) var memberEntries = 0
     private(set) var count = 0
-    /// Those that no rule names.
+    /// The indexes that no rule names.
     private(set) var unindexed: [ObjectIdentifier: KeptIndex] = [:]
-    /// The idle one whose last use is longest ago.
+    /// The least recently used idle index.
     private(set) var oldest: KeptIndex?
     private var newest: KeptIndex?
 
@@ -119,7 +118,7 @@ struct KeptIndexes {
         unindexed[ObjectIdentifier(kept)] = nil
     }
 
-    /// Brings a place's indexes up to date with children that a commit changed. O(indexes · changes · log n)
+    /// Updates a place's indexes with the children that a commit changed. O(indexes · changes · log n)
     mutating func follow(_ changes: [ChildChange], at place: ObservedPlace) {
         for kept in place.indexes {
             weigh(kept, -1)
@@ -128,7 +127,7 @@ struct KeptIndexes {
         }
     }
 
-    /// Changes an index and notes what it counts as then.
+    /// Changes an index and updates the totals.
     mutating func change(_ kept: KeptIndex, _ body: () -> Void) {
         weigh(kept, -1)
         body()
@@ -142,7 +141,7 @@ struct KeptIndexes {
         if kept.isOfMember { memberEntries += sign * kept.entries }
     }
 
-    /// The index is needed: it is not idle any more.
+    /// Removes the index from the idle list.
     mutating func use(_ kept: KeptIndex) {
         guard kept.isIdle else { return }
         kept.isIdle = false
@@ -151,7 +150,7 @@ struct KeptIndexes {
         (kept.newer, kept.older) = (nil, nil)
     }
 
-    /// The index is idle from now on.
+    /// Appends the index to the idle list.
     mutating func rest(_ kept: KeptIndex, now: Int64) {
         use(kept)
         kept.isIdle = true

@@ -1,48 +1,47 @@
 import JSONTree
 
-/// What is shown of a place to its observers, moved along with commits. The whole place (`WholePlace`) and the window of a query
-/// (`LiveWindow`) are two kinds; a live query (`LiveQueryShown`) is another, which `QueryKeeper` moves along with those of its place.
+/// What a view currently shows of a place, updated with each commit. Kinds: the whole place (`WholePlace`), a query's window (`LiveWindow`), and a
+/// live query (`LiveQueryShown`), which `QueryKeeper` updates.
 ///
 /// Confined to the database queue.
 protocol LiveView: AnyObject {
-    /// Whether all that is written below the place is shown as it is: only then may observers be told the writes themselves, and of
-    /// parts of the place.
+    /// True if all writes below the place are shown unchanged. Only then may observers receive the writes themselves, or parts of the place.
     var showsWrites: Bool { get }
 
-    /// Whether an observer is told how many children are shown.
+    /// True if an observer receives the number of shown children.
     var counts: Bool { get set }
 
-    /// Moves along with a commit that touched the place.
-    /// - Returns: what its observers have to be told; nil when nothing of the commit shows, or when it cannot be told yet.
+    /// Applies a commit that touched the place.
+    /// - Returns: what its observers receive. Nil if the commit changes nothing shown, or if the result is not yet known.
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference?
 
-    /// Those of many writes that may change what is shown. No more than O(log writes) where they can be found.
+    /// The subrange of the writes that may change what is shown. At most O(log writes) where an order allows a search.
     func concerned(by writes: WrittenBelow) -> Range<Int>
 
-    /// Moves along with many writes, as with a commit; what differs is found out later. O(log n)
+    /// Applies many writes at once. The differences are computed later. O(log n)
     func move(along writes: WrittenBelow, at place: ObservedPlace) -> Difference?
 
-    /// All that is shown of the place now. Nil when that is not known yet: it is told when it is.
+    /// Everything that is shown now. Nil while it is not known yet; observers then receive it later.
     func all(of node: Node, at place: ObservedPlace) -> Difference?
 
-    /// Forgets what it showed and starts again from `node`: the place was overwritten, or has gone back to an earlier state.
+    /// Starts again from `node`, after an overwrite or a rollback.
     func reset(over node: Node, at place: ObservedPlace)
 }
 
 /// What one commit did at one observed place.
 struct PlaceChange {
-    /// Whether the place itself was written, or one above it.
+    /// True if the place itself or an ancestor was written.
     let isOverwritten: Bool
     let old: Node
     let new: Node
-    /// Writes below the place, with what is stored there now; empty when it was overwritten.
+    /// Writes below the place, with the values stored there now. Empty if the place was overwritten.
     var patches: [(path: Path, value: Node)] = []
-    /// The children they lie in, in key order.
+    /// The children that contain these writes, in key order.
     var children: [ChildChange] = []
-    /// The same children as the view's order sees them; set for views of queries.
+    /// The same children with their positions in the view's order. Set for views of queries.
     var ordered: [QueryWindow.Change] = []
 
-    /// What many writes did below the place is still to be set, or the place was written as a whole and nothing is.
+    /// For many writes below the place, whose details the caller sets; or for an overwritten place, which has none.
     init(isOverwritten: Bool, _ old: Node, _ new: Node) { (self.isOverwritten, self.old, self.new) = (isOverwritten, old, new) }
 
     init(_ place: ObservedPlace, _ paths: [Path], old: Node, new: Node, root: Node) {
@@ -53,7 +52,7 @@ struct PlaceChange {
         place.writtenChild = nil
         guard !isOverwritten else { return }
         if place.touchedBy.count == 1 {
-            // The usual commit writes once: what was looked up for it is not looked up again.
+            // Most commits write once: reuse the lookup of the fan-out.
             let path = paths[place.touchedBy[0]]
             let key = path.keys[place.path.depth]
             let child = ChildChange(key: key, old: written?.old ?? old.child(key), new: written?.new ?? new.child(key))
@@ -70,33 +69,32 @@ struct PlaceChange {
         children = keys.map { ChildChange(key: $0, old: old.child($0), new: new.child($0)) }
     }
 
-    /// A child before and after the commit; the only one that was written need not be looked up again.
+    /// The child before and after the commit. A single written child is not looked up again.
     func before(_ key: Key) -> Node { isOnly(key) ? children[0].old : old.child(key) }
     func after(_ key: Key) -> Node { isOnly(key) ? children[0].new : new.child(key) }
     private func isOnly(_ key: Key) -> Bool { children.count == 1 && children[0].key == key }
 }
 
-/// What a commit did to what a view shows. Patches (realtime protocol, event streams) and events of children (observe protocol)
-/// are both written down from it (`ViewChange`).
+/// What a commit changed in a view. `ViewChange` encodes it as patches (realtime protocol, event streams) or child events (observe protocol).
 enum Difference {
-    /// All of the place may differ.
+    /// The whole place may differ.
     case value(Node, before: Node)
-    /// All that a query shows may differ: the place was written as a whole.
-    /// - since: the content of which its observers were told before; nil when it is not compared.
+    /// Everything that a query shows may differ, because the place was overwritten.
+    /// - since: the content that its observers have last seen; nil if it is not compared.
     case selection(TreeQuery, OrderedChildren, of: Node, since: Node? = nil)
-    /// These children differ; one that is not shown, before or after, is null there. Observers of those that were shown before
-    /// are told what was written below them, of others the whole child.
+    /// These children differ. A child not shown before or after is null there. Observers receive the writes below children that were shown before,
+    /// and whole children otherwise.
     case children([ChildChange], SiblingOrder)
-    /// Much was written below the place, all of which is shown.
+    /// Many writes below the place, all of which is shown.
     indirect case written(WrittenBelow)
-    /// What became of a live query, or all that it shows.
+    /// A change of a live query, or its whole result.
     indirect case live(LiveChange)
-    /// Much was written of what a query showed before, or shows now in this order.
+    /// Many writes to children that a query showed before, or shows now in this order.
     indirect case moved(QueryWindow, WrittenBelow, over: OrderedChildren)
 }
 
 extension Difference {
-    /// The same for observers who were told of another content last.
+    /// The same difference for observers who have last seen another content.
     func since(_ told: Node) -> Difference {
         switch self {
         case .value(let value, _): .value(value, before: told)
@@ -107,8 +105,8 @@ extension Difference {
 }
 
 extension Difference {
-    /// How many children are shown now, where that may differ from before. O(1), or as `QueryWindow.countShown` of a window that was not
-    /// counted; O(children that differ).
+    /// How many children are shown now; nil if the count is unchanged. O(1); like `QueryWindow.countShown` for a window not yet counted; O(children
+    /// that differ).
     var count: Int? {
         switch self {
         case .value(let value, let before):
@@ -120,14 +118,14 @@ extension Difference {
         case .written(let writes): return writes.old.childCount == writes.new.childCount ? nil : writes.new.childCount
         case .live(let change): return change.hasOtherCount ? change.count : nil
         case .moved(let window, _, let children):
-            // The window is the one before: how many it showed is known where that was counted.
+            // The window is the previous one: its count is known if it was counted.
             let now = window.query.extent(in: children).count
             return window.counted == now ? nil : now
         }
     }
 }
 
-/// Where a child stands among those that are shown.
+/// The order of the children that a view shows.
 enum SiblingOrder {
     case byKey(ChildMap)
     case window(QueryWindow, OrderedChildren, of: Node)
@@ -140,7 +138,6 @@ enum SiblingOrder {
         }
     }
 
-    /// How many children are shown.
     var count: Int {
         switch self {
         case .byKey(let children): return children.count
@@ -148,14 +145,14 @@ enum SiblingOrder {
         }
     }
 
-    /// Whether a child that is shown before and after stands at another place, or may: what it is ordered by differs.
+    /// True if a child shown before and after has, or may have, another position: the value that it is ordered by differs.
     func hasMoved(_ child: ChildChange) -> Bool {
         guard case .window(let window, _, _) = self, window.query.orderedBy != .key else { return false }
         let ordering = window.query.orderedBy
         return ordering.place(child.key, child.old).value.valueOrder(ordering.place(child.key, child.new).value) != 0
     }
 
-    /// Children that are shown, each behind those that come before it. O(n log n) unless they are in key order.
+    /// Shown children in the view's order. O(n log n), or O(1) in key order.
     func sorted(_ children: [ChildChange]) -> [ChildChange] {
         guard children.count > 1, case .window(let window, _, _) = self else { return children }
         let ordering = window.query.orderedBy
@@ -164,7 +161,7 @@ enum SiblingOrder {
     }
 }
 
-/// All that is stored at a place.
+/// Shows everything stored at a place.
 final class WholePlace: LiveView {
     var showsWrites: Bool { true }
     var counts = false
@@ -180,13 +177,13 @@ final class WholePlace: LiveView {
     func reset(over node: Node, at place: ObservedPlace) {}
 }
 
-/// The children that a query selects.
+/// Shows the children that a query selects.
 final class LiveWindow: LiveView {
     var showsWrites: Bool { false }
     var counts = false
 
     private let query: TreeQuery
-    /// Nil while the index is built that it needs.
+    /// Nil while its index is being built.
     private var window: QueryWindow?
 
     /// - Parameter window: what the query shows now.
@@ -198,7 +195,7 @@ final class LiveWindow: LiveView {
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
         if commit.isOverwritten { return all(of: commit.new, at: place)?.since(commit.old) }
         guard let children = place.children(of: commit.new, by: query.orderedBy) else { return nil }
-        // The order is the one after the commit: what is counted there must not move along with it again.
+        // `children` is the order after the commit. A count taken from it must not be adjusted by this commit again.
         if counts, window?.isCounted == false {
             defer { _ = window?.countShown(over: children) }
             return applied(commit, over: children)
@@ -236,7 +233,7 @@ final class LiveWindow: LiveView {
 }
 
 extension QueryWindow {
-    /// Moves the window along with a commit; what differs of what it shows. O(changes · log n)
+    /// Applies a commit to the window. Returns the shown children that differ. O(changes · log n)
     mutating func apply(_ commit: PlaceChange, over children: OrderedChildren) -> [ChildChange] {
         let moved = apply(commit.ordered, over: children)
         var differing: [ChildChange] = []
@@ -249,7 +246,7 @@ extension QueryWindow {
 }
 
 extension [Key] {
-    /// Whether each comes before the next.
+    /// True if the keys strictly ascend.
     fileprivate var isAscending: Bool {
         for i in indices.dropFirst() where self[i] <= self[i - 1] { return false }
         return true

@@ -1,41 +1,41 @@
 import JSONTree
 import LiveQueries
 
-/// A node of the trie: a place with views, indexes or observers whose permission depends on what is stored there, or one on the way
-/// to such a place. Confined to the database queue.
+/// A node of the observer trie: a place with views, indexes or dependents (observers whose permission depends on it), or an ancestor of one. Confined
+/// to the database queue.
 final class ObservedPlace {
     let path: Path
     var children: [Key: ObservedPlace] = [:]
     /// The view of the whole place.
     private var whole: View?
-    /// Views of queries, by order.
+    /// Views of queries, grouped by order.
     private var ordered: [OrderedViews] = []
-    /// Live queries with conditions, and circles. Kept by `QueryKeeper`.
+    /// Live queries with conditions or circles. Managed by `QueryKeeper`.
     var queried: QueriedPlace?
-    /// Orders of the children other than by key: few, and changed in place.
+    /// Indexes of the children, other than by key. Few, and changed in place.
     private(set) var indexes: [KeptIndex] = []
-    /// Kept by `PlaceTrie`.
+    /// Managed by `PlaceTrie`.
     var dependents: [ObjectIdentifier: Dependent] = [:]
-    /// Those of them for which everything below counts as well. Kept by `PlaceTrie`.
+    /// The dependents that also depend on everything below. Managed by `PlaceTrie`.
     var wholeDependents: [ObjectIdentifier: Dependent] = [:]
-    /// Of those, how many there are here and below. Kept by `PlaceTrie`.
+    /// Number of whole dependents here and below. Managed by `PlaceTrie`.
     var dependentsWithin = 0
 
-    /// Scratch of the commit being fanned out: indexes of its writes below this place, and whether one covers it whole.
+    /// Scratch space of the current fan-out: indexes of the commit's writes below this place, and whether one covers it whole.
     var touchedBy: [Int] = []
     var isOverwritten = false
-    /// The same: a child before and after, where it was itself what was written last. Taken by `PlaceChange`.
+    /// Also scratch space: a child before and after, if the last write was to the child itself. Consumed by `PlaceChange`.
     var writtenChild: (old: Node, new: Node)?
 
     init(path: Path) { self.path = path }
 
     var isEmpty: Bool { !isActive && dependents.isEmpty && children.isEmpty }
-    /// Whether a write must look at this place.
+    /// True if writes must visit this place.
     var isActive: Bool { whole != nil || !ordered.isEmpty || !indexes.isEmpty || queried != nil }
 
     // MARK: Views
 
-    /// Adds the only view, if it is plain and nothing else here follows writes; false if there is more to be done for one.
+    /// Appends the view if it is the only one, is plain, and nothing else here needs writes. Returns false if the place needs the full fan-out.
     func collectPlainView(into views: inout [View]) -> Bool {
         guard ordered.isEmpty, indexes.isEmpty, queried == nil else { return false }
         guard let whole else { return true }
@@ -43,13 +43,13 @@ final class ObservedPlace {
         return whole.isPlain
     }
 
-    /// All views, with those of live queries. O(views)
+    /// All views, including those of live queries. O(views)
     var allViews: [View] { views + (queried?.views ?? []) }
 
-    /// The views that follow from an order, or show all. O(views)
+    /// The views of the whole place and of windows. O(views)
     var views: [View] { (whole.map { [$0] } ?? []) + ordered.flatMap(\.all) }
 
-    /// Views of queries that follow from an order. O(orders)
+    /// Number of views of windows. O(orders)
     var windowCount: Int { ordered.reduce(0) { $0 + $1.count } }
 
     func existingView(_ query: ChildQuery?, for style: ObserverStyle) -> View? {
@@ -65,8 +65,8 @@ final class ObservedPlace {
         return order(query.orderedBy).flatMap { ordered[$0][query] }
     }
 
-    /// The view of a window, or of the whole place, made when missing.
-    /// - Parameter window: what the query shows now; not asked for where there is a view already.
+    /// The view of a window, or of the whole place; created if missing.
+    /// - Parameter window: what the query shows now. Evaluated only if the view is missing.
     func view(_ query: TreeQuery?, lanes: Int, window: @autoclosure () -> QueryWindow?) -> View {
         if let view = existingView(query) { return view }
         let shown: any LiveView = query.map { LiveWindow($0, window()) } ?? WholePlace()
@@ -82,7 +82,7 @@ final class ObservedPlace {
         return view
     }
 
-    /// Forgets a view without observers.
+    /// Removes a view without observers.
     func removeView(_ query: TreeQuery?) {
         guard let query else { return whole = nil }
         guard let at = order(query.orderedBy), ordered[at].remove(query) else { return }
@@ -90,9 +90,9 @@ final class ObservedPlace {
         existingIndex(query.orderedBy)?.views -= 1
     }
 
-    /// The views that changed children concern, each with the changes as its order sees them: those whose range is one value
-    /// are found by it. O(orders + views without a range of one value + views concerned)
-    /// - Parameter children: nil when the whole place was written: all views then.
+    /// Calls `body` with each affected view, and with the changes in the view's order. Views whose range is a single value are found by that value.
+    /// O(orders + views without a single-value range + affected views)
+    /// - Parameter children: nil if the whole place was written, which affects all views.
     func views(concernedBy children: [ChildChange]?, _ body: (View, [QueryWindow.Change]) -> Void) {
         if let whole { body(whole, []) }
         guard let children else {
@@ -105,14 +105,12 @@ final class ObservedPlace {
         }
     }
 
-    /// The views of an order.
     func views(by ordering: TreeQuery.Index) -> [View] { order(ordering).map { ordered[$0].all } ?? [] }
 
     private func order(_ ordering: TreeQuery.Index) -> Int? { ordered.firstIndex { $0.ordering == ordering } }
 
     // MARK: Indexes
 
-    /// The index of an order, if one is kept.
     func existingIndex(_ ordering: TreeQuery.Index) -> KeptIndex? { indexes.first { $0.ordering == ordering } }
 
     func add(_ kept: KeptIndex) {
@@ -122,7 +120,7 @@ final class ObservedPlace {
 
     func remove(_ kept: KeptIndex) { indexes.removeAll { $0 === kept } }
 
-    /// The children in an order; nil when its index is not ready.
+    /// The children in an order; nil if its index is not ready.
     func children(of node: Node, by ordering: TreeQuery.Index) -> OrderedChildren? {
         if ordering == .key { return .byKey(node.children) }
         return existingIndex(ordering)?.index.map { .indexed($0) }
@@ -137,7 +135,7 @@ struct ChildChange {
 }
 
 extension [ChildChange] {
-    /// The same as an order sees them.
+    /// The changes with their positions in an order.
     func placed(by ordering: TreeQuery.Index) -> [QueryWindow.Change] {
         map { child in
             QueryWindow.Change(

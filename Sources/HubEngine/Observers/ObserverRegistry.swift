@@ -1,11 +1,11 @@
 import JSONTree
 import LiveQueries
 
-/// Which observers there are: taken in, removed, and counted.
+/// Adds, removes and counts observers.
 ///
-/// Confined to the database queue. Taking in and removing one costs O(depth).
+/// Confined to the database queue. Adding and removing cost O(depth).
 final class ObserverRegistry: @unchecked Sendable {
-    // Sendable: only hops back to the queue.
+    // Sendable: closures that capture it only return to the queue.
     private let context: EngineContext
     private let content: Content
     private let places: PlaceTrie
@@ -13,13 +13,13 @@ final class ObserverRegistry: @unchecked Sendable {
     private let batch: Batch
     private let durability: DurabilityLine
     private var counts = ListenCounts()
-    /// Set once, when the engine is put together.
+    /// Set once, when the engine is assembled.
     var queries: QueriedPlaces? {
         didSet { queries?.onHeld = { [weak self] in self?.recharge($0) } }
     }
-    /// Told how many more observers there are that may come back.
+    /// Called with the change in the number of resumable observers.
     var onResumable: (Int) -> Void = { _ in }
-    /// Clients whose observers are removed in slices.
+    /// Clients whose many observers are removed in slices.
     private var leaving: [Client] = []
 
     init(
@@ -34,7 +34,7 @@ final class ObserverRegistry: @unchecked Sendable {
         self.durability = durability
     }
 
-    /// Why a new observer is one too many; nil when it is not. A live query's view is checked once it is found.
+    /// Why a new observer exceeds a limit; nil if it does not. The view of a live query is checked once it is known.
     func refusal(of observation: Observation, of client: Client) -> Failure? {
         let limits = context.limits
         charge(client)
@@ -53,14 +53,14 @@ final class ObserverRegistry: @unchecked Sendable {
         let refusal = isMissing ? Failure.missingIndex(ordering, observation.path) : .tooManyOrders(limits)
         let ordersShare = isMissing ? limits.unindexedOrdersShare : limits.membershipOrdersShare
         if !counts.hasRoom(forOrderAt: observation.path, client, ordersShare) { return refusal }
-        // The rules declare members of places of any size: one order of them is for everybody.
+        // The rules declare members for places of any size, so a client's first order is free.
         if !isMissing, counts.isUncharged(client, \.unindexedEntries) { return nil }
         let more = max(children, KeptIndex.leastEntries)
         return counts.excess(client, more, of: \.unindexedEntries, limits.unindexedEntriesShare) == nil ? nil : refusal
     }
 
-    /// Why an observer of a live query is one too many, now that its view is found; nil when it is not.
-    /// - Parameter isCounted: whether the observer itself is counted already: its circle moves.
+    /// Why an observer of a live query exceeds a limit, now that its view is known; nil if it does not.
+    /// - Parameter isCounted: true if the observer itself is already counted, because only its circle moves.
     func refusal(of observation: Observation, showing view: View, of client: Client, isCounted: Bool = false) -> Failure? {
         let limits = context.limits
         charge(client)
@@ -71,7 +71,7 @@ final class ObserverRegistry: @unchecked Sendable {
         return excess == nil ? nil : .tooManyLiveQueries
     }
 
-    /// Whether observers that count as `weight` more are too many.
+    /// Why `weight` more exceeds a limit; nil if it does not.
     private func refusal(of weight: Int, _ client: Client) -> Failure? {
         let limits = context.limits
         if client.charge.listens + weight > limits.listens { return .tooManyListens("A connection", limits.listens) }
@@ -81,19 +81,19 @@ final class ObserverRegistry: @unchecked Sendable {
         return counts.total + weight > limits.listensOfNamespace ? .tooManyListens("A namespace", limits.listensOfNamespace) : nil
     }
 
-    /// Charges what the view of a live query holds now.
+    /// Updates the charge for what a live query's view holds.
     private func recharge(_ view: View) {
         guard let shown = view.shown as? LiveQueryShown, let charge = view.liveCharge else { return }
         counts.recharge(.view(view.path, shown.view.query, shown.view.showing), charge)
     }
 
-    /// Counts a client's observers for who it is now.
+    /// Moves the charges of a client's observers to its current identity.
     func charge(_ client: Client) { counts.move(client) }
 
-    // MARK: Taking in
+    // MARK: Adding
 
-    /// The observer is there from now on.
-    /// - Parameter window: what its query shows now; used for the first observer of the same. A live query's view is there already.
+    /// Adds an observer.
+    /// - Parameter window: what its query shows now; used for the first observer of that query. The view of a live query already exists.
     func insert(_ observation: Observation, of client: Client, showing window: QueryWindow?) {
         let view =
             places.existingView(of: observation)
@@ -124,9 +124,9 @@ final class ObserverRegistry: @unchecked Sendable {
         context.meter.counters.listens = counts.total
     }
 
-    /// An observer that was removed in a batch that is given up is there again. A slow reader may have missed anything.
+    /// Restores an observer whose removal was rolled back. A slow reader's observer is marked stale, since it may have missed any change.
     func restore(_ observation: Observation, of client: Client) {
-        // What a live query showed is not known any more where its last observer has left: it stays ended.
+        // If the last observer of a live query has left, its result is gone: the observer stays ended.
         guard observation.query?.live == nil || places.existingView(of: observation) != nil else {
             queries?.lost(observation, client)
             return
@@ -134,7 +134,7 @@ final class ObserverRegistry: @unchecked Sendable {
         let view = places.existingView(of: observation) ?? indexes.returningView(observation.query?.window, at: observation.path)
         view.add(client, style: observation.style)
         insert(observation, of: client)
-        // Its end may stand.
+        // The client's end itself may not be rolled back; then remove the observer again.
         if !leaving.contains(where: { $0 === client }) { removeInSlices(client) }
         if let lag = client.lag, lag.isSuspended, observation.mayConflate {
             view.suspend(client, style: observation.style)
@@ -142,8 +142,8 @@ final class ObserverRegistry: @unchecked Sendable {
         }
     }
 
-    /// Puts what an observer's permission rests on in the place of what it rested on before.
-    /// - Parameter wholes: those of the places at which everything below counts as well.
+    /// Replaces the places that an observer's permission depends on.
+    /// - Parameter wholes: the places among them whose whole subtree counts.
     func setDependencies(_ paths: [Path], wholes: Set<Path> = [], of observation: Observation, _ client: Client) {
         if let known = client.dependents[observation] {
             if known.places == paths, known.wholes == wholes { return }
@@ -158,7 +158,7 @@ final class ObserverRegistry: @unchecked Sendable {
 
     // MARK: Removing
 
-    /// Nothing happens to one that is not there.
+    /// Does nothing if the observer does not exist.
     func remove(_ observation: Observation, of client: Client) {
         context.meter.spend(1)
         setDependencies([], of: observation, client)
@@ -176,7 +176,7 @@ final class ObserverRegistry: @unchecked Sendable {
         places.prune(observation.path)
     }
 
-    /// An observer goes on with another query, which has a view and has taken it in.
+    /// Replaces an observer by one of another query, whose view exists and already includes the client.
     func replace(_ observation: Observation, with other: Observation, of client: Client) {
         remove(observation, of: client)
         insert(other, of: client)
@@ -192,7 +192,7 @@ final class ObserverRegistry: @unchecked Sendable {
         if observation.style.isResumable { onResumable(-1) }
     }
 
-    /// Removes the observers of a client that has ended: a few at once, many in slices between which others get their turn.
+    /// Removes the observers of a client that has ended. Many are removed in slices, so that other requests run in between.
     func removeAll(of client: Client) {
         if client.observations.count > context.limits.removalsAtOnce { return removeInSlices(client) }
         for observation in client.observations { remove(observation, of: client) }
@@ -214,7 +214,7 @@ final class ObserverRegistry: @unchecked Sendable {
         context.queue.assertCurrent()
         var left = context.limits.removalsAtOnce
         while left > 0, let client = leaving.first {
-            // What ended it may have been undone.
+            // Skip a client whose end was rolled back.
             let slice = client.hasEnded || client.isRevoked ? client.observations.some(left) : []
             if slice.count < left { leaving.removeFirst() }
             for observation in slice { remove(observation, of: client) }
@@ -225,13 +225,13 @@ final class ObserverRegistry: @unchecked Sendable {
 }
 
 extension Observation {
-    /// The order that is kept for it; nil where none is.
+    /// The order whose index is kept for it; nil if none.
     fileprivate var keptOrder: TreeQuery.Index? { showing == .count && query?.live != nil ? nil : query?.keptOrder }
 
-    /// The live query's view, which all observers of the same share; nil for other observers.
+    /// The state of a live query's view, which all observers of that query share; nil for other observers.
     fileprivate var liveState: SharedState? { query?.live.map { .view(path, $0, showing) } }
 
-    /// What it counts as: deep places hold the ones above them; texts of keys, and of its query with conditions, are kept.
+    /// What it counts against the limits. A deep place also keeps its ancestors; key texts and query conditions are held in memory.
     fileprivate var weight: Int {
         let texts = path.keys.reduce(query?.tree.textBytes ?? 0) { $0 + $1.text.utf8Count }
         return 1 + path.depth / 8 + texts / 1_024 + (query?.live?.filter.conditions.count ?? 0) / 2
@@ -239,14 +239,14 @@ extension Observation {
 }
 
 extension View {
-    /// What the view of a live query is charged, whatever the number of its observers; nil for other views.
+    /// The charge for a live query's view, whatever its number of observers; nil for other views.
     fileprivate var liveCharge: ListenCharge? {
         (shown as? LiveQueryShown).map { ListenCharge(listens: 1, liveChildren: $0.held) }
     }
 }
 
 extension Owner? {
-    /// Whose connections an error names.
+    /// The subject of error messages.
     fileprivate var text: String {
         switch self {
         case .user?: "The connections of a user"

@@ -1,7 +1,7 @@
 import JSONTree
 
-/// The live queries of one place that share an order. Those for one value ("whose owner is me") are found by that value, so
-/// that a change of one child does not ask all of them.
+/// The views of one place that share an order. Those of a single value ("whose owner is me") are found by that value, so that a changed child does
+/// not visit all views.
 struct OrderedViews {
     let ordering: TreeQuery.Index
     private var views: [TreeQuery: View] = [:]
@@ -24,7 +24,7 @@ struct OrderedViews {
         }
     }
 
-    /// - Returns: false when there was none.
+    /// - Returns: false if no such view exists.
     mutating func remove(_ query: TreeQuery) -> Bool {
         guard let view = views.removeValue(forKey: query) else { return false }
         if let value = OrderedValue(only: query) {
@@ -36,7 +36,7 @@ struct OrderedViews {
         return true
     }
 
-    /// Calls `body` once for each view whose range one of the changes may lie in.
+    /// Calls `body` once for each view whose range may contain one of the changes.
     func concerned(by changes: [QueryWindow.Change], _ body: (View) -> Void) {
         for view in others.values { body(view) }
         if exact.isEmpty { return }
@@ -55,14 +55,14 @@ struct OrderedViews {
     }
 }
 
-/// What an order looks at, so that values which are equal in the order are equal here.
+/// The part of a value that an order compares: equal here if equal in the order.
 enum OrderedValue: Hashable {
     case null
     case bool(Bool)
-    /// Integers beyond 2^53 may meet here that the order tells apart; windows look again.
+    /// Integers beyond 2^53 may collide here although the order separates them; the window decides exactly.
     case number(Double)
     case string(Text)
-    /// All objects are alike.
+    /// All objects are equal.
     case object
 
     init(_ child: OrderedChild, _ ordering: TreeQuery.Index) {
@@ -81,11 +81,11 @@ enum OrderedValue: Hashable {
         }
     }
 
-    /// The one value that lies in the query's range, whatever the keys; nil for a wider range.
+    /// The single value in the query's range, whatever the keys; nil for a wider range.
     init?(only query: TreeQuery) {
         guard let start = query.start, start.value == query.end?.value else { return nil }
         if query.orderedBy == .key {
-            // No child has these names.
+            // These sentinels match no child.
             guard case .string(let text) = start.value, !["[MIN_NAME]", "[MAX_NAME]", "[MAX_KEY]"].contains(text.string) else { return nil }
         }
         self.init(start.value)

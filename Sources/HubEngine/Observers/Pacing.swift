@@ -1,30 +1,30 @@
 import JSONTree
 import Scheduling
 
-/// The pace of observers of one style at one view.
+/// The notification rate state of one view and style.
 struct Pace {
     /// Steady ms.
     var toldAt: Int64
-    /// Whether something has changed since.
+    /// True if the view has changed since.
     var isOwed = false
-    /// They will be told by time.
+    /// Will notify the observers when it fires.
     var timer: ScheduledWork?
 }
 
-/// Observers of values that want no more of them than so many a second: what comes sooner waits, and the newest takes the place of older
-/// ones. All observers of one style at one view are told at the same times, so a commit costs no more the more of them there are.
+/// Limits how many values a second observers receive, as they requested. An early change waits, and newer ones replace it. All observers of one view
+/// and style are notified together, so the cost of a commit does not depend on their number.
 ///
 /// ```
-/// change ── long enough after the last ──► told
-///    └── sooner: owed ── by time ──► told as it is then
+/// change ── interval has passed ──► notified
+///    └── too early: pending ── timer ──► notified of the value at that time
 /// ```
 /// Confined to the database queue.
 final class Pacing: @unchecked Sendable {
-    // Sendable: the scheduler only calls back on the queue with it.
+    // Sendable: the scheduler calls back on the queue.
     private let context: EngineContext
     private let batch: Batch
     private let durability: DurabilityLine
-    /// Tells the observers of a style how a place, or a query of it, is now.
+    /// Sends the observers of a style the current value of a place or query.
     var onDue: (Path, ChildQuery?, ObserverStyle) -> Void = { _, _, _ in }
 
     init(_ context: EngineContext, _ batch: Batch, _ durability: DurabilityLine) {
@@ -33,8 +33,8 @@ final class Pacing: @unchecked Sendable {
         self.durability = durability
     }
 
-    /// Whether a change is told now; else it will be by time.
-    /// - Parameter style: one with a pace.
+    /// True if a change is sent now; otherwise a timer sends it.
+    /// - Parameter style: a style with an interval.
     func mayTell(_ view: View, _ style: ObserverStyle) -> Bool {
         guard case .events(_, _, let interval?) = style else { return true }
         let now = context.scheduler.steadyMs
@@ -53,7 +53,7 @@ final class Pacing: @unchecked Sendable {
         return false
     }
 
-    /// A view on its way through the scheduler.
+    /// Carries a view through the scheduler.
     private struct Kept: @unchecked Sendable {
         // Sendable: used on the database queue only.
         private(set) weak var view: View?
@@ -71,7 +71,7 @@ final class Pacing: @unchecked Sendable {
 
     private func tell(_ view: View, _ style: ObserverStyle, _ now: Int64) {
         let before = view.paces[style]
-        // What is told of earlier batches, too, is told again if this one is given up.
+        // The notification includes changes of earlier batches. It must be repeated if this batch is rolled back.
         if before?.isOwed == true { batch.record(.paced(view.path, view.query, style)) }
         view.paces[style] = Pace(toldAt: now, timer: before?.timer)
     }

@@ -1,25 +1,25 @@
 import JSONTree
 import SecurityRules
 
-/// Asks the rules about many observers before a commit is made that their permission rests on: beside the queue, on the tree that the
-/// commit will make. Only the client that asked for the commit waits.
+/// Evaluates read rules for many observers before a commit that their permission depends on. It runs in the background, on the tree after the commit.
+/// Only the client of that commit waits.
 ///
 /// ```
-/// commit ── few observers rest on it ──► made, and they are asked about on the queue
-///    └── many ──► put aside: they are asked about in the background ──► begun again with what is known by then ──► made
-///                   ▲                 others wrote meanwhile what that rests on, for many ┘ (`rounds` at most)
+/// commit ── affects few observers ──► applied; their rules are evaluated on the queue
+///    └── many ──► suspended: rules are evaluated in the background ──► started again with the decisions ──► applied
+///                   ▲      meanwhile other writes invalidated too many ┘ (at most `rounds` times)
 /// ```
 /// Confined to the database queue.
 final class PermissionForesight {
     private let context: EngineContext
     private let content: Content
     private let places: PlaceTrie
-    /// What is known for the request that is begun again, while it is carried out.
+    /// Decisions for the request that is being run again.
     private var known: Foresight?
 
-    /// How often the rules are asked in the background for one request.
+    /// Maximum number of prechecks in the background for one request.
     private static let rounds = 3
-    /// Bytes that are held for each observer that is asked about: who it is for, and what the decision rests on.
+    /// Bytes held for each observer in a precheck: its identity, and what the decision depends on.
     private static let bytesOfObserver = 512
 
     init(_ context: EngineContext, _ content: Content, _ places: PlaceTrie) {
@@ -30,10 +30,10 @@ final class PermissionForesight {
 
     // MARK: Commits
 
-    /// Whether the permission of an observer rests on what is above, at or below a path. O(depth)
+    /// True if an observer's permission depends on the path, an ancestor or a descendant. O(depth)
     func hasDependents(around path: Path) -> Bool { places.hasDependents(around: path) }
 
-    /// The observers whose permission rests on what writes at these paths change. O(depth of the paths + places touched)
+    /// The observers whose permission may change by writes at these paths. O(depth of the paths + places touched)
     func touched(by paths: [Path], making candidate: Node) -> [Dependent] {
         places.dependents(touchedBy: paths, old: content.root, new: candidate)
     }
@@ -41,29 +41,29 @@ final class PermissionForesight {
     /// The same for a prepared write.
     func touched(by write: PreparedWrite) -> [Dependent] { touched(byMany: write.changed, making: write.candidate) }
 
-    /// The same for many places that differ, ascending; none contains another.
+    /// The same for many changed places, ascending, none within another.
     func touched(byMany changed: [Path], making candidate: Node) -> [Dependent] {
         places.dependents(touchedByMany: changed, old: content.root, new: candidate)
     }
 
-    /// Whether so many of the observers that a commit touches are unknown that they are to be asked about in the background before.
+    /// True if too many of the affected observers lack a decision, so that a precheck in the background must come first.
     func mustAsk(about touched: [Dependent], in candidate: Node) -> Bool {
         let most = context.limits.checksAtOnce
         guard touched.count > most, round < Self.rounds else { return false }
         return touched.count { decision(on: $0, in: candidate) == nil } > most
     }
 
-    /// The decision on an observer that was found out before, if it holds on a tree.
+    /// The prechecked decision on an observer, if it holds on this tree.
     func decision(on dependent: Dependent, in tree: Node) -> ReadDecision? {
         known?.decision(on: dependent, in: tree, rules: content.rulesNumber)
     }
 
-    // MARK: Asking
+    // MARK: Prechecks
 
-    /// How often the rules have been asked for the request that is carried out.
+    /// Number of prechecks for the request that is being run.
     var round: Int { known?.round ?? 0 }
 
-    /// Bytes that asking holds before these writes; nil when no observers are to be asked about before them.
+    /// Bytes that a precheck of these writes holds; nil if they need none.
     func bytes(before writes: [TreeWrite]) -> Int? {
         guard !writes.isEmpty, places.dependentCount > context.limits.checksAtOnce,
             let candidate = try? Candidate(writes, on: content.root, now: context.clock()).tree
@@ -72,12 +72,12 @@ final class PermissionForesight {
         return mustAsk(about: touched, in: candidate) ? touched.count * Self.bytesOfObserver : nil
     }
 
-    /// Bytes that asking holds before a prepared write.
+    /// Bytes that a precheck of a prepared write holds.
     func bytes(before write: PreparedWrite) -> Int { touched(by: write).count * Self.bytesOfObserver }
 
-    /// What is to be found out before these writes, as things are now.
+    /// The input of a precheck of these writes, on the current state.
     func question(before writes: [TreeWrite], round: Int) -> Foresight.Question {
-        // What cannot be made touches no observer.
+        // An invalid write affects no observer.
         let candidate = (try? Candidate(writes, on: content.root, now: context.clock()).tree) ?? content.root
         return question(touched(by: writes.map(\.path), making: candidate), candidate, round)
     }
@@ -93,7 +93,7 @@ final class PermissionForesight {
             rulesNumber: content.rulesNumber, now: context.clock(), round: round)
     }
 
-    /// Carries something out with what was found out for it.
+    /// Runs `body` with the decisions of a precheck.
     func use(_ found: Foresight, _ body: () -> Void) {
         known = found
         body()

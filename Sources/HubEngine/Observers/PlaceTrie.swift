@@ -1,17 +1,17 @@
 import JSONTree
 
-/// All places that observers, indexes or decisions of the rules rest on, as a tree.
+/// A trie of all places with observers, indexes or dependents.
 ///
-/// Confined to the database queue. A write walks its own path and then only into places below it whose value has changed,
-/// so its cost is O(depth + places touched).
+/// Confined to the database queue. A write walks its own path, then only those places below it whose value has changed. Cost: O(depth + places
+/// touched).
 final class PlaceTrie {
     private let root = ObservedPlace(path: .root)
-    /// Places that are held, with those that only lead to others; one with a long name counts as several.
+    /// Number of trie nodes, inner ones included. A long key counts as several.
     private(set) var count = 1
-    /// Observers whose permission rests on data, each once for each of the places that it rests on.
+    /// Number of (dependent, place) pairs.
     private(set) var dependentCount = 0
 
-    /// The place, made when missing.
+    /// The node at a path; created if missing.
     func place(at path: Path) -> ObservedPlace {
         var place = root
         for (depth, key) in path.keys.enumerated() {
@@ -36,12 +36,11 @@ final class PlaceTrie {
         return place
     }
 
-    /// The view of an observation, if there is one.
     func existingView(of observation: Observation) -> View? {
         existingPlace(at: observation.path)?.existingView(observation.query, for: observation.style)
     }
 
-    /// Forgets a place that nothing needs any more, and the places above it that only led there.
+    /// Removes a node that is no longer needed, and those ancestors that only led to it.
     func prune(_ path: Path) {
         var places = [root]
         for key in path.keys {
@@ -54,29 +53,29 @@ final class PlaceTrie {
         }
     }
 
-    /// Each 256 bytes of a name as one more: a place takes some 400 without it.
+    /// Counts each 256 bytes of a key as one more node: a node takes about 400 bytes without its key.
     private static func cost(_ key: Key) -> Int { 1 + key.text.utf8Count / 256 }
 
     // MARK: Visiting
 
-    /// Calls `touch` for each place that a write at `path` concerns: those above, with `isBelow` false; the place itself and
-    /// the ones below it whose value differs, with `isBelow` true.
+    /// Calls `touch` for each active place that a write at `path` affects. Ancestors have `isBelow` false. The place itself, and those places below
+    /// it whose value differs, have `isBelow` true.
     /// - Parameters:
-    ///   - before: what was at the path.
-    ///   - after: what is there now.
+    ///   - before: the value at the path before the write.
+    ///   - after: the value after it.
     func visit(touchedBy path: Path, before: Node, after: Node, _ touch: (ObservedPlace, _ isBelow: Bool) -> Void) {
         var place = root
         for key in path.keys {
             if place.isActive { touch(place, false) }
-            // Most writes end here, below all that is observed: the trees are not looked at.
+            // Most writes end here, below everything observed, so their values are never compared.
             guard let next = place.children[key] else { return }
             place = next
         }
         visitBelow(place, before, after, touch)
     }
 
-    /// The same for many writes, ascending and none below another, in one walk: `touch` is given those below a place, nil where it
-    /// lies at or below one of them. O(places touched · log writes)
+    /// The same for many writes in one walk. The paths are ascending, and none is below another. `touch` receives the writes below the place, or nil
+    /// if the place lies at or below one of them. O(places touched · log writes)
     func visit(touchedBy paths: [Path], old: Node, new: Node, _ touch: (ObservedPlace, _ below: Range<Int>?) -> Void) {
         walk(paths, old, new, into: { _ in true }) { place, below, before, after in
             guard below == nil else { return place.isActive ? touch(place, below) : () }
@@ -84,8 +83,8 @@ final class PlaceTrie {
         }
     }
 
-    /// Walks to many places, ascending and none below another: through the known places above them, each with those below it, to those at
-    /// them, with nil.
+    /// Walks to many paths, ascending and none below another. Calls `body` for each existing node above them with the paths below it, and for the
+    /// nodes at them with nil.
     private func walk(
         _ paths: [Path], _ old: Node, _ new: Node, into isNeeded: (ObservedPlace) -> Bool,
         _ body: (ObservedPlace, _ below: Range<Int>?, _ before: Node, _ after: Node) -> Void
@@ -119,9 +118,8 @@ final class PlaceTrie {
         for (key, child) in place.children { visitBelow(child, old.child(key), new.child(key), touch) }
     }
 
-    /// Collects the views that a write concerns, if there are no others than plain ones of places above it and of its own (`View.isPlain`).
-    /// O(depth)
-    /// - Returns: whether there are no others; else what was collected means nothing.
+    /// Collects the views that a write affects, if all of them are plain (`View.isPlain`) and lie at or above it. O(depth)
+    /// - Returns: false if others are affected; ignore the collected views then.
     func collectPlainViews(around path: Path, into views: inout [View]) -> Bool {
         var place = root
         for key in path.keys {
@@ -132,7 +130,7 @@ final class PlaceTrie {
         return place.children.isEmpty && place.collectPlainView(into: &views)
     }
 
-    /// Whether anything is observed on the way to a place, there or below. O(depth)
+    /// True if anything is observed at the path, at an ancestor or below. O(depth)
     func hasAny(around path: Path) -> Bool {
         var place = root
         for key in path.keys {
@@ -143,7 +141,7 @@ final class PlaceTrie {
         return !place.isEmpty
     }
 
-    /// Calls `body` for every active place with what is stored there.
+    /// Calls `body` for every active place with its value.
     func forEach(over node: Node, _ body: (ObservedPlace, Node) -> Void) {
         func visit(_ place: ObservedPlace, _ node: Node) {
             if place.isActive { body(place, node) }
@@ -152,7 +150,7 @@ final class PlaceTrie {
         visit(root, node)
     }
 
-    /// Calls `body` for the active places at a path and below it, with what is stored there. No more than `most` places are looked at.
+    /// Calls `body` for the active places at and below a path, with their values. Visits at most `most` places.
     func forEach(within path: Path, over node: Node, atMost most: Int, _ body: (ObservedPlace, Node) -> Void) {
         var left = most
         func visit(_ place: ObservedPlace, _ node: Node) {
@@ -166,7 +164,7 @@ final class PlaceTrie {
         if let place = existingPlace(at: path) { visit(place, node.node(at: path)) }
     }
 
-    /// Calls `body` for every active place whose content differs between two trees, with both. O(places that differ)
+    /// Calls `body` for every active place whose value differs between two trees, with both values. O(places that differ)
     func forEach(from old: Node, to new: Node, _ body: (ObservedPlace, _ old: Node, _ new: Node) -> Void) {
         func visit(_ place: ObservedPlace, _ old: Node, _ new: Node) {
             if old.isIdentical(to: new) { return }
@@ -176,7 +174,6 @@ final class PlaceTrie {
         visit(root, old, new)
     }
 
-    /// Every client that observes anything.
     func clients() -> [Client] {
         var seen: Set<ObjectIdentifier> = []
         var found: [Client] = []
@@ -188,7 +185,7 @@ final class PlaceTrie {
         return found
     }
 
-    // MARK: What permissions rest on
+    // MARK: Dependents
 
     func add(_ dependent: Dependent, at path: Path) {
         let place = place(at: path)
@@ -214,7 +211,7 @@ final class PlaceTrie {
         }
     }
 
-    /// Whether the permission of an observer rests on the place, one above it or one below. O(depth)
+    /// True if the permission of an observer depends on the path, an ancestor or a descendant. O(depth)
     func hasDependents(around path: Path) -> Bool {
         guard dependentCount > 0 else { return false }
         var place = root
@@ -226,8 +223,8 @@ final class PlaceTrie {
         return place.dependentsWithin > 0
     }
 
-    /// The observers whose permission rests on anything that writes at these paths changed.
-    /// O(depth of the paths + places touched that observers rest on + their siblings)
+    /// The observers whose permission may change by writes at these paths. O(depth of the paths + places touched that have dependents + their
+    /// siblings)
     func dependents(touchedBy paths: [Path], old: Node, new: Node) -> [Dependent] {
         guard dependentCount > 0 else { return [] }
         var found = Found()
@@ -245,8 +242,8 @@ final class PlaceTrie {
         return found.all
     }
 
-    /// The same for many writes, ascending and none below another, in one walk.
-    /// O(places touched that observers rest on + their siblings, or writes)
+    /// The same for many writes in one walk. The paths are ascending, and none is below another. O(places touched that have dependents + their
+    /// siblings, or writes)
     func dependents(touchedByMany paths: [Path], old: Node, new: Node) -> [Dependent] {
         guard dependentCount > 0 else { return [] }
         var found = Found()
@@ -256,7 +253,7 @@ final class PlaceTrie {
         return found.all
     }
 
-    /// Observers that rest on places which differ between two trees.
+    /// Collects the dependents of places that differ between two trees.
     private struct Found {
         private var found: [ObjectIdentifier: Dependent] = [:]
 
@@ -269,29 +266,29 @@ final class PlaceTrie {
         }
 
         private mutating func add(_ dependents: [ObjectIdentifier: Dependent]) {
-            // Many rest on one place: those are shared, not copied.
+            // One place has most of the dependents: share its dictionary instead of copying it.
             if found.isEmpty { found = dependents } else { found.merge(dependents) { one, _ in one } }
         }
 
-        /// The place and all below it.
+        /// Checks the place and everything below it.
         mutating func look(within place: ObservedPlace, _ before: Node, _ after: Node) {
             if place.dependentsWithin == 0 || before.isIdentical(to: after) { return }
             look(at: place, before, after)
-            // Those that rest on nothing below this place are no reason to look at each of its children.
+            // Skip the children if no dependents are below this place.
             if place.dependentsWithin == place.dependents.count { return }
             for (key, child) in place.children where child.dependentsWithin > 0 { look(within: child, before.child(key), after.child(key)) }
         }
     }
 }
 
-/// An observer whose permission rests on data: it is asked about again when one of these places changes (contract §8.3). Most rules
-/// look at no data, and their observers have none.
+/// An observer whose permission depends on data. It is rechecked when one of these places changes (contract §8.3). Most rules read no data, so their
+/// observers have no dependent.
 final class Dependent: Sendable {
     let client: Client
     let observation: Observation
-    /// What the read rules looked at when they permitted it.
+    /// The places that the read rules read when they allowed it.
     let places: [Path]
-    /// Those of them at which everything below counts as well.
+    /// The places among them whose whole subtree counts.
     let wholes: Set<Path>
 
     init(_ client: Client, _ observation: Observation, _ places: [Path], wholes: Set<Path> = []) {
@@ -303,8 +300,8 @@ final class Dependent: Sendable {
 }
 
 extension Node {
-    /// Whether rules see the same in both when they look at this place alone, at its having children and its priority. Those that count or
-    /// compare what is below (`Dependent.wholes`) see more.
+    /// True if rules that read only this place see no difference: same leaf, or both with children and the same priority. Rules that count or compare
+    /// the subtree (`Dependent.wholes`) see more.
     func hasSameSurface(as other: Node) -> Bool {
         guard hasChildren == other.hasChildren else { return false }
         return hasChildren ? isSameObject(as: other) || priority == other.priority : self == other

@@ -1,15 +1,15 @@
 import JSONTree
 import Synchronization
 
-/// Tells observers what has changed: each view is computed once, and encoded once for each style; what is large is encoded off
-/// the queue, its place in the order of deliveries is taken at once.
+/// Notifies observers of changes. Computes each view's change once, and encodes it once per style. Large changes are encoded off the queue, but keep
+/// their place in the order of deliveries.
 ///
 /// ```
-/// queue:     … answer, event, [ later ], answer …  ─────────────────────► lane: what follows for these clients waits
-/// line:                           └► measure, encode ─► filled ────────────┘
+/// queue:     … answer, event, [ deferred ], answer …  ──────────────────► lane: later deliveries of these clients wait
+/// encoding:                         └► measure, encode ─► filled ────────────┘
 /// ```
-/// A client of something large has a probe behind it: it asks and is told no more until it has taken that.
-/// Confined to the database queue.
+/// A client that is sent a large change gets a probe after it. It receives no more events, and no further requests of it run, until it has read the
+/// change. Confined to the database queue.
 final class Publisher {
     private let context: EngineContext
     private let content: Content
@@ -22,7 +22,7 @@ final class Publisher {
     private let encodings: EncodingLine
     private let pacing: Pacing
     let single: WriteTeller
-    /// The place of the update that is being published.
+    /// The place of the multi-path update that is being published.
     private var update: Path?
 
     init(
@@ -47,13 +47,13 @@ final class Publisher {
 
     // MARK: Commits
 
-    /// Tells every view that a commit touched: once each, however many writes touched it (contract §2.5 rule 7). A write
-    /// that left its place as it was is not told. O(depth of the paths + views touched, and what they show)
+    /// Notifies every view that a commit touched, once each, however many writes touched it (contract §2.5 rule 7). A write that left its place
+    /// unchanged is skipped. O(depth of the paths + views touched, and what they show)
     /// - Parameters:
-    ///   - old: the tree before.
-    ///   - areCompared: whether the paths are known to be those of which the content has changed.
+    ///   - old: the tree before the commit.
+    ///   - areCompared: true if the content is known to differ at each path.
     ///   - update: the place whose keys a client has updated; nil for a set.
-    ///   - value: what the only write has stored, where that is known.
+    ///   - value: the value that the only write has stored, if known.
     func publish(
         _ paths: [Path], old: Node, areCompared: Bool = false, update: Path? = nil, value: @autoclosure () -> Node? = nil
     ) {
@@ -64,7 +64,7 @@ final class Publisher {
         var alone: (old: Node, new: Node)?
         let touched = touchedPlaces(paths, old: old, areCompared: areCompared, alone: &alone)
         var limits = changeLimits
-        // A write at depth reads the same for every whole view above it, so its frame is shared among those too.
+        // Whole views above a deep write all receive the same frame, so they share it.
         var shared: SharedFrame? = paths.count == 1 ? SharedFrame() : nil
         for place in touched {
             let isWritten = place.path.depth == paths[0].depth && place.isOverwritten
@@ -84,7 +84,7 @@ final class Publisher {
         spend(limits)
     }
 
-    /// - Parameter shared: what the views that show all writes are told of this one; nil when there are several.
+    /// - Parameter shared: the frame that views showing all writes share for a single write; nil if there are several writes.
     private func tell(
         _ commit: inout PlaceChange, at place: ObservedPlace, _ shared: inout SharedFrame?, within limits: inout ChangeLimits
     ) {
@@ -112,7 +112,7 @@ final class Publisher {
         }
     }
 
-    /// Tells the live queries of a place.
+    /// Notifies the live queries of a place.
     private func tell(
         _ queried: QueriedPlace, _ children: [ChildChange]?, from old: Node, to new: Node, within limits: inout ChangeLimits
     ) {
@@ -133,8 +133,8 @@ final class Publisher {
         send(change, to: view, &shared)
     }
 
-    /// The same for many writes, ascending: what they did is looked at where it concerns a view, and much of it beside the queue.
-    /// O(places touched · log writes + views of their children + up to `windowsAtOnce` children)
+    /// The same for many writes, ascending. Examines writes only where they affect a view, and large numbers of them off the queue. O(places touched
+    /// · log writes + views of their children + up to `windowsAtOnce` children)
     private func publish(many paths: [Path], old: Node) {
         var touched: [(place: ObservedPlace, below: Range<Int>?)] = []
         places.visit(touchedBy: paths, old: old, new: content.root) { touched.append(($0, $1)) }
@@ -170,7 +170,7 @@ final class Publisher {
         context.meter.spend(1)
         if !view.isWhole { context.meter.counters.windowsMoved += 1 }
         var own: SharedFrame?
-        // A few take no longer than to have it done elsewhere.
+        // Handing a few writes to the background would take longer than applying them here.
         guard part.count <= min(limits.children, max(limits.room, RequestLoop.childrenForWork)) else {
             guard let difference = view.shown.move(along: part, at: place) else { return }
             return tell(difference, [], of: part.new, to: view, &own, within: &limits)
@@ -183,32 +183,32 @@ final class Publisher {
         tell(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
     }
 
-    /// The places that a commit has changed, ascending.
+    /// The places whose content a commit has changed, ascending.
     private func changed(_ paths: [Path], since old: Node) -> [Path] {
         batch.retire(old)
         return paths.filter { old.node(at: $0) != content.root.node(at: $0) }.ascending()
     }
 
-    /// Tells what a prepared write has changed.
+    /// Notifies observers of a prepared write.
     func publish(prepared write: PreparedWrite, old: Node, update: Path?) {
         guard places.hasAny(around: write.common) else { return }
         indexes.use(write.orders) { publish(write.changed, old: old, areCompared: true, update: update) }
     }
 
-    /// The places that writes concern, with what concerns them.
-    /// - Parameter alone: set to what the only write has changed, where that was looked at.
+    /// The active places that writes affect. Records in each node which writes concern it.
+    /// - Parameter alone: set to the values before and after the only write, if they were looked up.
     private func touchedPlaces(
         _ paths: [Path], old: Node, areCompared: Bool, alone: inout (old: Node, new: Node)?
     ) -> [ObservedPlace] {
         var touched: [ObservedPlace] = []
         var room = limits.largeWritePlaces
-        // Of many places what was there is not counted one by one: it is released with the tree of before.
+        // With many writes, replaced subtrees are not measured one by one: the old tree is retired as a whole.
         if !areCompared, paths.count > RequestLoop.childrenForWork {
             batch.retire(old)
             room = -1
         }
         for (index, path) in paths.enumerated() {
-            // Most writes concern no observer: what they change is not compared with what was there.
+            // Most writes affect no observer, so they are not compared with the old value.
             var written: (old: Node, new: Node)?
             let isObserved = places.hasAny(around: path)
             if !areCompared {
@@ -238,13 +238,13 @@ final class Publisher {
         if collected > 0 { context.meter.spend(collected / RequestLoop.childrenForWork) }
     }
 
-    // MARK: Contents
+    // MARK: Current values
 
-    /// Tells all observers of a place's live queries in an order what these show now.
+    /// Notifies all observers of a place's live queries in one order of the current result.
     func publish(_ path: Path, _ ordering: TreeQuery.Index, _ owed: Owed) {
         guard let place = places.existingPlace(at: path) else { return }
         let node = content.root.node(at: path)
-        // Of commits that were taken back nothing was told.
+        // Notifications of rolled-back commits were never sent.
         let isTakenBack = owed.sequence > content.sequence
         if !isTakenBack, let index = place.existingIndex(ordering), index.index == nil { return index.giveBack(owed) }
         let told = isTakenBack ? node : owed.content
@@ -258,7 +258,7 @@ final class Publisher {
         spend(limits)
     }
 
-    /// Tells the observers of a live query what has changed of it, or all of it, as of a content that may have changed since.
+    /// Notifies the observers of a live query of a change, or of its whole result. Both belong to a content that may be outdated by now.
     func publish(_ view: View, _ change: LiveChange, of content: Node, _ sequence: UInt64) {
         var (limits, own) = (changeLimits, SharedFrame?.none)
         let told = ViewChange(.live(change), of: view, written: [], new: content, sequence: sequence, within: &limits)
@@ -267,7 +267,7 @@ final class Publisher {
         spend(limits)
     }
 
-    /// Tells one observer of a change of its own.
+    /// Sends one observer a change that only it receives.
     func publish(_ change: ViewChange, _ style: ObserverStyle, to client: Client) {
         let shared = SharedChange(change, context.format, context.limits)
         let isFull = outbox.batchBytes > context.limits.outputBytes
@@ -275,8 +275,8 @@ final class Publisher {
         sendLater(shared.large, style, to: client, least: isFull ? 0 : context.limits.inlineBytes, suspends: style.isValue)
     }
 
-    /// Tells a client what its observers have missed, in one message each; one that is held back again is told later. Those that have
-    /// missed all of one view are told the same, which is encoded once.
+    /// Sends a client what its observers have missed, one message each. Observers suspended again receive it later. Observers that missed all of the
+    /// same view share one encoded message.
     func publish(_ missed: Missed, to client: Client) {
         var limits = changeLimits
         var wholes: [ObjectIdentifier: SharedChange] = [:]
@@ -304,13 +304,13 @@ final class Publisher {
         spend(limits)
     }
 
-    /// Tells the observers of one style with a pace how a place, or a query of it, is now.
+    /// Sends the observers of one rate-limited style the current value of a place or query.
     func publish(_ path: Path, _ query: ChildQuery?, to style: ObserverStyle) {
         guard let place = places.existingPlace(at: path), let view = place.existingView(query, for: style), let audience = view.audiences[style] else {
             return
         }
         var limits = changeLimits
-        // Without its order it is told when that is there.
+        // Without its order nothing is sent now; the observers are notified when the order is ready.
         guard let change = present(view, place, .whole, &limits) else { return }
         view.lastChange = outbox.batchNumber
         let shared = SharedChange(change, context.format, context.limits)
@@ -324,7 +324,7 @@ final class Publisher {
         spend(limits)
     }
 
-    /// What several observers of a client have missed alike.
+    /// A change that several observers of one client have missed.
     private final class SharedChange {
         private var size: ChangeSize
         private var parts: (any ChangeParts)?
@@ -342,8 +342,8 @@ final class Publisher {
         func frame(for style: ObserverStyle) -> [UInt8] { format.change(change, for: style, sharing: &parts) }
     }
 
-    /// How a view is now, as a change from something that missed parts of it. Nil while its index is built: then it is told when that
-    /// is there.
+    /// The current state of a view, as a change for an observer that missed parts of it. Nil while its index is built; the observer is notified when
+    /// it is ready.
     private func present(_ view: View, _ place: ObservedPlace, _ missed: Staleness, _ limits: inout ChangeLimits) -> ViewChange? {
         let node = content.root.node(at: view.path)
         guard let all = view.shown.all(of: node, at: place) else { return nil }
@@ -356,13 +356,13 @@ final class Publisher {
 
     // MARK: Sending
 
-    /// A frame that several views are told.
+    /// A frame that several views send.
     private struct SharedFrame {
         var bytes: [UInt8]?
         var later: DeferredBytes?
     }
 
-    /// - Parameter shared: what other views are told of the same change; nil when this one's is its own.
+    /// - Parameter shared: the frame that other views send for the same change; nil if this view shares none.
     private func send(_ change: ViewChange, to view: View, _ shared: inout SharedFrame?) {
         view.lastChange = outbox.batchNumber
         var parts: (any ChangeParts)?
@@ -371,7 +371,7 @@ final class Publisher {
         for (style, audience) in view.audiences {
             if case .events(_, _, .some) = style, !pacing.mayTell(view, style) { continue }
             let isShared = shared != nil && style == .patches(tag: nil)
-            // Beyond the bound of all, nothing is measured either.
+            // Once the batch's output limit is reached, every change is deferred without measuring.
             let isFull = outbox.batchBytes > limits.outputBytes
             if isFull || size.isLarge(for: style) {
                 let encoding = large ?? LargeChange(change, context.format, limit: limits.readBytes)
@@ -392,18 +392,18 @@ final class Publisher {
         }
     }
 
-    /// Tells the observers of a view in one style of a large change.
+    /// Sends a large change to the observers of a view in one style.
     /// - Parameters:
-    ///   - shared: the same frames, if they are being made for others already.
-    ///   - least: bytes that they have at least.
-    /// - Returns: what they are told.
+    ///   - shared: the same frame, if another view already defers it.
+    ///   - least: minimum size of the frame in bytes.
+    /// - Returns: the deferred frame.
     private func sendLater(
         _ change: LargeChange, _ view: View, _ style: ObserverStyle, _ audience: Audience, shared: DeferredBytes?, least: Int
     ) -> DeferredBytes {
         let event = shared ?? DeferredBytes(least)
         let observation = view.observation(style)
         for lane in audience.lanes.indices {
-            // Suspended meanwhile: by what it is told of the same commit in another style.
+            // A client may have been suspended by this commit's change in another style.
             let (told, missing) = observation.mayConflate
                 ? audience.lanes[lane].divided { $0.lag?.isSuspended != true } : (audience.lanes[lane], [])
             for client in missing { slowReaders.miss(observation, of: client) }
@@ -415,7 +415,7 @@ final class Publisher {
         return event
     }
 
-    /// Tells one client of a large change that it had missed.
+    /// Sends one client a large change that it had missed.
     private func sendLater(_ change: LargeChange, _ style: ObserverStyle, to client: Client, least: Int, suspends: Bool = true) {
         let event = DeferredBytes(least)
         outbox.send(event, to: client)
@@ -427,11 +427,11 @@ final class Publisher {
 }
 
 extension ObserverStyle {
-    /// Whether an observer is told values only, each of which stands for all before it.
+    /// True if observers receive values only, each of which replaces all earlier ones.
     var isValue: Bool { if case .events(_, let kinds, _) = self { kinds.areValues } else { self == .countStream } }
-    /// Whether an observer may come back to be told what it has missed.
+    /// True if observers can resume and receive what they have missed.
     var isResumable: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.resumable) } else { false } }
-    /// Whether an observer is told what is written, at its own places.
+    /// True if observers receive the written values at their own paths.
     var hasPatches: Bool {
         switch self {
         case .patches, .stream: true
@@ -439,11 +439,11 @@ extension ObserverStyle {
         }
     }
     var hasCounts: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.count) } else { self == .countStream } }
-    /// Whether an observer is told nothing of the content but how many children it has.
+    /// True if observers receive only the number of children.
     var isCount: Bool { if case .events(_, let kinds, _) = self { kinds.areCounts } else { self == .countStream } }
-    /// Whether an observer is told whole values, also beside other events.
+    /// True if observers receive whole values, perhaps among other events.
     var hasValues: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.value) } else { false } }
-    /// Whether an observer is told of children one by one.
+    /// True if observers receive events of single children.
     var isOfChildren: Bool { if case .events(_, let kinds, _) = self { !kinds.isDisjoint(with: .children) } else { false } }
 }
 

@@ -3,7 +3,7 @@ import LiveQueries
 import Scheduling
 import SecurityRules
 
-/// Running observers and the rules: nothing is ever pushed to one that the rules refuse by now (contract §8.3).
+/// Keeps running observers within the rules: no observer is sent data that the rules now deny (contract §8.3).
 /// Confined to the database queue.
 final class ReadPermissions {
     private let context: EngineContext
@@ -14,7 +14,7 @@ final class ReadPermissions {
     private let outbox: Outbox
     private let refusals: RefusalReports
     private var rates: CountRates
-    /// A stream is one observer: its client ends with it (contract §7.6).
+    /// Called when a stream is cancelled. A stream has one observer, so its client ends too (contract §7.6).
     var onStreamCancelled: (Client) -> Void = { _ in }
 
     init(
@@ -33,21 +33,21 @@ final class ReadPermissions {
 
     // MARK: Reads
 
-    /// Whether the rules permit a read now. What they refuse is reported.
+    /// True if the rules currently allow a read. Reports a refusal.
     func allowsRead(_ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
         if mayRead(path, query, client, in: content.root) { return true }
         refusals.report(.get, readOf: path, query, client.identity)
         return false
     }
 
-    /// The same for a decision that refuses nothing.
+    /// The same without a report, for checks that refuse nothing.
     func mayRead(_ path: Path, _ query: ChildQuery?, _ client: Client, in root: Node) -> Bool {
         client.identity.isAdmin
             || content.rules.allowsRead(
                 path, root: root, auth: client.identity.auth, now: context.clock(), query: query.map(QueryVariables.init))
     }
 
-    /// Why an observer may not ask something else than before; nil when it may. What the rules refuse is reported.
+    /// Why an observer may not change its query; nil if it may. Reports a refusal by the rules.
     func refusal(of observation: Observation, _ client: Client) -> Failure? {
         let (path, query) = (observation.path, observation.query)
         let isAllowed = observation.style.isCount ? allowsCount(path, query, client) : allowsRead(path, query, client)
@@ -56,7 +56,7 @@ final class ReadPermissions {
 
     // MARK: Counts
 
-    /// Whether the rules permit a count now. What they refuse is reported.
+    /// True if the rules currently allow a count. Reports a refusal.
     func allowsCount(_ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
         let identity = client.identity
         if identity.isAdmin { return true }
@@ -66,13 +66,13 @@ final class ReadPermissions {
         return false
     }
 
-    /// A query as it is counted for a client: where the rules say so, a circle of one without an account is another one.
+    /// The query that is counted for a client. Rules may require a different circle for anonymous callers.
     func counted(_ query: ChildQuery?, at path: Path, for client: Client) -> ChildQuery? {
         client.identity.isAdmin ? query : content.rules.counted(query, at: path, by: client.identity.auth)
     }
 
-    /// Notes a count that the rules permit, once or of a new observer.
-    /// - Returns: why it is one too many; nil when it is not.
+    /// Records a count that the rules allow, of a single request or a new observer.
+    /// - Returns: why it exceeds the rate limit; nil if it does not.
     func noteCount(of path: Path, _ client: Client) -> Failure? {
         guard !client.identity.isAdmin, CountTerms.concern(client.identity.auth), let terms = content.rules.countTerms(at: path),
             let most = terms.perMinute
@@ -83,8 +83,7 @@ final class ReadPermissions {
 
     // MARK: Observers
 
-    /// Whether the rules permit the observer. From then on it is asked about again when the data they looked at changes. What
-    /// they refuse is reported.
+    /// True if the rules allow the observer. It is then rechecked whenever the data that they read changes. Reports a refusal.
     func permits(_ observation: Observation, of client: Client, as request: RuledRequest) -> Bool {
         context.meter.spend(1)
         context.meter.counters.observersAsked += 1
@@ -108,9 +107,8 @@ final class ReadPermissions {
         return decision.isAllowed
     }
 
-    /// After a commit and before its pushes: cancels the observers that it takes the permission from. What was found out about them
-    /// before is not asked again.
-    /// - Parameter touched: those whose permission rests on what the commit has changed.
+    /// Runs after a commit, before its notifications. Cancels the observers that lost their permission. Prechecked decisions are reused.
+    /// - Parameter touched: observers whose permission depends on what the commit has changed.
     func recheck(_ touched: [Dependent]) {
         for dependent in touched {
             let (observation, client) = (dependent.observation, dependent.client)
@@ -124,13 +122,13 @@ final class ReadPermissions {
         }
     }
 
-    /// After the client's identity has changed.
+    /// Call after the client's identity has changed.
     func recheckObservers(of client: Client) {
         registry.charge(client)
         for observation in client.observations { recheck(observation, of: client) }
     }
 
-    /// After the rules, or the whole tree, were replaced.
+    /// Call after the rules, or the whole tree, were replaced.
     func recheckAllObservers() {
         for client in places.clients() { recheckObservers(of: client) }
     }
@@ -139,10 +137,10 @@ final class ReadPermissions {
         if !permits(observation, of: client, as: .cancelledListen) { cancel(observation, of: client) }
     }
 
-    /// Ends an observer that is no longer permitted, and tells its client so.
+    /// Ends an observer that is no longer allowed, and notifies its client.
     func cancel(_ observation: Observation, of client: Client) { end(observation, of: client, .permissionDenied) }
 
-    /// Ends an observer and tells its client why.
+    /// Ends an observer and sends its client the reason.
     func end(_ observation: Observation, of client: Client, _ failure: Failure) {
         guard client.observations.contains(observation) else { return }
         registry.remove(observation, of: client)
@@ -155,7 +153,7 @@ final class ReadPermissions {
 }
 
 extension ReadPermissions {
-    /// Tells a client that an observer has ended, which is not there any more.
+    /// Notifies a client that its observer, already removed, has ended.
     func tellEnd(_ observation: Observation, to client: Client, _ failure: Failure) {
         if client.hasEnded { return }
         let told = context.format.ended(observation.path, query: observation.query, style: observation.style, failure)
@@ -164,7 +162,7 @@ extension ReadPermissions {
 }
 
 extension QueryVariables {
-    /// What rules see of a query (rules language §11).
+    /// The query as rules see it (rules language §11).
     init(_ query: ChildQuery) {
         switch query {
         case .window(let query): self.init(query)

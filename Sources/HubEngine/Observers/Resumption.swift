@@ -2,10 +2,10 @@ import JSONTree
 import LiveQueries
 import SecurityRules
 
-/// What observers that come back have missed: the events of each commit since, as they would have been told. Whoever was told too little,
-/// or has missed too much, begins anew.
+/// Computes what a returning observer has missed: the events of each commit since its position, as they would have been sent. If the position is too
+/// old, or too much was missed, the observer starts from scratch.
 ///
-/// Confined to the database queue. The work follows what has changed, and is bounded: `resumeEvents`, `inlineChildren`, `outputBytes`.
+/// Confined to the database queue. Cost is proportional to the changes, and bounded by `resumeEvents`, `inlineChildren` and `outputBytes`.
 final class Resumption {
     private let context: EngineContext
     private let content: Content
@@ -19,10 +19,10 @@ final class Resumption {
         self.ring = ring
     }
 
-    /// The part of a batch's output that one of these may be.
+    /// One replay may take this fraction (1/4) of a batch's output bytes.
     private static let parts = 4
 
-    /// - Returns: what has been missed, oldest first; nil when it is not known, or too much.
+    /// - Returns: the missed changes, oldest first; nil if they are unknown or too many.
     func missed(by observation: Observation, of client: Client, since position: Position) -> [ViewChange]? {
         guard case .events(_, let kinds, _) = observation.style, let known = ring.commits(since: position) else { return nil }
         let path = observation.path
@@ -31,12 +31,12 @@ final class Resumption {
         let looked = known.commits.reduce(known.commits.count) { $0 + $1.paths.count }
         context.meter.spend(looked / RequestLoop.childrenForWork)
         if kinds.isDisjoint(with: .children) {
-            // A state is told as it is now.
+            // An observer of values receives the current state.
             let now = content.root.node(at: path)
             if touching.isEmpty || now.isIdentical(to: before) { return [] }
             return [ViewChange(path: path, sequence: content.sequence, new: now, patches: [], events: [], count: nil)]
         }
-        // Values between are not told, so an observer of both is not told what came about in which order.
+        // Intermediate values are not replayed, so the order of values and child events would be lost.
         if kinds.contains(.value) { return nil }
         guard touching.count <= context.limits.resumeEvents else { return nil }
         context.meter.spend(touching.count)
@@ -48,7 +48,7 @@ final class Resumption {
         }
     }
 
-    /// Whether the rules would have permitted it then: what was hidden is not told later.
+    /// True if the rules would have allowed the observer at that commit. Data that was hidden then is not replayed.
     private func allows(_ observation: Observation, _ client: Client, _ root: Node) -> Bool {
         if client.identity.isAdmin { return true }
         return content.rules.decide(observation, root: root, auth: client.identity.auth, now: context.clock()).isAllowed
@@ -91,8 +91,8 @@ final class Resumption {
         return told.changes
     }
 
-    /// A live query is replayed from the window of now, moved back; a circle, which holds nothing, from where children were. What is
-    /// nearest is not known any more.
+    /// Replays a live query from its current window, moved back in time. A circle is replayed from the children's earlier positions. A query for the
+    /// nearest children cannot be replayed.
     private func replay(
         _ query: LiveQuery, _ observation: Observation, from start: Node, _ commits: [CommitRing.Entry]
     ) -> [ViewChange]? {
@@ -114,7 +114,7 @@ final class Resumption {
         } else {
             return nil
         }
-        // Of a circle that was made without its children only differences are known.
+        // A circle replayed without its children knows only differences.
         let wantsCount = observation.style.hasCounts
         if wantsCount, query.near != nil { return nil }
         var (node, told, left) = (start, Told(context.limits), context.limits.inlineChildren)
@@ -136,7 +136,7 @@ final class Resumption {
         return told.changes
     }
 
-    /// The children that differ. Also those that a query does not show are looked at: so many of all commits together.
+    /// The children that differ, shown or not. `left` limits their number over all commits.
     private func changes(of now: Node, since former: Node, _ left: inout Int) -> ContiguousArray<ChildMap.Change>? {
         guard let changes = now.children.changes(since: former.children, atMost: context.limits.inlineChildren) else { return nil }
         left -= changes.count
@@ -144,17 +144,17 @@ final class Resumption {
         return left < 0 ? nil : changes
     }
 
-    /// An order of the children as they were.
+    /// The order of the children at an earlier commit.
     private struct Former {
         let ordering: TreeQuery.Index
-        /// Nil for the order of keys.
+        /// Nil for key order.
         var index: OrderedIndex?
 
         func children(of node: Node) -> OrderedChildren { index.map { .indexed($0) } ?? .byKey(node.children) }
         mutating func follow(_ changes: ContiguousArray<ChildMap.Change>) { for change in changes { index?.move(ordering, change) } }
     }
 
-    /// The order of an earlier state: the one of now, moved back.
+    /// The order at an earlier commit: the current one, moved back.
     private func index(_ ordering: TreeQuery.Index, _ path: Path, of node: Node) -> Former? {
         if ordering == .key { return Former(ordering: ordering) }
         if var sorted = places.existingPlace(at: path)?.existingIndex(ordering)?.index,
@@ -166,7 +166,7 @@ final class Resumption {
         return Former(ordering: ordering, index: OrderedIndex(ordering, of: node))
     }
 
-    /// What is told, as far as there is room.
+    /// Collects the replayed changes within the limits.
     private struct Told {
         private(set) var changes: [ViewChange] = []
         private var eventsLeft: Int

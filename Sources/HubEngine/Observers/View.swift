@@ -1,28 +1,27 @@
 import JSONTree
 import Scheduling
 
-/// The observers of one thing that is shown of a place: all of it, or what a query selects. A change is computed once for all of
-/// them, and encoded once for each style.
+/// All observers of one place and query. Each change is computed once for all of them, and encoded once per style.
 ///
 /// Confined to the database queue.
 final class View {
     let path: Path
     /// Nil for the whole place.
     let query: ChildQuery?
-    /// Whether it is the view of the whole place: asked for each commit, without a copy of the query.
+    /// True for the view of the whole place. Stored, since every commit asks and the query would be copied.
     let isWhole: Bool
-    /// Whether all its observers are told each write at or below the place as it is: those of the stock SDKs at a whole place, none of them
-    /// suspended. Asked for each commit.
+    /// True if all observers receive each write at or below the place unchanged: only stock-SDK observers of a whole place, none suspended. Stored,
+    /// since every commit asks.
     private(set) var isPlain = false
-    /// What is shown, as it moves along with commits.
+    /// What the view shows; updated with each commit.
     let shown: any LiveView
-    /// Number of the last batch in which its observers were told something.
+    /// Number of the last batch that notified its observers.
     var lastChange = -1
-    /// Counts what they are told, once something was.
+    /// Counts the bytes sent to its observers; created with the first event.
     private var eventBytes: EventBytes.Counter?
     private let laneCount: Int
     private(set) var audiences: [ObserverStyle: Audience] = [:]
-    /// Observers of clients that read too slowly: they are told nothing until they are caught up with.
+    /// Observers of slow readers. They receive nothing until the client has caught up.
     private(set) var suspended: [ObserverStyle: Audience] = [:]
 
     init(path: Path, query: ChildQuery?, shown: any LiveView, lanes: Int) {
@@ -35,26 +34,25 @@ final class View {
 
     var isEmpty: Bool { audiences.isEmpty && suspended.isEmpty }
 
-    /// All observers, with the style of each.
+    /// All observers, with their styles.
     var observers: [(style: ObserverStyle, client: Client)] {
         (Array(audiences) + suspended).flatMap { style, audience in audience.lanes.joined().map { (style, $0) } }
     }
 
     var clients: [Client] { (Array(audiences.values) + suspended.values).flatMap { $0.lanes.joined() } }
 
-    /// What an observer of a style observes here.
     func observation(_ style: ObserverStyle) -> Observation { Observation(path: path, query: query, style: style) }
 
-    /// Whether any observer asks for events of children, which need to be compared for them.
+    /// True if any observer wants child events, which require comparing children.
     var wantsChildren: Bool { childStyles > 0 }
     private var childStyles = 0
-    /// Whether any asks for all that a query shows with each change of it, which needs to be collected for them.
+    /// True if any observer wants all that a query shows with each change, which requires collecting it.
     var wantsSelection: Bool { valueStyles > 0 && !isWhole }
     private var valueStyles = 0
-    /// Whether any asks how many children are shown.
+    /// True if any observer wants the number of shown children.
     var wantsCount: Bool { countStyles > 0 }
     private var countStyles = 0
-    /// Whether any is told what is written, at its own places.
+    /// True if any observer receives the written values at their own paths.
     var wantsPatches: Bool { patchStyles > 0 }
     private var patchStyles = 0
 
@@ -68,7 +66,7 @@ final class View {
         }
     }
 
-    /// When observers of a style with a pace were told last, and whether they are owed something since; steady ms.
+    /// The rate-limit state of each style with an interval.
     var paces: [ObserverStyle: Pace] = [:]
 
     func add(_ client: Client, style: ObserverStyle) {
@@ -98,7 +96,7 @@ final class View {
         isPlain = isWhole && suspended.isEmpty && audiences.count == 1 && audiences.keys.first == .patches(tag: nil)
     }
 
-    /// Counts bytes that its observers are told.
+    /// Counts bytes sent to the observers.
     func countEvents(_ bytes: Int, _ meter: Meter) {
         let counter = eventBytes ?? meter.eventBytes.counter(of: path)
         eventBytes = counter

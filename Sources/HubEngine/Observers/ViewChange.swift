@@ -1,39 +1,39 @@
 public import JSONTree
 public import LiveQueries
 
-/// What one commit changed for the observers of one place.
+/// The change of one commit, for the observers of one place.
 public struct ViewChange: Sendable {
     /// The observed place.
     public let path: Path
     public let sequence: UInt64
-    /// The value at the place now, or what a query shows of it; a query sets it only when `patches` is empty.
+    /// The current value at the place, or what a query shows of it. For a query, set only if `patches` is empty.
     public private(set) var new: Node
-    /// What changed below the place, as absolute path and resulting value; empty when the place itself was overwritten.
+    /// The changes below the place, as absolute paths and resulting values. Empty if the place itself was overwritten.
     public private(set) var patches: [(path: Path, value: Node)]
-    /// The place whose keys a client has updated; nil where it has set a place, or what changed is not known to be one update.
+    /// The place whose keys a client has updated. Nil for a set, or if the changes are not known to be one update.
     public internal(set) var update: Path?
-    /// Child and value events, computed when an observer asks for events.
+    /// Child and value events, computed if an observer wants events.
     public private(set) var events: [ChildEvent]
-    /// How many children are shown; nil where that has not changed, or is not asked for.
+    /// The number of shown children; nil if unchanged or not requested.
     public private(set) var count: Int?
-    /// What is much and therefore still to be found out, off the database queue; nil when nothing is.
+    /// Work too large for the database queue, computed while encoding. Nil when complete.
     private(set) var remainder: Remainder?
 
     indirect enum Remainder: Sendable {
-        /// The events: the place had this content before.
+        /// The events; the place had this content before.
         case events(since: Node)
-        /// What a query shows of this content, by that order of its children; and the events, where it showed this before.
+        /// What a query shows of this content, in this order of its children. If `since` is set, also the events from that content.
         case selection(TreeQuery, OrderedChildren, of: Node, since: Node?)
-        /// The value alone: what a query shows.
+        /// Only the value that a query shows.
         case value(TreeQuery, OrderedChildren, of: Node)
-        /// The value alone: these children of this content.
+        /// Only the value, made of these children.
         case children(ContiguousArray<Key>, of: Node)
-        /// The patches, and the events where they are asked for: this was written below the place.
+        /// The patches of these writes below the place, and the events if requested.
         case written(WrittenBelow, events: Bool)
-        /// The same of a query, which showed this before and now what its order has; and its value where that is asked for.
+        /// The same for a query, from its previous window to the current order, and its value if requested.
         case moved(QueryWindow, WrittenBelow, over: OrderedChildren, events: Bool, value: Bool)
 
-        /// Whether something that observers of a style are told is not known.
+        /// True if observers of this style receive something that is not computed yet.
         func concerns(_ style: ObserverStyle) -> Bool {
             switch self {
             case .events: style.isOfChildren
@@ -44,13 +44,13 @@ public struct ViewChange: Sendable {
         }
     }
 
-    /// Whether nothing is to be told after all: what was written was not there and is not shown.
+    /// True if this view is unaffected after all: the written children were not shown and are not shown now.
     public private(set) var isNothing = false
 
-    /// Whether observers of a style may be told something of it.
+    /// True if observers of this style receive nothing.
     func isNothing(for style: ObserverStyle) -> Bool { isNothing && !(count != nil && style.hasCounts) }
 
-    /// Finds out what remains. O(children of both contents, written or shown)
+    /// Computes the remainder. O(children of both contents, written or shown)
     mutating func finish() {
         switch remainder {
         case .events(let old)?: events = ChildEvent.events(from: old, to: new)
@@ -78,20 +78,20 @@ public struct ViewChange: Sendable {
     }
 }
 
-/// An event of one child. Those of one commit: removed; then added and moved, in the order of their places, so that each has its sibling
-/// before it when it is told; then changed.
+/// An event of one child. Events of one commit come in this order: removed; added and moved, by position; changed. So a client already knows the
+/// sibling before each added or moved child.
 public struct ChildEvent: Sendable, Equatable {
     public let kind: EventKinds
     public let key: Key
-    /// The child's new value; for `removed` the one it had, for `moved` null.
+    /// The child's new value; its old value for `removed`; null for `moved`.
     public let value: Node
-    /// The key of the sibling before it after the change; nil at the front, for `removed`, and in the order of distances.
+    /// The key of the preceding sibling after the change. Nil for the first child, for `removed`, and in distance order.
     public let previous: Key?
-    /// Metres from the centre; nil where the query has none.
+    /// Metres from the centre; nil if the query has none.
     public let distance: Double?
-    /// For `removed` of a live query.
+    /// The reason, for `removed` of a live query.
     public let why: LiveEvent.Reason?
-    /// Whether children are in the order of their distances: there is no sibling before.
+    /// True if children are ordered by distance, so that no preceding sibling is sent.
     public let isByDistance: Bool
 
     public init(
@@ -103,20 +103,19 @@ public struct ChildEvent: Sendable, Equatable {
     }
 }
 
-/// How much is found out on the database queue for one change.
+/// How much one change may compute on the database queue.
 struct ChangeLimits {
-    /// Children that are compared or collected for one view.
+    /// Children compared or collected for one view.
     let children: Int
-    /// Children that may still be collected for all views together.
+    /// Children that may still be collected, over all views.
     var room: Int
 }
 
 extension ViewChange {
-    /// Writes down a difference: as patches, and as events of children where an observer asks for these. What exceeds the limits
-    /// remains. O(what differs)
+    /// Encodes a difference as patches, and as child events if an observer wants them. Work beyond the limits becomes the remainder. O(what differs)
     /// - Parameters:
-    ///   - patches: what was written below the place.
-    ///   - limits: the room left in them is taken.
+    ///   - patches: the writes below the place.
+    ///   - limits: reduced by the work done.
     init(
         _ difference: Difference, of view: View, written patches: [(path: Path, value: Node)], new: Node, sequence: UInt64,
         within limits: inout ChangeLimits
@@ -182,7 +181,7 @@ extension ViewChange {
         }
     }
 
-    /// What a query shows, if that is few enough to be collected here.
+    /// What a query shows, if few enough children for the database queue.
     private static func few(
         _ query: TreeQuery, _ children: OrderedChildren, within limits: inout ChangeLimits
     ) -> ContiguousArray<OrderedChild>? {
@@ -192,7 +191,7 @@ extension ViewChange {
         return few
     }
 
-    /// Places that an observer has missed, as they are now.
+    /// A change that sends missed places with their current values.
     init(_ patches: [(path: Path, value: Node)], of view: View, new: Node, sequence: UInt64) {
         self.init(path: view.path, sequence: sequence, new: new, patches: patches, events: [])
     }
@@ -206,7 +205,7 @@ extension ViewChange {
         self.count = count
     }
 
-    /// Puts in what one observer is told of a live query.
+    /// Sets the parts that one observer of a live query receives.
     mutating func set(_ change: LiveChange, of node: Node, in style: ObserverStyle) {
         events = ChildEvent.events(of: change)
         if style.hasCounts { count = Difference.live(change).count }
@@ -214,7 +213,7 @@ extension ViewChange {
         if style.hasValues { new = node.selecting(change.keys()) }
     }
 
-    /// Each child once: as it is now.
+    /// Patches with each child once, at its current value.
     private static func patches(of change: LiveChange, below path: Path) -> [(path: Path, value: Node)] {
         var patches = (change.change?.events ?? []).map { (path: path.appending($0.key), value: $0.kind == .removed ? .null : $0.value) }
         if change.earlier.isEmpty { return patches }
@@ -225,8 +224,7 @@ extension ViewChange {
         return patches
     }
 
-    /// What a query shows of a commit: children that leave as null, children that enter in full, and of the others what was
-    /// written (contract §3.5).
+    /// A query's patches for a commit (contract §3.5): null for children that leave, whole children that enter, and the writes below all others.
     private static func patches(
         of children: [ChildChange], _ written: [(path: Path, value: Node)], below path: Path
     ) -> [(path: Path, value: Node)] {
@@ -250,7 +248,7 @@ extension ViewChange {
 }
 
 extension Node {
-    /// An object of some of its children. O(keys · log n)
+    /// An object of these children. O(keys · log n)
     func selecting(_ keys: ContiguousArray<Key>) -> Node {
         let children = children
         return .object(keys.lazy.map { ($0, children[$0] ?? .null) })
@@ -258,7 +256,7 @@ extension Node {
 }
 
 extension ChildEvent {
-    /// The events of a live query, of one commit after the other.
+    /// The events of a live query, commit by commit.
     static func events(of change: LiveChange) -> [ChildEvent] {
         if change.earlier.isEmpty { return events(change.change?.events ?? [], isByDistance: change.query.isByDistance) }
         return change.commits.flatMap { events($0, isByDistance: change.query.isByDistance) }
@@ -274,7 +272,7 @@ extension ChildEvent {
                     kind: kind, key: event.key, value: value, previous: event.previous, distance: event.distance, why: event.why,
                     isByDistance: isByDistance))
         }
-        // Content comes when all stand where they belong.
+        // Changed values come last, when all children have their final positions.
         for event in told where event.kind == .removed { add(.removed, event, event.value) }
         for event in told {
             switch event.kind {
@@ -288,7 +286,7 @@ extension ChildEvent {
         return events
     }
 
-    /// The events of children that differ. O(children · log n)
+    /// The events of these differing children. O(children · log n)
     static func events(of children: [ChildChange], _ order: SiblingOrder) -> [ChildEvent] {
         var events = Sorted()
         for child in order.sorted(children) {
@@ -298,8 +296,8 @@ extension ChildEvent {
         return events.all
     }
 
-    /// The events that lead from what a query shows of one content to what it shows of another. O(n log n)
-    /// - Parameter shown: what it shows of the other.
+    /// The events between a query's results on two contents. O(n log n)
+    /// - Parameter shown: the result on the new content.
     static func events(
         _ query: TreeQuery, from old: Node, to new: Node, showing shown: ContiguousArray<OrderedChild>
     ) -> [ChildEvent] {
@@ -323,7 +321,7 @@ extension ChildEvent {
         return events.all
     }
 
-    /// The events that lead from one object to another. O(n)
+    /// The events between two objects. O(n)
     static func events(from old: Node, to new: Node) -> [ChildEvent] {
         let (before, after) = (old.children, new.children)
         var events = Sorted()
@@ -336,16 +334,16 @@ extension ChildEvent {
         return events.all
     }
 
-    /// Events by kind, in the order in which they are told.
+    /// Events by kind, in the order in which they are sent.
     private struct Sorted {
         private var removed: [ChildEvent] = []
-        /// Added and moved.
+        /// Added and moved, by position.
         private var placed: [ChildEvent] = []
         private var changed: [ChildEvent] = []
 
         var all: [ChildEvent] { removed + placed + changed }
 
-        /// - Parameter hasMoved: whether a child that was there and is there now may stand elsewhere.
+        /// - Parameter hasMoved: true if a child shown before and after may have another position.
         mutating func compare(_ key: Key, _ was: Node, _ now: Node, hasMoved: Bool = false, previous: () -> Key?) {
             if now.isNull {
                 if was.isNull { return }
