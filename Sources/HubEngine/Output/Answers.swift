@@ -1,8 +1,8 @@
 import JSONTree
 import Synchronization
 
-/// Answers requests: small answers are encoded at once, large ones off the queue, from the immutable tree; their place in the order
-/// of deliveries is taken at once. Confined to the database queue.
+/// Answers requests. Small answers are encoded at once; large ones off the queue, from the immutable tree, but in their place in the order of
+/// deliveries. Confined to the database queue.
 final class Answers {
     private let context: EngineContext
     private let outbox: Outbox
@@ -18,7 +18,7 @@ final class Answers {
         self.encodings = encodings
     }
 
-    /// - Parameter hold: holds the reply's value in the budget until it is written down; nil for what is shared with the tree.
+    /// - Parameter hold: the memory lease of the reply's value, kept until it is encoded. Nil for a value shared with the tree.
     func answer(_ reply: Reply, _ item: Database.Item, holding hold: MemoryLease? = nil) {
         let channel: Outbox.Channel = early.admits(reply, item) ? .early : .batch
         if early.departure == .muted { return }
@@ -32,8 +32,8 @@ final class Answers {
         outbox.send(bytes, to: client, channel)
     }
 
-    /// Answers a read with what is stored at a place, written from where it lies: most reads, of small values.
-    /// - Returns: false, with nothing done, where there is nothing, where that is larger, and for clients whose answers are made of values.
+    /// Answers a read by encoding the stored value in place, without copying the node. Covers most reads, which are small.
+    /// - Returns: false, with nothing done, if the place is empty or the value large, or if the client's dialect takes values instead of bytes.
     func answer(contentAt path: Path, of root: Node, _ item: Database.Item) -> Bool {
         let client = item.client
         guard client.dialect == .realtime else { return false }
@@ -43,19 +43,19 @@ final class Answers {
             written = context.format.value(node, to: item.token)
         }
         guard let bytes = written, bytes.count <= context.limits.readBytes else { return false }
-        // It refuses nothing, which is all that is asked of the reply.
+        // The reply is only checked for refusals, and this one is none.
         let channel: Outbox.Channel = early.admits(.done, item) ? .early : .batch
         if early.departure != .muted { outbox.send(bytes, to: client, channel) }
         return true
     }
 
-    /// An answer that was written without the database.
+    /// Sends an answer that was made without reading the database.
     func answer(_ bytes: [UInt8], to client: Client) { outbox.send(bytes, to: client, early.admitsUnread(client) ? .early : .batch) }
 
-    /// Whether a value is encoded off the queue. O(`inlineBytes`)
+    /// True if a value is encoded off the queue. O(`inlineBytes`)
     func isLarge(_ node: Node) -> Bool { node.isLarger(than: context.limits.inlineBytes) }
 
-    /// - Parameter hold: released when the value is encoded, or dropped.
+    /// - Parameter hold: released when the value is encoded or dropped.
     private func answerLater(_ reply: Reply, of node: Node, _ item: Database.Item, holding hold: MemoryLease?, _ channel: Outbox.Channel) {
         let (client, token, limit, format) = (item.client, item.token, context.limits.readBytes, context.format)
         let answer = DeferredBytes(context.limits.inlineBytes)
@@ -79,7 +79,7 @@ extension Failure {
 }
 
 extension Reply {
-    /// What was read, which may be large.
+    /// The value that was read, which may be large.
     fileprivate var content: Node? {
         switch self {
         case .value(let node), .selected(let node, _): node

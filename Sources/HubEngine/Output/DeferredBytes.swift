@@ -1,17 +1,17 @@
 import Synchronization
 
-/// A large message that is encoded off the database queue and sent when that is done.
+/// A large message that is encoded off the database queue and then sent.
 ///
-/// Its place in the order of deliveries is fixed; later messages for the same client wait. It is dropped without being encoded when
-/// the last reference is released, because its clients have disconnected or its batch was rolled back.
+/// It keeps its place in the order of deliveries, so later messages for the same client wait. It is dropped unencoded when its last reference is
+/// released: its clients have disconnected, or its batch was rolled back.
 public final class DeferredBytes: Sendable {
     /// The result of the encoding.
     public struct Outcome: Sendable {
-        /// Comes before the bytes, for clients of the dialect `rest`.
+        /// Sent before the bytes, to clients of the dialect `rest`.
         public var reply: Reply?
-        /// Whole frames; empty when there is nothing to send after all.
+        /// Whole frames; empty if there is nothing to send after all.
         public var bytes: [UInt8]
-        /// The news is larger than may be sent at once: the client cannot be kept up to date.
+        /// The message exceeds the size limit, so the client cannot be kept up to date.
         public var isTooLarge = false
 
         init(_ bytes: [UInt8] = [], reply: Reply? = nil) {
@@ -26,18 +26,18 @@ public final class DeferredBytes: Sendable {
         }()
     }
 
-    /// Bytes that it will have at least, or nearly so.
+    /// Approximate minimum size in bytes.
     public let leastBytes: Int
 
     private struct State {
         var outcome: Outcome?
         var waiters: [@Sendable (DeferredBytes, Outcome) -> Void] = []
-        /// Bytes of the budget that it holds, and whose.
+        /// Bytes of the budget that it holds, and the line that they return to.
         var held = 0
         var holder: EncodingLine?
     }
     private let state = Mutex(State())
-    /// Set on the database queue when its batch is given up.
+    /// Set on the database queue when its batch is rolled back.
     let isAbandoned = Atomic<Bool>(false)
 
     init(_ leastBytes: Int) { self.leastBytes = leastBytes }
@@ -47,10 +47,10 @@ public final class DeferredBytes: Sendable {
         if held > 0 { holder?.released(held) }
     }
 
-    /// Nil until it has been encoded. From any thread.
+    /// Nil until encoded. Thread-safe.
     public var outcome: Outcome? { state.withLock { $0.outcome } }
 
-    /// Calls back once: at once if it is encoded, else from the thread that does it. From any thread.
+    /// Calls back once: immediately if encoded, otherwise from the thread that encodes it. Thread-safe.
     public func whenReady(_ body: @escaping @Sendable (DeferredBytes, Outcome) -> Void) {
         let ready = state.withLock { state in
             if state.outcome == nil { state.waiters.append(body) }
@@ -60,8 +60,8 @@ public final class DeferredBytes: Sendable {
     }
 
     /// - Parameters:
-    ///   - held: bytes of the budget that it gives back at its end.
-    ///   - holder: to whom.
+    ///   - held: bytes of the budget that are released with this object.
+    ///   - holder: the line that they return to.
     func fill(_ outcome: Outcome, holding held: Int = 0, of holder: EncodingLine? = nil) {
         let waiters = state.withLock { state in
             defer { state.waiters = [] }

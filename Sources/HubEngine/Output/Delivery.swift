@@ -5,16 +5,16 @@ public enum Delivery: Sendable {
     case one(Client, [UInt8])
     /// The same bytes for many clients.
     case many([Client], [UInt8])
-    /// The same for a large message that is still being encoded; later messages for these clients wait for it.
+    /// The same for a large message that is still being encoded. Later messages for these clients wait for it.
     case later([Client], DeferredBytes)
-    /// The client's session has ended: a newer connection has taken it over, or its credential has expired. Close the connection
-    /// after everything that was sent before.
+    /// The client's session has ended: a newer connection has taken it over, or its credential has expired. Close the connection after all earlier
+    /// messages are sent.
     case close(Client)
-    /// Report `drained` when everything that was sent to the client before this has left.
+    /// Report `drained` when all earlier messages to the client have been sent.
     case probe(Client)
     /// The answer to a client of the dialect `rest`.
     case reply(Client, Reply)
-    /// All that the client asked before its mark is done.
+    /// All requests that the client made before its mark are done.
     case marked(Client, bytes: Int)
 }
 
@@ -24,9 +24,9 @@ public typealias Outlet = @Sendable (_ lane: Int, _ deliveries: [Delivery]) -> V
 /// The output of one batch of requests, in order, by lane.
 struct OutputBuffer {
     private(set) var lanes: [[Delivery]]
-    /// Bytes that are held. Bytes for many clients count once, and a deferred message counts as its minimum size.
+    /// Bytes held. Bytes for many clients count once; a deferred message counts its minimum size.
     private(set) var bytes = 0
-    /// Number of the batch, for what is noted of its receivers; nil notes nothing.
+    /// Number of the batch, recorded in its receivers; nil records nothing.
     private(set) var number: Int?
 
     init(lanes: Int, number: Int? = nil) {
@@ -34,7 +34,7 @@ struct OutputBuffer {
         self.number = number
     }
 
-    /// Asked about at the end of each batch. A loop: a key path is followed by the library there (measured: 860 instructions).
+    /// A loop, since this runs after each batch and the library's key-path version follows the key path (measured: 860 instructions).
     var isEmpty: Bool {
         for deliveries in lanes where !deliveries.isEmpty { return false }
         return true
@@ -54,7 +54,7 @@ struct OutputBuffer {
         recordSent(client)
     }
 
-    /// - Parameter clients: of the lane; not empty.
+    /// - Parameter clients: clients of this lane; not empty.
     mutating func send(_ deferred: DeferredBytes, to clients: [Client], lane: Int) {
         lanes[lane].append(.later(clients, deferred))
         bytes += deferred.leastBytes
@@ -85,7 +85,7 @@ struct OutputBuffer {
         recordSent(client)
     }
 
-    /// Drops the buffer of a rolled back batch: its bytes do not count as sent, and deferred messages are not encoded.
+    /// Drops the output of a rolled-back batch: its bytes no longer count as sent, and its deferred messages are not encoded.
     func giveUp() {
         for delivery in lanes.joined() {
             switch delivery {
@@ -96,14 +96,14 @@ struct OutputBuffer {
         }
     }
 
-    /// Moves the probes of a buffer that is given up: their clients are held back until they are answered.
+    /// Keeps the probes of a rolled-back batch, since their clients are held back until the probes are answered.
     mutating func moveProbes(of other: OutputBuffer) {
         for (lane, deliveries) in other.lanes.enumerated() {
             for delivery in deliveries { if case .probe = delivery { lanes[lane].append(delivery) } }
         }
     }
 
-    /// Forgets the bytes that are held, which are taken lane by lane then; what comes from now on is of the batch with this number.
+    /// Starts the batch with this number. The held bytes count as sent; the caller takes them lane by lane.
     mutating func begin(_ number: Int) { (bytes, self.number) = (0, number) }
 
     mutating func take(_ lane: Int) -> [Delivery] {

@@ -1,25 +1,25 @@
 import JSONTree
 
-/// When the answer of the current request is sent.
+/// When the answer to the current request is sent, relative to its batch.
 enum Departure {
-    /// When its batch is durable.
+    /// When the batch is durable.
     case withBatch
-    /// Undecided: before its batch if possible.
+    /// Undecided: before the batch if possible.
     case open
-    /// It was sent before its batch, and a rollback need not repeat the request.
+    /// Sent before the batch. A rollback need not repeat the request.
     case left
-    /// It was sent before its batch, but the request has changed the session.
+    /// Sent before the batch, but the request has changed the session, so a rollback repeats it.
     case settled
-    /// The request is carried out again, and its answer was sent before.
+    /// The request runs again after a rollback; its answer was already sent.
     case muted
 }
 
-/// Decides which answers are sent before the waiting batches are durable: those that do not depend on these batches, to clients for
-/// which no earlier message waits.
+/// Decides which answers may be sent before earlier batches are durable. An answer must not depend on these batches, and no earlier message for its
+/// client may be waiting.
 ///
 /// ```
-/// batches that wait:  [ put a ] [ put b ]      get a ─► waits: it has seen the put
-///                                              get c ─► leaves: the same in the durable tree, and as permitted there
+/// waiting batches:  [ put a ] [ put b ]      get a ─► waits: it has seen the put
+///                                            get c ─► sent: same value and permission in the durable tree
 /// ```
 /// Confined to the database queue.
 final class EarlyAnswers {
@@ -45,11 +45,11 @@ final class EarlyAnswers {
 
     // MARK: Requests
 
-    /// Carries out a request whose answer may leave early, and records what has to be done of it again if the batch is given up.
+    /// Runs a request whose answer may be sent early, and records what a rollback must repeat.
     func carryOut(_ item: Database.Item, _ body: () -> Void) {
         departure = .open
         body()
-        // A parked request is recorded when it is done.
+        // A suspended request is recorded when it is done.
         if item.client.parked == nil {
             switch departure {
             case .left: break
@@ -60,14 +60,14 @@ final class EarlyAnswers {
         departure = .withBatch
     }
 
-    /// Carries out a request of a batch that is given up again; its answer has left.
+    /// Runs a request of a rolled-back batch again without sending its answer again.
     func repeatMuted(_ body: () -> Void) {
         departure = .muted
         body()
         departure = .withBatch
     }
 
-    /// Whether the answer of the request that is carried out has left before its batch.
+    /// True if the answer of the current request was sent before its batch.
     var hasAnswered: Bool {
         switch departure {
         case .left, .settled, .muted: true
@@ -77,16 +77,16 @@ final class EarlyAnswers {
 
     // MARK: Answers
 
-    /// Decides about an answer that was made without the database, and records the decision in `departure`.
+    /// Decides about an answer that was made without reading the database, and records the decision in `departure`.
     func admitsUnread(_ client: Client) -> Bool {
         guard canPass(client) else { return false }
         departure = .left
         return true
     }
 
-    /// Decides about the answer of a request, and records the decision in `departure`.
+    /// Decides about the answer to a request, and records the decision in `departure`.
     func admits(_ reply: Reply, _ item: Database.Item) -> Bool {
-        // Writes are most requests and wait for the log: their clients' observers are not looked at.
+        // Most requests are writes. They always wait for the log, so skip the check of their clients' observers.
         if case .write = item.request { return false }
         guard canPass(item.client) else { return false }
         switch item.request {
@@ -97,7 +97,7 @@ final class EarlyAnswers {
             guard case .read(let query) = exchange.work, isDurable(reply, exchange.path, query, item.client) else { return false }
             departure = .left
         case .identify, .signOut:
-            // With pending onDisconnect writes, and for another hub, it is a commit.
+            // With pending onDisconnect writes, or for a client of another hub, identifying is a commit.
             guard item.client.pendingID == nil, item.client.remote == nil else { return false }
             departure = .settled
         default: return false
@@ -105,7 +105,7 @@ final class EarlyAnswers {
         return true
     }
 
-    /// Whether batches wait for the log, and none of them has output for the client.
+    /// True if batches wait for the log, and none of them has output for the client.
     private func canPass(_ client: Client) -> Bool {
         guard departure == .open, batch.keepsHistory, !log.isRefusing, durability.isBehind else { return false }
         let first = durability.firstWaiting
@@ -114,10 +114,10 @@ final class EarlyAnswers {
         }
     }
 
-    /// Most observers that are checked for one answer; the answers of a client with more always wait.
+    /// Maximum number of observers checked for one answer. A client with more always waits.
     private static let observersAsked = 32
 
-    /// Whether the durable tree would give the same answer to a read.
+    /// True if the durable tree gives the same answer to a read.
     private func isDurable(_ reply: Reply, _ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
         let durable = durability.durable.root
         let mayRead = permissions.mayRead(path, query, client, in: durable)

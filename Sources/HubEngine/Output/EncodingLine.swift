@@ -1,27 +1,27 @@
 import DequeModule
 import Synchronization
 
-/// Encodes what is large, one after the other, off the database queue.
+/// Encodes large messages off the database queue, one at a time.
 ///
 /// ```
-/// add ─► jobs, oldest first ─► measure, hash ─► room in the budget? ─► encode ─► fill ─► the next job
-///                                                  └ no: waits, and all behind it, until a connection has taken what is done
+/// add ─► jobs, oldest first ─► measure, hash ─► budget left? ─► encode ─► fill ─► next job
+///                                                  └ no: it and all later jobs wait until a connection has taken a result
 /// ```
-/// A client has at most one large answer here, so that jobs of different clients take turns in the order of arrival. Jobs are
-/// encoded one at a time: the first result is also released first, so that no job waits for room that a later one holds.
+/// A client has at most one large answer here, so jobs of different clients take turns in order of arrival. Jobs are encoded one at a time, so the
+/// first result is also released first. No job waits for memory that a later one holds.
 ///
-/// A line that holds no bytes encodes its next job even if the budget is exhausted, because the budget may be held by requests that
-/// wait for that answer. So a line waits only for its own results, and each line exceeds the budget by one job at most.
+/// A line that holds no bytes encodes its next job even if the budget is exhausted. The budget may be held by requests that wait for that answer. So
+/// a line waits only for its own results, and exceeds the budget by at most one job.
 ///
-/// Values of more than a megabyte are passed to a second line, so that they delay smaller ones only by the measuring. A result of one
-/// line may wait behind one of the other, so neither uses more than half of the budget.
+/// Values over 1 MiB go to a second line, so they delay smaller ones only by the measuring. A result of one line may wait for one of the other, so
+/// each line uses at most half of the budget.
 final class EncodingLine: Sendable {
-    /// What a job is after a look at what it has to encode.
+    /// What remains to do for a job once it has been measured.
     enum Preparation {
         case done(DeferredBytes.Outcome)
-        /// - Parameter reserving: bytes that are needed while it is made.
+        /// - Parameter reserving: bytes needed while encoding.
         case make(reserving: Int, () -> DeferredBytes.Outcome?)
-        /// The database queue will fill it.
+        /// The database queue will fill the target.
         case elsewhere
     }
 
@@ -31,7 +31,7 @@ final class EncodingLine: Sendable {
         let prepare: @Sendable (DeferredBytes) -> Preparation
     }
 
-    /// A job that waits for room. Used by one thread at a time: the one that has taken it out.
+    /// A job that waits for memory. Used by one thread at a time: the one that has taken it out.
     private struct Blocked: @unchecked Sendable {
         weak var target: DeferredBytes?
         let bytes: Int
@@ -39,20 +39,20 @@ final class EncodingLine: Sendable {
     }
 
     private struct State {
-        /// In the order of arrival.
+        /// In order of arrival.
         var jobs: Deque<Job> = []
         var isRunning = false
         var blocked: Blocked?
-        /// Bytes of the budget that what it makes or has made takes.
+        /// Bytes of the budget taken by running jobs and results.
         var held = 0
     }
 
     private let state = Mutex(State())
     private let background: BackgroundWork
     private let budget: MemoryBudget
-    /// Where heavy jobs go; nil for the line that does them.
+    /// The line for heavy jobs; nil for that line itself.
     private let heavier: EncodingLine?
-    /// Bytes above which a value is heavy.
+    /// Values of more bytes are heavy.
     private static let heavyBytes = 1 << 20
 
     init(_ background: BackgroundWork, _ budget: MemoryBudget, heavier: EncodingLine? = nil) {
@@ -62,8 +62,8 @@ final class EncodingLine: Sendable {
     }
 
     /// - Parameters:
-    ///   - isHeavy: whether there are more bytes than the bound. O(bound), on any thread.
-    ///   - prepare: on any thread.
+    ///   - isHeavy: true if the value has more bytes than the bound. O(bound), on any thread.
+    ///   - prepare: called on any thread.
     func add(
         _ target: DeferredBytes, isHeavy: @escaping @Sendable (_ bound: Int) -> Bool,
         _ prepare: @escaping @Sendable (DeferredBytes) -> Preparation
@@ -96,7 +96,7 @@ final class EncodingLine: Sendable {
         startNext()
     }
 
-    /// The next job whose bytes are still awaited; nil ends the run.
+    /// The next job whose result is still wanted. Nil stops the line.
     private func next() -> (DeferredBytes, Job)? {
         while let job = dequeue() {
             if let target = job.target { return (target, job) }
@@ -126,7 +126,7 @@ final class EncodingLine: Sendable {
         startNext()
     }
 
-    /// Reserves room for a job. If there is none, the line holds earlier results, and the job is tried again when one is released.
+    /// Reserves memory for a job. On failure the line holds earlier results; it retries the job when one of them is released.
     private func reserve(_ bytes: Int, or blocked: @autoclosure () -> Blocked) -> Bool {
         state.withLock { state in
             if state.held == 0 {
@@ -145,7 +145,7 @@ final class EncodingLine: Sendable {
         state.withLock { $0.held -= bytes }
     }
 
-    /// A result was passed to a connection or dropped: the job that waits for room is tried again.
+    /// A result was passed to a connection or dropped. Retries the blocked job.
     func released(_ bytes: Int) {
         release(bytes)
         let blocked = state.withLock { state in

@@ -1,17 +1,17 @@
 import JSONTree
 import Synchronization
 
-/// A change with a large value, for all styles of its observers. The value is encoded once for all of them.
+/// A large change, for all styles of a view's observers. The value is encoded once for all of them.
 final class LargeChange: @unchecked Sendable {
-    // Sendable: all that changes is used under the lock alone: two encoding lines may meet there, for styles of one change.
+    // Sendable: mutable state is used only under the lock. Two encoding lines may work on styles of one change.
     private let lock = Mutex(())
     private var change: ViewChange
     private let format: any WireFormat
-    /// Bytes that one message may have.
+    /// Maximum bytes of one message.
     private let limit: Int
     private var parts: (any ChangeParts)?
     private var sizes: [Part: Int?] = [:]
-    /// Whether it is larger than the bound that was asked for last.
+    /// The size relative to the last requested bound.
     private var measured: (bound: Int, size: ChangeSize)?
 
     private enum Part { case patches, value, children }
@@ -46,7 +46,7 @@ final class LargeChange: @unchecked Sendable {
         }
     }
 
-    /// Nil for more than may be sent.
+    /// Nil if more than may be sent.
     private func size(for style: ObserverStyle) -> Int? {
         switch style {
         case .patches, .stream: return size(change.patches.isEmpty ? .value : .patches)
@@ -88,10 +88,10 @@ final class LargeChange: @unchecked Sendable {
     }
 }
 
-/// Bytes that are needed while something is encoded, for each byte of the result: the text while it grows, and its frames.
+/// Bytes needed while encoding, per byte of the result: the growing text, and its frames.
 let encodingFactor = 3
 
-/// Whether a change is large. Each part of it is measured when it is asked about first.
+/// Decides whether a change is large. Each part is measured when first needed.
 struct ChangeSize {
     private let change: ViewChange
     private let bound: Int
@@ -99,15 +99,15 @@ struct ChangeSize {
     private var patches: Bool?
     private var children: Bool?
 
-    /// - Parameter bound: bytes above which a value is large.
+    /// - Parameter bound: a value of more bytes is large.
     init(_ change: ViewChange, bound: Int) {
         self.change = change
         self.bound = bound
     }
 
-    /// O(bound) for the first of each kind of style.
+    /// O(bound) for the first style of each kind.
     mutating func isLarge(for style: ObserverStyle) -> Bool {
-        // The size of the rest is unknown, because finding it out would take too long.
+        // The rest is not computed because that would take too long here.
         if let remainder = change.remainder, remainder.concerns(style) { return true }
         switch style {
         case .patches, .stream: return change.patches.isEmpty ? valueIsLarge() : patchesAreLarge()

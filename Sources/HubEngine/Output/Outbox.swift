@@ -1,7 +1,7 @@
-/// The output of the running batch. It is sent when the batch is durable, or early if it does not depend on the batch. Confined to
-/// the database queue.
+/// The output of the running batch. It is sent when the batch is durable, or early if it does not depend on the batch. Confined to the database
+/// queue.
 final class Outbox {
-    /// When something leaves.
+    /// When a message is sent.
     enum Channel {
         /// When the batch is durable.
         case batch
@@ -19,9 +19,9 @@ final class Outbox {
         early = OutputBuffer(lanes: lanes)
     }
 
-    /// Number of the batch that runs.
+    /// Number of the running batch.
     var batchNumber: Int { output.number ?? 0 }
-    /// Bytes that it has to say so far; of both channels, and of that with the batch alone.
+    /// Bytes of output so far: of both channels, and of the batch channel alone.
     var bytes: Int { output.bytes + early.bytes }
     var batchBytes: Int { output.bytes }
 
@@ -35,7 +35,7 @@ final class Outbox {
 
     func send(_ bytes: [UInt8], to audience: Audience) { output.send(bytes, to: audience) }
 
-    /// - Parameter clients: of the lane; not empty.
+    /// - Parameter clients: clients of this lane; not empty.
     func send(_ deferred: DeferredBytes, to clients: [Client], lane: Int) { output.send(deferred, to: clients, lane: lane) }
 
     func reply(_ reply: Reply, to client: Client, _ channel: Channel) {
@@ -49,16 +49,16 @@ final class Outbox {
     func mark(_ client: Client, _ bytes: Int) { output.mark(client, bytes) }
     func close(_ client: Client) { output.close(client) }
 
-    /// Moves the probes of a batch that is given up: their clients are held back until they are answered.
+    /// Keeps the probes of a rolled-back batch, since their clients are held back until the probes are answered.
     func moveProbes(of other: OutputBuffer) { output.moveProbes(of: other) }
 
-    /// Ends the batch; the next one has this number.
+    /// Ends the batch. The next one gets this number.
     func end(next number: Int) -> OutputBuffer {
         defer { output = OutputBuffer(lanes: lanes, number: number) }
         return output
     }
 
-    /// Ends a batch that nothing has to be waited for: it leaves at once. The next one has this number.
+    /// Ends a batch that need not wait for the log, and sends its output at once. The next batch gets this number.
     /// - Parameter first: the lane that is served first.
     func release(to outlet: Outlet, from first: Int, next number: Int) {
         output.begin(number)

@@ -1,8 +1,8 @@
 import JSONTree
 import Synchronization
 
-/// Clients that read too slowly: their requests are held, and changes are combined until they catch up. `Lag` is their state.
-/// Confined to the database queue.
+/// Handles clients that read too slowly: holds their requests, and combines changes until they catch up. `Lag` is their state. Confined to the
+/// database queue.
 final class SlowReaders {
     private let context: EngineContext
     private let places: PlaceTrie
@@ -20,12 +20,12 @@ final class SlowReaders {
 
     // MARK: Requests
 
-    /// What happens with a request of a client that reads too slowly.
+    /// What to do with a request.
     enum Admission {
         case carryOut
         /// It waits until the client has received its earlier messages.
         case held
-        /// These are carried out, in order.
+        /// Run these, in order.
         case resume([Database.Item])
     }
 
@@ -34,8 +34,8 @@ final class SlowReaders {
         switch item.request {
         case .congested, .drained: return .carryOut
         case .end, .revoke:
-            // The client has disconnected, or its credential has expired: earlier requests are still carried out, in order, but it
-            // is sent no content any more. A slow reader must not receive content that it has no right to.
+            // The client has disconnected, or its credential has expired. Run its earlier requests in order, but send no more content. A slow reader
+            // must not receive content that it may no longer read.
             item.client.isGone.store(true, ordering: .relaxed)
             stop(item.client)
             return lag.held.isEmpty ? .carryOut : .resume(lag.held + [item])
@@ -45,17 +45,17 @@ final class SlowReaders {
         }
     }
 
-    /// After a request: a client that was sent much must have taken it before it gets more.
+    /// Call after each request: a client that was sent many bytes must read them before its next requests run.
     func probeIfNeeded(_ client: Client) {
         guard client.unprobedBytes > context.limits.answerBytes, client.lag == nil, !client.hasEnded,
             !client.isGone.load(ordering: .relaxed)
         else { return }
         client.lag = Lag()
-        // Behind its answers: those may have left before the batch.
+        // Send the probe after the client's answers, which may have left before the batch.
         outbox.probe(client, client.lastSent < durability.firstWaiting ? .early : .batch)
     }
 
-    /// Takes the requests that are held for a client, as they are to be carried out with others.
+    /// Removes and returns the requests held for a client, so that the caller runs them with others.
     func dequeueHeld(of client: Client) -> [Database.Item] {
         guard let lag = client.lag else { return [] }
         defer { lag.held = [] }
@@ -64,8 +64,8 @@ final class SlowReaders {
 
     // MARK: Suspending
 
-    /// A large message is sent to the client: its requests wait until it has received that. So do its value observers if a newer
-    /// state may replace older ones, or if an earlier large message is still being sent.
+    /// A large message is sent to the client. Its requests wait until it has received that message. So do its value observers, if a newer state may
+    /// replace older ones or an earlier large message is still being sent.
     func holdWhileTaking(_ client: Client, suspends: Bool, _ channel: Outbox.Channel = .batch) {
         if client.hasEnded || client.isGone.load(ordering: .relaxed) { return }
         let lag = client.lag ?? Lag()
@@ -76,7 +76,7 @@ final class SlowReaders {
         if suspends || wasTaking { suspend(client) }
     }
 
-    /// Too many bytes wait for the client in its lane: its value observers are sent nothing until it has received them.
+    /// Suspends a client's value observers: too many bytes wait in its lane. They receive nothing until it has read them.
     func suspend(_ client: Client) {
         let lag = client.lag ?? Lag()
         client.lag = lag
@@ -86,14 +86,14 @@ final class SlowReaders {
         context.meter.counters.suspended += 1
         for observation in client.observations where observation.mayConflate {
             guard let view = places.existingView(of: observation) else { continue }
-            // What waits for its pace is missed from now on.
+            // A pending rate-limited change counts as missed from now on.
             if view.paces[observation.style]?.isOwed == true { miss(observation, of: client) }
             view.suspend(client, style: observation.style)
         }
     }
 
-    /// Records the change of a view for the observers that are suspended.
-    /// - Parameter patches: the places below the view's that were written; empty when all of it may differ.
+    /// Records the change of a view for its suspended observers.
+    /// - Parameter patches: the places written below the view's; empty if all of it may differ.
     func conflate(_ view: View, patches: [(path: Path, value: Node)]) {
         if view.suspended.isEmpty { return }
         let limit = context.limits.stalePlaces
@@ -112,8 +112,8 @@ final class SlowReaders {
 
     // MARK: Catching up
 
-    /// The client has received everything: its observers are served again, and its held requests are carried out.
-    /// - Returns: the changes that its observers have missed, and its held requests in order; nil for a client that was not held back.
+    /// Resumes the observers of a client that has received everything.
+    /// - Returns: the changes that its observers have missed, and its held requests in order. Nil for a client that was not held back.
     func catchUp(_ client: Client) -> (missed: Missed, held: [Database.Item])? {
         guard let lag = client.lag else { return nil }
         stop(client)
@@ -127,7 +127,7 @@ final class SlowReaders {
         return (stale, lag.held)
     }
 
-    /// The client keeps up again, or has disconnected.
+    /// Ends the client's lag: it keeps up again, or has disconnected.
     func stop(_ client: Client) {
         if client.lag?.isSuspended == true { context.meter.counters.suspended -= 1 }
         client.lag = nil
