@@ -2,14 +2,14 @@ public import JSONTree
 public import LiveQueries
 import SecurityRules
 
-/// Which children of a place an observer or a read asks for. Indirect: it is handed on with requests, and most have none.
+/// Selects children of a place for an observer or a read. Indirect, because it is passed along with all requests and most have none.
 public indirect enum ChildQuery: Sendable, Hashable {
-    /// Order, range and limit: a window of an order (`QueryWindow`).
+    /// Order, range and limit: a window (`QueryWindow`).
     case window(TreeQuery)
-    /// With conditions, or a circle (`PlaceQueries`).
+    /// A query with conditions or a circle (`PlaceQueries`).
     case live(LiveQuery)
 
-    /// Order, range and limit; of what is ordered by distance there is no range.
+    /// Order, range and limit. A query by distance has no range.
     public var tree: TreeQuery {
         switch self {
         case .window(let query): query
@@ -17,8 +17,8 @@ public indirect enum ChildQuery: Sendable, Hashable {
         }
     }
 
-    /// What it shows, in its order, with metres from its centre where it has one. O(n), or O(n log n) in another order than by key.
-    /// - Parameter shown: an object of the children that it shows.
+    /// The shown children in the query's order, with metres from its centre if it has one. O(n), or O(n log n) if not ordered by key.
+    /// - Parameter shown: an object of the children that the query shows.
     public func inOrder(_ shown: Node) -> [(key: Key, child: Node, distance: Double?)] {
         switch self {
         case .live(let query): return query.inOrder(shown)
@@ -30,11 +30,11 @@ public indirect enum ChildQuery: Sendable, Hashable {
         }
     }
 
-    /// What the realtime protocol can say.
+    /// The queries that the realtime protocol can express.
     public var window: TreeQuery? { if case .window(let query) = self { query } else { nil } }
     public var live: LiveQuery? { if case .live(let query) = self { query } else { nil } }
 
-    /// The order that must be kept while it is observed; nil where its children are held, or found by their points.
+    /// The order whose index must be kept while the query is observed. Nil if its children are held, or found by their points.
     var keptOrder: TreeQuery.Index? {
         switch self {
         case .window(let query): query.orderedBy
@@ -44,14 +44,14 @@ public indirect enum ChildQuery: Sendable, Hashable {
 }
 
 extension RuleSet {
-    /// Where the rules say that children of a place have their position: `.geoIndex`; nil where they do not.
+    /// The position fields that `.geoIndex` declares for children of a place; nil if none.
     func geoFields(at path: Path) -> GeoFields? {
         geoIndex(at: path).map { GeoFields(latitude: $0.latitude, longitude: $0.longitude) }
     }
 }
 
 extension LiveQuery {
-    /// The order that must be there for a limit to take the next children from; nil where they are found by their points, and for a circle,
-    /// of which all that match may be held (`LiveQueryView.refillOrder`).
+    /// The order from which a limit takes the next children. Nil for queries that find them by point, and for circles, which may hold all matches
+    /// (`LiveQueryView.refillOrder`).
     var keptOrder: TreeQuery.Index? { near == nil && tree.limit != nil ? tree.orderedBy : nil }
 }

@@ -1,16 +1,16 @@
 import JSONTree
 import LiveQueries
 
-/// Has the live queries of a place follow a large change beside the queue: they are lent to a background thread, and requests for them
-/// wait until they are back.
+/// Applies a large change to the live queries of a place in the background. A background thread owns the queries meanwhile, and requests for them
+/// wait.
 ///
 /// ```
-/// lend ─► all that differs, in the background ─► told ─► what was written meanwhile ─► few: followed, requests look again
-///              ▲                                                  └─ many ┘
+/// lend ─► all differences, in the background ─► notified ─► written meanwhile ─► few: applied here, requests resume
+///              ▲                                                └─ many ┘
 /// ```
 /// Confined to the database queue.
 final class LentQueries: @unchecked Sendable {
-    // Sendable: background work only hops back to the queue with it.
+    // Sendable: background work that captures it only returns to the queue.
     private let context: EngineContext
     private let content: Content
     private let observed: PlaceTrie
@@ -18,7 +18,7 @@ final class LentQueries: @unchecked Sendable {
     private let telling: QueryTelling
     private let filling: QueryFilling
     private let prompt: PromptChanges
-    /// The queries are back, and commits that they had followed were taken back meanwhile.
+    /// Called when the queries are back and some of the commits applied to them were rolled back meanwhile.
     var onUndone: (QueriedPlace) -> Void = { _ in }
 
     init(
@@ -34,8 +34,8 @@ final class LentQueries: @unchecked Sendable {
         self.prompt = prompt
     }
 
-    /// Lets the queries follow all that differs.
-    /// - Parameter old: the content that observers were told of.
+    /// Applies all differences in the background.
+    /// - Parameter old: the content that observers have last seen.
     func lend(_ place: QueriedPlace, told old: Node) {
         place.told = old
         follow(place, from: old)
@@ -77,7 +77,7 @@ final class LentQueries: @unchecked Sendable {
         places.finishWork()
     }
 
-    /// The queries are the queue's again.
+    /// Returns the queries to the database queue.
     private func goOn(_ place: QueriedPlace, _ writes: ContiguousArray<ChildWrite>, over now: Node) {
         place.told = nil
         if !writes.isEmpty {

@@ -1,16 +1,16 @@
 import JSONTree
 import LiveQueries
 
-/// The points of a place's children, for circles: collected when they are first asked for, of many children beside the queue.
+/// Builds the point index of a place's children, for circles: on first use, in the background if there are many children.
 ///
 /// ```
 /// hasPoints ─► few children: here
-///    └─ many: in the background ─► what was written meanwhile ─► adopted ─► requests that waited look again
-///                 ▲                        └─ too much, or the queries are lent ┘
+///    └─ many: in the background ─► written meanwhile ─► adopted ─► waiting requests resume
+///                 ▲                        └─ too much, or the queries are in the background ┘
 /// ```
 /// Confined to the database queue.
 final class PlacePoints: @unchecked Sendable {
-    // Sendable: background work only hops back to the queue with it.
+    // Sendable: background work that captures it only returns to the queue.
     private let context: EngineContext
     private let content: Content
     private let places: QueriedPlaces
@@ -21,11 +21,11 @@ final class PlacePoints: @unchecked Sendable {
         self.places = places
     }
 
-    /// Children whose points are collected that are as much work as a small request.
+    /// Children whose points cost as much to collect as one small request.
     private static let collectedForWork = 4
 
-    /// The points of a place's children, if they are known.
-    /// - Returns: false when they are being collected: `waiting` is resumed then.
+    /// True if the points of a place's children are indexed.
+    /// - Returns: false while they are being collected; `waiting` is resumed afterwards.
     func hasPoints(_ place: QueriedPlace, _ fields: GeoFields, over node: Node) -> Bool {
         if place.queries.index != nil { return true }
         if place.isCollecting { return false }
@@ -56,12 +56,12 @@ final class PlacePoints: @unchecked Sendable {
         let now = content.root.node(at: place.path)
         guard places.contains(place) else { return }
         guard fields == content.rules.geoFields(at: place.path) else {
-            // Other rules were deployed: who waits asks again.
+            // New rules were deployed: waiting requests retry.
             place.isCollecting = false
             places.resumeWaiting(place)
             return places.finishWork()
         }
-        // They are taken in when the queries are back.
+        // Take in the points when the queries are back.
         if place.isLent { return place.waiting.append { [self] in collect(place, fields, over: now, from: (index, node)) } }
         guard place.queries.index == nil, index.follow(from: node, to: now, atMost: context.limits.followedChanges) else {
             return collect(place, fields, over: now, from: (index, node))

@@ -1,7 +1,7 @@
 import JSONTree
 import LiveQueries
 
-/// Has the live queries of a place follow few changed children, on the database queue: each change costs each view that it concerns.
+/// Applies a few changed children to the live queries of a place on the database queue. Each change costs one step per affected view.
 ///
 /// Confined to the database queue.
 final class PromptChanges {
@@ -17,8 +17,8 @@ final class PromptChanges {
         self.filling = filling
     }
 
-    /// The changes of a commit as they are followed at once; nil when they are too many for that.
-    /// - Parameter children: nil when they are many, or when the place was written as a whole.
+    /// The changes of a commit to apply on the queue; nil if they are too many.
+    /// - Parameter children: nil if there are many, or if the place was overwritten.
     func writes(_ children: [ChildChange]?, from old: Node, to new: Node, at place: QueriedPlace) -> ContiguousArray<ChildWrite>? {
         guard let children else { return writes(from: old, to: new, at: place) }
         guard areFew(children.count, at: place) else { return nil }
@@ -36,7 +36,7 @@ final class PromptChanges {
         changes <= 16 || (changes <= context.limits.inlineChildren && changes * max(1, place.count) <= context.limits.windowsAtOnce)
     }
 
-    /// - Parameter told: is called for each view of which its observers are told something.
+    /// - Parameter told: called for each view whose observers are notified.
     func apply(
         _ writes: ContiguousArray<ChildWrite>, at place: QueriedPlace, over new: Node, _ told: (View, LiveChange) -> Void
     ) {

@@ -3,40 +3,40 @@ import LiveQueries
 
 /// The live queries of one place (`PlaceQueries`), with their observers.
 ///
-/// Confined to the database queue, but for `queries` while these are lent to a background thread.
+/// Confined to the database queue, except `queries` while a background thread owns them.
 final class QueriedPlace {
     let path: Path
-    /// While they are lent, only their new owner uses them.
+    /// While in the background, only that thread uses them.
     let queries: PlaceQueries
-    /// By what they show, and by the view of the queries that each is of.
+    /// Views by query and shown part, and by their `LiveQueryView`.
     private var named: [Name: View] = [:]
     private var byQuery: [ObjectIdentifier: View] = [:]
-    /// Set while the queries follow a large change beside the queue: the content that observers were told of last.
+    /// The content that observers have last seen. Set while a large change is applied in the background.
     var told: Node?
-    /// Whether commits were taken back meanwhile.
+    /// True if commits were rolled back meanwhile.
     var isUndone = false
-    /// Of views that show too few, what their observers will be told when the others have been found.
+    /// Events of views that show too few children, held back until the missing children are found.
     private var deferred: [ObjectIdentifier: [ContiguousArray<LiveEvent>]] = [:]
-    /// Whether a look for more is under way, and how many searches for more are, off the queue.
+    /// True while a refill runs. `searches` counts the searches in the background.
     var isFilling = false
     var searches = 0
-    /// Whether the points of the children are being collected.
+    /// True while the points of the children are being collected.
     var isCollecting = false
-    /// Views that look for more when their order is there again.
+    /// Views to refill when their order is ready again.
     var unordered: ContiguousArray<LiveQueryView> = []
-    /// Requests that wait until something of that is done: each looks again.
+    /// Requests that wait for such work. Each checks the state again.
     var waiting: [() -> Void] = []
     /// When it was last used, steady ms.
     var usedAt: Int64 = 0
-    /// Children that its queries hold, and that have a point, as they were counted last; and those held when each view was looked at last.
+    /// Children that the queries hold and that have a point, when last weighed. `heldWhenLookedAt` is the value at the last check of every view.
     var held = 0
     var points = 0
     var heldWhenLookedAt = 0
-    /// Children that its views held, all together, when each was counted last.
+    /// Sum of the views' held children, when each was last counted.
     private(set) var counted = 0
-    /// Views that may have no observer any more, or not yet.
+    /// Views that have no observer any more, or not yet.
     var emptied: [View] = []
-    /// Views of which observers are still to be told all.
+    /// Views whose observers must still receive the whole result.
     var owing: [View] = []
     /// Views whose observers are about to end.
     var ending: Set<ObjectIdentifier> = []
@@ -51,24 +51,24 @@ final class QueriedPlace {
         queries = PlaceQueries(settings)
     }
 
-    /// Whether the queries follow a large change beside the queue.
+    /// True while a large change is applied in the background.
     var isLent: Bool { told != nil }
-    /// Whether something of it is under way, or waited for.
+    /// True while background work runs for it, or requests wait.
     var isBusy: Bool { isLent || isFilling || searches > 0 || isCollecting || !waiting.isEmpty }
     var count: Int { named.count }
     var views: [View] { Array(named.values) }
-    /// Whether observers will be told something that they have not been told yet.
+    /// True if observers have pending notifications.
     var owes: Bool { isLent || !deferred.isEmpty }
 
     func view(of query: LiveQuery, _ showing: LiveQueryView.Showing) -> View? { named[Name(query: query, showing: showing)] }
     func view(of view: LiveQueryView) -> View? { byQuery[ObjectIdentifier(view)] }
 
-    /// How many views take their next children from an order.
+    /// Number of views that take their next children from this order.
     func views(needing ordering: TreeQuery.Index) -> Int {
         named.values.count { ($0.shown as? LiveQueryShown)?.view.refillOrder == ordering }
     }
 
-    /// Takes in a view of the queries.
+    /// Adds a view of the queries.
     func add(_ view: LiveQueryView, lanes: Int) -> View {
         if let known = self.view(of: view) { return known }
         let shown = LiveQueryShown(view, self)
@@ -76,12 +76,12 @@ final class QueriedPlace {
         let made = View(path: path, query: .live(view.query), shown: shown, lanes: lanes)
         named[Name(query: view.query, showing: view.showing)] = made
         byQuery[ObjectIdentifier(view)] = made
-        // Until an observer takes it.
+        // No observer has taken it yet.
         emptied.append(made)
         return made
     }
 
-    /// Forgets a view without observers. Not while the queries are lent.
+    /// Removes a view without observers. Not while the queries are in the background.
     func remove(_ view: LiveQueryView) {
         named[Name(query: view.query, showing: view.showing)] = nil
         if let known = byQuery.removeValue(forKey: ObjectIdentifier(view))?.shown as? LiveQueryShown { counted -= known.held }
@@ -89,23 +89,23 @@ final class QueriedPlace {
         queries.remove(view)
     }
 
-    /// Counts the children that each view holds. Not while the queries are lent. O(views)
-    /// - Returns: the views that hold more or fewer than before.
+    /// Counts the children that each view holds. Not while the queries are in the background. O(views)
+    /// - Returns: the views whose number has changed.
     func recount() -> [View] {
         counted = queries.held
         return named.values.filter { ($0.shown as? LiveQueryShown)?.recount() ?? false }
     }
 
-    /// Of those that wait for an order, all that are still there.
+    /// Takes the views that wait for an order, without those removed meanwhile.
     func takeUnordered() -> ContiguousArray<LiveQueryView> {
         defer { unordered = [] }
         return unordered.filter { byQuery[ObjectIdentifier($0)] != nil }
     }
 
-    /// What observers of a view are told now: nothing yet while it shows too few.
+    /// What to send the observers of a view. Nil while the view shows too few children; its events are then held back.
     /// - Parameters:
-    ///   - change: nil for what was deferred before.
-    ///   - content: as it is after the change.
+    ///   - change: nil to send only events held back before.
+    ///   - content: the content after the change.
     func release(_ change: LiveQueryView.Change?, of view: LiveQueryView, _ content: Node) -> LiveChange? {
         if view.isShort {
             if let events = change?.events { deferred[ObjectIdentifier(view), default: []].append(events) }
@@ -116,13 +116,13 @@ final class QueriedPlace {
         return told(change, earlier, of: view, content)
     }
 
-    /// Commits of which the observers of a view are still to be told.
+    /// Number of commits whose events are held back for a view.
     func deferredCount(of view: LiveQueryView) -> Int { deferred.isEmpty ? 0 : deferred[ObjectIdentifier(view)]?.count ?? 0 }
 
-    /// All that a view shows.
+    /// The whole result of a view.
     func all(of view: LiveQueryView, _ content: Node) -> LiveChange { told(nil, [], of: view, content) }
 
-    /// What a view shows other than another one.
+    /// The difference between another view's result and this one's.
     func told(_ change: LiveQueryView.Change, of view: LiveQueryView, _ content: Node) -> LiveChange { told(change, [], of: view, content) }
 
     private func told(
@@ -132,11 +132,11 @@ final class QueriedPlace {
     }
 }
 
-/// What a live query shows. `QueryKeeper` moves it along with the others of its place: here only all of it is asked for.
+/// The result of a live query. `QueryKeeper` updates it with the others of its place, so this class only returns the whole result.
 final class LiveQueryShown: LiveView {
     let view: LiveQueryView
     private unowned let place: QueriedPlace
-    /// Children that it held when they were counted last; those of the view itself must not be read while the queries are lent.
+    /// Children that the view held when last counted. The view itself must not be read while the queries are in the background.
     private(set) var held: Int
     init(_ view: LiveQueryView, _ place: QueriedPlace) {
         self.view = view
@@ -144,8 +144,8 @@ final class LiveQueryShown: LiveView {
         held = view.held
     }
 
-    /// Counts the children that it holds. Not while the queries are lent.
-    /// - Returns: whether it holds more or fewer than before.
+    /// Counts the children that the view holds. Not while the queries are in the background.
+    /// - Returns: true if the number has changed.
     func recount() -> Bool {
         defer { held = view.held }
         return held != view.held
@@ -167,30 +167,30 @@ final class LiveQueryShown: LiveView {
         return .live(self.place.all(of: view, node))
     }
 
-    /// The keys of what it shows. O(shown · log n)
+    /// The keys of the shown children. O(shown · log n)
     func keys(of node: Node) -> ContiguousArray<Key> { place.queries.shown(view, over: node) }
 }
 
-/// What became of a live query.
+/// A change of a live query, or its whole result.
 struct LiveChange {
-    /// Nil where nothing is said but what it shows now.
+    /// Nil if only the current result is sent.
     let change: LiveQueryView.Change?
-    /// The events of commits before, which were not told as it showed too few then.
+    /// Events of earlier commits that were held back because the query showed too few children.
     let earlier: [ContiguousArray<LiveEvent>]
     let query: LiveQuery
     /// How many children it shows now.
     let count: Int
-    /// All of them, in the query's order if it has one; to be asked at once, or never. O(shown · log n)
+    /// Keys of all shown children, in the query's order if it has one. Call at once or never. O(shown · log n)
     let keys: () -> ContiguousArray<Key>
 
-    /// Whether nothing is said of what has changed.
+    /// True for a whole result without events.
     var isWhole: Bool { change == nil && earlier.isEmpty }
-    /// Whether the number of children may differ from before.
+    /// True if the number of children may have changed.
     var hasOtherCount: Bool {
         if isWhole || !earlier.isEmpty { return true }
         if case .count? = change { return true }
         return change?.events.contains { $0.kind == .added || $0.kind == .removed } ?? false
     }
-    /// The events of one commit after the other.
+    /// The events, commit by commit.
     var commits: [ContiguousArray<LiveEvent>] { earlier + (change.map { [$0.events] } ?? []) }
 }

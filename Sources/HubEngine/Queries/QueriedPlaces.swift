@@ -2,27 +2,27 @@ import JSONTree
 import LiveQueries
 import Scheduling
 
-/// The places with live queries, or with points: made when asked for, weighed as they grow, forgotten when nothing needs them.
+/// The places with live queries or points. Creates them on demand, weighs them as they grow, and removes unused ones.
 ///
 /// Confined to the database queue.
 final class QueriedPlaces: @unchecked Sendable {
-    // Sendable: background work only hops back to the queue with it.
+    // Sendable: background work that captures it only returns to the queue.
     private let context: EngineContext
     private let places: PlaceTrie
     private let indexes: IndexKeeper
     private let durability: DurabilityLine
     private var known: [Path: QueriedPlace] = [:]
-    /// Children that all live queries hold.
+    /// Number of children that all live queries hold.
     private(set) var held = 0
-    /// Points of all places, and when they were looked at for being idle, steady ms.
+    /// Number of points of all places. `tendedAt` is the last check for idle places, steady ms.
     private var points = 0
     private var tendedAt: Int64 = 0
-    /// Ends an observer, as the hub cannot go on with it.
+    /// Ends an observer that the hub cannot continue to serve.
     var onEnded: (Observation, Client, Failure) -> Void = { _, _, _ in }
-    /// Tells a client that an observer has ended, which is not there any more.
+    /// Notifies a client that its observer, already removed, has ended.
     var onLost: (Observation, Client, Failure) -> Void = { _, _, _ in }
 
-    /// Notified of a view that was counted again and holds more, or fewer, children than before.
+    /// Called when a view was counted again and holds more or fewer children than before.
     var onHeld: (View) -> Void = { _ in }
 
     init(_ context: EngineContext, _ places: PlaceTrie, _ indexes: IndexKeeper, _ durability: DurabilityLine) {
@@ -34,9 +34,9 @@ final class QueriedPlaces: @unchecked Sendable {
 
     private var limits: EngineLimits { context.limits }
 
-    /// Points of fewer children are collected for each answer: keeping them gains nothing.
+    /// Points of fewer children are not kept: collecting them for each answer costs as little.
     private static let fewestKept = 64
-    /// Children that the queries of a place may hold more than is charged, and one more for each of them.
+    /// The held children of a place may exceed the charged number by this, plus one per view.
     private static let chargedAtOnce = 16
 
     // MARK: Places
@@ -45,7 +45,7 @@ final class QueriedPlaces: @unchecked Sendable {
     var all: [QueriedPlace] { Array(known.values) }
     func contains(_ place: QueriedPlace) -> Bool { known[place.path] === place }
 
-    /// The live queries of a place, made when missing: to be settled.
+    /// The live queries of a place; created if missing. The caller must call `settle`.
     func place(at path: Path) -> QueriedPlace {
         if let place = known[path] { return place }
         let made = QueriedPlace(path, limits.windows)
@@ -55,8 +55,8 @@ final class QueriedPlaces: @unchecked Sendable {
         return made
     }
 
-    /// Has views without observers removed, and a place without views and points forgotten. Points that the rules declare stay until they
-    /// have been idle for long.
+    /// Removes views without observers, and the place if it has neither views nor points. Points that the rules declare stay until they have been
+    /// idle for `indexIdleMs`.
     func settle(_ place: QueriedPlace) {
         place.usedAt = context.scheduler.steadyMs
         if place.isBusy { return }
@@ -78,20 +78,20 @@ final class QueriedPlaces: @unchecked Sendable {
         places.prune(place.path)
     }
 
-    /// Charges what the queries of a place look at to the turn.
+    /// Runs `body`, and charges the entries that it visits to this turn.
     func metered<Result>(_ place: QueriedPlace, _ body: () -> Result) -> Result {
         let before = place.queries.looks
         defer { context.meter.spend((place.queries.looks - before) / RequestLoop.childrenForWork) }
         return body()
     }
 
-    /// The place's children in an order, as they are now.
+    /// The place's children in a given order, at the current state.
     func orders(_ place: QueriedPlace, over node: Node) -> PlaceQueries.Orders {
         let observed = places.existingPlace(at: place.path)
         return { ordering in observed?.children(of: node, by: ordering) ?? (ordering == .key ? .byKey(node.children) : nil) }
     }
 
-    /// Between requests, now and then: forgets the points of places that have been idle for long.
+    /// Runs between requests, now and then: drops the points of places that have been idle for `indexIdleMs`.
     func tend() {
         context.meter.counters.liveQueryChildren = held
         let now = context.scheduler.steadyMs
@@ -104,7 +104,7 @@ final class QueriedPlaces: @unchecked Sendable {
 
     // MARK: Views
 
-    /// Takes a view in that was found for the place as it is now.
+    /// Adds a view that was computed for the current state of the place.
     func add(_ view: LiveQueryView, at place: QueriedPlace) -> View {
         if let known = place.view(of: view) { return known }
         let made = place.add(view, lanes: context.lanes)
@@ -127,13 +127,13 @@ final class QueriedPlaces: @unchecked Sendable {
         }
     }
 
-    /// A view has lost its last observer.
+    /// Call when a view has lost its last observer.
     func release(_ view: View, at place: QueriedPlace) {
         place.emptied.append(view)
         settle(place)
     }
 
-    /// An observer that was to come back with an earlier state cannot: its client is told when that state is there.
+    /// An observer cannot be restored to its earlier state. Notifies its client after the rollback.
     func lost(_ observation: Observation, _ client: Client) {
         context.queue.async { [self] in
             onLost(observation, client, .takenBack)
@@ -141,7 +141,7 @@ final class QueriedPlaces: @unchecked Sendable {
         }
     }
 
-    /// Ends the observers of a view, when the commit has been told.
+    /// Ends the observers of a view, after those of the commit have been notified.
     func endLater(_ view: View, at place: QueriedPlace, _ failure: Failure) {
         guard place.ending.insert(ObjectIdentifier(view)).inserted else { return }
         context.queue.async { [self, view = Lent(view), place = Lent(place)] in
@@ -153,18 +153,18 @@ final class QueriedPlaces: @unchecked Sendable {
 
     // MARK: Weight
 
-    /// Counts what a place holds now.
+    /// Updates the totals with what a place holds now.
     func weigh(_ place: QueriedPlace) {
         held += place.queries.held - place.held
         place.held = place.queries.held
-        // Often enough that little is held uncharged, and seldom enough that a change costs O(1).
+        // Often enough that few held children are uncharged, seldom enough that a change costs O(1).
         if abs(place.held - place.counted) > Self.chargedAtOnce + place.count {
             for view in place.recount() { onHeld(view) }
         }
         let counted = place.queries.index?.count ?? 0
         points += counted - place.points
         place.points = counted
-        // Views that hold all of a circle grow with it, also where nothing of that is shown.
+        // Views that hold all children of a circle grow with it, even if they show none of the new ones.
         if place.held > place.heldWhenLookedAt + limits.liveQueryChildren { endLarge(place) }
         if place.held < place.heldWhenLookedAt { place.heldWhenLookedAt = place.held }
     }
@@ -177,16 +177,16 @@ final class QueriedPlaces: @unchecked Sendable {
         }
     }
 
-    /// Whether the namespace may keep the points of so many children more.
+    /// True if the namespace may index the points of `count` more children.
     func hasRoom(forPoints count: Int) -> Bool {
         if points + count <= limits.indexEntries { return true }
         for place in known.values where place.count == 0 && !place.isBusy { forget(place) }
         return points + count <= limits.indexEntries
     }
 
-    // MARK: Turns of their own
+    // MARK: Own turns
 
-    /// Requests that wait at a place look again.
+    /// Resumes the requests that wait at a place.
     func resumeWaiting(_ place: QueriedPlace) {
         let waiting = place.waiting
         place.waiting = []
@@ -194,14 +194,14 @@ final class QueriedPlaces: @unchecked Sendable {
         if contains(place) { settle(place) }
     }
 
-    /// Work that no request has asked for is done.
+    /// Finishes work that no request has started.
     func finishWork() {
         tend()
         durability.finishBatch()
     }
 }
 
-/// What a background thread uses instead of the queue, until it is back.
+/// Carries a value that a background thread uses in place of the queue, until it returns it.
 struct Lent<Value>: @unchecked Sendable {
     // Sendable: handed over as a whole, and never used from two threads.
     let value: Value
@@ -209,7 +209,7 @@ struct Lent<Value>: @unchecked Sendable {
 }
 
 extension LiveQueryShown {
-    /// The order that must be kept for it; a count looks at the changed children alone.
+    /// The order whose index must be kept for the view. A count needs only the changed children.
     var keptOrder: TreeQuery.Index? {
         guard let ordering = view.refillOrder, ordering != .key else { return nil }
         return ordering

@@ -1,24 +1,24 @@
 import JSONTree
 import LiveQueries
 
-/// Views that show fewer than there may be look on, a part in each turn, and their observers are told when they show all.
+/// Refills views that show too few children, a few views per turn. Their observers are notified once a view shows all it should.
 ///
 /// ```
-/// fillLater ─► a turn: some views look on ─► told ─┬─► all shown: requests that waited look again
-///     ▲            └─ their order is not there: they wait for it (goOn)
-///     └──────────────────────────────── others ────┘
+/// fillLater ─► a turn: some views are refilled ─► notified ─┬─► all shown: waiting requests resume
+///     ▲            └─ their order is missing: they wait for it (goOn)
+///     └──────────────────────────────── more views ───────────┘
 /// ```
-/// A view of the nearest whose next ones are far in terms of the index is searched for anew, off the queue.
+/// A view of the nearest children is searched from scratch off the queue, if its next children are far away in the index.
 ///
 /// Confined to the database queue.
 final class QueryFilling: @unchecked Sendable {
-    // Sendable: only hops back to the queue.
+    // Sendable: closures that capture it only return to the queue.
     private let context: EngineContext
     private let content: Content
     private let places: QueriedPlaces
     private let telling: QueryTelling
 
-    /// Views that look for more children in one turn.
+    /// Views refilled in one turn.
     static let filledAtOnce = 4
 
     init(_ context: EngineContext, _ content: Content, _ places: QueriedPlaces, _ telling: QueryTelling) {
@@ -63,7 +63,7 @@ final class QueryFilling: @unchecked Sendable {
 
     // MARK: Off the queue
 
-    /// Searches for all that a view shows by the points as they are, off the queue.
+    /// Searches for everything that a view shows, off the queue, on the current points.
     private func search(_ query: LiveQueryView, at place: QueriedPlace, over node: Node) {
         guard let points = place.queries.index?.snapshot() else { return }
         place.searches += 1
@@ -79,7 +79,7 @@ final class QueryFilling: @unchecked Sendable {
         context.queue.assertCurrent()
         place.searches -= 1
         guard places.contains(place), let view = place.view(of: query) else { return settle(place) }
-        // It is listed again when the queries are back.
+        // List the view again when the queries are back.
         if place.isLent {
             place.waiting.append { [self] in search(again: query, at: place) }
             return places.finishWork()
@@ -115,14 +115,14 @@ final class QueryFilling: @unchecked Sendable {
         places.finishWork()
     }
 
-    /// An order of a place is there again: views that wait for it look on.
+    /// An order of a place is ready again. Refills the views that wait for it.
     func goOn(_ place: QueriedPlace) {
         if place.isLent { return }
         relist(place)
         fillLater(place)
     }
 
-    /// Views that waited for an order look whether it is there.
+    /// Lists the views that waited for an order for another refill.
     func relist(_ place: QueriedPlace) {
         if place.unordered.isEmpty { return }
         for view in place.takeUnordered() { place.queries.listUnfilled(view) }

@@ -1,16 +1,16 @@
 import JSONTree
 import LiveQueries
 
-/// Has live queries follow what is written at their places: at once where a commit changes few children, else beside the queue.
+/// Updates live queries with writes at their places: on the queue if a commit changes few children, otherwise in the background.
 ///
 /// ```
-/// commit ── few children ──► PromptChanges: views concerned ─► told
-///    └── many, or the place as a whole ─► LentQueries: in the background ─► told ─► what was written meanwhile
-/// a view that shows fewer than there may be ─► QueryFilling: looks on, a part in each turn ─► told when it shows all
-/// the tree goes back ─► QueryReturn: views go back with it, or end
+/// commit ── few children ──► PromptChanges: affected views ─► notified
+///    └── many, or an overwritten place ─► LentQueries: in the background ─► notified ─► writes made meanwhile
+/// a view that shows too few children ─► QueryFilling: a few views per turn ─► notified when complete
+/// a rollback ─► QueryReturn: views are moved back, or end
 /// ```
-/// `QueriedPlaces` knows the places, `PlacePoints` where their children are, `QueryTelling` what observers are told. Confined to the
-/// database queue.
+/// `QueriedPlaces` holds the places, `PlacePoints` indexes the children's positions, and `QueryTelling` decides what observers are sent. Confined to
+/// the database queue.
 final class QueryKeeper {
     private let content: Content
     let places: QueriedPlaces
@@ -36,17 +36,17 @@ final class QueryKeeper {
         lent.onUndone = { [undoing] in undoing.endAll($0, .takenBack) }
     }
 
-    /// Takes a view in that was found for the place as it is now.
+    /// Adds a view that was computed for the current state of the place.
     func add(_ view: LiveQueryView, at place: QueriedPlace) -> View {
         if let known = place.view(of: view) { return known }
         defer { filling.fillLater(place) }
         return places.add(view, at: place)
     }
 
-    /// Moves the views of a place along with a commit.
+    /// Updates the views of a place with a commit.
     /// - Parameters:
-    ///   - children: that it has changed; nil when they are many, or when the place was written as a whole.
-    ///   - told: is called for each view of which its observers are told something.
+    ///   - children: the changed children; nil if there are many, or if the place was overwritten.
+    ///   - told: called for each view whose observers are notified.
     func follow(
         _ place: QueriedPlace, _ children: [ChildChange]?, from old: Node, to new: Node,
         _ told: (View, LiveChange) -> Void
@@ -57,17 +57,16 @@ final class QueryKeeper {
         prompt.apply(writes, at: place, over: new, told)
     }
 
-    /// An order of a place is there again: views that wait for it look on.
+    /// An order of a place is ready again. Refills the views that wait for it.
     func goOn(at path: Path) { if let place = places[path] { filling.goOn(place) } }
 
-    /// The tree has gone back to an earlier state. What is known of the queries' observers goes back with it, where nothing was still to
-    /// be told; else they end.
+    /// Handles a rollback. Moves the views back, or ends their observers if notifications were pending.
     func follow(from before: Node) { undoing.follow(from: before) }
 
-    /// Ends all observers of a place's live queries: what they were told was taken back.
+    /// Ends all observers of a place's live queries, because commits that they were notified of were rolled back.
     func endAll(at path: Path) { if let place = places[path] { undoing.endAll(place, .takenBack) } }
 
-    /// After a deploy: points that are declared otherwise are of no use any more, nor are the circles that rest on them.
+    /// After a deploy, drops points whose declaration has changed, and ends the observers of circles that use them.
     func recheckDeclarations() {
         for place in places.all {
             guard let index = place.queries.index, index.fields != content.rules.geoFields(at: place.path) else { continue }

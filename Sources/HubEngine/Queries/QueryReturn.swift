@@ -1,13 +1,13 @@
 import JSONTree
 import LiveQueries
 
-/// Live queries and a tree that has gone back to an earlier state: what their observers know goes back with it, or they end.
+/// Handles live queries in a rollback: moves their views back to what observers know, or ends the observers.
 ///
-/// | observers of a place | then |
+/// | observers of a place | effect |
 /// |---|---|
-/// | know all that was committed, and the way back is short | its views go back, and nothing is told |
-/// | are still to be told something, or the way is long | end, with `unavailable` |
-/// | of queries that are lent | end when these are back |
+/// | have seen all commits, and few children differ | their views are moved back; nothing is sent |
+/// | have pending notifications, or many children differ | they end, with `unavailable` |
+/// | belong to queries in the background | they end when the queries are back |
 ///
 /// Confined to the database queue.
 final class QueryReturn {
@@ -27,7 +27,7 @@ final class QueryReturn {
         self.filling = filling
     }
 
-    /// The tree has gone back to an earlier state.
+    /// Updates all live queries after a rollback.
     func follow(from before: Node) {
         observed.forEach(from: before, to: content.root) { [self] observed, old, new in
             guard let place = observed.queried else { return }
@@ -37,13 +37,13 @@ final class QueryReturn {
         for place in places.all where place.owes && !place.isLent { endAll(place, .takenBack) }
     }
 
-    /// Moves the views to what observers know, and tells nothing.
-    /// - Returns: false where that is too much, or not to be had now.
+    /// Moves the views back to what observers know, without notifications.
+    /// - Returns: false if too much differs, or if a needed order is missing.
     private func goBack(_ place: QueriedPlace, from old: Node, to new: Node) -> Bool {
         guard let changes = new.children.changes(since: old.children, atMost: context.limits.followedChanges) else { return false }
         let orders = places.orders(place, over: new)
         place.queries.apply(ContiguousArray(changes.lazy.map { ChildWrite($0) }), over: new, in: orders) { _, _ in }
-        // Observers were shown all that there is: a view that is short now is no longer what they know.
+        // Observers have seen complete results. A view that is short now no longer matches what they know.
         var left = QueryFilling.filledAtOnce
         for view in place.views {
             guard let query = (view.shown as? LiveQueryShown)?.view else { continue }
@@ -58,9 +58,9 @@ final class QueryReturn {
         return true
     }
 
-    /// Ends all observers of a place's live queries, and begins anew with those that come.
+    /// Ends all observers of a place's live queries, and removes the queries. New observers start from scratch.
     func endAll(_ place: QueriedPlace, _ failure: Failure) {
-        // The queries are another thread's: they end when they are back.
+        // A background thread owns the queries: end them when they are back.
         if place.isLent { return place.isUndone = true }
         let views = place.views
         place.isUndone = false
@@ -77,6 +77,6 @@ final class QueryReturn {
 }
 
 extension Failure {
-    /// Commits that were told of in advance were not stored after all.
+    /// Commits that observers were about to be notified of were not stored.
     static let takenBack = Failure(.unavailable, "The hub could not store what it was about to tell; observe again.")
 }

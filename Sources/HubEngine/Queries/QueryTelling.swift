@@ -1,7 +1,7 @@
 import JSONTree
 import LiveQueries
 
-/// What observers of live queries are told of a change: at once, or, of a view that shows fewer than there may be, when it shows all.
+/// Decides what observers of live queries are sent for a change. Observers of a view that shows too few children are notified when it is complete.
 ///
 /// Confined to the database queue.
 final class QueryTelling {
@@ -9,10 +9,10 @@ final class QueryTelling {
     private let content: Content
     private let places: QueriedPlaces
     private let batch: Batch
-    /// Tells the observers of a view what has changed of it: as of this content and this commit.
+    /// Called to notify the observers of a view of a change, as of this content and this commit.
     var onChanged: (View, LiveChange, _ content: Node, _ sequence: UInt64) -> Void = { _, _, _, _ in }
 
-    /// Commits of which observers of a view that shows too few may still have to be told.
+    /// Maximum number of commits whose events are held back for a view; beyond it the view's observers end.
     private static let mostDeferred = 1_000
 
     init(_ context: EngineContext, _ content: Content, _ places: QueriedPlaces, _ batch: Batch) {
@@ -23,9 +23,9 @@ final class QueryTelling {
     }
 
     /// - Parameters:
-    ///   - change: nil for what was deferred before.
-    ///   - content: as it is after the change.
-    ///   - told: is called where observers are told something now.
+    ///   - change: nil to send only events held back before.
+    ///   - content: the content after the change.
+    ///   - told: called if observers are notified now.
     func tell(
         _ query: LiveQueryView, _ change: LiveQueryView.Change?, at place: QueriedPlace, of content: Node,
         _ told: (View, LiveChange) -> Void
@@ -41,7 +41,7 @@ final class QueryTelling {
         told(view, change)
     }
 
-    /// Tells all of a view to observers for whom it was not known.
+    /// Sends the whole result of a view to observers that are still waiting for it.
     func tellAll(_ place: QueriedPlace) {
         if place.owing.isEmpty { return }
         let (node, owing) = (content.root.node(at: place.path), place.owing)
@@ -57,6 +57,6 @@ final class QueryTelling {
         }
     }
 
-    /// What is told now is no part of a commit of this batch.
+    /// Records that the following notification does not belong to a commit of this batch.
     func tellLater(at place: QueriedPlace) { batch.record(.toldLater(place.path)) }
 }

@@ -1,15 +1,14 @@
 import JSONTree
 
-/// The children that a live query shows, followed as children change: the work follows the change, not the size of the place or
-/// of the window.
+/// The window of children that a query shows, updated as children change. The cost depends on the change, not on the size of the place or the window.
 ///
 ///     index order   … | ▇ ▇ ▇ ▇ ▇ | … … …        a window of limitToFirst(5)
-///                            edge ┘  └ the next ones, found in the index when a child leaves
+///                            edge ┘  └ the next children, found in the index when a child leaves
 ///
-/// The children themselves are in the index. A window with a limit knows how many it shows, and the outermost of them while it
-/// is full; without a limit it is the range itself. So a thousand windows of a hundred thousand children cost next to nothing.
+/// The children themselves are in the index. A window with a limit stores its count and, while full, its outermost child. Without a limit it is just
+/// the range. So a thousand windows of 100,000 children cost next to nothing.
 struct QueryWindow {
-    /// What never changes, in one piece: a window is copied for each change that it shows.
+    /// The immutable part, as one reference: a window is copied for each change that it shows.
     private final class Range: Sendable {
         let query: TreeQuery
         let lower: OrderBound?
@@ -26,27 +25,26 @@ struct QueryWindow {
     var query: TreeQuery { range.query }
     private var lower: OrderBound? { range.lower }
     private var upper: OrderBound? { range.upper }
-    /// Children shown; only for queries with a limit.
+    /// Number of children shown; only for queries with a limit.
     private var count = 0
-    /// The same for one without, once it was asked for.
+    /// The same for a query without a limit, once requested.
     private var unlimited: Int?
-    /// The outermost child shown, on the side that the limit cuts. Nil while fewer than the limit are shown.
+    /// The outermost shown child on the side that the limit cuts off. Nil while fewer than the limit are shown.
     private var edge: OrderedChild?
 
-    /// One child of the place before and after a commit, as the query's order sees it; nil where it does not exist.
+    /// One child before and after a commit, at its positions in the query's order. Nil where it does not exist.
     struct Change {
         let key: Key
         let old: OrderedChild?
         let new: OrderedChild?
     }
 
-    /// The changes of the window by a commit.
     struct Move {
-        /// Children that are shown now and were not before.
+        /// Children shown now but not before.
         var entered: [Key] = []
-        /// Children that were shown before and are not now.
+        /// Children shown before but not now.
         var left: [Key] = []
-        /// Changed children that are shown as before.
+        /// Changed children shown before and now.
         var stayed: [Key] = []
     }
 
@@ -54,7 +52,7 @@ struct QueryWindow {
         range = Range(query)
     }
 
-    /// Does not visit the children that it shows. O(log n) by key, O(log n + n / 256) in another order.
+    /// Does not visit the shown children. O(log n) by key, O(log n + n / 256) in another order.
     init(_ query: TreeQuery, over children: OrderedChildren) {
         self.init(query)
         guard let limit = query.limit else { return }
@@ -71,11 +69,11 @@ struct QueryWindow {
         if count == limit { edge = keepsFirst ? selected.last : selected.first }
     }
 
-    /// How many children are shown, where that is known.
+    /// The number of shown children, if known.
     var counted: Int? { query.limit == nil ? unlimited : count }
     var isCounted: Bool { query.limit != nil || unlimited != nil }
 
-    /// How many children are shown, from then on followed as they change. The first time O(log n) by key, else O(log n + n / 256).
+    /// The number of shown children, updated with changes from then on. The first call costs O(log n) by key, otherwise O(log n + n / 256).
     mutating func countShown(over children: OrderedChildren) -> Int {
         if query.limit != nil { return count }
         let counted = unlimited ?? query.extent(in: children).count
@@ -83,10 +81,10 @@ struct QueryWindow {
         return counted
     }
 
-    /// Moves the window along with changes of children, at most one of each. O(changes · log n)
+    /// Applies changes of children, at most one per child. O(changes · log n)
     /// - Parameter children: the order after the changes.
     mutating func apply(_ changes: [Change], over children: OrderedChildren) -> Move {
-        // As if the edge stood still.
+        // First as if the edge did not move.
         var difference = Move()
         for change in changes {
             switch (change.old.map(shows) ?? false, change.new.map(shows) ?? false) {
@@ -111,7 +109,7 @@ struct QueryWindow {
         return difference
     }
 
-    /// The key of the child before one that is shown, in the order of the query; nil for the first one. O(log n)
+    /// The key of the sibling before a shown child, in the query's order; nil for the first child. O(log n)
     func sibling(before key: Key, in node: Node, over children: OrderedChildren) -> Key? {
         let child = query.orderedBy.place(key, node.child(key))
         var found: Key?
@@ -124,24 +122,24 @@ struct QueryWindow {
 
     private var keepsFirst: Bool { query.keeps == .first }
 
-    /// Whether a child at this place lies in the range, and not beyond the edge.
+    /// True if this position is in the range and not beyond the edge.
     private func shows(_ child: OrderedChild) -> Bool { !isBefore(child) && !isBehind(child) }
 
-    /// Whether a child at this place comes before all that the window shows, or may show while its edge stands still.
+    /// True if this position comes before everything that the window can show without moving its edge.
     func isBefore(_ child: OrderedChild) -> Bool {
         if let lower, !lower.admitsAsStart(child) { return true }
         if !keepsFirst, let edge { return child.order(edge) < 0 }
         return false
     }
 
-    /// The same behind all of it.
+    /// The same for positions after the window.
     func isBehind(_ child: OrderedChild) -> Bool {
         if let upper, !upper.admitsAsEnd(child) { return true }
         if keepsFirst, let edge { return child.order(edge) > 0 }
         return false
     }
 
-    /// The outermost children leave the window, or do not enter it.
+    /// Removes the outermost children from the window, or keeps them from entering.
     private mutating func drop(_ surplus: Int, _ children: OrderedChildren, _ difference: inout Move) {
         if surplus == 1 { return dropOne(children, &difference) }
         var dropped: Set<Key> = []
@@ -166,7 +164,7 @@ struct QueryWindow {
         difference.left += unshown
     }
 
-    /// The usual commit adds one child: the outermost one goes.
+    /// The fast path for the usual commit, which adds one child: removes the outermost one.
     private mutating func dropOne(_ children: OrderedChildren, _ difference: inout Move) {
         var outermost: Key?
         let cut = edge.map { OrderBound(including: $0) } ?? (keepsFirst ? upper : lower)
@@ -189,7 +187,7 @@ struct QueryWindow {
         }
     }
 
-    /// The next children beyond the edge are shown, as far as there are any.
+    /// Shows the next children beyond the edge, as far as they exist.
     private mutating func fill(_ missing: Int, beyond old: OrderedChild, _ children: OrderedChildren, _ difference: inout Move) {
         var found: [OrderedChild] = []
         walk(outward: true, from: OrderBound(excluding: old), children) { child in
@@ -198,7 +196,7 @@ struct QueryWindow {
         }
         count += found.count
         edge = found.count == missing ? found.last : nil
-        // A shown child that moved beyond the former edge is shown again.
+        // A shown child that moved beyond the old edge may be shown again.
         let moved = Set(difference.left).intersection(found.lazy.map(\.key))
         if !moved.isEmpty {
             difference.left.removeAll { moved.contains($0) }
@@ -207,7 +205,7 @@ struct QueryWindow {
         difference.entered += found.lazy.map(\.key).filter { !moved.contains($0) }
     }
 
-    /// The outermost of a full window.
+    /// The outermost child of a full window.
     private func outermost(_ children: OrderedChildren) -> OrderedChild? {
         var found: OrderedChild?
         walk(outward: false, from: edge.map { OrderBound(including: $0) } ?? (keepsFirst ? upper : lower), children) { child in
@@ -217,8 +215,8 @@ struct QueryWindow {
         return found
     }
 
-    /// Calls `body` with the children of the range from a bound on until it returns false: away from the side that the limit
-    /// keeps, or towards it.
+    /// Calls `body` with the children of the range, starting at a bound, until it returns false. `outward` walks away from the end that the limit
+    /// keeps.
     private func walk(outward: Bool, from bound: OrderBound?, _ children: OrderedChildren, _ body: (OrderedChild) -> Bool) {
         if outward == keepsFirst {
             children.ascend(from: bound) { [upper] child in (upper?.admitsAsEnd(child) ?? true) && body(child) }
