@@ -2,7 +2,7 @@ import DequeModule
 import JSONTree
 import Scheduling
 
-/// The last commits of a namespace, each with the tree after it. A returning observer finds here what it has missed. Commits are kept while any
+/// The last commits of a namespace, each with the tree after it. A returning observer reads its missed commits here. Commits are kept while any
 /// observer is resumable, and for `resumeMs` after the last one leaves. Otherwise a commit costs one check.
 ///
 /// ```
@@ -90,7 +90,7 @@ final class CommitRing {
         }
     }
 
-    /// Forgets all commits, so that returning observers start from scratch. Also called when new rules change who may read.
+    /// Forgets all commits, so that returning observers start from scratch. Also called when new rules change read permissions.
     func restart() {
         context.release(entries.isEmpty ? [] : [Array(entries.map(\.root))])
         entries = []

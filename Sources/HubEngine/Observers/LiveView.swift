@@ -15,7 +15,7 @@ protocol LiveView: AnyObject {
     /// - Returns: what its observers receive. Nil if the commit changes nothing shown, or if the result is not yet known.
     func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference?
 
-    /// The subrange of the writes that may change what is shown. At most O(log writes) where an order allows a search.
+    /// The subrange of the writes that may change the view's result. At most O(log writes) where an order allows a search.
     func concerned(by writes: WrittenBelow) -> Range<Int>
 
     /// Applies many writes at once. The differences are computed later. O(log n)
@@ -94,7 +94,7 @@ enum Difference {
 }
 
 extension Difference {
-    /// The same difference for observers who have last seen another content.
+    /// The same difference for observers whose last seen content is `told`.
     func since(_ told: Node) -> Difference {
         switch self {
         case .value(let value, _): .value(value, before: told)

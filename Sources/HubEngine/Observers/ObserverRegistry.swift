@@ -231,7 +231,7 @@ extension Observation {
     /// The state of a live query's view, which all observers of that query share; nil for other observers.
     fileprivate var liveState: SharedState? { query?.live.map { .view(path, $0, showing) } }
 
-    /// What it counts against the limits. A deep place also keeps its ancestors; key texts and query conditions are held in memory.
+    /// Its weight against the limits. A deep place also keeps its ancestors; key texts and query conditions are held in memory.
     fileprivate var weight: Int {
         let texts = path.keys.reduce(query?.tree.textBytes ?? 0) { $0 + $1.text.utf8Count }
         return 1 + path.depth / 8 + texts / 1_024 + (query?.live?.filter.conditions.count ?? 0) / 2

@@ -48,7 +48,7 @@ final class Publisher {
     // MARK: Commits
 
     /// Notifies every view that a commit touched, once each, however many writes touched it (contract §2.5 rule 7). A write that left its place
-    /// unchanged is skipped. O(depth of the paths + views touched, and what they show)
+    /// unchanged is skipped. O(depth of the paths + views touched, and their shown children)
     /// - Parameters:
     ///   - old: the tree before the commit.
     ///   - areCompared: true if the content is known to differ at each path.
@@ -429,7 +429,7 @@ final class Publisher {
 extension ObserverStyle {
     /// True if observers receive values only, each of which replaces all earlier ones.
     var isValue: Bool { if case .events(_, let kinds, _) = self { kinds.areValues } else { self == .countStream } }
-    /// True if observers can resume and receive what they have missed.
+    /// True if observers can resume and receive missed changes.
     var isResumable: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.resumable) } else { false } }
     /// True if observers receive the written values at their own paths.
     var hasPatches: Bool {

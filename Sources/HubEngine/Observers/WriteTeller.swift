@@ -1,8 +1,8 @@
 import JSONTree
 
-/// Tells the observers of a commit of one small write, around which nothing is observed but whole places whose observers are told the
-/// writes themselves (`.patches`, as the stock SDKs are), none of them suspended. The write alone is the message, one for all of them:
-/// what a commit makes of a place, and of what each view shows of it, is not worked out. `Publisher` tells of all other commits.
+/// The fast path for a commit of one small write. It applies if all affected observers are unsuspended ones of whole places that receive the writes
+/// themselves (`.patches`, as stock SDKs do). All of them are sent one message made of the write, and no view's change is computed. `Publisher`
+/// handles all other commits.
 ///
 ///     root ── rooms ── r1 ── text      a write at rooms/r1/text, with observers of rooms and of r1:
 ///               └───────┴────────────► { "p": "rooms/r1/text", "d": … }
@@ -13,7 +13,7 @@ final class WriteTeller {
     private let places: PlaceTrie
     private let batch: Batch
     private let outbox: Outbox
-    /// Scratch: the views of the write that is looked at.
+    /// Scratch: the views affected by the current write.
     private var views: [View] = []
 
     init(_ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ batch: Batch, _ outbox: Outbox) {
@@ -24,13 +24,13 @@ final class WriteTeller {
         self.outbox = outbox
     }
 
-    /// Tells of a write that is in `content`, unless it left its place as it was. O(depth + its value up to `inlineBytes`)
+    /// Notifies observers of a write already in `content`, unless it changed nothing. O(depth + its value up to `inlineBytes`)
     /// - Parameters:
-    ///   - old: the tree before.
-    ///   - value: what was written, as it is stored, asked for where there is an observer; nil to look it up.
-    ///   - isChange: whether the content of the place is known to differ.
-    /// - Returns: false when nothing was done: more is to be told than the write, the write is large, or the batch has much to say already.
-    ///   The views of one write may go beyond that by the same frame each.
+    ///   - old: the tree before the write.
+    ///   - value: the written value as stored, evaluated only if there are observers; nil to look it up.
+    ///   - isChange: true if the value is known to differ.
+    /// - Returns: false, with nothing done, if observers need more than the write, if the write is large, or if the batch's output limit is reached.
+    ///   The views of one write may exceed that limit by one frame each.
     func tell(_ path: Path, old: Node, value: () -> Node?, isChange: Bool) -> Bool {
         defer { forget() }
         guard collect(around: path) else { return false }
@@ -49,31 +49,31 @@ final class WriteTeller {
         return true
     }
 
-    // MARK: Before a write is made
+    // MARK: Before a write is applied
 
-    /// Finds the observers of a write, until they are forgotten. O(depth)
-    /// - Returns: whether there is no more to do than to tell them of the write.
+    /// Collects the affected views until `forget`. O(depth)
+    /// - Returns: true if sending them the write is all there is to do.
     func collect(around path: Path) -> Bool { places.collectPlainViews(around: path, into: &views) }
 
-    /// Whether the write that was looked at has observers.
+    /// True if `collect` found observers.
     var hasObservers: Bool { !views.isEmpty }
 
     func forget() { views.removeAll(keepingCapacity: true) }
 
-    /// Whether a value is little enough to be told on the queue, and the batch has room for it.
+    /// True if a value is small enough to be sent from the queue, and the batch's output limit leaves room.
     func mayTell(_ value: Node, at path: Path) -> Bool {
         let limits = context.limits
         var room = limits.inlineBytes - 8 * path.depth
         return room >= 0 && value.isWithin(&room) && outbox.batchBytes <= limits.outputBytes
     }
 
-    /// Tells the observers that were found of the write.
+    /// Sends the write to the collected views.
     func tell(_ value: Node, at path: Path) {
         let frame = context.format.written(value, at: path)
         context.meter.spend(views.count)
         for view in views {
             view.lastChange = outbox.batchNumber
-            // Of one style.
+            // Plain views have one style.
             for audience in view.audiences.values {
                 outbox.send(frame, to: audience)
                 view.countEvents(frame.count &* audience.count, context.meter)
@@ -81,7 +81,7 @@ final class WriteTeller {
         }
     }
 
-    /// A tree of which much is gone is released off the queue.
+    /// Retires the old tree if a large subtree was replaced, so that it is released off the queue.
     private func retire(_ tree: Node, replacing node: Node) {
         var room = context.limits.largeWritePlaces
         if node.hasChildren, !node.hasNodes(within: &room) { batch.retire(tree) }

@@ -1,33 +1,32 @@
 import JSONTree
 
-/// Many writes of one commit below an observed place. What they did there is not looked at on the database queue: each view takes
-/// the part that concerns it, and what is much of that is found out beside the queue.
+/// Many writes of one commit below an observed place. The database queue does not examine them all: each view takes the part that affects it, and a
+/// large part is evaluated off the queue.
 ///
 /// ```
 /// commit   ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪     ascending
 /// place        └────── range ──────┘
-/// window             └ part ┘               by key: where it shows children
+/// window             └ part ┘               in key order: where it shows children
 /// ```
 struct WrittenBelow: Sendable {
-    /// The observed place, and what it held before and holds now.
+    /// The observed place, with its values before and after the commit.
     let path: Path
     let old: Node
     let new: Node
-    /// All places that the commit has written, ascending, and which of them lie below the observed one.
+    /// All places that the commit has written, ascending. `range` selects those below the observed place.
     let paths: [Path]
     private(set) var range: Range<Int>
 
     var count: Int { range.count }
 
-    /// Some of the writes.
     func part(_ range: Range<Int>) -> WrittenBelow {
         var part = self
         part.range = range
         return part
     }
 
-    /// The children that they lie in, in key order; nil for more than `most`. O(children · log n), and log writes
-    /// for each of them with several.
+    /// The children that contain these writes, in key order; nil if more than `most`. O(children · log n), plus O(log writes) for each child with
+    /// several writes.
     func children(atMost most: Int) -> [ChildChange]? {
         var children: [ChildChange] = []
         var next = range.lowerBound
@@ -36,14 +35,14 @@ struct WrittenBelow: Sendable {
             let key = paths[next].keys[path.depth]
             children.append(ChildChange(key: key, old: old.child(key), new: new.child(key)))
             next += 1
-            // Most often one write of each child, else it may be many.
+            // Most often each child has one write; otherwise skip its writes by binary search.
             guard next < range.upperBound, paths[next].keys[path.depth] == key else { continue }
             next = paths.partition(next..<range.upperBound) { $0.keys[path.depth] != key }
         }
         return children
     }
 
-    /// The writes whose child a window by key may be moved by: where it shows any. O(log writes)
+    /// The writes that may move a window in key order: those within its bounds. O(log writes)
     func shown(in window: QueryWindow) -> Range<Int> {
         func child(_ path: Path) -> OrderedChild { TreeQuery.Index.key.place(path.keys[self.path.depth], .null) }
         let first = paths.partition(range) { !window.isBefore(child($0)) }
@@ -52,7 +51,7 @@ struct WrittenBelow: Sendable {
 }
 
 extension PlaceChange {
-    /// What many writes did. O(writes · log n)
+    /// The combined change of many writes. O(writes · log n)
     init(_ writes: WrittenBelow) {
         let depth = writes.path.depth
         self.init(isOverwritten: false, writes.old, writes.new)
@@ -63,7 +62,7 @@ extension PlaceChange {
 }
 
 extension [Path] {
-    /// The first of a range that is behind something, given that those before it are not. O(log n)
+    /// The first index in the range for which `isBehind` is true, given that it stays true after that. O(log n)
     fileprivate func partition(_ range: Range<Int>, _ isBehind: (Path) -> Bool) -> Int {
         var (low, high) = (range.lowerBound, range.upperBound)
         while low < high {
@@ -73,19 +72,19 @@ extension [Path] {
         return low
     }
 
-    /// Which of ascending paths in a range have a key at a depth; all of the range are deeper. O(log n)
+    /// The subrange of ascending paths that have this key at this depth. All paths in `range` are deeper. O(log n)
     func range(of key: Key, at depth: Int, in range: Range<Int>) -> Range<Int> {
         let first = partition(range) { $0.keys[depth] >= key }
         return first..<partition(first..<range.upperBound) { $0.keys[depth] > key }
     }
 
-    /// Ascending; those that are so already are not sorted.
+    /// The paths in ascending order; not sorted again if they already are.
     func ascending() -> [Path] {
         for i in indices.dropFirst() where self[i] < self[i - 1] { return sorted() }
         return self
     }
 
-    /// Ascending ones, each once.
+    /// Removes duplicates from ascending paths.
     func withoutRepeated() -> [Path] {
         guard indices.dropFirst().contains(where: { self[$0] == self[$0 - 1] }) else { return self }
         return indices.filter { $0 == 0 || self[$0] != self[$0 - 1] }.map { self[$0] }

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// Encodes the engine's messages for the wire. Pure functions, called from several threads. An empty result means that there is nothing to send.
+/// Encodes the engine's messages for the wire. Pure functions, called from several threads. An empty result sends nothing.
 public protocol WireFormat: Sendable {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8]
     /// Equals `reply(.value(node), …)` for a realtime client, without copying the node.

@@ -43,7 +43,7 @@ final class QueryReturn {
         guard let changes = new.children.changes(since: old.children, atMost: context.limits.followedChanges) else { return false }
         let orders = places.orders(place, over: new)
         place.queries.apply(ContiguousArray(changes.lazy.map { ChildWrite($0) }), over: new, in: orders) { _, _ in }
-        // Observers have seen complete results. A view that is short now no longer matches what they know.
+        // Observers have seen complete results. A view that is short now no longer matches that knowledge.
         var left = QueryFilling.filledAtOnce
         for view in place.views {
             guard let query = (view.shown as? LiveQueryShown)?.view else { continue }

@@ -3,29 +3,29 @@ import LiveQueries
 import Scheduling
 import SecurityRules
 
-/// How many counts each address has asked for of late, where the rules allow those without an account so many in a minute.
+/// Limits how many counts each address may request per minute, where the rules limit anonymous callers.
 ///
-/// Seven slots of ten seconds make a window of 60 to 70 seconds, so that in no minute there are more than may be. Confined to the database
-/// queue; each in O(1).
+/// Seven slots of ten seconds form a window of 60 to 70 seconds, so no minute exceeds the limit. Confined to the database queue. All operations are
+/// O(1).
 struct CountRates {
     struct Caller: Hashable {
-        /// Nil for this machine's own addresses: who comes through a proxy that is not named as one is one of many.
+        /// Nil for this machine's own addresses. Clients behind a proxy that is not configured as one share this value.
         let address: String?
-        /// The rule that counts are asked by.
+        /// Pattern of the rule that allows the counts.
         let place: Path
     }
 
     private var kept: CallerTable<Caller, CountWindow>
 
-    /// - Parameter callers: that are remembered at the same time.
+    /// - Parameter callers: maximum number of callers remembered at a time.
     init(callers: Int) { kept = CallerTable(most: callers) }
 
-    /// Callers that are remembered.
+    /// Number of remembered callers.
     var count: Int { kept.count }
 
-    /// Notes a count, unless it is one too many of an address, or of its IPv6 network of 48 bits.
+    /// Records a count, unless it exceeds the limit of its address or of its /48 IPv6 network.
     /// - Parameter now: ms of the steady clock.
-    /// - Returns: ms until there is room for one; nil when it is noted.
+    /// - Returns: ms until the next count is allowed; nil if this one was recorded.
     mutating func admit(_ caller: Caller, atMost limit: Int, now: Int64) -> Int64? {
         let slot = now / CountWindow.slotMs
         let share = Share(total: .max, each: limit)
@@ -49,14 +49,14 @@ struct CountRates {
     }
 }
 
-/// Counts in the slots of a window. Time is the number of a slot.
+/// Counts in the slots of a window. Time is measured in slot numbers.
 struct CountWindow: RecentUse {
-    /// The number of its newest slot, which begins ten seconds behind the one before.
+    /// Number of the newest slot. Each slot begins ten seconds after the previous one.
     private(set) var slot: Int64
     private var counts = SIMD8<Int32>(repeating: 0)
 
     static let slotMs: Int64 = 10_000
-    /// Slots of a window.
+    /// Number of slots in a window.
     private static let length: Int64 = 7
 
     init(slot: Int64) { self.slot = slot }
@@ -71,7 +71,7 @@ struct CountWindow: RecentUse {
 
     mutating func add() { counts[Int(slot % Self.length)] += 1 }
 
-    /// The slot in which there is room again for one within a limit; nil when there is now.
+    /// The first slot in which the limit allows another count; nil if it does now.
     func slotWithRoom(_ limit: Int) -> Int64? {
         var later = self
         while later.sum >= Int32(clamping: max(1, limit)) { later.move(to: later.slot + 1) }
@@ -89,8 +89,8 @@ struct CountWindow: RecentUse {
 }
 
 extension RuleSet {
-    /// What the rules say to an observer. One that is told how many there are is asked about as a count, and refused where another circle
-    /// would be counted for its client: who has no account any more must ask again.
+    /// The read decision on an observer. One that receives only a count is checked as a count. It is refused if its client would now get another
+    /// circle: a client that has lost its account must observe again.
     func decide(_ observation: Observation, root: Node, auth: Node, now: Int64) -> ReadDecision {
         let (path, query) = (observation.path, observation.query)
         let asked = query.map(QueryVariables.init)
@@ -99,8 +99,8 @@ extension RuleSet {
         return decideCount(path, root: root, auth: auth, now: now, query: asked)
     }
 
-    /// A query as the hub counts it for a caller: without an account by the terms of the place's `.count`. A circle that these refuse stays
-    /// as it is. Counting the result again gives the same.
+    /// The query as the hub counts it for a caller. For anonymous callers, the terms of the place's `.count` apply. A circle that these terms refuse
+    /// is returned unchanged. Idempotent.
     func counted(_ query: ChildQuery?, at path: Path, by auth: Node) -> ChildQuery? {
         guard CountTerms.concern(auth), let terms = countTerms(at: path) else { return query }
         switch query {

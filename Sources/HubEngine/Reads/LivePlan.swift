@@ -1,18 +1,18 @@
 import JSONTree
 import LiveQueries
 
-/// From where the children of a live query are looked for: from what promises the fewest.
+/// The start of a search for a live query's children: the one expected to visit the fewest.
 ///
-/// | start | looks at |
+/// | start | visits |
 /// |---|---|
 /// | an index of the rules, by a condition | the children that the condition selects |
-/// | the order of the query | its range, up to the limit and as many more as do not match |
+/// | the order of the query | its range, up to the limit plus non-matching children before it |
 /// | the points of the place, for `near` | the circle, or the nearest first, up to the limit |
 /// | every child | all |
 ///
-/// Without an index that can be used, a place with more children than `unindexedChildren` is refused, with the line that is missing.
-/// A start whose order cannot be kept now is none: the next best takes its place. What a few looks at the points find is not planned any
-/// further. However it starts, a search looks at `liveQuerySteps` at most.
+/// Without a usable index, a place with more children than `unindexedChildren` is refused; the error names the missing rule line. A start whose order
+/// cannot be kept now is skipped for the next best. If a few steps through the points already find the result, planning stops. Every search visits at
+/// most `liveQuerySteps` children.
 struct LivePlan: Sendable {
     enum Start: Sendable {
         /// The ranges of an index that a condition selects.
@@ -25,30 +25,30 @@ struct LivePlan: Sendable {
     let query: LiveQuery
     let showing: LiveQueryView.Showing
     var start: Start
-    /// Children that will be looked at, about, and at most: where those that match come last.
+    /// Estimated number of visited children. `worst` is the maximum, reached if matching children come last.
     var looks: Int
     var worst: Int
-    /// Whether an order of the rules is there from which a circle's limit takes the next children. Else all that match are held.
+    /// True if an order of the rules exists from which a circle's limit takes the next children. Otherwise all matches are held.
     var refills = false
-    /// Whether all that match are held of a circle without a limit, which is looked through for each answer otherwise.
+    /// True if a circle without a limit holds all its matches. Otherwise each answer scans them.
     var holdsCircle = false
-    /// What a few looks have found already.
+    /// A result that a few steps have found while planning.
     var found: Found?
 
     enum Answer {
         case ready(LivePlan)
-        /// This order has to be there first.
+        /// This order must be ready first.
         case waits(TreeQuery.Index)
     }
 
-    /// What was found.
+    /// The result of a search.
     enum Found: Sendable {
         case window(FilteredWindow)
         case near(NearWindow)
         case count(Int)
-        /// More than may be held.
+        /// More matches than may be held.
         case tooMany
-        /// More would have to be looked at than may be.
+        /// More children to visit than allowed.
         case tooManySteps
     }
 
@@ -56,7 +56,7 @@ struct LivePlan: Sendable {
         (self.query, self.showing, self.start, self.looks, worst) = (query, showing, start, looks, looks)
     }
 
-    /// The same to be carried out off the queue.
+    /// A copy that can run off the queue.
     var detached: LivePlan {
         guard case .points(let index) = start else { return self }
         var plan = self
@@ -66,17 +66,17 @@ struct LivePlan: Sendable {
 
     // MARK: Choosing
 
-    /// O(conditions · log n), and a few looks at the points.
+    /// O(conditions · log n), plus a few steps through the points.
     /// - Parameters:
-    ///   - points: of the place's children, for `near`.
-    ///   - refused: orders that there is no room for, each with the reason.
-    ///   - mustKeep: whether the order is to be kept that an observer's limit is filled from.
+    ///   - points: the points of the place's children, for `near`.
+    ///   - refused: orders that the limits do not allow, with the reasons.
+    ///   - mustKeep: true if the order that fills an observer's limit must be kept.
     static func find(
         _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexKeeper, points: GeoIndex?,
         _ limits: EngineLimits, without refused: [TreeQuery.Index: Failure] = [:], mustKeep: Bool = true
     ) -> Result<Answer, Failure> {
         let count = node.childCount
-        // How many children there are is known.
+        // The number of children is known without a search.
         if showing == .count, query.near == nil, query.filter.isEmpty, query.tree.start == nil, query.tree.end == nil {
             var plan = LivePlan(query, showing, .all, looks: 0)
             plan.found = .count(count)
@@ -89,7 +89,7 @@ struct LivePlan: Sendable {
             if best.found != nil || best.worst <= limits.inlineChildren { return .success(.ready(best)) }
             isIndexed = true
         }
-        // Of all children so many are in the circle, or match.
+        // Number of all children that are in the circle, or match.
         var selected = best.worst
         for condition in query.filter.conditions {
             let ordering = condition.ordering
@@ -103,7 +103,7 @@ struct LivePlan: Sendable {
             case .success(let children)?:
                 guard let found = indexes.extent(ranges, in: children, below: selected) else { continue }
                 selected = found
-                // The nearest first may meet so many before.
+                // Searching the nearest first may visit this many children until the limit is full.
                 if query.isByDistance, let limit = query.tree.limit, showing == .children {
                     best.looks = min(best.worst, expected(limit, limits, selected, of: count))
                     if best.looks < found { continue }
@@ -119,7 +119,7 @@ struct LivePlan: Sendable {
         }
         let hasRange = query.tree.start != nil || query.tree.end != nil
         let isKept = showing == .children && query.tree.limit != nil
-        // Without it a limit could not be filled again.
+        // Without its order, a limit could not be refilled.
         if showing == .children, query.keptOrder != nil, let refusal = refused[ordering] { return .failure(refusal) }
         var usesOrder = refused[ordering] == nil && (hasRange || isKept)
         if query.near != nil { usesOrder = usesOrder && !query.isByDistance && !indexes.isCharged(ordering, path) }
@@ -134,7 +134,7 @@ struct LivePlan: Sendable {
             var range = query.tree
             range.limit = nil
             let inRange = indexes.extent([range], in: children, below: .max) ?? 0
-            // Of those in the range so many match as of all.
+            // Assume that the range has the same share of matches as the whole place.
             var looks = inRange
             if let limit = query.tree.limit, showing == .children { looks = min(inRange, expected(limit, limits, selected, of: count)) }
             if looks <= best.looks {
@@ -146,13 +146,13 @@ struct LivePlan: Sendable {
         }
     }
 
-    /// Children that are looked at, about, until a limit and its reserve are full.
+    /// Estimated number of children visited until a limit and its reserve are full.
     private static func expected(_ limit: Int, _ limits: EngineLimits, _ selected: Int, of count: Int) -> Int {
         let (wanted, each) = (limit + limits.windows.reserve, max(1, count / max(1, selected)))
         return wanted.multipliedReportingOverflow(by: each).overflow ? .max : wanted * each
     }
 
-    /// From the points; with what a few looks at them find.
+    /// A plan that starts from the points, with the result if a few steps find it.
     private static func around(
         _ points: GeoIndex, _ query: LiveQuery, _ showing: LiveQueryView.Showing, over node: Node, _ limits: EngineLimits
     ) -> LivePlan {
@@ -169,7 +169,7 @@ struct LivePlan: Sendable {
             return plan
         }
         if query.filter.isEmpty { plan.looks = min(within, limit) }
-        // Where conditions are asked, each point costs as much as some cells.
+        // With conditions, each point costs as much as several cells.
         let looks = limits.windows.firstVisits / (query.filter.isEmpty ? 1 : 4)
         if case .found(let window) = NearWindow.searched(query, over: node, points, looks: looks, limits.windows) {
             plan.found = .near(window)
@@ -177,7 +177,7 @@ struct LivePlan: Sendable {
         return plan
     }
 
-    /// Whether the rules have a line that a query can start from, whatever there is.
+    /// True if the rules declare a line that the query can start from, whatever the data.
     static func isDeclared(_ query: LiveQuery, at path: Path, _ indexes: IndexKeeper) -> Bool {
         let ordering = query.tree.orderedBy
         if query.near != nil || (ordering != .key && !indexes.isMissing(ordering, path)) { return true }
@@ -187,9 +187,9 @@ struct LivePlan: Sendable {
         }
     }
 
-    // MARK: Carrying out
+    // MARK: Running
 
-    /// O(looks · log n). On any thread, once `detached`.
+    /// O(looks · log n). On any thread, for a `detached` plan.
     func carryOut(over node: Node, _ limits: EngineLimits) -> Found {
         if let found { return found }
         let steps = limits.liveQuerySteps
@@ -226,7 +226,7 @@ struct LivePlan: Sendable {
         }
     }
 
-    /// Of children among which all are that the query selects.
+    /// The query's result, given keys that include all its matches.
     private func select(among keys: some Sequence<Key>, over node: Node, _ limits: EngineLimits) -> Found {
         let most = limits.liveQueryChildren
         if showing == .count { return .count(query.matches(over: node, among: keys)) }
@@ -240,14 +240,13 @@ struct LivePlan: Sendable {
 }
 
 extension LiveQueries.Condition {
-    /// The order in which what it selects lies together.
+    /// The order in which the children that the condition selects are contiguous.
     fileprivate var ordering: TreeQuery.Index {
         if case .has(let key) = test { return .child(path.appending(key)) }
         return path.isRoot ? .value : .child(path)
     }
 
-    /// The ranges of an order by the condition's path in which all children lie that it selects, none twice; nil where it selects by
-    /// something else.
+    /// Disjoint ranges of an order that contain all children that the condition selects. Nil for a condition that ranges cannot express.
     fileprivate func ranges(by ordering: TreeQuery.Index) -> [TreeQuery]? {
         func range(_ start: Node?, _ end: Node?) -> TreeQuery {
             TreeQuery(index: ordering, start: start.map { .init(value: $0) }, end: end.map { .init(value: $0) })
@@ -258,7 +257,7 @@ extension LiveQueries.Condition {
         case .above(let constant, _): return [range(constant.value, nil)]
         case .below(let constant, _): return [range(nil, constant.value)]
         case .prefix(let text): return [range(.string(text), text.behindPrefix.map { .string($0) })]
-        // Whatever there is: nothing comes first.
+        // Any existing value: only nulls come before `false`.
         case .has: return [range(.bool(false), nil)]
         case .notEqual: return nil
         }
@@ -266,11 +265,11 @@ extension LiveQueries.Condition {
 }
 
 extension Text {
-    /// The first text behind all that begin with this one, in the order of texts (UTF-16 code units); nil where there is none.
+    /// The first text after all texts with this prefix, in text order (UTF-16 code units); nil if none exists.
     fileprivate var behindPrefix: Text? {
         var scalars = Array(string.unicodeScalars)
         while let last = scalars.popLast() {
-            // In that order the supplementary planes come between U+D7FF and U+E000.
+            // In UTF-16 order, the supplementary planes come between U+D7FF and U+E000.
             let next: UInt32? =
                 switch last.value {
                 case 0xD7FF: 0x10000
@@ -287,14 +286,14 @@ extension Text {
 }
 
 extension Failure {
-    /// The first line that would help.
+    /// Names the first rule line that would help.
     fileprivate static func missingCondition(_ query: LiveQuery, _ path: Path) -> Failure {
         let named = query.filter.conditions.first { $0.ranges(by: .value) != nil }
         let ordering = named?.ordering ?? query.tree.orderedBy
         guard ordering != .key else {
             return Failure(.missingIndex, "The conditions need an index of one of them that is not \"!=\".")
         }
-        // One line for all members of a set.
+        // One line covers all members of a set.
         if case .has? = named?.test, let set = named?.path { return .missingIndex(.child(set.appending(Key("*"))), path) }
         return .missingIndex(ordering, path)
     }

@@ -2,17 +2,17 @@ import JSONTree
 import LiveQueries
 import Synchronization
 
-/// Finds what a live query shows, from the start that `LivePlan` chooses. What is much is done off the queue, and brought up to date with
-/// what was written meanwhile.
+/// Finds the result of a live query, from the start that `LivePlan` chooses. Large searches run off the queue and are then updated with the writes
+/// made meanwhile.
 ///
 /// ```
-/// find ─► known already ─────────────────────────────────► view
-///    ├─ lent, points not there, too few found so far ─► waits at the place, looks again
-///    └─ LivePlan ─► here, or parked ─► follows what was written ─► view
+/// find ─► already known ─────────────────────────────────► view
+///    ├─ queries in the background, points missing, too few children found ─► waits at the place, tries again
+///    └─ LivePlan ─► here, or suspended ─► updated with writes ─► view
 /// ```
 /// Confined to the database queue.
 final class LiveReads: @unchecked Sendable {
-    // Sendable: background work only hops back to the queue with it.
+    // Sendable: background work that captures it only returns to the queue.
     private let context: EngineContext
     private let content: Content
     private let indexes: IndexKeeper
@@ -32,7 +32,7 @@ final class LiveReads: @unchecked Sendable {
     private var limits: EngineLimits { context.limits }
     private static let attempts = 3
 
-    /// What is asked for, while it is being found.
+    /// A live query whose view is being found for a request.
     private struct Asking: Sendable {
         let query: LiveQuery
         let showing: LiveQueryView.Showing
@@ -41,14 +41,14 @@ final class LiveReads: @unchecked Sendable {
         let done: @Sendable (Result<View, Failure>, _ isLater: Bool) -> Void
         var isLater = false
         var attempt = 0
-        /// Orders that there was no room for.
+        /// Orders that the limits do not allow.
         var refused: [TreeQuery.Index: Failure] = [:]
         var isCount: Bool { showing == .count }
     }
 
-    /// Calls back on the queue with the view of a query: at once, or, with `isLater`, after the request was parked. A view that gets no
-    /// observer is forgotten afterwards.
-    /// - Parameter query: located by the rules.
+    /// Calls back on the queue with the view of a query: at once, or with `isLater` after the request was suspended. A view that gets no observer is
+    /// removed afterwards.
+    /// - Parameter query: with the position fields that the rules declare.
     func find(
         _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, for item: Database.Item,
         _ done: @escaping @Sendable (Result<View, Failure>, _ isLater: Bool) -> Void
@@ -56,7 +56,7 @@ final class LiveReads: @unchecked Sendable {
         find(Asking(query: query, showing: showing, path: path, item: item, done: done))
     }
 
-    /// What a view shows now, as an object, with how many children that are.
+    /// The current result of a view as an object, with the number of children.
     func selection(of view: View) -> Selection? {
         guard let shown = view.shown as? LiveQueryShown else { return nil }
         let node = content.root.node(at: view.path)
@@ -90,13 +90,13 @@ final class LiveReads: @unchecked Sendable {
         places.settle(place)
     }
 
-    /// The parked request that waits. Used on the database queue only.
+    /// Holds the suspended request that waits. Used on the database queue only.
     private final class Waiting: @unchecked Sendable {
         // Sendable: used on the database queue only.
         var parked: Parked?
     }
 
-    /// The request looks again when something was done at the place.
+    /// Suspends the request until work at the place is done, then tries again.
     private func wait(_ asking: Asking, at place: QueriedPlace) {
         let waiting = Waiting()
         waiting.parked = parking.park(asking.item)
@@ -114,23 +114,23 @@ final class LiveReads: @unchecked Sendable {
 
     // MARK: Circles
 
-    /// Looks when the points are there.
+    /// Searches once the points are ready.
     private func find(_ asking: Asking, _ near: NearQuery, at place: QueriedPlace, over node: Node) {
         guard let fields = near.fields else { return fail(asking, .missingPoints(asking.path), at: place) }
-        // Other rules were deployed while it waited.
+        // New rules were deployed while it waited.
         guard fields == content.rules.geoFields(at: asking.path) else { return fail(asking, .changesTooFast, at: place) }
         if place.queries.index == nil, !places.hasRoom(forPoints: node.childCount) { return fail(asking, .tooManyIndexes, at: place) }
         guard keeper.points.hasPoints(place, fields, over: node) else { return wait(asking, at: place) }
         look(asking, at: place, over: node)
     }
 
-    /// Whether a limit is more than may be held, or all that is held together.
+    /// Why the query's limit, or the total that live queries hold, is too large; nil if neither is.
     private func tooMuch(_ query: LiveQuery) -> Failure? {
         if let limit = query.tree.limit, limit > limits.liveQueryChildren { return .limitTooLarge(limits.liveQueryChildren) }
         return places.held > limits.liveQueryChildrenOfAll ? .tooManyLiveQueries : nil
     }
 
-    // MARK: Looking
+    // MARK: Searching
 
     private func look(_ asking: Asking, at place: QueriedPlace, over node: Node) {
         if let failure = tooMuch(asking.query) { return fail(asking, failure, at: place) }
@@ -158,7 +158,7 @@ final class LiveReads: @unchecked Sendable {
         }
     }
 
-    /// Brings what was found up to date, and takes it in.
+    /// Updates a search result to the current state, and adds its view.
     private func found(_ asking: Asking, _ result: LivePlan.Found, over node: Node, at place: QueriedPlace) {
         if place.isLent { return wait(asking, at: place) }
         let (query, most) = (asking.query, limits.followedChanges)
@@ -184,7 +184,7 @@ final class LiveReads: @unchecked Sendable {
         case .window(var window):
             let order = places.orders(place, over: now)(query.tree.orderedBy)
             guard window.follow(from: node, to: now, in: order, atMost: most) else { return lookAgain(asking) }
-            // Its order must be there to be counted as in use.
+            // The order must exist so that it is counted as in use.
             if !window.holdsAll, query.tree.orderedBy != .key, order == nil { return lookAgain(asking) }
             finish(asking, keeper.add(place.queries.add(window), at: place), at: place)
         }
@@ -192,7 +192,7 @@ final class LiveReads: @unchecked Sendable {
 
     private func tooManyMatches(_ query: LiveQuery, at path: Path) -> Failure {
         if query.near != nil, query.filter.isEmpty, query.tree.limit == nil { return .circleTooLarge(limits.liveQueryChildren) }
-        // With that order they would not have to be held.
+        // With that order the matches would not have to be held.
         if query.tree.limit != nil, indexes.isMissing(query.tree.orderedBy, path) { return .missingIndex(query.tree.orderedBy, path) }
         return .tooManyMatches(limits.liveQueryChildren)
     }
@@ -219,7 +219,7 @@ final class LiveReads: @unchecked Sendable {
         waiting.parked = parking.park(asking.item)
     }
 
-    /// Looks from another start, as there is no room for an order.
+    /// Searches from another start, because the limits do not allow an order.
     private func look(
         refusing ordering: TreeQuery.Index, _ failure: Failure, _ asking: Asking, at place: QueriedPlace, over node: Node
     ) {
@@ -230,7 +230,7 @@ final class LiveReads: @unchecked Sendable {
 }
 
 extension Failure {
-    /// How many there are is not said: who may not read them all learns nothing of the others.
+    /// Omits the number of children: a client that may not read them all must learn nothing about the others.
     fileprivate static func circleTooLarge(_ limit: Int) -> Failure {
         Failure(.tooBig, "The circle holds more than \(limit) children, too many without a limit. Ask for a smaller radius, or a limit.")
     }

@@ -2,15 +2,15 @@ import JSONTree
 import LiveQueries
 import Synchronization
 
-/// Requests to observe: checks permission and limits, sends the first content, and registers the observer.
+/// Handles requests to observe: checks permission and limits, sends the initial value, and registers the observer.
 ///
 /// ```
-/// observe ─► permitted? ─► one too many? ─► what a query shows (ReadRequests) ─► established: first content and answer in order
-///                                                                                  └─ too large after all: withdrawn
+/// observe ─► allowed? ─► within limits? ─► query result (ReadRequests) ─► established: initial value and answer, in order
+///                                                                               └─ too large after all: withdrawn
 /// ```
 /// Confined to the database queue.
 final class ObserveRequests: @unchecked Sendable {
-    // Sendable: background work only hops back to the queue with it.
+    // Sendable: background work that captures it only returns to the queue.
     private let context: EngineContext
     private let content: Content
     private let batch: Batch
@@ -27,7 +27,7 @@ final class ObserveRequests: @unchecked Sendable {
     private let slowReaders: SlowReaders
     private let answers: Answers
     private let encodings: EncodingLine
-    /// What observers that come back have missed.
+    /// What resumes returning observers.
     var comingBack: (ring: CommitRing, resumption: Resumption)?
 
     init(
@@ -50,8 +50,8 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     /// - Parameters:
-    ///   - hash: of what the client holds already; equal content is not sent again (contract §2.5 rule 3).
-    ///   - since: how far the client was told before.
+    ///   - hash: hash of the value that the client already has; an equal value is not sent again (contract §2.5 rule 3).
+    ///   - since: the last commit that the client has seen.
     func observe(_ asked: Observation, hash: String, since: Position? = nil, _ item: Database.Item) {
         let client = item.client
         let (path, style) = (asked.path, asked.style)
@@ -69,14 +69,14 @@ final class ObserveRequests: @unchecked Sendable {
         begin(observation, hash: hash, since: since, item)
     }
 
-    /// The observer is permitted: it begins with what it is to show.
+    /// Starts an allowed observer with its initial value.
     private func begin(_ observation: Observation, hash: String, since: Position?, _ item: Database.Item) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
         if case .live(let query)? = observation.query { return observe(query, observation, since, item) }
         let missed = missed(observation, since, item.client)
         guard let query = observation.query?.window else { return establish(observation, nil, hash: hash, since, missed, item) }
-        // REST has no way to say so beside the data (contract §3.4).
+        // REST cannot send a warning along with the data (contract §3.4).
         if style.isStream, indexes.isMissing(query.orderedBy, path) {
             return refuse(observation, .missingIndex(query.orderedBy, path), item)
         }
@@ -88,18 +88,18 @@ final class ObserveRequests: @unchecked Sendable {
             }
             switch result {
             case .success(let selection):
-                // Meanwhile more may have happened than is known.
+                // More commits may have happened meanwhile than the ring keeps.
                 let missed = isLater ? self.missed(observation, since, client) : missed
                 if missed == nil, !isTold { return begin(observation, hash: hash, since: .unknown, item) }
                 establish(observation, selection, hash: hash, since, missed, item)
             case .failure(let failure): refuse(observation, failure, item)
             }
         }
-        // Until it is there, nothing can be taken from it.
+        // The observer does not exist yet, so it needs no rechecks until then.
         if client.parked != nil, !client.observations.contains(observation) { registry.setDependencies([], of: observation, client) }
     }
 
-    /// The same of a live query.
+    /// The same for a live query.
     private func observe(_ query: LiveQuery, _ observation: Observation, _ since: Position?, _ item: Database.Item) {
         live.find(query, observation.showing, at: observation.path, for: item) { [self] result, isLater in
             if isLater {
@@ -123,7 +123,7 @@ final class ObserveRequests: @unchecked Sendable {
         }
     }
 
-    /// Moves the centre of an observed circle: behind the answer the observer is told what it shows other than before.
+    /// Moves the centre of an observed circle. The observer receives the difference after the answer.
     func move(_ id: Int64, to centre: GeoPoint, _ item: Database.Item) {
         let client = item.client
         @Sendable func fail(_ failure: Failure) { answers.answer(.failed(failure), item) }
@@ -142,7 +142,7 @@ final class ObserveRequests: @unchecked Sendable {
         live.find(circle, observation.showing, at: observation.path, for: item) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
-                // Meanwhile it may have been ended, or the permission withdrawn.
+                // The observer may have ended meanwhile, or lost its permission.
                 guard client.observations.contains(observation) else { return fail(.unknownObserver(id)) }
                 if let failure = permissions.refusal(of: moved, client) { return fail(failure) }
             }
@@ -153,10 +153,10 @@ final class ObserveRequests: @unchecked Sendable {
             guard let before = places.existingView(of: observation), let place = queries.places[observation.path],
                 let (was, shown) = (before.shown as? LiveQueryShown).flatMap({ was in (now.shown as? LiveQueryShown).map { (was, $0) } })
             else { return fail(.unknownObserver(id)) }
-            // What the observer has not been told yet would be missing in the difference.
+            // The difference would miss events that the observer has not received yet.
             if was.view.isShort { return fail(.changesTooFast) }
             if let failure = registry.refusal(of: moved, showing: now, of: client, isCounted: true) { return fail(failure) }
-            // From now on the permission rests on what the rules look at for this one.
+            // Checks again, so that the permission now depends on what the rules read for the moved circle.
             guard permissions.permits(moved, of: client, as: .listen) else { return fail(.permissionDenied) }
             let node = content.root.node(at: observation.path)
             let difference = queries.places.metered(place) { place.queries.difference(from: was.view, to: shown.view, over: node) }
@@ -171,7 +171,7 @@ final class ObserveRequests: @unchecked Sendable {
         }
     }
 
-    /// Ends the observers of a style at a place; realtime clients tell queries of one place apart by their tag.
+    /// Ends the observers of a style at a place. Realtime clients distinguish queries of one place by their tag.
     func unobserve(_ path: Path, _ style: ObserverStyle, _ item: Database.Item) {
         for observation in item.client.observations.at(path, style: style) { registry.remove(observation, of: item.client) }
         answers.answer(.done, item)
@@ -185,31 +185,31 @@ final class ObserveRequests: @unchecked Sendable {
         answers.answer(.done, item)
     }
 
-    /// An observer is removed, in a batch that is carried out again: its first content was too large.
+    /// Removes an observer whose initial value was too large, when its batch runs again.
     func remove(_ observation: Observation, of client: Client) { registry.remove(observation, of: client) }
 
-    /// Whether the rules permit the observer; else the request is answered.
+    /// True if the rules allow the observer. Otherwise answers the request.
     private func mayObserve(_ observation: Observation, _ item: Database.Item) -> Bool {
         if permissions.permits(observation, of: item.client, as: .listen) { return true }
         refuse(observation, .permissionDenied, item)
         return false
     }
 
-    /// Also ends an existing observer of the same query: a client takes a refused one as ended (contract §2.4).
+    /// Refuses the request. Also ends an existing observer of the same query, because a client treats a refused one as ended (contract §2.4).
     private func refuse(_ observation: Observation, _ failure: Failure, _ item: Database.Item) {
         registry.remove(observation, of: item.client)
         answers.answer(.failed(failure), item)
     }
 
-    // MARK: First contents
+    // MARK: Initial values
 
-    /// What an observer that comes back has missed; nil when it begins anew, or for the first time.
+    /// What a returning observer has missed; nil if it starts from scratch, or for the first time.
     private func missed(_ observation: Observation, _ since: Position?, _ client: Client) -> [ViewChange]? {
         guard let since, since != .unknown else { return nil }
         return comingBack?.resumption.missed(by: observation, of: client, since: since)
     }
 
-    /// Goes on with an observer that knows what there was: behind the answer, what it has missed of the children.
+    /// Resumes an observer: sends the answer, then the child events that it has missed.
     private func goOn(_ observation: Observation, _ missed: [ViewChange], _ reply: Reply, _ item: Database.Item) {
         answers.answer(reply, item)
         for change in missed {
@@ -221,8 +221,8 @@ final class ObserveRequests: @unchecked Sendable {
 
     /// - Parameters:
     ///   - selection: what the observer's query shows now.
-    ///   - since: how far the client was told before.
-    ///   - missed: what it has missed since; nil when that is not known.
+    ///   - since: the last commit that the client has seen.
+    ///   - missed: the changes missed since then; nil if unknown.
     private func establish(
         _ observation: Observation, _ selection: Selection?, hash: String, _ since: Position?, _ missed: [ViewChange]?,
         _ item: Database.Item
@@ -238,7 +238,7 @@ final class ObserveRequests: @unchecked Sendable {
                 sequence: content.sequence, lacksIndex: unindexed, epoch: ring.epoch, isReset: since != nil && missed == nil)
         }
         reply = reads.explained(reply, observation.query, observation.showing, at: path, isHeld: true, item)
-        // A state that differs is told as it is.
+        // An observer of values that has missed changes receives the current value.
         if let missed, style.isOfChildren || missed.isEmpty { return goOn(observation, missed, reply, item) }
         if style.isCount {
             answers.answer(reply, item)
@@ -253,7 +253,7 @@ final class ObserveRequests: @unchecked Sendable {
         }
         switch style {
         case .patches:
-            // Data first: the ok is what makes the client's view complete (contract §2.5 rule 2).
+            // Data first: the ok marks the client's view as complete (contract §2.5 rule 2).
             outbox.send(first, to: client)
             answers.answer(reply, item)
         case .events, .stream, .countStream:
@@ -266,15 +266,15 @@ final class ObserveRequests: @unchecked Sendable {
         context.format.initial(node, at: observation.path, query: observation.query, style: observation.style, sequence: content.sequence)
     }
 
-    /// Whether a realtime client lacks the content: one that holds the same already is not sent it again.
+    /// True if a realtime client lacks the value. An equal value is not sent again.
     private func mustSend(_ node: Node, _ hash: String, _ style: ObserverStyle) -> Bool {
         guard case .patches = style else { return true }
         return hash.isEmpty ? node.exists : node.hash != hash
     }
 
-    /// An observer's first content and the answer to its request, in one, off the queue. The observer exists already; it is removed
-    /// again if the content is too large.
-    /// - Parameter hold: released when the value is encoded, or dropped.
+    /// Encodes an observer's initial value and the answer to its request as one message, off the queue. The observer already exists; it is removed
+    /// again if the value is too large.
+    /// - Parameter hold: released when the value is encoded or dropped.
     private func beginLater(
         _ observation: Observation, _ node: Node, _ hash: String, _ reply: Reply, _ item: Database.Item, holding hold: MemoryLease?
     ) {
@@ -286,7 +286,7 @@ final class ObserveRequests: @unchecked Sendable {
         let finished = { @Sendable (reply: Reply, content: [UInt8]) -> DeferredBytes.Outcome in
             let answer = format.reply(reply, to: item.token, dialect: client.dialect)
             return switch style {
-            // Data first: the ok is what makes the client's view complete (contract §2.5 rule 2).
+            // Data first: the ok marks the client's view as complete (contract §2.5 rule 2).
             case .patches: DeferredBytes.Outcome(content + answer)
             case .events: DeferredBytes.Outcome(answer + content)
             case .stream, .countStream: DeferredBytes.Outcome(content, reply: reply)
@@ -300,7 +300,7 @@ final class ObserveRequests: @unchecked Sendable {
         }
         encodings.add(first, isHeavy: { node.isLarger(than: $0) }) { first in
             if client.isGone.load(ordering: .relaxed) { return .done(DeferredBytes.Outcome()) }
-            // A client that holds the same already is not sent it again.
+            // An equal value is not sent again.
             if case .patches = style, !hash.isEmpty, node.hash == hash { return .done(finished(reply, [])) }
             guard let size = node.encodedSize(upTo: limit) else {
                 refuse(first)
@@ -310,7 +310,7 @@ final class ObserveRequests: @unchecked Sendable {
                 let content = withExtendedLifetime(hold) {
                     format.initial(node, at: observation.path, query: observation.query, style: style, sequence: sequence)
                 }
-                // Events of many small children are larger than these.
+                // Events of many small children are larger than the children.
                 if content.count > limit, style.isOfChildren {
                     refuse(first)
                     return nil
@@ -320,12 +320,12 @@ final class ObserveRequests: @unchecked Sendable {
         }
     }
 
-    /// About how many bytes an event has besides its child.
+    /// Approximate bytes of an event in addition to its child.
     private static let bytesAroundChild = 80
 
     private func withdraw(_ observation: Observation, of client: Client, _ first: DeferredBytes) {
         context.queue.assertCurrent()
-        // The batch was rolled back: the observer was registered again, with another first content.
+        // The batch was rolled back, and the observer was registered again with another initial value.
         if first.isAbandoned.load(ordering: .relaxed) { return }
         registry.remove(observation, of: client)
         batch.record(.tooLarge(client, observation))

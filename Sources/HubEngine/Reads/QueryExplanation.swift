@@ -1,35 +1,35 @@
 public import JSONTree
 import LiveQueries
 
-/// From where the children of a query are looked for, for those who ask (`explain`).
+/// How the search for a query's children starts, for callers that request `explain`.
 public struct QueryExplanation: Sendable, Equatable {
     public enum Start: String, Sendable {
-        /// No query: the place as it is.
+        /// No query: the place itself.
         case place
         /// An index of the rules, by a condition.
         case index
         /// The order of the query.
         case order
-        /// Where the children are: `.geoIndex`.
+        /// The points of the children: `.geoIndex`.
         case points
         /// Every child.
         case children
     }
 
-    /// Nil for who may not read the place as a whole: which start promises the fewest tells of children that the query need not show.
+    /// Nil for callers that may not read the whole place: the choice of a start reveals children that the query need not show.
     public var start: Start?
     /// The name of the index or the order, such as `a/b`, `.key` or `.geoIndex`.
     public var index: String?
-    /// Whether the rules have a line for it; without a start, for the order of the query or one of its conditions.
+    /// True if the rules declare it. Without a start, true if they declare the query's order or one of its conditions.
     public var isDeclared = true
-    /// Children that are looked at, about; nil where that is not known yet.
+    /// Estimated number of visited children; nil if not yet known.
     public var looks: Int?
-    /// Children of the place.
+    /// Number of children of the place.
     public var children: Int?
-    /// Children that are held for an observer.
+    /// Number of children held for an observer.
     public var held: Int?
 
-    /// As it is told. Without a start nothing is told that depends on the data.
+    /// As sent to the client. Without a start, contains nothing that depends on the data.
     public var node: Node {
         guard let start else { return .object([(Key("declared"), Node.bool(isDeclared))]) }
         var members: [(Key, Node)] = [("start", .string(Text(start.rawValue)))]
@@ -42,7 +42,7 @@ public struct QueryExplanation: Sendable, Equatable {
     }
 }
 
-/// Explains queries: by the same choice that is made for them, on the content as it is then. Confined to the database queue.
+/// Explains queries with the plan that would be chosen for the current content. Confined to the database queue.
 struct QueryExplanations {
     let context: EngineContext
     let content: Content
@@ -50,7 +50,7 @@ struct QueryExplanations {
     let queried: QueriedPlaces
     let permissions: ReadPermissions
 
-    /// The answer to a request, with what its query started from where it asks for that: REST has no place for both.
+    /// The answer to a request, with the explanation if it was requested. REST cannot send both, so it gets only the explanation.
     func explained(
         _ reply: Reply, _ query: ChildQuery?, _ showing: LiveQueryView.Showing, at path: Path, isHeld: Bool = false, _ item: Database.Item
     ) -> Reply {
@@ -77,7 +77,7 @@ struct QueryExplanations {
         return found
     }
 
-    /// What the rules alone say of a query, whatever there is.
+    /// What the rules alone declare for a query, whatever the data.
     private func isDeclared(_ query: ChildQuery?, at path: Path) -> Bool {
         switch query {
         case nil: true
@@ -86,7 +86,7 @@ struct QueryExplanations {
         }
     }
 
-    /// Nil while its queries are another thread's.
+    /// Nil while a background thread owns the queries.
     private func place(at path: Path) -> QueriedPlace? { queried[path].flatMap { $0.isLent ? nil : $0 } }
 
     private func start(of query: ChildQuery?, _ showing: LiveQueryView.Showing, at path: Path, over node: Node) -> QueryExplanation {
@@ -100,7 +100,7 @@ struct QueryExplanations {
             return named(.order, query.orderedBy, looks: order.map { query.extent(in: $0).count })
         case .live(let query)?:
             let queried = place(at: path)
-            // Else they are being collected.
+            // Otherwise the points are being collected.
             guard query.near == nil || queried?.queries.index != nil else { return QueryExplanation(start: .points, index: ".geoIndex") }
             func plan() -> Result<LivePlan.Answer, Failure> {
                 LivePlan.find(

@@ -2,24 +2,23 @@ import JSONTree
 import LiveQueries
 import Synchronization
 
-/// The current result of a query.
 struct Selection: Sendable {
     let value: Node
     /// Nil for a live query.
     let window: QueryWindow?
-    /// How many children it selects.
+    /// Number of selected children.
     let count: Int
-    /// Holds the value's children in the budget, if they are many, until it is written down.
+    /// Charges the value's children to the memory budget, if there are many, until the value is encoded.
     var hold: MemoryLease?
 }
 
-/// Reads and query results. A query is answered at once when its index exists and its result is small. Otherwise the request is
-/// parked while an index is built or a large result is collected off the queue. Writes meanwhile are applied to the result then, so
-/// that an answer is never older than what its client has been sent.
+/// Handles reads and query results. A query is answered at once if its index exists and its result is small. Otherwise the request is suspended while
+/// an index is built or a large result is collected off the queue. Writes made meanwhile are then applied to the result. So an answer is never older
+/// than what its client has been sent.
 ///
 /// Confined to the database queue.
 final class ReadRequests: @unchecked Sendable {
-    // Sendable: background work only hops back to the queue with it.
+    // Sendable: background work that captures it only returns to the queue.
     private let context: EngineContext
     private let content: Content
     private let places: PlaceTrie
@@ -50,7 +49,7 @@ final class ReadRequests: @unchecked Sendable {
 
     private static let selectingAttempts = 3
 
-    /// Answers a get. REST has its answer wrapped in another.
+    /// Answers a get. `reply` wraps the value; REST passes its own.
     func get(_ path: Path, _ asked: ChildQuery?, _ item: Database.Item, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
         let client = item.client
         let query = asked.map { located($0, path) }
@@ -68,7 +67,7 @@ final class ReadRequests: @unchecked Sendable {
             }
             switch result {
             case .success(let selection):
-                // An object has no order: the observe protocol tells it beside.
+                // An object has no order, so the observe protocol sends the order separately.
                 let told = client.dialect == .observe ? .selected(selection.value, query) : reply(selection.value)
                 answers.answer(explained(told, query, at: path, item), item, holding: selection.hold)
             case .failure(let failure): answers.answer(.failed(failure), item)
@@ -76,7 +75,7 @@ final class ReadRequests: @unchecked Sendable {
         }
     }
 
-    /// Answers how many children a place has, or a query selects; none of them is visited, or copied.
+    /// Answers the number of children of a place, or of a query's result. Visits and copies none of them.
     func count(
         _ path: Path, _ asked: ChildQuery?, _ item: Database.Item, as reply: @escaping @Sendable (Int) -> Reply = { .counted($0) }
     ) {
@@ -102,7 +101,7 @@ final class ReadRequests: @unchecked Sendable {
         }
     }
 
-    /// The answer to a request, with what its query started from where it asks for that.
+    /// The answer to a request, with the explanation of its query if requested.
     func explained(
         _ reply: Reply, _ query: ChildQuery?, _ showing: LiveQueryView.Showing = .children, at path: Path, isHeld: Bool = false,
         _ item: Database.Item
@@ -110,10 +109,10 @@ final class ReadRequests: @unchecked Sendable {
         explanations.explained(reply, query, showing, at: path, isHeld: isHeld, item)
     }
 
-    /// Whether a get is refused for want of a line of the rules. The SDKs' and REST's are always (contract §3.4); others ask for places
-    /// that are observed in such an order, too.
+    /// True if a get is refused because the rules declare no index. Always so for the SDKs and REST (contract §3.4). Observe clients are refused only
+    /// for places too large to be observed in such an order.
     private func lacksIndex(_ query: ChildQuery, _ path: Path, _ client: Client) -> Bool {
-        // With conditions it need not be the order's index.
+        // A query with conditions can use another index than that of its order.
         guard let query = query.window else { return false }
         guard indexes.isMissing(query.orderedBy, path) else { return false }
         return client.dialect != .observe || content.root.node(at: path).childCount > limits.unindexedChildren
@@ -121,7 +120,7 @@ final class ReadRequests: @unchecked Sendable {
 
     func isTooLong(_ query: ChildQuery?) -> Bool { query.map { $0.tree.textBytes > limits.queryBytes } ?? false }
 
-    /// The same query, of a circle with where the rules say that children have their position.
+    /// The same query; a circle gets the position fields that the rules declare.
     func located(_ query: ChildQuery, _ path: Path) -> ChildQuery {
         guard case .live(let live) = query, live.near != nil else { return query }
         return .live(live.located(by: content.rules.geoFields(at: path)))
@@ -129,7 +128,7 @@ final class ReadRequests: @unchecked Sendable {
 
     // MARK: Queries
 
-    /// Calls back with what a query shows then, which nothing is kept of.
+    /// Calls back with the current result of a query, for a single read.
     private func select(
         _ query: ChildQuery, at path: Path, for item: Database.Item, countsOnly: Bool,
         _ done: @escaping @Sendable (Result<Selection, Failure>, _ isLater: Bool) -> Void
@@ -143,10 +142,10 @@ final class ReadRequests: @unchecked Sendable {
         }
     }
 
-    /// Calls back on the queue with what a query shows then: at once, or, with `isLater`, after the request was parked.
+    /// Calls back on the queue with the current result of a query: at once, or with `isLater` after the request was suspended.
     /// - Parameters:
-    ///   - mustKeep: an index that is needed must stay, for an observer.
-    ///   - countsOnly: the selection has no value.
+    ///   - mustKeep: true for an observer, whose index must stay.
+    ///   - countsOnly: true if the selection needs no value.
     func select(
         _ query: TreeQuery, at path: Path, for item: Database.Item, mustKeep: Bool, countsOnly: Bool = false,
         _ done: @escaping @Sendable (Result<Selection, Failure>, _ isLater: Bool) -> Void
@@ -154,12 +153,12 @@ final class ReadRequests: @unchecked Sendable {
         select(Selecting(query: query, path: path, item: item, mustKeep: mustKeep, countsOnly: countsOnly, done: done))
     }
 
-    /// The parked request that waits for an index. Used on the database queue only.
+    /// Holds the suspended request that waits for an index. Used on the database queue only.
     private final class Waiting {
         var parked: Parked?
     }
 
-    /// A selection under way.
+    /// A request for the result of a query, while it is computed.
     private struct Selecting: Sendable {
         let query: TreeQuery
         let path: Path
@@ -167,7 +166,7 @@ final class ReadRequests: @unchecked Sendable {
         let mustKeep: Bool
         let countsOnly: Bool
         let done: @Sendable (Result<Selection, Failure>, Bool) -> Void
-        /// An index of what was there when it was made, for this request alone: there is no room to keep one.
+        /// An index of a past state, for this request alone, used if the limits do not allow keeping one.
         var own: Own?
         var attempt = 0
         var isLater = false
@@ -176,11 +175,11 @@ final class ReadRequests: @unchecked Sendable {
     private struct Own: Sendable {
         var index: OrderedIndex
         let node: Node
-        /// Holds the index in the budget.
+        /// Charges the index to the memory budget.
         let hold: MemoryLease
     }
 
-    /// Bytes of one child of what is collected: its place in the order, its name and its value.
+    /// Memory of one collected child: its position in the order, its key and its value.
     static let bytesOfSelected = MemoryLayout<OrderedChild>.stride + MemoryLayout<(Key, Node)>.stride
 
     private func select(_ selecting: Selecting) {
@@ -199,10 +198,10 @@ final class ReadRequests: @unchecked Sendable {
         }
     }
 
-    /// The order is not there: the request waits for it.
+    /// Suspends the request until its order is ready.
     private func sort(_ selecting: Selecting, _ node: Node) {
         let (item, ordering) = (selecting.item, selecting.query.orderedBy)
-        // Set as soon as the index is awaited: a request that is begun again waits for it anew.
+        // Set once the index is awaited. A request that runs again after a rollback waits with a new object.
         let waiting = Waiting()
         let failure = indexes.awaitIndex(ordering, at: selecting.path, over: node) { [self] failure in
             guard let parked = waiting.parked else { return }
@@ -271,7 +270,7 @@ final class ReadRequests: @unchecked Sendable {
         places.existingPlace(at: selecting.path)?.existingIndex(selecting.query.orderedBy)
     }
 
-    /// Brings a selection up to date with what was written since it was made.
+    /// Updates a selection with the writes made since it was computed.
     private func catchUp(_ selecting: Selecting, _ selection: Selection, _ node: Node) {
         let query = selecting.query
         let now = content.root.node(at: selecting.path)
@@ -309,7 +308,7 @@ final class ReadRequests: @unchecked Sendable {
         query.orderedBy == .key ? .byKey(node.children) : nil
     }
 
-    /// Too much was written meanwhile.
+    /// Starts again after too many writes.
     private func again(_ selecting: Selecting) {
         guard selecting.attempt < Self.selectingAttempts else { return selecting.done(.failure(.changesTooFast), true) }
         var selecting = selecting

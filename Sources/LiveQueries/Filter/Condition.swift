@@ -2,7 +2,7 @@ public import JSONTree
 
 /// One condition on a child of a place: `["status", "==", "open"]`.
 public struct Condition: Sendable, Hashable {
-    /// The place below the child whose value is looked at; the root for the child's own value.
+    /// The path of the compared value below the child; the root for the child's own value.
     public let path: Path
     public let test: Test
 
@@ -11,27 +11,26 @@ public struct Condition: Sendable, Hashable {
         self.test = test
     }
 
-    /// What is asked of the value. All comparisons are in the order of values (`Constant`), across types, as those of `startAt` and
-    /// `endAt` are. What is missing is null and comes before everything: `<` a number selects children without the value as well,
-    /// unless `!=` null stands beside it.
+    /// The comparison. Values are ordered across types (`Constant`), as by `startAt` and `endAt`. A missing value is null and comes before
+    /// everything. So `<` a number also selects children without the value, unless combined with `!=` null.
     public enum Test: Sendable, Hashable {
         /// `==` null selects children without the value.
         case equal(Constant)
-        /// Selects whatever `equal` does not: also what is missing, and objects.
+        /// Selects everything that `equal` does not, including missing values and objects.
         case notEqual(Constant)
         /// `>` or `>=`.
         case above(Constant, orEqual: Bool)
         /// `<` or `<=`.
         case below(Constant, orEqual: Bool)
-        /// `in`: equal to one of them; ascending, without duplicates, at least two.
+        /// `in`: equal to one of these. At least two; ascending, without duplicates.
         case oneOf(ContiguousArray<Constant>)
         /// `has`: the value is an object with this child, whatever the child's value.
         case has(Key)
-        /// `prefix`: the value is a text that begins with these bytes of UTF-8.
+        /// `prefix`: the value is a text that begins with these UTF-8 bytes.
         case prefix(Text)
     }
 
-    /// The operators as they are written.
+    /// The operators in their text form.
     public enum Operator: String, Sendable, CaseIterable {
         case equal = "=="
         case notEqual = "!="
@@ -43,7 +42,7 @@ public struct Condition: Sendable, Hashable {
         case has
         case prefix
 
-        /// Whether it asks what comes before and behind.
+        /// True for operators that compare by order.
         var isOfOrder: Bool {
             switch self {
             case .below, .atMost, .above, .atLeast: true
@@ -66,7 +65,7 @@ public struct Condition: Sendable, Hashable {
 }
 
 extension Condition.Test {
-    /// Whether a value passes, read in place; nil where nothing is stored. No allocation but for leaves with a priority.
+    /// True if a value, read in place, passes; nil for a missing value. Allocates only for leaves with a priority.
     @inline(__always)
     func admits(_ value: NodeCursor?) -> Bool {
         guard let value else { return admitsMissing }

@@ -1,15 +1,15 @@
 public import JSONTree
 
-/// A leaf or null that values are compared with, in the order of values (contract §3.2).
+/// A leaf or null to compare values with, in the order of values (contract §3.2).
 ///
 ///     null and missing < false < true < numbers < texts < objects, which are all equal
 ///
-/// Numbers are equal by value: `3` and `3.0` are one constant. Texts are compared by UTF-16 code unit and never folded.
+/// Numbers are equal by value: `3` and `3.0` are one constant. Texts are compared by UTF-16 code unit, case-sensitively.
 public struct Constant: Sendable {
     /// null, bool, int, double or string; a whole double is an int.
     public let value: Node
 
-    /// - Returns: nil for an object, which is no constant. A priority is left out.
+    /// - Returns: nil for an object. Drops a priority.
     public init?(_ node: Node) {
         if node.hasChildren { return nil }
         if case .double(let number) = node.leaf { value = .number(number) } else { value = node.leaf }
@@ -31,7 +31,7 @@ extension Constant: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, Exp
     public init(booleanLiteral flag: Bool) { value = .bool(flag) }
     public init(floatLiteral number: Double) { value = .number(number) }
 
-    /// What is missing.
+    /// A missing value.
     public static let null = Constant(leaf: .null)
     private init(leaf: Node) { value = leaf }
 }
@@ -60,7 +60,7 @@ extension NodeCursor {
         }
     }
 
-    /// Feeds what the order of values looks at: values that are equal in it feed the same. Integers beyond 2^53 may meet others.
+    /// Hashes what the value order compares, so values equal in the order hash equal. Integers beyond 2^53 may collide.
     func hashValue(into hasher: inout Hasher) {
         switch kind {
         case .null: hasher.combine(0 as UInt8)

@@ -1,10 +1,10 @@
 public import JSONTree
 
-/// The form in requests of the observe protocol and in `where=`:
+/// The JSON form, in requests of the observe protocol and in `where=`:
 ///
 ///     [["status", "==", "open"], ["rating", ">=", 3], ["types", "has", "food"], ["name", "prefix", "An"], ["kind", "in", ["a", "b"]]]
 extension Filter {
-    /// The path that stands for the child's own value.
+    /// Stands for the child's own value in place of a path.
     static let ownValue = ".value"
 
     /// Reads the value of a `where`: a list of conditions, each `[path, operator, value]`. An empty list selects every child.
@@ -33,7 +33,7 @@ extension Condition {
         try self.init(path, name, parts[2], member, limits, &bytes)
     }
 
-    /// - Parameter bytes: is raised by those of the path and the texts.
+    /// - Parameter bytes: raised by the bytes of the path and the texts.
     init(
         _ path: String, _ name: String, _ value: JSONValue, _ member: String, _ limits: FilterLimits, _ bytes: inout Int
     ) throws(QueryFault) {
@@ -66,7 +66,7 @@ extension Condition {
             for element in elements { constants.append(try constant(element, "\"in\"", member)) }
             return .oneOf(constants)
         case .has:
-            // A name that is written as a number is a name all the same.
+            // A key may also be written as a number.
             let name = if case .int(let number) = value { String(number) } else { value.string }
             guard let key = name.map({ Key($0) }), key.isValid else {
                 throw .malformed(member, "\"has\" takes the name of a child, which \(value.excerpt) is not")
@@ -141,7 +141,7 @@ extension JSONValue {
         }
     }
 
-    /// The beginning of its text, for messages.
+    /// The beginning of the JSON text, for messages.
     var excerpt: String {
         let text = json
         return text.utf8.count <= 64 ? text : "\(text.prefix(64))…"

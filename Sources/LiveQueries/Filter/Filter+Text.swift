@@ -1,12 +1,11 @@
 import JSONTree
 
-/// The form for people, in `where=` of REST and `--where` of the command line: the JSON form, or conditions between commas.
+/// The text form, in `where=` of REST and `--where` of the command line: the JSON form, or conditions separated by commas.
 ///
 ///     status == open, rating >= 3, types has food, name prefix "An, d", kind in ["a", "b"]
 ///
-/// A value that is JSON is that: `3`, `true`, `null`, `"3"`, `["a"]`; anything else is a text as it stands, if it looks like nothing
-/// else: what may be a second condition, a slip of the quotes, or a number must be quoted to be a text. A path that holds a blank or begins
-/// like an operator is quoted.
+/// A value that is JSON is read as JSON: `3`, `true`, `null`, `"3"`, `["a"]`. Anything else is an unquoted text. Unquoted texts that could be a
+/// second condition, misplaced quotes or a number are refused, so quote them. Also quote a path that contains a blank or begins like an operator.
 extension Filter {
     /// - Throws: `QueryFault`, which names the condition.
     public init(text: String, limits: FilterLimits = FilterLimits()) throws(QueryFault) {
@@ -36,7 +35,7 @@ extension Filter {
 
     fileprivate static let blank = UInt8(ascii: " ")
 
-    /// The text between commas that are not within quotes or brackets; none for a text of blanks.
+    /// Splits at commas outside quotes and brackets. No parts for a blank text.
     private static func parts(_ bytes: [UInt8]) -> [ArraySlice<UInt8>] {
         var parts: [ArraySlice<UInt8>] = []
         var (start, depth, isQuoted, i) = (0, 0, false, 0)
@@ -88,7 +87,7 @@ private struct ConditionText {
         return String(decoding: name, as: UTF8.self)
     }
 
-    /// - Throws: `QueryFault` for a text without quotes that looks like something else.
+    /// - Throws: `QueryFault` for an ambiguous unquoted text.
     mutating func value(of name: String, _ member: String) throws(QueryFault) -> JSONValue? {
         skipBlanks()
         while rest.last == Filter.blank { rest.removeLast() }
@@ -99,7 +98,7 @@ private struct ConditionText {
         return .string(text)
     }
 
-    /// Why a text without quotes is not taken as it stands; nil where it is.
+    /// Why an unquoted text is refused; nil if it is accepted.
     private static func doubt(_ text: String, _ name: String) -> String? {
         let quoted = JSONValue.string(text).json
         if text.first == "\"" || text.count(where: { $0 == "\"" }) % 2 == 1 {

@@ -2,11 +2,10 @@ public import JSONTree
 
 /// Conditions on the children of a place, all of which must hold: the `where` of a query.
 ///
-/// In canonical form, so that filters which are written in another order, or say something twice, are equal and share a view:
-/// conditions stand in the order of their paths, each once; of several lower (upper) bounds of a path the tightest remains; `in` is
-/// sorted, and one of a single value is `==`.
+/// Kept in canonical form, so equivalent filters are equal and share a view. Conditions are sorted by path, without duplicates. Of several lower
+/// (upper) bounds on a path only the tightest remains. `in` is sorted, and one with a single value becomes `==`.
 ///
-/// A value: copies share one immutable piece of memory.
+/// A value type: copies share one immutable storage object.
 public struct Filter: Sendable {
     private final class Storage: Sendable {
         let conditions: ContiguousArray<Condition>
@@ -20,7 +19,7 @@ public struct Filter: Sendable {
         }
     }
 
-    /// The conditions on one path, which is looked up once.
+    /// The conditions on one path, so that the path is looked up once.
     fileprivate struct Group {
         let keys: ContiguousArray<Key>
         var tests: ContiguousArray<Condition.Test>
@@ -30,7 +29,7 @@ public struct Filter: Sendable {
 
     /// In canonical form.
     public var conditions: ContiguousArray<Condition> { storage.conditions }
-    /// Whether it selects every child.
+    /// True if it selects every child.
     public var isEmpty: Bool { storage.conditions.isEmpty }
 
     /// Selects every child.
@@ -51,13 +50,13 @@ public struct Filter: Sendable {
         storage = Storage(canonical, groups)
     }
 
-    /// Whether a child passes; null does not exist and never passes. O(conditions · depth · log children), without allocation.
+    /// True if a child passes; null never passes. O(conditions · depth · log children), without allocation.
     public func admits(_ child: Node) -> Bool {
         guard child.exists else { return false }
         return withUnsafePointer(to: child) { admits(NodeCursor($0)) }
     }
 
-    /// The same for a child that exists, in place. The caller holds a root above it.
+    /// The same for an existing child, read in place. The caller retains a root above it.
     public func admits(_ child: NodeCursor) -> Bool {
         let storage = storage
         return storage.groups.withUnsafeBufferPointer { groups in
@@ -83,7 +82,7 @@ extension Filter: Hashable {
 }
 
 extension NodeCursor {
-    /// The value below this one along the keys; nil where nothing is stored.
+    /// The value at the keys below this one; nil if missing.
     @inline(__always)
     func descendant(_ keys: borrowing ContiguousArray<Key>) -> NodeCursor? {
         keys.withUnsafeBufferPointer { keys in
@@ -112,7 +111,7 @@ extension Filter {
                 continue
             }
             switch (last.test, condition.test) {
-            // Bounds of a side stand beside each other, the loosest first.
+            // Bounds of one side are adjacent, the loosest first.
             case (.above, .above), (.below, .below): result[result.count - 1] = condition
             default: if last != condition { result.append(condition) }
             }
@@ -122,7 +121,7 @@ extension Filter {
 }
 
 extension Condition {
-    /// An `in` sorted and without duplicates; `==` where one value is left.
+    /// An `in` sorted and without duplicates, or `==` if one value remains.
     fileprivate var single: Condition {
         guard case .oneOf(let constants) = test else { return self }
         var distinct: ContiguousArray<Constant> = []

@@ -1,29 +1,28 @@
-/// What one `where` may hold. A request over a limit is refused, with no other effect.
+/// Limits of one `where`. A request over a limit is refused without other effects.
 public struct FilterLimits: Sendable {
-    /// Conditions, counted as they are written. Default 16.
+    /// Number of conditions, before canonicalization. Default 16.
     public var conditions = 16
     /// Values of one `in`. Default 100.
     public var values = 100
-    /// Bytes of all paths, texts and keys together. Default 8 KiB, as those of a query's bounds.
+    /// Bytes of all paths, texts and keys together. Default 8 KiB, like the bounds of a query.
     public var bytes = 8 << 10
 
     public init() {}
 }
 
-/// Why a `where` or a `near` cannot be carried out. The description names the member and the condition, counted from 0:
-/// `where[1]: …`.
+/// Why a `where` or a `near` is refused. The description names the member and the condition, counted from 0: `where[1]: …`.
 public struct QueryFault: Error, Sendable, Equatable, CustomStringConvertible {
     public enum Reason: Sendable, Equatable {
-        /// It has another form than it must have.
+        /// The form is wrong.
         case malformed
-        /// It is more than a limit allows.
+        /// A limit is exceeded.
         case tooBig
     }
 
-    /// The member of the request with the place in it: `where`, `where[1]`, `near.radius`.
+    /// The member of the request, with the position in it: `where`, `where[1]`, `near.radius`.
     public let member: String
     public let reason: Reason
-    /// What is wrong, as the rest of a sentence.
+    /// The error, as the rest of a sentence after the member.
     public let text: String
 
     public var description: String { "\(member): \(text)" }

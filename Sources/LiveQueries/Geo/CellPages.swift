@@ -1,9 +1,9 @@
-/// The cells of a `GeoIndex` in small pages: a copy shares them, and a change copies only the pages that it writes.
+/// The cells of a `GeoIndex` in small pages. A copy shares them; a change copies only the pages that it writes.
 struct CellPages {
     private var pages: ContiguousArray<ContiguousArray<GeoIndex.Cell>> = []
     private(set) var count = 0
 
-    /// Cells of a page, as a power of two: some 6 KB.
+    /// Cells per page, as a power of two: about 6 KB.
     private static let bits = 5
 
     subscript(_ i: Int) -> GeoIndex.Cell {
@@ -21,25 +21,25 @@ struct CellPages {
     }
 }
 
-/// The part of the sphere that a cell meets, as all points within an angle of a direction.
+/// A bound on the part of the sphere in a cell: all points within an angle of a direction.
 ///
-/// The cell's own box says little of far points. Seen from the antipode all boxes of a country are equally far, as each corner sticks out
-/// of the sphere. Angles on the sphere differ there as they do nearby.
+/// The cell's own box distinguishes far cells poorly. Seen from the antipode, all boxes of a country are equally far, since their corners stick out
+/// of the sphere. Angles on the sphere distinguish them as well as near ones.
 struct SphereCap {
     private let x: Double
     private let y: Double
     private let z: Double
-    /// Of half of the angle.
+    /// Cosine and sine of half of the angle.
     private let cosine: Double
     private let sine: Double
 
-    /// What rounding may add to a chord: some 25 nanometres.
+    /// What rounding may add to a chord: about 25 nanometres.
     private static let rounding = 4e-15
 
-    /// - Parameters: the centre of a cube, and half of its edge.
+    /// - Parameters: the centre of a cube, and half of its edge length.
     init(_ x: Double, _ y: Double, _ z: Double, _ half: Double) {
         let length = (x * x + y * y + z * z).squareRoot()
-        // The square of the chord from the direction to the farthest point of the sphere in the cube.
+        // The squared chord from the direction to the farthest point of the sphere in the cube.
         let chordSquared = length < 1e-9 ? 4 : (3 * half * half - (1 - length) * (1 - length)) / length
         guard chordSquared < 4 else {
             (self.x, self.y, self.z, cosine, sine) = (1, 0, 0, 0, 1)
@@ -50,7 +50,7 @@ struct SphereCap {
         cosine = (1 - sine * sine).squareRoot()
     }
 
-    /// The chords from a point to the direction, and to its antipode: 2 sin and 2 cos of half of the angle between.
+    /// The chords from a point to the direction, and to its antipode: 2 sin and 2 cos of half of the angle between them.
     @inline(__always)
     private func chords(_ point: GeoPoint) -> (near: Double, far: Double) {
         let (a, b, c) = (point.x - x, point.y - y, point.z - z)
@@ -58,7 +58,7 @@ struct SphereCap {
         return ((a * a + b * b + c * c).squareRoot(), (d * d + e * e + f * f).squareRoot())
     }
 
-    /// The square of the least chord from a point.
+    /// The square of the smallest chord from a point to the cap.
     @inline(__always)
     func least(_ point: GeoPoint) -> Double {
         let (near, far) = chords(point)
@@ -66,7 +66,7 @@ struct SphereCap {
         return chord * chord
     }
 
-    /// The square of the greatest chord from a point.
+    /// The square of the largest chord from a point to the cap.
     @inline(__always)
     func most(_ point: GeoPoint) -> Double {
         let (near, far) = chords(point)

@@ -1,27 +1,27 @@
 import JSONTree
 
-/// Live circles by where they are, to find those that contain a point which has moved, without a look at the others.
+/// Live circles by position. Finds those that contain a moved point without visiting the others.
 ///
 /// ```
-///   levels of cells around the sphere, each half as wide; a circle is listed in the cells that it meets, of the last level whose
-///   cells are as wide as the circle: at most eight, and some three on a sphere
+///   levels of cells around the sphere, each half as wide; a circle is listed in the cells that it meets on the finest level whose
+///   cells are as wide as the circle: at most eight, and about three on a sphere
 ///
-///   level 3  │     ○──┐  │        │        a point looks into one cell of each level that is in use,
-///            ├────────┼──┼────────┤        and measures its distance to what is listed there
+///   level 3  │     ○──┐  │        │        a moved point checks one cell of each level in use,
+///            ├────────┼──┼────────┤        and measures its distance to the circles listed there
 ///   level 9  │··◌·····│··│········│
 /// ```
-/// Insert, remove and move cost O(1), however many circles share a cell; a look O(levels in use + circles listed there).
+/// Insert, remove and move cost O(1), however many circles share a cell. A search costs O(levels in use + circles listed there).
 struct CircleIndex {
     private struct Circle {
         let centre: GeoPoint
-        /// The square of the chord that belongs to the radius; infinite for everywhere.
+        /// The square of the chord of the radius; infinite for a circle without a radius.
         let reach: Double
         let slot: Int32
-        /// Which of the circle's cells this is.
+        /// The index of this cell among the circle's cells.
         var corner: Int32 = 0
     }
 
-    /// A circle, and where it is in the list of each of its cells.
+    /// A circle, with its position in the list of each of its cells.
     private struct Listed {
         let circle: Circle
         var at = SIMD8<Int32>(repeating: 0)
@@ -29,17 +29,17 @@ struct CircleIndex {
 
     private var cells: [UInt64: ContiguousArray<Circle>] = [:]
     private var everywhere: ContiguousArray<Circle> = []
-    /// How many circles there are of each level, and a bit for each in use.
+    /// Number of circles on each level. `levelsInUse` has a bit for each level with circles.
     private var circles = ContiguousArray<Int>(repeating: 0, count: CircleIndex.levels)
     private var levelsInUse: UInt32 = 0
     private var bySlot: ContiguousArray<Listed?> = []
 
-    /// Cells of the last level are 97 m wide.
+    /// Cells of the finest level are 97 m wide.
     private static let levels = 19
 
     /// - Parameters:
-    ///   - slot: what `concerned` calls the circle: a small number that no other one has.
-    ///   - reach: the square of the chord that belongs to the radius; infinite for everywhere.
+    ///   - slot: identifies the circle in `concerned`: a small number, unique among the circles.
+    ///   - reach: the square of the chord of the radius; infinite for a circle without a radius.
     mutating func insert(_ slot: Int, at centre: GeoPoint, reach: Double) {
         let circle = Circle(centre: centre, reach: reach, slot: Int32(slot))
         while bySlot.count <= slot { bySlot.append(nil) }
@@ -75,7 +75,7 @@ struct CircleIndex {
         Self.forEachCell(of: listed.circle, level) { cell in
             let at = Int(listed.at[corner])
             corner += 1
-            // Taken out of the table while it is changed, so that it is not copied.
+            // Take the list out of the dictionary while changing it, so that it is not copied.
             guard let index = cells.index(forKey: cell) else { return }
             var list: ContiguousArray<Circle> = []
             swap(&list, &cells.values[index])
@@ -84,7 +84,7 @@ struct CircleIndex {
         }
     }
 
-    /// Puts the last one of a list in the place of another.
+    /// Fills a freed position with the list's last circle.
     private mutating func remove(at: Int, from list: inout ContiguousArray<Circle>) {
         let last = list.removeLast()
         guard at < list.count else { return }
@@ -92,9 +92,9 @@ struct CircleIndex {
         bySlot[Int(last.slot)]?.at[Int(last.corner)] = Int32(at)
     }
 
-    /// Calls `body` once with each circle that contains the point where it was or where it is, and with the squares of the chords to both.
-    /// - Parameters: nil where the point does not exist; its chord is infinite then.
-    /// - Returns: circles to which the distance was measured.
+    /// Calls `body` once with each circle that contains the old or the new point, and with the squared chords to both.
+    /// - Parameters: nil for a point that does not exist; its chord is then infinite.
+    /// - Returns: the number of measured distances.
     @discardableResult
     func concerned(old: GeoPoint?, new: GeoPoint?, _ body: (_ slot: Int, _ old: Double, _ new: Double) -> Void) -> Int {
         var measured = everywhere.count
@@ -118,8 +118,8 @@ struct CircleIndex {
     }
 
     /// - Parameters:
-    ///   - hadPoint: calls those that contained the point where it was.
-    ///   - hasPoint: calls those that contain it now and did not.
+    ///   - hadPoint: report circles that contained the old point.
+    ///   - hasPoint: report circles that contain the new point but not the old one.
     @inline(__always)
     private func look(
         _ list: ContiguousArray<Circle>, _ old: GeoPoint?, _ new: GeoPoint?, old hadPoint: Bool, new hasPoint: Bool,
@@ -135,21 +135,21 @@ struct CircleIndex {
         }
     }
 
-    /// How many circles a look at a point measures the distance to.
+    /// The number of circles that a search at a point measures.
     func listed(at point: GeoPoint) -> Int {
         (0..<Self.levels).reduce(everywhere.count) { $0 + (cells[Self.cell(point, $1)]?.count ?? 0) }
     }
 
     // MARK: Cells
 
-    /// The last level whose cells are as wide as a circle; nil for one that is everywhere.
+    /// The finest level whose cells are as wide as a circle; nil for a circle without a radius.
     private static func level(_ reach: Double) -> Int? {
         guard reach < 4 else { return nil }
-        // The edge of level n is 4 / 2^n. A little wider than the circle, so that it never meets three cells in a row.
+        // The cell edge on level n is 4 / 2^n. It is slightly wider than the circle, so the circle never meets three cells in a row.
         return min(levels - 1, max(0, Int((2 / (reach.squareRoot() + 1e-9)).exponent)))
     }
 
-    /// A cell's number: level, and its place along each axis.
+    /// A cell's id: its level, and its position along each axis.
     @inline(__always)
     private static func number(_ level: Int, _ x: Int, _ y: Int, _ z: Int) -> UInt64 {
         UInt64(level) << 57 | UInt64(x) << 38 | UInt64(y) << 19 | UInt64(z)
@@ -166,12 +166,12 @@ struct CircleIndex {
     }
 
     private static func forEachCell(of circle: Circle, _ level: Int, _ body: (UInt64) -> Void) {
-        // Wider by what rounding may take away.
+        // Widened by what rounding may take away.
         let radius = circle.reach.squareRoot() + 1e-12
         let centre = circle.centre
         let (x, y, z) = (along(centre.x - radius, level), along(centre.y - radius, level), along(centre.z - radius, level))
         let (maxX, maxY, maxZ) = (along(centre.x + radius, level), along(centre.y + radius, level), along(centre.z + radius, level))
-        // With ranges in place of the counting, swiftc 6.3.1 -O drops level, x and y from the last cell of each row.
+        // With ranges instead of counters, swiftc 6.3.1 -O drops level, x and y from the last cell of each row.
         var (i, j, k) = (x, y, z)
         while i <= maxX {
             body(number(level, i, j, k))

@@ -1,10 +1,10 @@
 public import JSONTree
 
-/// Where children of a place have their position: what `.geoIndex` of the rules file says.
+/// The position fields of a place's children, as `.geoIndex` of the rules file declares them.
 ///
 ///     ".geoIndex": {"lat": "position/latitude", "lng": "position/longitude"}
 public struct GeoFields: Sendable, Hashable {
-    /// The places of latitude and longitude below a child, in degrees.
+    /// Paths of latitude and longitude below a child, in degrees.
     public let latitude: Path
     public let longitude: Path
 
@@ -13,7 +13,7 @@ public struct GeoFields: Sendable, Hashable {
         self.longitude = longitude
     }
 
-    /// Reads `.geoIndex`. `filter` and `order`, which name what queries ask besides, may stand beside: lists of paths.
+    /// Reads `.geoIndex`. The members `filter` and `order` are also allowed: lists of paths that queries use as well.
     /// - Throws: `QueryFault`, which names the member.
     public init(_ json: JSONValue) throws(QueryFault) {
         guard let members = json.members else {
@@ -46,7 +46,7 @@ public struct GeoFields: Sendable, Hashable {
     }
 }
 
-/// What became of a child's position.
+/// The outcome of reading a child's position.
 public enum GeoPosition: Sendable, Equatable {
     case point(GeoPoint)
     /// Nothing is stored there.
@@ -56,12 +56,12 @@ public enum GeoPosition: Sendable, Equatable {
     /// A latitude beyond 90° or a longitude beyond 180°.
     case outOfRange(Path)
 
-    /// Nil for a child that is not in the index.
+    /// Nil for a child that is not indexed.
     public var point: GeoPoint? { if case .point(let point) = self { point } else { nil } }
 }
 
 extension GeoPosition: CustomStringConvertible {
-    /// Why the child is, or is not, in the index: for `explain`.
+    /// Why the child is or is not indexed, for `explain`.
     public var description: String {
         switch self {
         case .point: "in the index"
@@ -73,7 +73,7 @@ extension GeoPosition: CustomStringConvertible {
 }
 
 extension GeoFields {
-    /// The position of a child, with the reason where it has none.
+    /// The position of a child, or the reason why it has none.
     public func position(of child: Node) -> GeoPosition {
         withUnsafePointer(to: child) { child in
             switch (degrees(NodeCursor(child), latitude), degrees(NodeCursor(child), longitude)) {
@@ -85,7 +85,7 @@ extension GeoFields {
         }
     }
 
-    /// The position of a child in place; nil where it has none.
+    /// The position of a child, read in place; nil if it has none.
     func point(of child: NodeCursor) -> GeoPoint? {
         guard case .success(let latitude) = degrees(child, latitude), case .success(let longitude) = degrees(child, longitude) else {
             return nil
@@ -93,7 +93,7 @@ extension GeoFields {
         return GeoPoint(latitude: latitude, longitude: longitude)
     }
 
-    /// The same for a node; nil for null, too.
+    /// The same for a node; also nil for null.
     func point(of child: Node) -> GeoPoint? { withUnsafePointer(to: child) { point(of: NodeCursor($0)) } }
 
     private struct NoNumber: Error { let position: GeoPosition }

@@ -1,12 +1,12 @@
 public import JSONTree
 
-/// A child's place in the order of distances: first by distance, then by key.
+/// A child's position in distance order: by distance, then by key.
 struct NearPlace: Sendable {
     /// The square of the chord.
     let chordSquared: Double
     let key: Key
 
-    /// Negative, zero or positive as this comes before, is, or comes after the other.
+    /// Negative, zero or positive as this comes before, equals, or comes after the other.
     @inline(__always)
     func order(_ other: NearPlace) -> Int {
         if chordSquared != other.chordSquared { return chordSquared < other.chordSquared ? -1 : 1 }
@@ -15,48 +15,47 @@ struct NearPlace: Sendable {
 }
 
 extension GeoIndex {
-    /// What a search by distance has reached and not looked at: a cell, or a point of one.
+    /// A heap entry of a distance search: a cell or a point that the search has reached but not visited.
     struct Reached {
-        /// The least that the distance can be.
+        /// The square of the smallest possible chord to it.
         let chordSquared: Double
         let cell: Int32
         /// The index of the point in the cell; -1 for the cell itself.
         let entry: Int32
     }
 
-    /// Calls `body` with the children within a distance, in no order, until it returns false. O(cells met + children)
-    /// - Parameter metres: the distance; nil for all.
+    /// Calls `body` with the children within a distance, unordered, until it returns false. O(cells met + children)
+    /// - Parameter metres: the distance; nil for no limit.
     public func within(_ metres: Double?, of centre: GeoPoint, _ body: (_ key: Key, _ metres: Double) -> Bool) {
         visit(centre, metres.map { GeoPoint.chordSquared(metres: $0) } ?? .infinity) { entry, chordSquared in
             body(entry.key, GeoPoint.metres(chordSquared: chordSquared))
         }
     }
 
-    /// Calls `body` with the children in the order of their distance, then of their keys, until it returns false. Children that are
-    /// not asked for are not looked at, as far as their cells are farther.
-    /// - Parameter metres: the distance at which it ends; nil for none.
+    /// Calls `body` with the children by distance, then by key, until it returns false. Does not visit farther cells than needed.
+    /// - Parameter metres: the maximum distance; nil for no limit.
     public func nearest(to centre: GeoPoint, within metres: Double? = nil, _ body: (_ key: Key, _ metres: Double) -> Bool) {
         nearest(to: centre, within: metres.map { GeoPoint.chordSquared(metres: $0) } ?? .infinity, after: nil) {
             body($0.key, GeoPoint.metres(chordSquared: $0.chordSquared))
         }
     }
 
-    /// How many children a circle counts. Cells that are within it as a whole are not opened; with a grid the children close to its edge
-    /// are looked at one by one.
-    /// - Parameter most: cells and points that may be looked at.
-    /// - Returns: nil where that is not enough.
+    /// The number of children in a circle. Cells entirely within it are not opened. With a grid, the children close to its edge are checked one by
+    /// one.
+    /// - Parameter most: maximum number of cells and points visited.
+    /// - Returns: nil if the maximum is reached.
     public func count(in near: NearQuery, looks most: Int = .max) -> Int? {
         let (sum, isExact) = estimate(in: near, looks: most)
         return isExact ? sum : nil
     }
 
-    /// The same; where that is not enough, the cells that are left are counted as a whole: as many children as that, or fewer.
+    /// The same. If the maximum is reached, the remaining cells count as a whole, so `count` is an upper bound.
     public func estimate(in near: NearQuery, looks most: Int) -> (count: Int, isExact: Bool) {
         guard near.metres != nil else { return (count, true) }
         let (centre, inner, outer) = (near.centre, near.innerReach, near.outerReach)
         let last = most < .max - looks ? looks + most : Int.max
         var (sum, isExact) = (0, true)
-        // The largest cells first, so that an estimate is wrong by the smallest.
+        // The largest cells first, so that only the smallest make an estimate inexact.
         var (open, at) = (ContiguousArray<Int32>([0]), 0)
         while at < open.count {
             let cell = Int(open[at])
@@ -79,11 +78,11 @@ extension GeoIndex {
         return (sum, isExact)
     }
 
-    // MARK: In squares of chords
+    // MARK: By squared chords
 
-    /// Calls `body` with the points within reach, in no order, until it returns false.
-    /// - Parameter most: cells and points that may be looked at.
-    /// - Returns: false where that was not enough.
+    /// Calls `body` with the points within reach, unordered, until it returns false.
+    /// - Parameter most: maximum number of cells and points visited.
+    /// - Returns: false if the maximum is reached.
     @discardableResult
     func visit(_ centre: GeoPoint, _ reach: Double, looks most: Int = .max, _ body: (Entry, Double) -> Bool) -> Bool {
         let last = most < .max - looks ? looks + most : Int.max
@@ -109,12 +108,12 @@ extension GeoIndex {
         return true
     }
 
-    /// The search by distance: of what was reached the nearest comes first, and a cell before a point that is as far.
+    /// The distance search. Visits reached cells and points in order of distance, a cell before a point at the same distance.
     /// - Parameters:
-    ///   - reach: the square of the chord at which it ends.
-    ///   - place: where to continue behind; cells that are nearer as a whole are not opened.
-    ///   - most: cells and points that may be looked at.
-    /// - Returns: false where that was not enough: all that are nearer than the last one were found, and no others.
+    ///   - reach: the square of the maximum chord.
+    ///   - place: where to continue; cells that are entirely nearer are not opened.
+    ///   - most: maximum number of cells and points visited.
+    /// - Returns: false if the maximum is reached. `body` has then seen all children nearer than its last one, and no others.
     @discardableResult
     func nearest(
         to centre: GeoPoint, within reach: Double, after place: NearPlace?, looks most: Int = .max, _ body: (NearPlace) -> Bool
@@ -159,10 +158,10 @@ extension GeoIndex {
         return true
     }
 
-    /// Cells and points for which a search leaves its memory to the next one.
+    /// A search keeps the heap's memory for the next one up to this capacity.
     private static let keptFrontier = 4_096
 
-    // MARK: The heap
+    // MARK: Heap
 
     @inline(__always)
     private func isBefore(_ a: Reached, _ b: Reached) -> Bool {
@@ -203,7 +202,7 @@ extension GeoIndex {
 }
 
 extension GeoIndex.Cell {
-    /// The square of the least distance of a point to what the cell may hold, less what rounding may add: some nanometres.
+    /// The square of the smallest chord from a point to what the cell may contain, less a rounding error of some nanometres.
     @inline(__always)
     func least(_ point: GeoPoint) -> Double {
         let half = half + 1e-15
@@ -213,7 +212,7 @@ extension GeoIndex.Cell {
         return max(a * a + b * b + c * c, cap.least(point))
     }
 
-    /// The square of the greatest distance of a point to what the cell may hold, raised by what rounding may take away.
+    /// The square of the largest chord from a point to what the cell may contain, plus the rounding error.
     @inline(__always)
     func most(_ point: GeoPoint) -> Double {
         let a = (point.x - x).magnitude + half

@@ -1,25 +1,23 @@
 public import JSONTree
 
-/// The children of a place that have a position, as points: insert, remove and move in O(log n), search by distance.
+/// An index of the children of a place that have a position. Insert, remove and move in O(log n); search by distance.
 ///
 /// ```
-///   cube around the sphere            cells split in eight while they hold more than 32 points; on a sphere some four of
-///   ┌───────┬───────┐                 them are met, so the tree is as deep as a quadtree. Below 6 mm cells split by the
-///   │   ┌─┬─┤       │                 hash of the key, so that a thousand children at one address are found as fast.
-///   │   ├─┼─┤  ···  │
-///   ├───┴─┴─┼───────┤                 cell  centre │ children, or entries: vector, key │ points at and below
+/// cube around the sphere            cells with more than 32 points are split into eight; the sphere meets about four of them,
+///  ┌───────┬───────┐                 so the tree is as deep as a quadtree. Cells with an edge of 12 mm are split by the hash of
+///  │   ┌─┬─┤       │                 the key, so that a thousand children at one address are found as fast.
+///  │   ├─┼─┤  ···  │
+///  ├───┴─┴─┼───────┤                 cell  centre │ children, or entries: vector, key │ points at and below
 ///   │  ···  │  ···  │
 ///   └───────┴───────┘
 /// ```
-/// Why cells of vectors and not of degrees: a bound for the distance to a cube is three subtractions, and right at the poles and across
-/// the antimeridian. docs/fast-paths.md compares it with a grid.
+/// Why cells of vectors and not of degrees: a bound for the distance to a cube takes three subtractions, and is right at the poles and across the
+/// antimeridian. docs/fast-paths.md compares this with a grid.
 ///
-/// Used by one queue at a time: built in the background, then confined to the database queue. For a long search another thread gets a
-/// `snapshot`.
+/// Used by one queue at a time: built in the background, then confined to the database queue. A long search on another thread gets a `snapshot`.
 public final class GeoIndex: @unchecked Sendable {
-    // Sendable: handed over as a whole by whoever built it, and never used from two queues.
+    // Sendable: the builder hands it over as a whole, and two queues never use it at once.
 
-    /// One child.
     struct Entry {
         var point: GeoPoint
         let key: Key
@@ -29,13 +27,13 @@ public final class GeoIndex: @unchecked Sendable {
         let x: Double
         let y: Double
         let z: Double
-        /// Half of its edge.
+        /// Half of its edge length.
         let half: Double
         let depth: Int32
         var isLeaf = true
-        /// Points at and below it.
+        /// Number of points at and below it.
         var count: Int32 = 0
-        /// Indexes of the cells below; 0 for none.
+        /// Indexes of the child cells; 0 for none.
         var children = SIMD8<Int32>(repeating: 0)
         var entries: ContiguousArray<Entry> = []
         let cap: SphereCap
@@ -48,24 +46,24 @@ public final class GeoIndex: @unchecked Sendable {
 
     public let fields: GeoFields
     var cells = CellPages()
-    /// Cells and points that searches have looked at so far: their cost, some 50 ns each.
+    /// Number of cells and points that searches have visited so far. Their cost is about 50 ns each.
     public internal(set) var looks = 0
-    /// Children that searches have asked conditions of so far.
+    /// Number of children that searches have evaluated conditions on so far.
     var asked = 0
     private var free: ContiguousArray<Int> = []
-    /// Cells and points still to be looked at by a search; kept for its memory.
+    /// The search heap, kept between searches for its memory.
     var frontier: ContiguousArray<Reached> = []
 
-    /// Points of a cell before it is split, and with how many cells are joined again. Measured: from 16 to 64
-    /// a search differs by a tenth, and a point takes 165, 149 and 145 bytes.
+    /// A cell with more than `capacity` points is split; cells are joined at `joined` points. Measured for capacities of 16, 32 and 64: a search
+    /// differs by a tenth, and a point takes 165, 149 and 145 bytes.
     static let capacity = 32
     static let joined = 12
-    /// From here on cells are split by the hash of the key: their edge is 12 mm.
+    /// From this depth on, where a cell's edge is 12 mm, cells are split by the hash of the key.
     static let finest: Int32 = 30
-    /// As many levels of three bits as a hash has.
+    /// A hash has no more levels of three bits.
     static let deepest: Int32 = 50
 
-    /// An index without children.
+    /// An empty index.
     public init(_ fields: GeoFields) {
         self.fields = fields
         cells.append(Cell(x: 0, y: 0, z: 0, half: 1, depth: 0))
@@ -82,23 +80,23 @@ public final class GeoIndex: @unchecked Sendable {
         cells = other.cells
     }
 
-    /// The points as they are now, to be searched by another thread. O(1); the next change copies the pages that it writes.
+    /// A copy of the current points for searches on another thread. O(1); the next change copies the pages that it writes.
     public func snapshot() -> GeoIndex { GeoIndex(of: self) }
 
-    /// Children that have a position.
+    /// Number of children that have a position.
     public var count: Int { Int(cells[0].count) }
 
-    // MARK: Following changes
+    // MARK: Updating
 
-    /// Moves one child along with a change; null where it does not exist. O(log n)
+    /// Applies the change of one child; null where it does not exist. O(log n)
     public func move(_ key: Key, old: Node, new: Node) { move(key, from: fields.point(of: old), to: fields.point(of: new)) }
 
-    /// The same with its positions; nil where it has none.
+    /// The same by positions; nil where it has none.
     func move(_ key: Key, from old: GeoPoint?, to new: GeoPoint?) {
         if old == new { return }
         if let old, let new {
             let leaf = self.leaf(at: old, key)
-            // Most steps stay within a cell.
+            // Most moves stay within a cell.
             if leaf == self.leaf(at: new, key), let at = cells[leaf].entries.firstIndex(where: { $0.key == key }) {
                 return cells[leaf].entries[at].point = new
             }
@@ -107,9 +105,9 @@ public final class GeoIndex: @unchecked Sendable {
         if let new { insert(key, at: new) }
     }
 
-    /// Brings an index of `old` up to `new`, another state of the same children.
-    /// - Parameter most: as with `ChildMap.changes(since:atMost:)`.
-    /// - Returns: false, with the index unchanged, when that is not enough.
+    /// Updates an index of `old` to `new`, another state of the same place.
+    /// - Parameter most: as for `ChildMap.changes(since:atMost:)`.
+    /// - Returns: false, with the index unchanged, if more than `most` differs.
     public func follow(from old: Node, to new: Node, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
         guard let changes = new.children.changes(since: old.children, atMost: most) else { return false }
@@ -119,7 +117,7 @@ public final class GeoIndex: @unchecked Sendable {
 
     // MARK: Cells
 
-    /// Which of the eight cells below a cell a point belongs to.
+    /// The index (0…7) of the child cell that a point belongs to.
     @inline(__always)
     private func child(of cell: Int, _ point: GeoPoint, _ key: Key) -> Int {
         let depth = cells[cell].depth
@@ -127,7 +125,7 @@ public final class GeoIndex: @unchecked Sendable {
         return (point.x >= cells[cell].x ? 1 : 0) | (point.y >= cells[cell].y ? 2 : 0) | (point.z >= cells[cell].z ? 4 : 0)
     }
 
-    /// The leaf in which a point is; -1 where there is none yet.
+    /// The leaf that contains a point; -1 if no leaf exists yet.
     private func leaf(at point: GeoPoint, _ key: Key) -> Int {
         var cell = 0
         while !cells[cell].isLeaf {
@@ -137,7 +135,7 @@ public final class GeoIndex: @unchecked Sendable {
         return cell
     }
 
-    /// Precondition: the child is not in the index.
+    /// Precondition: the child is not indexed.
     func insert(_ key: Key, at point: GeoPoint) {
         var cell = 0
         while true {
@@ -149,7 +147,7 @@ public final class GeoIndex: @unchecked Sendable {
         while cells[cell].entries.count > Self.capacity, cells[cell].depth < Self.deepest { cell = split(cell) }
     }
 
-    /// The cell below another one, made when missing.
+    /// The child cell at an index; created if missing.
     private func below(_ cell: Int, _ i: Int) -> Int {
         let known = Int(cells[cell].children[i])
         if known != 0 { return known }
@@ -165,8 +163,8 @@ public final class GeoIndex: @unchecked Sendable {
         return at
     }
 
-    /// Hands the points of a leaf to cells below it.
-    /// - Returns: the fullest of these.
+    /// Moves the points of a leaf into child cells.
+    /// - Returns: the fullest child cell.
     private func split(_ cell: Int) -> Int {
         let entries = cells[cell].entries
         cells[cell].entries = []
@@ -181,8 +179,8 @@ public final class GeoIndex: @unchecked Sendable {
         return fullest
     }
 
-    /// Removes a child; no effect when it is not there.
-    /// - Parameter point: the one it was inserted at.
+    /// Removes a child; no effect if it is missing.
+    /// - Parameter point: the point at which it was inserted.
     func remove(_ key: Key, at point: GeoPoint) {
         let leaf = leaf(at: point, key)
         guard leaf >= 0, let at = cells[leaf].entries.firstIndex(where: { $0.key == key }) else { return }
@@ -197,7 +195,7 @@ public final class GeoIndex: @unchecked Sendable {
             let i = child(of: cell, point, key)
             let next = Int(cells[cell].children[i])
             if cells[next].count == 1 {
-                // Nothing is left below.
+                // No points are left below.
                 release(next)
                 cells[cell].children[i] = 0
                 break
@@ -207,7 +205,7 @@ public final class GeoIndex: @unchecked Sendable {
         if let joins { join(joins) }
     }
 
-    /// Makes a leaf of a cell with few points below it.
+    /// Turns a cell with few points below it into a leaf.
     private func join(_ cell: Int) {
         var entries: ContiguousArray<Entry> = []
         collect(cell, &entries)

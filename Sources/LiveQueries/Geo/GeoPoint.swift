@@ -1,9 +1,9 @@
 import Glibc
 
-/// A place on the earth, taken as a sphere of 6,371,009 m: a unit vector from its centre.
+/// A position on the earth, taken as a sphere of 6,371,009 m: a unit vector from its centre.
 ///
-/// Vectors know no poles and no antimeridian: two places are as near to each other as their vectors are. Distances are compared as squares
-/// of the chord between them, which is exact to less than a millimetre and needs no trigonometry; metres are computed where they are told.
+/// Vectors need no special cases at the poles or the antimeridian: the distance of two positions follows from their vectors alone. Distances are
+/// compared as squared chords, which is exact to less than a millimetre and needs no trigonometry. Metres are computed only for output.
 public struct GeoPoint: Sendable, Hashable {
     let x: Double
     let y: Double
@@ -13,12 +13,12 @@ public struct GeoPoint: Sendable, Hashable {
     public static let earthRadius = 6_371_009.0
 
     /// - Parameters: degrees; -90…90 and -180…180.
-    /// - Returns: nil out of range, and for what is no number.
-    /// Not inlined: one piece of code gives one place the same bits everywhere, by which points are found again.
+    /// - Returns: nil if out of range or not a number.
+    /// Not inlined: one piece of code must give one position the same bits everywhere, since points are found again by their bits.
     @inline(never)
     public init?(latitude: Double, longitude: Double) {
         guard latitude.magnitude <= 90, longitude.magnitude <= 180 else { return nil }
-        // 180° west is 180° east, and at a pole all meridians meet: one place is one vector.
+        // 180° west is 180° east, and all meridians meet at a pole: one position must have one vector.
         let longitude = longitude == -180 ? 180 : (latitude.magnitude == 90 ? 0 : longitude)
         let (phi, lambda) = (latitude * (.pi / 180), longitude * (.pi / 180))
         let across = latitude.magnitude == 90 ? 0 : cos(phi)
@@ -27,7 +27,7 @@ public struct GeoPoint: Sendable, Hashable {
         z = sin(phi)
     }
 
-    /// The square of the chord to another place: 0…4.
+    /// The squared chord to another position: 0…4.
     @inline(__always)
     func chordSquared(_ other: GeoPoint) -> Double {
         let (a, b, c) = (x - other.x, y - other.y, z - other.z)
@@ -37,10 +37,10 @@ public struct GeoPoint: Sendable, Hashable {
     /// The great-circle distance in metres.
     public func metres(to other: GeoPoint) -> Double { Self.metres(chordSquared: chordSquared(other)) }
 
-    /// The great-circle distance that belongs to a chord, in metres; exact to 0.2 m at the antipode and far better elsewhere.
+    /// The great-circle distance for a chord, in metres; exact to 0.2 m at the antipode and far better elsewhere.
     static func metres(chordSquared: Double) -> Double { 2 * earthRadius * asin(min(1, chordSquared.squareRoot() / 2)) }
 
-    /// The square of the chord that belongs to a distance. From half the earth's circumference on every place is within it.
+    /// The squared chord for a distance. Infinite from half of the earth's circumference on, which reaches every position.
     static func chordSquared(metres: Double) -> Double {
         let half = metres / earthRadius / 2
         if half >= .pi / 2 { return .infinity }

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// The form for people, in `near=` of REST and `--near` of the command line: the JSON form, or numbers between commas.
+/// The text form, in `near=` of REST and `--near` of the command line: the JSON form, or numbers separated by commas.
 ///
 ///     37.975,23.735,1000        within 1,000 m
 ///     37.975,23.735,1000,20     the 20 nearest of those
@@ -39,6 +39,6 @@ extension NearQuery {
         return .object(members)
     }
 
-    /// A whole number without its point.
+    /// Writes a whole number without a decimal point.
     private static func json(_ number: Double) -> JSONValue { Int64(exactly: number).map { .int($0) } ?? .double(number) }
 }

@@ -1,19 +1,19 @@
 public import JSONTree
 
-/// What a live query asks of the children of a place: which, in what order, how many. Equal ones share a view.
+/// A live query on the children of a place: which children, in what order, how many. Equal queries share a view.
 public struct LiveQuery: Sendable, Hashable {
-    /// Order, range and limit, with their defaults written out.
+    /// Order, range and limit, with their defaults filled in.
     public let tree: TreeQuery
     public let filter: Filter
     public let near: NearQuery?
-    /// Whether the order is that of the distances.
+    /// True if children are ordered by distance.
     public let isByDistance: Bool
-    /// Of a count: fewer children than this are told as 0.
+    /// For a count: fewer children than this are reported as 0.
     public private(set) var least = 0
 
     /// - Parameters:
-    ///   - tree: without an order, what is near is ordered by distance; otherwise the order is by priority, as everywhere.
-    /// - Throws: `QueryFault` for what cannot stand beside each other.
+    ///   - tree: without an order, a query with `near` is ordered by distance, and any other by priority.
+    /// - Throws: `QueryFault` for parts that cannot be combined.
     public init(_ tree: TreeQuery = TreeQuery(index: .key), where filter: Filter = .all, near: NearQuery? = nil) throws(QueryFault) {
         self.filter = filter
         isByDistance = near != nil && tree.index == nil
@@ -54,27 +54,27 @@ public struct LiveQuery: Sendable, Hashable {
         (self.tree, self.filter, self.near, self.isByDistance, self.least) = (tree, filter, near, isByDistance, least)
     }
 
-    /// All children of the place, in no order: a count has a query for them where fewer than `least` are told as 0.
+    /// All children of the place, unordered: the query of a count that reports fewer than `least` children as 0.
     public static func all(least: Int) -> LiveQuery { LiveQuery(TreeQuery(), .all, nil, isByDistance: false, least: least) }
     public var isOfAll: Bool { tree.index == nil && near == nil }
 
-    /// The same query for a count that tells fewer than `least` children as 0.
+    /// The same query for a count that reports fewer than `least` children as 0.
     public func counted(least: Int) -> LiveQuery { LiveQuery(tree, filter, near, isByDistance: isByDistance, least: least) }
 
-    /// What a count tells of so many matches.
+    /// The count to report for a number of matches.
     public func told(_ matches: Int) -> Int {
         let count = min(matches, tree.limit ?? .max)
         return count < least ? 0 : count
     }
 
-    /// The same query around another place.
+    /// The same query with another centre.
     public func moved(to centre: GeoPoint) -> LiveQuery {
         guard var near else { return self }
         near.centre = centre
         return LiveQuery(tree, filter, near, isByDistance: isByDistance, least: least)
     }
 
-    /// The same query of another circle; of the nearest anywhere only the centre is another one.
+    /// The same query with another circle. A query for the nearest children without a radius gets only the centre.
     /// - Parameter grid: metres; see `NearQuery.grid`.
     public func around(_ centre: GeoPoint, metres: Double?, grid: Double?) -> LiveQuery {
         guard let near else { return self }
@@ -83,15 +83,15 @@ public struct LiveQuery: Sendable, Hashable {
         return LiveQuery(tree, filter, other, isByDistance: isByDistance, least: least)
     }
 
-    /// The same query of children that have their position there.
+    /// The same query with the position fields of the children.
     public func located(by fields: GeoFields?) -> LiveQuery {
         guard var near else { return self }
         near.fields = fields
         return LiveQuery(tree, filter, near, isByDistance: isByDistance, least: least)
     }
 
-    /// What it shows, in its order, with metres from the centre where it has one. O(n log n)
-    /// - Parameter shown: an object of the children that it shows.
+    /// The shown children in the query's order, with metres from the centre if it has one. O(n log n)
+    /// - Parameter shown: an object of the children that the query shows.
     public func inOrder(_ shown: Node) -> [(key: Key, child: Node, distance: Double?)] {
         let children = shown.children
         func chordSquared(_ child: Node) -> Double? {
@@ -111,7 +111,7 @@ public struct LiveQuery: Sendable, Hashable {
 
     public var keepsLast: Bool { tree.limit != nil && tree.keeps == .last }
 
-    /// What must hold of each child that the range selects: its bounds as conditions.
+    /// The bounds of the range as conditions that each selected child fulfils.
     var rangeConditions: [Condition] {
         guard !isByDistance else { return [] }
         let path: Path
@@ -121,7 +121,7 @@ public struct LiveQuery: Sendable, Hashable {
         case .key, .priority: return []
         }
         var conditions: [Condition] = []
-        // A bound with a key excludes some children of its value, not all.
+        // A bound with a key excludes some children of its value, but not all.
         if let start = tree.start, let constant = Constant(start.value) { conditions.append(Condition(path, .above(constant, orEqual: true))) }
         if let end = tree.end, let constant = Constant(end.value) { conditions.append(Condition(path, .below(constant, orEqual: true))) }
         if conditions.count == 2, let start = tree.start?.value, let end = tree.end?.value, start.valueOrder(end) == 0 {
@@ -131,17 +131,17 @@ public struct LiveQuery: Sendable, Hashable {
     }
 }
 
-/// The circle of a query, or what is nearest to its centre: `"near": {"lat": 37.975, "lng": 23.735, "radius": 1000, "limit": 20}`.
+/// The circle of a query, or its centre for the nearest children: `"near": {"lat": 37.975, "lng": 23.735, "radius": 1000, "limit": 20}`.
 public struct NearQuery: Sendable, Hashable {
     public fileprivate(set) var centre: GeoPoint
-    /// `radius`; nil for everywhere.
+    /// `radius`; nil for no limit on the distance.
     public let metres: Double?
-    /// Only so many of the nearest.
+    /// Maximum number of nearest children.
     public let limit: Int?
-    /// Where children have their position, once the rules were asked.
+    /// The position fields of the children, once taken from the rules.
     public fileprivate(set) var fields: GeoFields?
-    /// Of a count: metres of the grid to whose nearest point each child's position is moved before the circle is asked whether it
-    /// contains it. No circles, however many, then tell where within its square of the grid a child is. Nil for exact positions.
+    /// For a count: metres of a grid. Each child's position is moved to the nearest grid point before it is compared with the circle. So no number of
+    /// circles reveals where a child is within its grid square. Nil for exact positions.
     public fileprivate(set) var grid: Double?
 
     public init(centre: GeoPoint, metres: Double?, limit: Int?, fields: GeoFields? = nil) {
@@ -192,16 +192,16 @@ public struct NearQuery: Sendable, Hashable {
 
     /// The square of the chord of the radius.
     var reach: Double { metres.map { GeoPoint.chordSquared(metres: $0) } ?? .infinity }
-    /// The square of the chord beyond which no child is counted, wherever the grid moves it.
+    /// The squared chord beyond which no child counts, wherever the grid moves it.
     var outerReach: Double { metres.map { GeoPoint.chordSquared(metres: $0 + shift) } ?? .infinity }
-    /// The square of the chord up to which every child is counted; negative for none.
+    /// The squared chord up to which every child counts; negative for none.
     var innerReach: Double { metres.map { $0 > shift ? GeoPoint.chordSquared(metres: $0 - shift) : -1 } ?? .infinity }
 
-    /// Metres by which the grid moves a position at most: half a row, and half a step of the row, which next to a pole is up to two
-    /// rows wide.
+    /// The maximum distance in metres by which the grid moves a position: half a row plus half a step within the row. Next to a pole, a step is up to
+    /// two rows wide.
     private var shift: Double { grid.map { $0 * 1.5 } ?? 0 }
 
-    /// Whether the circle contains a position, as it is counted.
+    /// True if the circle contains a position, after moving it to the grid if there is one.
     func contains(_ point: GeoPoint) -> Bool {
         let chordSquared = point.chordSquared(centre)
         guard let grid else { return chordSquared <= reach }
@@ -210,9 +210,9 @@ public struct NearQuery: Sendable, Hashable {
     }
 }
 
-/// What one `near` may ask.
+/// Limits of one `near`.
 public struct NearLimits: Sendable {
-    /// Most children of a `limit`. Default 1,000.
+    /// Maximum `limit`. Default 1,000.
     public var nearest = 1_000
 
     public init() {}

@@ -1,25 +1,25 @@
 public import JSONTree
 
-/// One live query of a place, as its observers share it.
+/// One live query of a place, shared by its observers.
 ///
 /// Confined to the database queue.
 public final class LiveQueryView {
-    /// What its observers are told.
+    /// The part of the result that its observers receive.
     public enum Showing: Sendable, Hashable {
         case children
-        /// How many there are, without what they are.
+        /// Only the number of children.
         case count
     }
 
-    /// A change of what is shown.
+    /// A change of the result.
     public enum Change: Sendable, Equatable {
-        /// The usual one.
+        /// The usual change: one child.
         case child(LiveEvent)
         /// In the order in which a client applies them.
         case children(ContiguousArray<LiveEvent>)
         case count(Int)
 
-        /// The events; none of a count.
+        /// The events; empty for a count.
         public var events: ContiguousArray<LiveEvent> {
             switch self {
             case .child(let event): [event]
@@ -28,7 +28,7 @@ public final class LiveQueryView {
             }
         }
 
-        /// - Returns: nil where nothing differs.
+        /// - Returns: nil if nothing differs.
         init?(_ events: ContiguousArray<LiveEvent>) {
             guard let first = events.first else { return nil }
             self = events.count == 1 ? .child(first) : .children(events)
@@ -37,41 +37,41 @@ public final class LiveQueryView {
 
     public internal(set) var query: LiveQuery
     public let showing: Showing
-    /// How many children are shown, or are counted.
+    /// Number of children shown or counted.
     public var count: Int { filtered?.count ?? near?.count ?? query.told(total) }
-    /// Whether fewer are shown than there may be; `PlaceQueries.fill` goes on.
+    /// True if fewer children are shown than may exist; `PlaceQueries.fill` continues the search.
     public var isShort: Bool { filtered?.isShort ?? near?.isShort ?? false }
-    /// Whether `PlaceQueries.fill` should go on before fewer are shown than there are.
+    /// True if `PlaceQueries.fill` should continue now, before the view becomes short.
     var needsFill: Bool { filtered?.needsFill ?? near?.needsFill ?? false }
-    /// Whether the next children have to be searched for off the queue, to be taken in by `PlaceQueries.replace`.
+    /// True if the next children must be searched for off the queue and passed to `PlaceQueries.replace`.
     public var isStuck: Bool { near?.isStuck ?? false }
-    /// The order that its next children are found in; nil where all that match are held, or found by their points, and for a count.
+    /// The order from which its next children come. Nil if all matches are held or found by their points, and for a count.
     public var refillOrder: TreeQuery.Index? {
         guard let filtered, query.tree.limit != nil, !filtered.holdsAll else { return nil }
         return query.tree.orderedBy
     }
-    /// Children that are held, shown or not.
+    /// Number of children held, shown or not.
     public var held: Int { filtered?.heldCount ?? near?.heldCount ?? 0 }
-    /// What it shows of the place, to be moved to another state of it; nil for a circle and a count.
+    /// The window, for moving it to another state of the place. Nil for a circle and a count.
     public var window: FilteredWindow? { filtered }
 
-    /// One of the two for `children`, none for `count`.
+    /// One of the two for `children`, neither for `count`.
     var filtered: FilteredWindow?
     var near: NearWindow?
-    /// Matches, whatever the limit; for `count`.
+    /// Number of matches, whatever the limit; for `count`.
     var total = 0
     let selector: Selector
-    /// Whether it is a circle of which nothing is held.
+    /// True for a circle that holds no children.
     var isCircle = false
     /// The number of its circle; -1 without one.
     var circle = -1
-    /// The square of the chord for which its circle is listed.
+    /// The squared chord for which its circle is listed in `CircleIndex`.
     var reach = -1.0
-    /// Whether it is listed as one that holds few and may find more.
+    /// True while it is listed as holding few children with more to find.
     var isUnfilled = false
-    /// Whether its next children are searched for off the queue.
+    /// True while its next children are searched for off the queue.
     var isSearched = false
-    /// Of the commit that is being told: what concerns it.
+    /// The changes of the current commit that affect this view.
     var pending: ContiguousArray<SeenWrite> = []
 
     init(_ query: LiveQuery, _ showing: Showing, _ selector: Selector) {
@@ -80,19 +80,19 @@ public final class LiveQueryView {
         self.selector = selector
     }
 
-    /// What selects children for some views: a filter, with the range of an order. Asked once for each change.
+    /// The selection that several views share: a filter, with the range of an order. Evaluated once per change.
     final class Selector {
         struct Name: Hashable {
             let filter: Filter
             let range: [Condition]
-            /// Views of circles are found by these, and not by what they ask.
+            /// True for views of circles, which are found by position instead of by their conditions.
             let isNear: Bool
         }
 
         let name: Name
         let slot: Int
         var views: ContiguousArray<LiveQueryView> = []
-        /// The change for which it was asked last, and what it said.
+        /// The last change that was evaluated, and the result before and after it.
         var askedFor = 0
         var was = false
         var now = false

@@ -1,12 +1,12 @@
 public import JSONTree
 
 extension PlaceQueries {
-    /// Moves all views along with a commit that changed children of the place. O(views concerned · log n for each change)
+    /// Applies a commit that changed children of the place to all views. O(affected views · log n for each change)
     /// - Parameters:
     ///   - writes: the changed children, each once.
     ///   - place: the place after the commit.
     ///   - orders: its children after the commit.
-    ///   - told: is called once for each view of which something differs. It adds and removes no views.
+    ///   - told: called once for each view that differs. Must not add or remove views.
     public func apply(_ writes: ContiguousArray<ChildWrite>, over place: Node, in orders: Orders, _ told: Told) {
         defer { listAnew() }
         refillLooks = settings.visitsOfCommit
@@ -33,7 +33,7 @@ extension PlaceQueries {
         }
     }
 
-    /// The usual commit changes one child.
+    /// The fast path for the usual commit, which changes one child.
     private func apply(_ write: ChildWrite, over place: Node, in orders: Orders, _ told: Told) {
         var one: ContiguousArray<SeenWrite> = [SeenWrite(write: write)]
         find(write) { view, seen in
@@ -50,7 +50,7 @@ extension PlaceQueries {
         }
     }
 
-    /// Of the nearest, the usual step of a child needs no lists.
+    /// For the nearest children, the usual small move needs no lists.
     private func followNear(
         _ view: LiveQueryView, _ writes: ContiguousArray<SeenWrite>, over place: Node, in orders: Orders
     ) -> LiveQueryView.Change? {
@@ -62,10 +62,10 @@ extension PlaceQueries {
         return follow(view, writes, over: place, in: orders)
     }
 
-    /// Brings the points up to date with a change and finds the views that it concerns.
+    /// Updates the point index with a change, and finds the affected views.
     /// - Parameters:
-    ///   - body: is called with each view without a circle whose filter selects the child before or after.
-    ///   - circle: the same for those whose circle contains it, with the squares of the chords to where it was and is.
+    ///   - body: called with each view without a circle whose filter selects the child before or after.
+    ///   - circle: the same for views whose circle contains it, with the squared chords to its old and new position.
     private func find(
         _ write: ChildWrite, _ body: (LiveQueryView, SeenWrite) -> Void, circle: (LiveQueryView, Double, Double) -> Void
     ) {
@@ -115,7 +115,7 @@ extension PlaceQueries {
             held += view.held - before
             listUnfilled(view)
         }
-        // What is left for later is found by `fill`.
+        // `fill` finds the rest later.
         var looks = view.isSearched ? 0 : min(settings.visits, refillLooks)
         let most = looks
         defer { refillLooks -= most - looks }
@@ -124,7 +124,7 @@ extension PlaceQueries {
             visited += most - looks
         } else if let index {
             view.near?.apply(writes, over: place, index, looks: &looks, &events)
-            // Not at once: the circles are being looked through.
+            // Not now: the list of circles is being iterated.
             if !isListed(view) { unlisted.append(view) }
         }
         return LiveQueryView.Change(events)
@@ -136,8 +136,8 @@ extension PlaceQueries {
         return view.count == before ? nil : .count(view.count)
     }
 
-    /// Goes on to look for matches of a view that holds few.
-    /// - Returns: what is shown in addition; nil for nothing. The view may be short still, and is among the `unfilled` then.
+    /// Continues the search for matches of a view that holds few.
+    /// - Returns: the added children; nil for none. A view that is still short is listed in `unfilled` again.
     public func fill(_ view: LiveQueryView, over place: Node, in orders: Orders) -> LiveQueryView.Change? {
         guard view.needsFill else { return nil }
         var events: ContiguousArray<LiveEvent> = []

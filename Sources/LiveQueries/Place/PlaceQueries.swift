@@ -1,17 +1,17 @@
 public import JSONTree
 
-/// All live queries of one place, followed as its children change: of each commit the views that it concerns, with their events.
+/// All live queries of one place, updated as its children change. For each commit, finds the affected views and computes their events.
 ///
 /// ```
 ///                         ┌► PredicateIndex ─► selectors ─┐
 ///   child, old and new ───┤                               ├─► views that match before or after ─► their windows ─► events
 ///                         └► CircleIndex (old and new place) ┘                                     └ refilled from an order, or GeoIndex
 /// ```
-/// The work follows the views that the change concerns. Nothing is computed anew by a commit, unless it writes the place as a whole.
+/// The cost depends on the views that a change affects. A commit recomputes nothing from scratch, unless it overwrites the place.
 ///
-/// Confined to the database queue. Orders that windows are refilled from are the caller's, who brings them up to date first.
+/// Confined to the database queue. The caller owns the orders that refill windows, and updates them first.
 public final class PlaceQueries {
-    /// The place's children in an order, after the commit; nil where it is not known at the moment.
+    /// The place's children in an order, after the commit; nil if not available now.
     public typealias Orders = (TreeQuery.Index) -> OrderedChildren?
     public typealias Told = (LiveQueryView, LiveQueryView.Change) -> Void
 
@@ -21,7 +21,7 @@ public final class PlaceQueries {
     }
 
     let settings: WindowSettings
-    /// The points of the children, once there is one.
+    /// The point index of the children, once it exists.
     public private(set) var index: GeoIndex?
     private var views: [Name: LiveQueryView] = [:]
     private var selectors: [LiveQueryView.Selector.Name: LiveQueryView.Selector] = [:]
@@ -31,30 +31,30 @@ public final class PlaceQueries {
     private var freeCircles: [Int] = []
     var predicates = PredicateIndex()
     var circles = CircleIndex()
-    /// Views whose circles are to be listed anew when the commit has been told.
+    /// Views whose circles must be listed again after the commit.
     var unlisted: ContiguousArray<LiveQueryView> = []
-    /// Views that hold few and may find more, for `takeUnfilled`.
+    /// Views that hold few children and may find more, for `takeUnfilled`.
     var unfilled: ContiguousArray<LiveQueryView> = []
-    /// Children that all views hold, shown or not: some 50 bytes each.
+    /// Number of children that all views hold, shown or not: about 50 bytes each.
     public internal(set) var held = 0
-    /// Where the child that is looked at was and is.
+    /// The old and the new position of the child being processed.
     var oldPoint: GeoPoint?
     var newPoint: GeoPoint?
-    /// What the commit that is followed may still look at to find next matches.
+    /// Steps that the current commit may still spend on finding next matches.
     var refillLooks = 0
-    /// Number of the change that is looked at.
+    /// Number of the change being processed.
     var change = 0
-    /// Filters that were asked: for tests, which count work and not time.
+    /// Number of evaluated filters. For tests, which measure work instead of time.
     public internal(set) var evaluations = 0
-    /// Children that were found by their keys, and circles that a change was measured to.
+    /// Number of children looked up by key, and of circles that a change was measured to.
     var visited = 0
     var measured = 0
-    /// All that was looked at so far, to be charged to whoever caused it, in cells and points of some 50 ns.
+    /// All work so far, in units of a visited cell or point of about 50 ns. Charged to the request that caused it.
     public var looks: Int {
         let children = visited + (index?.asked ?? 0)
         return evaluations + measured + Self.looksOfChild * children + (index?.looks ?? 0)
     }
-    /// As many cells and points as a child that is found by its key and asked about.
+    /// The cost of looking up a child by key and evaluating a filter on it, in the same unit.
     public static let looksOfChild = 8
 
     public init(_ settings: WindowSettings = WindowSettings()) { self.settings = settings }
@@ -62,13 +62,13 @@ public final class PlaceQueries {
     public var count: Int { views.count }
     public var all: [LiveQueryView] { Array(views.values) }
 
-    /// Takes the points of the children as they are: built in the background, and brought up to date (`GeoIndex.follow`).
+    /// Takes a point index that was built in the background and updated to the current state (`GeoIndex.follow`).
     public func adopt(_ index: GeoIndex) { self.index = index }
 
-    /// Whether the look for more has not come to its end for a view.
+    /// True if some views have not finished searching for more children.
     public var hasUnfilled: Bool { !unfilled.isEmpty }
 
-    /// The views for which that is so, or some of them: to be filled.
+    /// Removes and returns up to `most` of these views, so that the caller fills them.
     public func takeUnfilled(atMost most: Int) -> ContiguousArray<LiveQueryView> {
         let taken = ContiguousArray(unfilled.suffix(most))
         unfilled.removeLast(taken.count)
@@ -76,14 +76,14 @@ public final class PlaceQueries {
         return taken
     }
 
-    /// Lists a view that holds few and may find more.
+    /// Lists a view that holds few children and may find more.
     public func listUnfilled(_ view: LiveQueryView) {
         guard view.needsFill, !view.isUnfilled, !view.isSearched else { return }
         view.isUnfilled = true
         unfilled.append(view)
     }
 
-    /// The keys of what a view shows: in the order of the query, of a circle of which nothing is held in none. O(shown · log n)
+    /// The keys of a view's shown children, in the query's order. Unordered for a circle that holds no children. O(shown · log n)
     public func shown(_ view: LiveQueryView, over place: Node) -> ContiguousArray<Key> {
         var keys: ContiguousArray<Key> = []
         view.filtered?.forEachShown { keys.append($0) }
@@ -92,14 +92,14 @@ public final class PlaceQueries {
         return keys
     }
 
-    /// A search begins, off the queue, for what a view shows: it is not among the `unfilled` until that has ended.
+    /// Marks the start of a search for a view off the queue. The view is not listed in `unfilled` until the search ends.
     public func beginSearch(_ view: LiveQueryView) {
         view.isSearched = true
         if view.isUnfilled { unfilled.removeAll { $0 === view } }
         view.isUnfilled = false
     }
 
-    /// The search has ended; without a result (`replace`) the view is among the `unfilled` again.
+    /// Marks the end of the search. Without a result (`replace`), the view is listed in `unfilled` again.
     public func endSearch(_ view: LiveQueryView) {
         view.isSearched = false
         listUnfilled(view)
@@ -111,18 +111,18 @@ public final class PlaceQueries {
         views[Name(query: query, showing: showing)]
     }
 
-    /// A view of the children that a query selects in an order: of `window`, which shows the place as it is now.
+    /// Adds a view of children in an order. `window` shows the current state of the place.
     public func add(_ window: FilteredWindow) -> LiveQueryView {
         add(window.query, .children) { $0.filtered = window }
     }
 
-    /// The same of a circle.
+    /// The same for a circle, or the nearest children.
     public func add(_ window: NearWindow) -> LiveQueryView {
         add(window.query, .children) { ($0.near, $0.isCircle) = (window, window.isCircle) }
     }
 
-    /// A view of how many children there are.
-    /// - Parameter matches: how many match now, whatever the limit (`LiveQuery.matches`).
+    /// Adds a view of the number of children.
+    /// - Parameter matches: the current number of matches, whatever the limit (`LiveQuery.matches`).
     public func add(countOf query: LiveQuery, matches: Int) -> LiveQueryView {
         add(query, .count) { $0.total = matches }
     }
@@ -143,7 +143,7 @@ public final class PlaceQueries {
         return view
     }
 
-    /// Forgets a view without observers.
+    /// Removes a view without observers.
     public func remove(_ view: LiveQueryView) {
         guard views.removeValue(forKey: Name(query: view.query, showing: view.showing)) != nil else { return }
         held -= view.held
@@ -176,38 +176,38 @@ public final class PlaceQueries {
         let slot = freeSlots.popLast() ?? bySlot.count
         let selector = LiveQueryView.Selector(name, slot: slot)
         if slot == bySlot.count { bySlot.append(selector) } else { bySlot[slot] = selector }
-        // As one, so that bounds of the filter and of the range make the narrowest.
+        // As one filter, so that the bounds of filter and range combine to the narrowest.
         predicates.insert(slot, Filter(query.filter.conditions + range).conditions)
         selectors[name] = selector
         return selector
     }
 
-    /// Whether a view's circle is listed for what concerns it now. One that shrinks stays as it is until it is half as wide, so that a
-    /// view of the nearest is not listed anew with each step.
+    /// True if a view's circle is listed for its current reach. A shrinking circle stays as it is until half as wide, so that a view of the nearest
+    /// children is not listed again with each step.
     func isListed(_ view: LiveQueryView) -> Bool {
         guard let near = view.query.near else { return true }
         let concern = view.near?.concern ?? near.outerReach
         return concern <= view.reach && (concern >= view.reach / 4 || concern == near.outerReach)
     }
 
-    /// Lists a circle for what concerns its view now.
+    /// Lists a circle for its view's current reach.
     func list(_ view: LiveQueryView) {
         guard let near = view.query.near, !isListed(view) else { return }
         let concern = view.near?.concern ?? near.outerReach
         if view.reach >= 0 { circles.remove(view.circle) }
-        // A little more than is needed: the nearest of a limit come and go.
+        // Slightly more than needed, since the nearest children within a limit come and go.
         view.reach = min(near.outerReach, concern * 2)
         circles.insert(view.circle, at: near.centre, reach: view.reach)
     }
 
-    /// Lists the circles for which that is needed after a commit.
+    /// Lists the circles again that a commit has changed.
     func listAnew() {
         for view in unlisted { list(view) }
         unlisted.removeAll(keepingCapacity: true)
     }
 
-    /// Takes in what a view shows, as it was searched for off the queue for the place as it is now.
-    /// - Returns: what it shows other than before; nil where nothing differs.
+    /// Replaces the window of a view by one that was searched for off the queue and updated to the current state.
+    /// - Returns: the difference from the old window; nil if nothing differs.
     public func replace(_ view: LiveQueryView, with window: NearWindow, over place: Node) -> LiveQueryView.Change? {
         guard let index, let old = view.near, view.query == window.query else { return nil }
         visited += old.count + window.count
@@ -218,8 +218,8 @@ public final class PlaceQueries {
         return LiveQueryView.Change(window.difference(from: old, over: place, index))
     }
 
-    /// What one view shows other than another one of the same kind, as after a move of the centre; nil where nothing differs.
-    /// O(what both show)
+    /// The difference between the results of two views of the same kind, for example after the centre moved. Nil if nothing differs. O(children that
+    /// both show)
     public func difference(from old: LiveQueryView, to new: LiveQueryView, over place: Node) -> LiveQueryView.Change? {
         visited += old.count + new.count
         if let was = old.near, let now = new.near, let index {
@@ -231,8 +231,8 @@ public final class PlaceQueries {
 }
 
 extension LiveQuery {
-    /// How many children match, whatever the limit; everything in the range of the order is looked at, or everything.
-    /// - Parameter children: the place's children in the query's order, where they are at hand.
+    /// The number of matches, whatever the limit. Visits the whole range of the order, or all children.
+    /// - Parameter children: the place's children in the query's order, if available.
     public func matches(over place: Node, in children: OrderedChildren?) -> Int {
         let all = place.children
         if isUnconditional { return all.count }
@@ -247,9 +247,9 @@ extension LiveQuery {
         return count
     }
 
-    /// The same of a circle, by the points of the place. Without conditions its cells are counted.
-    /// - Parameter most: cells and points that may be looked at.
-    /// - Returns: nil where that is not enough.
+    /// The same for a circle, by the points of the place. Without conditions, counts cells.
+    /// - Parameter most: maximum number of cells and points visited.
+    /// - Returns: nil if the maximum is reached.
     public func matches(over place: Node, around index: GeoIndex, looks most: Int = .max) -> Int? {
         guard let near else { return nil }
         if isCountedByCells { return index.count(in: near, looks: most) }
@@ -257,12 +257,12 @@ extension LiveQuery {
         return matches(over: place, among: keys)
     }
 
-    /// Whether a circle is counted without a look at its children.
+    /// True if a circle can be counted without visiting its children.
     public var isCountedByCells: Bool { near != nil && filter.isEmpty && (isByDistance || (tree.start == nil && tree.end == nil)) }
 
     private var isUnconditional: Bool { near == nil && filter.isEmpty && tree.start == nil && tree.end == nil }
 
-    /// Whether the conditions select a child, and the circle.
+    /// True if the conditions and the circle select a child.
     private func matches(_ child: Node) -> Bool {
         guard filter.isEmpty || filter.admits(child) else { return false }
         guard let near else { return true }
@@ -270,7 +270,7 @@ extension LiveQuery {
         return near.contains(point)
     }
 
-    /// The same of children that are named, none twice.
+    /// The same for the children with these keys, without duplicates.
     public func matches(over place: Node, among candidates: some Sequence<Key>) -> Int {
         let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
         let hasRange = lower != nil || upper != nil
@@ -288,7 +288,7 @@ extension LiveQuery {
         return count
     }
 
-    /// How many more children match after changes than before, whatever the limit.
+    /// The number of matches after the changes minus that before, whatever the limit.
     func surplus(of writes: ContiguousArray<SeenWrite>) -> Int {
         let (lower, upper) = isByDistance ? (nil, nil) : (tree.lowerBound, tree.upperBound)
         func counts(_ key: Key, _ child: Node, _ point: GeoPoint?) -> Bool {
@@ -307,7 +307,7 @@ extension LiveQuery {
         return surplus
     }
 
-    /// The same between two states of a place; nil where they differ in more than `most` children.
+    /// The same between two states of a place; nil if they differ in more than `most` children.
     public func surplus(from old: Node, to new: Node, atMost most: Int) -> Int? {
         SeenWrite.between(old, new, filter, near?.fields, atMost: most).map { surplus(of: $0) }
     }

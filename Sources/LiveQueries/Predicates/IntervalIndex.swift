@@ -1,17 +1,17 @@
 import JSONTree
 
-/// Ranges of values, to find those that a value lies in.
+/// Finds the value ranges that contain a value.
 ///
 /// ```
 ///             [20 … 35] max 90            a treap: ascending by lower ends, random priorities keep it shallow;
-///            /                \           each node knows the highest upper end at or below it, so that a
-///   [3 … 90] max 90     [40 … 41] max 60  look for 70 goes left only
+///            /                \           each node stores the highest upper end at or below it, so that a
+///   [3 … 90] max 90     [40 … 41] max 60  search for 70 goes left only
 ///                        /
 ///                   [25 … 60]
 /// ```
-/// Insert and remove cost O(log n); a look costs O(log n) for each range found.
+/// Insert and remove cost O(log n). A search costs O(log n) for each range found.
 struct IntervalIndex {
-    /// One end of a range; a missing constant is an open end.
+    /// One end of a range; nil for an open end.
     struct End {
         var constant: Constant?
         var orEqual = true
@@ -41,10 +41,10 @@ struct IntervalIndex {
         root = insert(new, at: root)
     }
 
-    /// - Parameter low: as it was inserted.
+    /// - Parameter low: the lower end with which it was inserted.
     mutating func remove(_ slot: Int, low: End) { root = remove(slot, low, at: root) }
 
-    /// Calls `body` for each range in which the value lies; nil for what is missing.
+    /// Calls `body` for each range that contains the value; nil for a missing value.
     func find(_ value: NodeCursor?, _ body: (Int) -> Void) { find(value, at: root, body) }
 
     private func find(_ value: NodeCursor?, at i: Int, _ body: (Int) -> Void) {
@@ -73,9 +73,9 @@ struct IntervalIndex {
         return order < 0 || (order == 0 && end.orEqual)
     }
 
-    // MARK: The treap
+    // MARK: Treap
 
-    /// SplitMix64: priorities need no secret, as clients choose neither them nor the order of slots.
+    /// SplitMix64. Priorities need no secret: clients choose neither them nor the order of slots.
     private mutating func random() -> UInt64 {
         state &+= 0x9E37_79B9_7F4A_7C15
         var mixed = state
@@ -84,7 +84,7 @@ struct IntervalIndex {
         return mixed ^ (mixed >> 31)
     }
 
-    /// Negative, zero or positive as a lower end comes before, is, or comes after another; an open one comes first.
+    /// Negative, zero or positive as a lower end comes before, equals, or comes after another. An open end comes first.
     private static func orderLow(_ a: End, _ b: End) -> Int {
         switch (a.constant, b.constant) {
         case (nil, nil): return 0

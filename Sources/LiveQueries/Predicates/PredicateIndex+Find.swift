@@ -1,7 +1,7 @@
 import JSONTree
 
 extension PredicateIndex.PathTable {
-    /// - Parameters: whether there is a child before and after the change, and its value at the path.
+    /// - Parameters: whether the child exists before and after the change, and its values at the path.
     func concerned(
         _ hasOld: Bool, _ old: NodeCursor?, _ hasNew: Bool, _ new: NodeCursor?, _ body: (Int) -> Void
     ) {
@@ -30,7 +30,7 @@ extension PredicateIndex.PathTable {
         return hasher.finalize()
     }
 
-    /// Whether two values are in the same ranges for sure.
+    /// True if both values certainly lie in the same ranges.
     private static func isSame(_ a: NodeCursor?, _ b: NodeCursor?) -> Bool {
         guard let a, let b else { return a == nil && b == nil }
         switch (a.kind, b.kind) {

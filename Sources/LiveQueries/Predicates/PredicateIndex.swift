@@ -1,35 +1,35 @@
 import JSONTree
 
-/// Finds, of thousands of filters on one place, those that a change of a child may concern: by what the child has, without asking
-/// the others.
+/// Finds, among thousands of filters on one place, those that a changed child may affect. Uses the child's values, without evaluating the other
+/// filters.
 ///
-/// Each filter is kept under one of its conditions, the one that a written child fulfils least probably:
+/// Each filter is listed under one of its conditions: the one that a written child is least likely to fulfil.
 ///
 /// | condition | found by |
 /// |---|---|
 /// | `==`, `in` | hash of the value |
-/// | `has` | hash of each member's name; where there are fewer such conditions than members, each of them is tried |
-/// | `prefix` | hash of each beginning of the text that is as long as some condition's |
+/// | `has` | hash of each member's key; if there are fewer `has` conditions than members, each condition is tried |
+/// | `prefix` | hash of each beginning of the text whose length some condition has |
 /// | `<` `<=` `>` `>=` | `IntervalIndex`: both bounds of a path are one range |
 /// | `!=` only, or none | always |
 ///
-/// What is found is then evaluated as a whole: an equal hash may be another value's.
+/// The caller evaluates each filter found, because different values may have equal hashes.
 struct PredicateIndex {
-    /// Filters under one constant: few, or equal in what tells others apart.
+    /// The filters under one constant.
     typealias Bag = ContiguousArray<Int>
 
     /// The conditions on one path.
     struct PathTable {
         let keys: ContiguousArray<Key>
-        /// Filters kept here.
+        /// Number of filters listed here.
         var count = 0
-        /// Conditions on the path of all filters, wherever these are kept, and how many of them there are for each constant.
+        /// Number of conditions on this path in all filters, wherever those are listed. `constants` counts them by the hash of the constant.
         var conditions = 0
         var constants: [Int: Int] = [:]
         var values: [Int: Bag] = [:]
         var members: [Int: (key: Key, slots: Bag)] = [:]
         var prefixes: [Int: Bag] = [:]
-        /// How many prefixes there are of each length in bytes.
+        /// Number of prefixes of each length in bytes.
         var lengths: [Int: Int] = [:]
         var ranges = IntervalIndex()
 
@@ -66,7 +66,7 @@ struct PredicateIndex {
         }
     }
 
-    /// How a filter is found.
+    /// The access path under which a filter is listed.
     enum Way {
         case values(ContiguousArray<Constant>)
         case member(Key)
@@ -76,7 +76,7 @@ struct PredicateIndex {
     }
 
     private struct Access {
-        /// The index of the table.
+        /// Index in `tables`.
         let path: Int
         let way: Way
     }
@@ -87,10 +87,10 @@ struct PredicateIndex {
     private var accesses: ContiguousArray<Access?> = []
     private var asked: ContiguousArray<ContiguousArray<Condition>> = []
 
-    // MARK: Keeping filters
+    // MARK: Adding and removing
 
     /// - Parameters:
-    ///   - slot: what `concerned` calls the filter: a small number that no other one has.
+    ///   - slot: identifies the filter in `concerned`: a small number, unique among the filters.
     ///   - conditions: all must hold.
     mutating func insert(_ slot: Int, _ conditions: some Collection<Condition>) {
         let conditions = ContiguousArray(conditions)
@@ -115,8 +115,8 @@ struct PredicateIndex {
         tables[access.path].remove(slot, access.way)
     }
 
-    /// The condition that a written child fulfils least probably. Of a path on which filters name many different values each is taken to be
-    /// as rare: who asks for `status == open and uid == me` is found by the user.
+    /// Chooses the condition that a written child is least likely to fulfil. The more different values filters name on a path, the rarer each is
+    /// assumed to be. So `status == open and uid == me` is found by the user.
     private func access(of conditions: some Collection<Condition>) -> Access {
         var best = Access(path: 0, way: .always)
         var probability = 1.0
@@ -141,14 +141,14 @@ struct PredicateIndex {
             }
         }
         for (path, range) in ranges {
-            // How many values lie in a range is not known: a closed one is taken to have fewer.
+            // The selectivity of a range is unknown; a closed one is assumed to contain fewer values.
             let isClosed = range.low.constant != nil && range.high.constant != nil
             take(isClosed ? 0.1 : 0.5, path, .range(low: range.low, high: range.high))
         }
         return best
     }
 
-    /// Counts what a filter asks for, in the tables of its paths, or takes it back.
+    /// Adds a filter's conditions to the statistics of their paths (sign 1), or removes them (-1).
     private mutating func count(_ conditions: ContiguousArray<Condition>, _ sign: Int) {
         for condition in conditions {
             let path = table(condition.path.keys)
@@ -160,7 +160,7 @@ struct PredicateIndex {
         }
     }
 
-    /// The table of a path, which has to be given a condition. One that has none any more is taken for another path.
+    /// The table of a path; the caller must add a condition to it. Reuses a table without conditions.
     private mutating func table(_ keys: ContiguousArray<Key>) -> Int {
         if let known = tableOf[keys] { return known }
         let at = tables.firstIndex { $0.conditions == 0 } ?? tables.count
@@ -182,10 +182,10 @@ struct PredicateIndex {
         return hasher.finalize()
     }
 
-    // MARK: Finding them
+    // MARK: Search
 
-    /// Calls `body` with each filter that may select the child before or after a change; with some more than once.
-    /// O(paths + filters found), without allocation. The caller holds roots above both.
+    /// Calls `body` with each filter that may select the child before or after a change; for some more than once. O(paths + filters found), without
+    /// allocation. The caller retains roots above both.
     /// - Parameters: nil where the child does not exist.
     func concerned(old: NodeCursor?, new: NodeCursor?, _ body: (Int) -> Void) {
         for slot in always { body(slot) }
@@ -200,7 +200,7 @@ struct PredicateIndex {
 }
 
 extension Condition.Test {
-    /// Hashes of the constants that are looked for; none of ranges.
+    /// Hashes of the constants that are found by hash; none for ranges.
     fileprivate var constantHashes: [Int] {
         switch self {
         case .equal(let constant): [constant.hashValue]
@@ -220,7 +220,7 @@ extension Dictionary where Key == Int, Value == ContiguousArray<Int> {
 }
 
 extension ContiguousArray<Int> {
-    /// Removes one occurrence; the order of the others changes.
+    /// Removes one occurrence. Changes the order of the others.
     fileprivate mutating func removeFirst(_ slot: Int) {
         guard let at = firstIndex(of: slot) else { return }
         swapAt(at, count - 1)

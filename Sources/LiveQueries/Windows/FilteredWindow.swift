@@ -1,25 +1,25 @@
 public import JSONTree
 
-/// The children that a filter selects, and a circle where the query has one, in an order, within a range, up to a limit: followed as
-/// children change.
+/// The window of a query with conditions, and perhaps a circle: matching children in an order, within a range, up to a limit. Updated as children
+/// change.
 public struct FilteredWindow: Sendable {
     public let query: LiveQuery
-    /// Whether all that match are held, so that no order is needed to find the next ones.
+    /// True if all matches are held, so that no order is needed to find the next ones.
     public let holdsAll: Bool
     private let lower: OrderBound?
     private let upper: OrderBound?
     private var window: MatchWindow<OrderedChild>
     private let visits: Int
 
-    /// - Parameter children: the place's children in the query's order, of which so many are looked at as the limit needs.
+    /// - Parameter children: the place's children in the query's order. Visits as many as the limit needs.
     public init(_ query: LiveQuery, over place: Node, in children: OrderedChildren, _ settings: WindowSettings = WindowSettings()) {
         self.init(query, over: place, in: children, wanted: .max, looks: .max, settings)
     }
 
-    /// The same, within bounds.
+    /// The same within bounds.
     /// - Parameters:
-    ///   - most: matches up to which a query without a limit is served.
-    ///   - looks: children that may be looked at.
+    ///   - most: maximum number of matches of a query without a limit.
+    ///   - looks: maximum number of children visited.
     public static func searched(
         _ query: LiveQuery, over place: Node, in children: OrderedChildren, atMost most: Int, looks: Int,
         _ settings: WindowSettings = WindowSettings()
@@ -44,10 +44,10 @@ public struct FilteredWindow: Sendable {
     }
 
     /// - Parameters:
-    ///   - candidates: keys among which all children are that are selected: found by the index of a condition, or by their points.
-    ///   - holdsAll: whether all that match are held in any case, as there is no order to find the next ones in.
-    ///   - most: matches up to which a query is served that holds all.
-    /// - Returns: nil where it selects more.
+    ///   - candidates: keys that include all matches, found by the index of a condition or by points.
+    ///   - holdsAll: true if all matches are held in any case, because no order exists to find the next ones.
+    ///   - most: maximum number of matches of a query that holds all.
+    /// - Returns: nil for more matches.
     public init?(
         _ query: LiveQuery, over place: Node, among candidates: some Sequence<Key>, holdsAll: Bool = false, atMost most: Int = .max,
         _ settings: WindowSettings = WindowSettings()
@@ -70,24 +70,24 @@ public struct FilteredWindow: Sendable {
             limit: query.tree.limit, keepsLast: query.keepsLast, settings, all: matches, canRefill: !self.holdsAll)
     }
 
-    /// A circle by the points of the place: all that match in it are held.
+    /// A circle in an order, by the points of the place. Holds all its matches.
     public init?(_ query: LiveQuery, over place: Node, _ index: GeoIndex, _ settings: WindowSettings = WindowSettings()) {
         guard case .found(let keys) = index.keys(within: query, looks: .max) else { return nil }
         self.init(query, over: place, among: keys, holdsAll: true, settings)
     }
 
-    /// Children that are shown.
+    /// Number of children shown.
     public var count: Int { window.shownCount }
-    /// Whether fewer are shown than there may be, as it took too long to find the next ones.
+    /// True if fewer children are shown than may exist, because finding the next ones took too long.
     public var isShort: Bool { window.isShort }
     var needsFill: Bool { window.needsFill }
-    /// Children that are held, shown or not.
+    /// Number of children held, shown or not.
     public var heldCount: Int { window.held.count }
 
-    /// Calls `body` with the keys of those that are shown, in the order of the query.
+    /// Calls `body` with the keys of the shown children, in the query's order.
     func forEachShown(_ body: (Key) -> Void) { window.forEachShown { place, _ in body(place.key) } }
 
-    /// What is shown, as events for one who knows nothing yet.
+    /// The shown children as events for a new observer.
     public func initial(over place: Node) -> ContiguousArray<LiveEvent> {
         var events: ContiguousArray<LiveEvent> = []
         let children = place.children
@@ -98,12 +98,12 @@ public struct FilteredWindow: Sendable {
         return events
     }
 
-    /// Moves along with a commit. O(changes · log n)
+    /// Applies a commit. O(changes · log n)
     /// - Parameters:
-    ///   - writes: what the filter sees of the changed children, each once.
+    ///   - writes: the changed children with the results of the filter, each once.
     ///   - place: the place after the commit.
-    ///   - children: its children in the query's order after the commit; nil where that is not known: nothing is looked up then.
-    ///   - looks: children that may be looked at to find the next ones; less those that were.
+    ///   - children: its children in the query's order after the commit. If nil, no next matches are looked up.
+    ///   - looks: maximum number of children visited to find the next ones; reduced by those visited.
     mutating func apply(
         _ writes: ContiguousArray<SeenWrite>, over place: Node, in children: OrderedChildren?, looks: inout Int,
         _ events: inout ContiguousArray<LiveEvent>
@@ -130,11 +130,11 @@ public struct FilteredWindow: Sendable {
         tell(steps, writes, scan, &events)
     }
 
-    /// Brings a window over `old` up to `new`, another state of the same place: for one that was made beside the queue.
+    /// Updates a window over `old`, computed off the queue, to `new`, another state of the same place.
     /// - Parameters:
-    ///   - children: those of the new state in the query's order.
-    ///   - most: as with `ChildMap.changes(since:atMost:)`.
-    /// - Returns: false, with the window unchanged, when that is not enough.
+    ///   - children: the children of the new state in the query's order.
+    ///   - most: as for `ChildMap.changes(since:atMost:)`.
+    /// - Returns: false, with the window unchanged, if more than `most` differs.
     public mutating func follow(from old: Node, to new: Node, in children: OrderedChildren?, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
         guard let writes = SeenWrite.between(old, new, query.filter, query.near?.fields, atMost: most) else { return false }
@@ -144,7 +144,7 @@ public struct FilteredWindow: Sendable {
         return true
     }
 
-    /// Goes on to look for matches, where fewer are shown than there may be.
+    /// Continues the search for matches, if fewer are shown than may exist.
     mutating func fill(over place: Node, in children: OrderedChildren, _ events: inout ContiguousArray<LiveEvent>) {
         let scan = Scan(query, lower, upper, place.children)
         var steps: ContiguousArray<MatchWindow<OrderedChild>.Step> = []
@@ -168,7 +168,7 @@ public struct FilteredWindow: Sendable {
         }
     }
 
-    /// The events that lead from what another window of the place showed to what this one shows. O(what both show · log n)
+    /// The events between another window's result on the place and this one's. O(shown by both · log n)
     func difference(from old: FilteredWindow, over place: Node) -> ContiguousArray<LiveEvent> {
         window.difference(from: old.window, over: place, to: place, isOrdered: true) { [query] in
             query.near?.metres(to: place.child($0.key))
@@ -177,7 +177,7 @@ public struct FilteredWindow: Sendable {
 }
 
 extension NearQuery {
-    /// Metres from the centre to a child; nil where it has no position.
+    /// Metres from the centre to a child; nil if it has no position.
     fileprivate func metres(to child: Node) -> Double? { fields?.point(of: child)?.metres(to: centre) }
 }
 
@@ -194,7 +194,7 @@ extension GeoIndex {
     }
 }
 
-/// The look through children in an order for those that match.
+/// Scans children in an order for those that match.
 private struct Scan {
     let query: LiveQuery
     let lower: OrderBound?
@@ -211,14 +211,14 @@ private struct Scan {
         (near, reach) = (query.near, query.near?.reach ?? .infinity)
     }
 
-    /// Whether the conditions select a child, and the circle.
+    /// True if the conditions and the circle select a child.
     func matches(_ child: Node) -> Bool {
         guard query.filter.isEmpty || query.filter.admits(child) else { return false }
         guard let near else { return true }
         return contains(near.fields?.point(of: child))
     }
 
-    /// Whether a child is in the circle, if there is one.
+    /// True if the query has no circle, or the circle contains the point.
     func contains(_ point: GeoPoint?) -> Bool {
         guard let near else { return true }
         return (point?.chordSquared(near.centre)).map { $0 <= reach } ?? false
@@ -259,9 +259,9 @@ private struct Scan {
 }
 
 extension MatchWindow {
-    /// The events that lead from what another window showed of an earlier state to what this one shows. O(shown · log n)
+    /// The events between another window's result on an earlier state and this one's. O(shown · log n)
     /// - Parameters:
-    ///   - isOrdered: whether events name the one before.
+    ///   - isOrdered: true if events name the preceding sibling.
     func difference(
         from old: MatchWindow, over before: Node, to after: Node, isOrdered: Bool, distance: (Place) -> Double?
     ) -> ContiguousArray<LiveEvent> {

@@ -13,37 +13,36 @@ public struct ChildWrite: Sendable {
     }
 }
 
-/// What became of one child that a live query shows or showed.
+/// The change of one child that a live query shows or has shown.
 ///
-/// The events of a commit come in the order in which a client applies them: what is removed, then the others in the order of the query.
-/// A client that puts each child behind its `previous` has the order of the query then. By distance there is no `previous`: the distances
-/// say the order.
+/// The events of a commit come in the order in which a client applies them: removed children, then the others in the query's order. A client that
+/// puts each child after its `previous` has the query's order. In distance order there is no `previous`, since the distances define the order.
 public struct LiveEvent: Sendable, Equatable {
     public enum Kind: Sendable, Hashable {
         case added
-        /// Its content differs. `hasMoved` says whether its place in the order does as well.
+        /// Its content differs. `hasMoved` tells whether its position in the order does too.
         case changed
-        /// Only its place in the order, or its distance, differs: the centre of the circle has moved.
+        /// Only its position in the order, or its distance, differs: the centre of the circle has moved.
         case moved
         case removed
     }
 
-    /// Why a child is shown no longer.
+    /// Why a child is no longer shown.
     public enum Reason: Sendable, Hashable {
-        /// It still exists: it does not match any more, is out of the circle, or others come first.
+        /// It still exists, but no longer matches, has left the circle, or others come first.
         case left
         case deleted
     }
 
     public let kind: Kind
     public let key: Key
-    /// The child as it is; for `removed` as it was shown.
+    /// The current child; for `removed`, as it was shown.
     public let value: Node
-    /// The key of the one before, in the order of the query; nil for the first one, for `removed`, and in the order of distances.
+    /// The key of the preceding sibling in the query's order. Nil for the first child, for `removed`, and in distance order.
     public let previous: Key?
-    /// Metres from the centre; nil where the query has none. For `removed` where the child is now, and where it was if it is nowhere.
+    /// Metres from the centre; nil if the query has none. For `removed`, that of the child's current position, or of its last one if it has none now.
     public let distance: Double?
-    /// For `changed`: whether the value differs that the query orders by, or the distance where it orders by that.
+    /// For `changed`: true if the value, or the distance, that the query orders by differs.
     public let hasMoved: Bool
     /// For `removed`.
     public let why: Reason?
@@ -61,7 +60,7 @@ public struct LiveEvent: Sendable, Equatable {
     }
 }
 
-/// One change as a filter sees it.
+/// One change with the results of a filter.
 struct SeenWrite {
     var write: ChildWrite
     /// Whether the filter selects the child before and after.
@@ -72,7 +71,7 @@ struct SeenWrite {
 }
 
 extension SeenWrite {
-    /// The changes between two states of a place, as a filter sees them; nil where they are more than `most` (`ChildMap.changes`).
+    /// The changes between two states of a place, with the results of a filter. Nil if more than `most` differ (`ChildMap.changes`).
     static func between(
         _ old: Node, _ new: Node, _ filter: Filter, _ fields: GeoFields?, atMost most: Int
     ) -> ContiguousArray<SeenWrite>? {
@@ -92,7 +91,7 @@ extension SeenWrite {
 }
 
 extension MatchWindow.Step {
-    /// The event that tells it of a child that was changed.
+    /// The event of a step for a changed child.
     @inline(__always)
     func event(of write: ChildWrite, previous: Key?, distance: Double? = nil) -> LiveEvent {
         switch kind {
@@ -102,9 +101,9 @@ extension MatchWindow.Step {
         }
     }
 
-    /// The event that tells it.
+    /// The event of a step.
     /// - Parameters:
-    ///   - child: the child as it is, of one that was not changed.
+    ///   - child: the current value of a child that was not changed itself.
     func event(
         of writes: ContiguousArray<SeenWrite>, previous: Key?, distance: Double? = nil, child: (Key) -> Node
     ) -> LiveEvent {

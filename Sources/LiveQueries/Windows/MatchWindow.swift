@@ -1,44 +1,44 @@
 import JSONTree
 
-/// The children that match a query, and which of them its limit shows, followed as children change.
+/// The children that match a query, and which of them its limit shows. Updated as children change.
 ///
 /// ```
 ///   in order   ▇ ▇ ▇ ▇ ▇ │ ▒ ▒ ▒ ▒ ▒ ▒ │ · · ? · ? ·
 ///              shown    edge  reserve frontier   not held: found again by an index
 /// ```
-/// All matches up to the frontier are held, so that a child which leaves is replaced from the reserve; when that runs low the next ones
-/// are looked up behind the frontier, so many children at a time. Without a frontier all matches are held. The order is turned round for
-/// a limit that keeps the last ones: the shown are always the first of those held.
+/// All matches up to the frontier are held, so a child that leaves is replaced from the reserve. When the reserve runs low, a limited number of
+/// children after the frontier is scanned for the next matches. Without a frontier, all matches are held. The order is reversed for a limit that
+/// keeps the last children, so the shown ones are always the first of those held.
 struct MatchWindow<Place: WindowPlace>: Sendable {
-    /// One child that a commit changed, as the window's order sees it; nil where it does not match.
+    /// One child that a commit changed, at its positions in the window's order. Nil where it does not match.
     struct Change {
         let key: Key
         let old: Place?
         let new: Place?
     }
 
-    /// What became of one child that is or was shown.
+    /// The change of one child that is or was shown.
     struct Step {
         enum Kind { case entered, left, stayed }
 
         let kind: Kind
         let key: Key
-        /// Where it is now, and where it was if it has left.
+        /// Its current position; its old one if it has left.
         let place: Place
         let hasMoved: Bool
         /// The index of its change; -1 for a child that was not changed itself.
         let change: Int
     }
 
-    /// The next matches behind a place. `frontier` is how far was looked; nil for to the end.
+    /// Finds the next matches after a position. `frontier` is the last position scanned; nil if the scan reached the end.
     typealias Refill = (_ after: Place?, _ wanted: Int) -> (found: ContiguousArray<Place>, frontier: Place?)
 
     private(set) var held: SortedChunks<Place>
     let limit: Int?
     private let settings: WindowSettings
-    /// The last one of which it is known that all matches before it are held; nil when all are.
+    /// All matches up to this position are held; nil if all matches are held.
     private(set) var frontier: Place?
-    /// The last one that is shown; nil when all that are held are shown.
+    /// The last position shown; nil if all held children are shown.
     private var edge: Place?
 
     /// - Parameters:
@@ -53,8 +53,8 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     }
 
     /// - Parameters:
-    ///   - found: all that match, in the order of the window.
-    ///   - canRefill: whether those far behind the limit can be found again; else they are held, too.
+    ///   - found: all matches, in the window's order.
+    ///   - canRefill: true if matches far after the limit can be found again. Otherwise they are held as well.
     init(limit: Int?, keepsLast: Bool, _ settings: WindowSettings, all found: ContiguousArray<Place>, canRefill: Bool = true) {
         var settings = settings
         if !canRefill { settings.complete = .max }
@@ -66,12 +66,12 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     }
 
     var shownCount: Int { min(held.count, limit ?? .max) }
-    /// Whether fewer are shown than there may be: the look behind the frontier came to its end for one commit.
+    /// True if fewer children are shown than may exist: the scan after the frontier reached its limit for one commit.
     var isShort: Bool { frontier != nil && held.count < (limit ?? 0) }
-    /// Whether the next ones are to be looked up before it becomes short.
+    /// True if the next matches should be looked up before the window becomes short.
     var needsFill: Bool { frontier != nil && held.count < (limit ?? 0) + settings.reserve / 4 }
 
-    /// Calls `body` with those that are shown, in the order of the query, with the key of the one before.
+    /// Calls `body` with the shown children in the query's order, and with the key of each preceding sibling.
     func forEachShown(_ body: (Place, _ previous: Key?) -> Void) {
         if !held.isDescending {
             var (left, previous) = (shownCount, Key?.none)
@@ -93,7 +93,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         for i in shown.indices.reversed() { body(shown[i], i + 1 < shown.count ? shown[i + 1].key : nil) }
     }
 
-    /// The key of the one that is shown before, in the order of the query; nil for the first one. O(log n)
+    /// The key of the preceding shown sibling in the query's order; nil for the first child. O(log n)
     func previous(of place: Place) -> Key? {
         let at = held.position(of: place)
         if !held.isDescending { return held.before(at).map { held[$0].key } }
@@ -105,8 +105,8 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         return other.key
     }
 
-    /// Moves along with changes of children, at most one of each. O(changes · log n), and so much more as `refill` looks at.
-    /// - Parameter steps: gets what differs of what is shown: what has left, then the others in the order of the query.
+    /// Applies changes of children, at most one per child. O(changes · log n), plus what `refill` scans.
+    /// - Parameter steps: receives the differences of the shown children: those that left, then the others in the query's order.
     mutating func apply(_ changes: ContiguousArray<Change>, _ steps: inout ContiguousArray<Step>, refill: Refill) {
         var step: Step?
         if changes.count == 1, applyAlone(changes[0], &step) {
@@ -116,7 +116,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         let oldEdge = edge
         let oldBound = edge ?? frontier
         let oldFrontier = frontier
-        // How many of those held come up to the old edge.
+        // How many held children lie up to the old edge.
         var upToEdge = limit ?? 0
         for change in changes {
             let old = change.old.flatMap { isWithin($0, oldFrontier) ? $0 : nil }
@@ -133,7 +133,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         trim()
     }
 
-    /// Looks on behind the frontier. For a window that is short, when there is time.
+    /// Continues the scan after the frontier, for a window that is short.
     mutating func fill(_ steps: inout ContiguousArray<Step>, refill: Refill) {
         let oldBound = edge ?? frontier
         let oldEdge = edge
@@ -142,9 +142,9 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         collect([], oldBound, &steps)
     }
 
-    /// The usual change of one child, without a list: all of a window without a limit, and in one with a limit a child that is shown
-    /// and stays between its neighbours, or is far from it before and after.
-    /// - Parameter step: what differs, if anything does.
+    /// The fast path for the usual change of one child, without lists. Handles any change of a window without a limit. With a limit, handles a shown
+    /// child that stays between its neighbours, or a child that is outside before and after.
+    /// - Parameter step: set to the difference, if any.
     /// - Returns: false, with nothing changed, for any other change.
     mutating func applyAlone(_ change: Change, _ step: inout Step?) -> Bool {
         let old = change.old.flatMap { isWithin($0, frontier) ? $0 : nil }
@@ -169,18 +169,18 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         } else if limit != nil {
             guard isWithin(old, edge), isWithin(new, edge) else { return false }
             if hasMoved, !held.replace(old, with: new) { return false }
-            // The edge is one of those shown.
+            // The edge itself is one of the shown children.
             if hasMoved, let edge, held.order(old, edge) == 0 { self.edge = new }
         }
         step = Step(kind: .stayed, key: change.key, place: new, hasMoved: hasMoved, change: 0)
         return true
     }
 
-    /// Whether a place is not behind a bound; nil is behind all.
+    /// True if a position is not after a bound; nil is after all positions.
     @inline(__always)
     private func isWithin(_ place: Place, _ bound: Place?) -> Bool { bound.map { held.order(place, $0) <= 0 } ?? true }
 
-    /// Looks up the next matches when the reserve is low.
+    /// Looks up the next matches if the reserve is low.
     private mutating func fill(_ refill: Refill) {
         guard let limit, let frontier, held.count < limit + settings.reserve / 4 else { return }
         let next = refill(frontier, limit + settings.reserve - held.count)
@@ -188,7 +188,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         self.frontier = next.frontier
     }
 
-    /// - Parameter upToEdge: how many come up to the old edge now.
+    /// - Parameter upToEdge: number of held children up to the old edge.
     private func newEdge(_ oldEdge: Place?, _ upToEdge: Int) -> Place? {
         guard let limit, held.count >= limit else { return nil }
         guard let oldEdge else { return held[held.position(at: limit - 1)] }
@@ -201,9 +201,9 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         return held[at]
     }
 
-    /// - Parameter oldBound: up to which all matches were shown; nil for all.
+    /// - Parameter oldBound: all matches up to here were shown before; nil if all were.
     private func collect(_ changes: ContiguousArray<Change>, _ oldBound: Place?, _ steps: inout ContiguousArray<Step>) {
-        // A commit of many children is looked through once, not for each child that crosses the edge.
+        // With many changes, build a set once instead of scanning them for each child that crosses the edge.
         let many = changes.count > 8 ? Set(changes.map(\.key)) : nil
         func isChanged(_ key: Key) -> Bool { many?.contains(key) ?? changes.contains { $0.key == key } }
         var ahead: ContiguousArray<Step> = []
@@ -239,7 +239,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         steps.append(contentsOf: ahead)
     }
 
-    /// Lets go of what is far behind the edge.
+    /// Drops held children far after the edge.
     private mutating func trim() {
         guard let limit else { return }
         let most = limit + 2 * settings.reserve
@@ -249,19 +249,19 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     }
 }
 
-/// How much a window with a limit knows beyond what it shows.
+/// How many matches a window with a limit holds in addition to the shown ones, and how far it searches for them.
 public struct WindowSettings: Sendable {
-    /// Matches that are held behind those shown; below a quarter of it the next ones are looked up. Default 64.
+    /// Matches held after the shown ones. Below a quarter of this, the next ones are looked up. Default 64.
     public var reserve = 64
-    /// Matches up to which all are held, so that none is ever looked up. Default 1,000, some 50 KB.
+    /// Up to this many matches, all are held, so none is ever looked up. Default 1,000, about 50 KB.
     public var complete = 1_000
-    /// Children that are looked at for one view and commit to find the next matches; then it goes on with the next commit, or when it is
-    /// asked to (`PlaceQueries.fill`). Default 2,000: some ms.
+    /// Maximum number of children visited for one view and commit to find the next matches. The search then continues with the next commit, or with
+    /// `PlaceQueries.fill`. Default 2,000: some ms.
     public var visits = 2_000
     /// The same for all views of a place together, in one commit. Default 10,000.
     public var visitsOfCommit = 10_000
-    /// Cells and points that are looked at on the database queue for the first ones of a circle, some 50 ns each, and a quarter
-    /// as many where there are conditions; where that is not enough, they are looked for off it. Default 2,000.
+    /// Maximum number of cells and points visited on the database queue for the first children of a circle, about 50 ns each. With conditions, a
+    /// quarter of it. Larger searches run off the queue. Default 2,000.
     public var firstVisits = 2_000
 
     public init() {}

@@ -1,26 +1,26 @@
 public import JSONTree
 
-/// The children within a circle, or the nearest of them, that a filter selects: followed as children, or the centre, move. By distance: a
-/// circle in another order is a `FilteredWindow`.
+/// The children in a circle, or the nearest ones, that a filter selects, in order of distance. Updated as children or the centre move. A circle in
+/// another order is a `FilteredWindow`.
 ///
-/// Two kinds, by what has to be held:
+/// There are two kinds:
 ///
 /// | query | holds |
 /// |---|---|
-/// | a radius | nothing but the count: where a child is and was decides. With a rare condition in a large circle, all that match |
-/// | the nearest so many | those, and a reserve behind them (`MatchWindow`) |
+/// | a radius | only the count: a child's old and new position decide. With a rare condition in a large circle, all matches |
+/// | the nearest n | these children, and a reserve after them (`MatchWindow`) |
 ///
-/// Events name no `previous`: the distances say the order.
+/// Events name no `previous`, since the distances define the order.
 public struct NearWindow: Sendable {
     public private(set) var query: LiveQuery
     private var centre: GeoPoint
     private let reach: Double
     private let settings: WindowSettings
-    /// Children of a circle of which nothing is held.
+    /// Number of shown children, for a circle that holds none.
     private var shown = 0
-    /// What is held; nil for such a circle.
+    /// The held children; nil for such a circle.
     private var held: MatchWindow<NearPlace>?
-    /// Whether the last look for more ended at its bound: the next one must be made off the queue (`searched`).
+    /// True if the last search for more reached its limit. The next search must run off the queue (`searched`).
     public private(set) var isStuck = false
 
     /// - Parameter index: the points of the place's children.
@@ -36,11 +36,11 @@ public struct NearWindow: Sendable {
         (centre, reach) = (near.centre, near.reach)
     }
 
-    /// Finds what a query shows by the points of the place.
+    /// Finds a query's result by the points of the place.
     /// - Parameters:
-    ///   - holdsAll: whether all matches of a circle without a limit are held.
-    ///   - most: matches of such a circle.
-    ///   - looks: cells and points that may be looked at.
+    ///   - holdsAll: true if all matches of a circle without a limit are held.
+    ///   - most: maximum number of matches of such a circle.
+    ///   - looks: maximum number of cells and points visited.
     public static func searched(
         _ query: LiveQuery, over place: Node, _ index: GeoIndex, holdsAll: Bool = false, atMost most: Int = .max, looks: Int,
         _ settings: WindowSettings = WindowSettings()
@@ -67,8 +67,8 @@ public struct NearWindow: Sendable {
         return .found(window)
     }
 
-    /// The same by keys among which all children are that the filter selects: found by the index of one of its conditions.
-    /// - Returns: nil where more than `most` match without a limit, and for a query that is not ordered by distance.
+    /// The same, given keys that include all children that the filter selects, found by the index of one of its conditions.
+    /// - Returns: nil for more than `most` matches without a limit, and for a query that is not ordered by distance.
     public init?(
         _ query: LiveQuery, over place: Node, among candidates: some Sequence<Key>, _ fields: GeoFields, atMost most: Int = .max,
         _ settings: WindowSettings = WindowSettings()
@@ -86,16 +86,16 @@ public struct NearWindow: Sendable {
         hold(found)
     }
 
-    /// - Parameter found: all that match, in any order.
+    /// - Parameter found: all matches, in any order.
     private mutating func hold(_ found: ContiguousArray<NearPlace>) {
         let found = ContiguousArray(found.sorted { $0.order($1) < 0 })
         held = MatchWindow(limit: query.tree.limit, keepsLast: false, settings, all: found)
     }
 
-    /// Whether it is a circle of which nothing is held.
+    /// True for a circle that holds no children.
     var isCircle: Bool { held == nil }
 
-    /// Calls `body` with what such a circle shows.
+    /// Calls `body` with the children that such a circle shows.
     private func forEachShown(_ children: ChildMap, _ index: GeoIndex, _ body: (Key, Node, _ chordSquared: Double) -> Void) {
         let filter = query.filter
         index.visit(centre, reach) { entry, chordSquared in
@@ -106,7 +106,7 @@ public struct NearWindow: Sendable {
         }
     }
 
-    /// - Parameter isComplete: false where `looks` ended it.
+    /// - Parameter isComplete: set to false if `looks` was reached.
     private static func next(
         _ index: GeoIndex, _ children: ChildMap, _ filter: Filter, _ centre: GeoPoint, _ reach: Double, after: NearPlace?, wanted: Int,
         looks: Int, _ isComplete: inout Bool
@@ -123,25 +123,25 @@ public struct NearWindow: Sendable {
         return (found, found.count < wanted ? nil : frontier)
     }
 
-    /// Children that are shown.
+    /// Number of children shown.
     public var count: Int { held?.shownCount ?? shown }
-    /// Whether fewer are shown than there may be, as it took too long to find the next ones.
+    /// True if fewer children are shown than may exist, because finding the next ones took too long.
     public var isShort: Bool { held?.isShort ?? false }
     var needsFill: Bool { held?.needsFill ?? false }
-    /// Children that are held, shown or not.
+    /// Number of children held, shown or not.
     public var heldCount: Int { held?.held.count ?? 0 }
 
-    /// The square of the chord up to which changes concern the window.
+    /// The squared chord up to which changes affect the window.
     var concern: Double { held?.frontier?.chordSquared ?? reach }
     var place: GeoPoint { centre }
 
-    /// Calls `body` with the keys of those that are shown: in the order of the query, of a circle of which nothing is held in none.
+    /// Calls `body` with the keys of the shown children, in the query's order. Unordered for a circle that holds no children.
     func forEachShown(_ children: ChildMap, _ index: GeoIndex, _ body: (Key) -> Void) {
         if isCircle { forEachShown(children, index) { key, _, _ in body(key) } }
         held?.forEachShown { place, _ in body(place.key) }
     }
 
-    /// What is shown, as events for one who knows nothing yet.
+    /// The shown children as events for a new observer.
     public func initial(over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
         var events: ContiguousArray<LiveEvent> = []
         let children = place.children
@@ -160,9 +160,9 @@ public struct NearWindow: Sendable {
         return events
     }
 
-    /// The commit of one child, of a circle of which nothing is held.
-    /// - Parameters: the squares of the chords to where the child was and is; infinite for nowhere. Whether the filter selects it then.
-    /// - Returns: the event; nil where the circle shows it neither before nor after.
+    /// Applies the change of one child to a circle that holds no children.
+    /// - Parameters: the squared chords to the child's old and new position, infinite for none, and whether the filter selects it there.
+    /// - Returns: the event; nil if the circle shows the child neither before nor after.
     @inline(__always)
     mutating func step(_ write: ChildWrite, from old: Double, _ was: Bool, to new: Double, _ now: Bool) -> LiveEvent? {
         let (was, now) = (was && old <= reach && old < .infinity, now && new <= reach && new < .infinity)
@@ -178,9 +178,9 @@ public struct NearWindow: Sendable {
         return LiveEvent(.removed, write.key, write.old, distance: metres, why: write.new.exists ? .left : .deleted)
     }
 
-    /// The usual commit, of one child, without lists.
-    /// - Parameter event: what differs of what is shown, if anything does.
-    /// - Returns: false, with nothing changed, where `apply` has to be asked.
+    /// The fast path for the usual commit, which changes one child, without lists.
+    /// - Parameter event: set to the event of the shown change, if any.
+    /// - Returns: false, with nothing changed, if the caller must use `apply`.
     mutating func applyAlone(_ seen: borrowing SeenWrite, _ event: inout LiveEvent?) -> Bool {
         let key = seen.write.key
         let change = MatchWindow<NearPlace>.Change(
@@ -194,12 +194,12 @@ public struct NearWindow: Sendable {
         return true
     }
 
-    /// Moves along with a commit. O(changes · log n)
+    /// Applies a commit. O(changes · log n)
     /// - Parameters:
-    ///   - writes: what the filter sees of the changed children, each once.
+    ///   - writes: the changed children with the results of the filter, each once.
     ///   - place: the place after the commit.
     ///   - index: its points after the commit.
-    ///   - looks: cells and points that may be looked at to find the next ones; less those that were.
+    ///   - looks: maximum number of cells and points visited to find the next ones; reduced by those visited.
     mutating func apply(
         _ writes: ContiguousArray<SeenWrite>, over place: borrowing Node, _ index: GeoIndex, looks: inout Int,
         _ events: inout ContiguousArray<LiveEvent>
@@ -224,8 +224,8 @@ public struct NearWindow: Sendable {
         tell(steps, writes, place, &events)
     }
 
-    /// Changes what is held, which looks behind the frontier where it needs more.
-    /// - Parameter looks: cells and points that may be looked at; less those that were.
+    /// Changes the held children, and searches after the frontier if more are needed.
+    /// - Parameter looks: maximum number of cells and points visited; reduced by those visited.
     private mutating func refill(
         _ place: borrowing Node, _ index: GeoIndex, looks: inout Int,
         _ body: (inout MatchWindow<NearPlace>, MatchWindow<NearPlace>.Refill) -> Void
@@ -240,11 +240,11 @@ public struct NearWindow: Sendable {
         isStuck = !isComplete && window.needsFill
     }
 
-    /// Brings a window over `old` up to `new`, another state of the same place: for one that was made beside the queue.
+    /// Updates a window over `old`, computed off the queue, to `new`, another state of the same place.
     /// - Parameters:
     ///   - index: the points of the new state.
-    ///   - most: as with `ChildMap.changes(since:atMost:)`.
-    /// - Returns: false, with the window unchanged, when that is not enough.
+    ///   - most: as for `ChildMap.changes(since:atMost:)`.
+    /// - Returns: false, with the window unchanged, if more than `most` differs.
     public mutating func follow(from old: Node, to new: Node, _ index: GeoIndex, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
         guard let writes = SeenWrite.between(old, new, query.filter, index.fields, atMost: most) else { return false }
@@ -254,7 +254,7 @@ public struct NearWindow: Sendable {
         return true
     }
 
-    /// Goes on to look for matches, where fewer are shown than there may be.
+    /// Continues the search for matches, if fewer are shown than may exist.
     mutating func fill(over place: Node, _ index: GeoIndex, _ events: inout ContiguousArray<LiveEvent>) {
         var steps: ContiguousArray<MatchWindow<NearPlace>.Step> = []
         var looks = settings.visits
@@ -276,7 +276,7 @@ public struct NearWindow: Sendable {
         }
     }
 
-    /// The events that lead from what another window of the place showed to what this one shows. O(what both show)
+    /// The events between another window's result on the place and this one's. O(shown by both)
     public func difference(from old: NearWindow, over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
         let (centre, fields) = (centre, index.fields)
         func places(_ window: NearWindow) -> MatchWindow<NearPlace> {
@@ -288,7 +288,7 @@ public struct NearWindow: Sendable {
             found.sort { $0.order($1) < 0 }
             return MatchWindow(limit: nil, keepsLast: false, settings, all: found)
         }
-        // What has left is told with the distance at which it is now.
+        // A child that has left is reported with its current distance.
         return places(self).difference(from: places(old), over: place, to: place, isOrdered: false) {
             fields.point(of: place.child($0.key))?.metres(to: centre)
         }
@@ -302,7 +302,7 @@ public struct NearWindow: Sendable {
 }
 
 extension GeoIndex {
-    /// Whether a filter selects a child.
+    /// True if a filter selects a child.
     @inline(__always)
     fileprivate func admits(_ key: Key, _ filter: Filter, _ children: ChildMap) -> Bool {
         if filter.isEmpty { return true }
@@ -311,11 +311,11 @@ extension GeoIndex {
     }
 }
 
-/// What a search for a window's children came to.
+/// The result of a search for a window's children.
 public enum WindowSearch<Window: Sendable>: Sendable {
     case found(Window)
-    /// More match than may be held or shown.
+    /// More matches than may be held or shown.
     case tooManyMatches
-    /// It would have to look at more than it may.
+    /// The search reached its maximum number of visits.
     case tooManyLooks
 }

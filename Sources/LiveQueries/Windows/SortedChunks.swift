@@ -1,22 +1,22 @@
 import JSONTree
 
-/// What a window is ordered by.
+/// A position in a window's order.
 protocol WindowPlace: Sendable {
     var key: Key { get }
-    /// Negative, zero or positive as this comes before, is, or comes after the other.
+    /// Negative, zero or positive as this comes before, equals, or comes after the other.
     func order(_ other: Self) -> Int
 }
 
 extension OrderedChild: WindowPlace {}
 extension NearPlace: WindowPlace {}
 
-/// Places in ascending or descending order.
+/// A sorted collection of positions, in ascending or descending order.
 ///
-///     chunks  [ a b c … | d e f … | … ]     each in order, ≤ 128 places, all of one before all of the next
+///     chunks  [ a b c … | d e f … | … ]     each in order, ≤ 128 positions, all of one before all of the next
 ///
-/// Insert, remove and seek cost O(log n) comparisons and move at most a chunk.
+/// Insert, remove and search cost O(log n) comparisons and move at most one chunk.
 struct SortedChunks<Place: WindowPlace>: Sendable {
-    /// Where a place is.
+    /// The location of an element.
     struct Position: Equatable {
         var chunk: Int
         var offset: Int
@@ -42,27 +42,27 @@ struct SortedChunks<Place: WindowPlace>: Sendable {
     var first: Place? { chunks.first?.first }
     var last: Place? { chunks.last?.last }
     var start: Position { Position(chunk: 0, offset: 0) }
-    /// Behind the last one.
+    /// The location after the last element.
     var end: Position { Position(chunk: chunks.count, offset: 0) }
 
     subscript(position: Position) -> Place { chunks[position.chunk][position.offset] }
 
-    /// The next position; that of the last place leads to `end`.
+    /// The next location; `end` after the last element.
     func after(_ position: Position) -> Position {
         if position.offset + 1 < chunks[position.chunk].count { return Position(chunk: position.chunk, offset: position.offset + 1) }
         return Position(chunk: position.chunk + 1, offset: 0)
     }
 
-    /// The position before; nil at the start.
+    /// The previous location; nil at the start.
     func before(_ position: Position) -> Position? {
         if position.offset > 0 { return Position(chunk: position.chunk, offset: position.offset - 1) }
         return position.chunk > 0 ? Position(chunk: position.chunk - 1, offset: chunks[position.chunk - 1].count - 1) : nil
     }
 
-    /// The first position whose place is not before the given one. O(log n)
+    /// The location of the first element that is not before the given one. O(log n)
     func position(of place: Place) -> Position { position { order($0, place) >= 0 } }
 
-    /// The first position whose place is behind the given one. O(log n)
+    /// The location of the first element that is after the given one. O(log n)
     func position(behind place: Place) -> Position { position { order($0, place) > 0 } }
 
     func contains(_ place: Place) -> Bool {
@@ -70,7 +70,7 @@ struct SortedChunks<Place: WindowPlace>: Sendable {
         return at != end && order(self[at], place) == 0
     }
 
-    /// The first position of which a condition holds that holds of all behind it.
+    /// The first location for which a condition holds that stays true for all later elements.
     @inline(__always)
     private func position(_ condition: (Place) -> Bool) -> Position {
         var (low, high) = (0, chunks.count)
@@ -88,7 +88,7 @@ struct SortedChunks<Place: WindowPlace>: Sendable {
         return Position(chunk: chunk, offset: low)
     }
 
-    /// The position that so many others come before; `end` when there are no more. O(chunks)
+    /// The location at an index; `end` beyond the last element. O(chunks)
     func position(at index: Int) -> Position {
         var left = index
         for i in chunks.indices {
@@ -98,7 +98,7 @@ struct SortedChunks<Place: WindowPlace>: Sendable {
         return end
     }
 
-    /// Precondition: the place is not there.
+    /// Precondition: the element is missing.
     mutating func insert(_ place: Place) {
         count += 1
         guard !chunks.isEmpty else { return chunks.append([place]) }
@@ -107,13 +107,13 @@ struct SortedChunks<Place: WindowPlace>: Sendable {
         chunks[at.chunk].insert(place, at: at.offset)
         let full = chunks[at.chunk].count
         guard full > Self.capacity else { return }
-        // At the right edge the left chunk stays full, so that what arrives in order fills its chunks.
+        // At the right edge the left chunk stays full, so that elements arriving in order fill their chunks.
         let cut = at.chunk == chunks.count - 1 && at.offset == full - 1 ? full - 1 : full / 2
         chunks.insert(ContiguousArray(chunks[at.chunk][cut...]), at: at.chunk + 1)
         chunks[at.chunk].removeSubrange(cut...)
     }
 
-    /// Appends places that are in order and behind all others.
+    /// Appends elements that are in order and after all others.
     mutating func append(_ sorted: some Sequence<Place>) {
         for place in sorted {
             if chunks.isEmpty || chunks[chunks.count - 1].count >= Self.capacity { chunks.append([]) }
@@ -122,7 +122,7 @@ struct SortedChunks<Place: WindowPlace>: Sendable {
         }
     }
 
-    /// - Returns: whether it was there.
+    /// - Returns: false if it was missing.
     @discardableResult
     mutating func remove(_ place: Place) -> Bool {
         let at = position(of: place)
@@ -133,8 +133,8 @@ struct SortedChunks<Place: WindowPlace>: Sendable {
         return true
     }
 
-    /// Puts a place where another one is, when its neighbours stay before and behind it.
-    /// - Returns: false, with nothing changed, when it has to move.
+    /// Replaces an element in place, if its neighbours stay before and after it.
+    /// - Returns: false, with nothing changed, if it has to move.
     mutating func replace(_ old: Place, with new: Place) -> Bool {
         let at = position(of: old)
         guard at != end, order(self[at], old) == 0 else { return false }
@@ -145,7 +145,7 @@ struct SortedChunks<Place: WindowPlace>: Sendable {
         return true
     }
 
-    /// Keeps the first places only.
+    /// Keeps only the elements before an index.
     mutating func removeAll(from index: Int) {
         let at = position(at: index)
         guard at != end else { return }
