@@ -5,7 +5,7 @@ import Journal
 ///
 ///     other hub ─► HubLink ─► PeerInbox ─► database queue ─► Forwarding (replies), RemoteRequests (requests) ─► HubLink ─► other hub
 final class PeerParts: @unchecked Sendable {
-    // Sendable: the parts are set once, when the engine is made, and used on the database queue.
+    // Sendable: the parts are set once, when the engine is assembled, and used on the database queue.
     private let context: EngineContext
     private let link: any HubLink
     private(set) var forwarding: Forwarding?

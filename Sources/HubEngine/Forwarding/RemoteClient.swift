@@ -43,7 +43,7 @@ final class RemoteMarks: @unchecked Sendable {
     func note(_ mark: RemoteMark, as token: Int64) { marks[token] = mark }
     func forget(_ token: Int64) { marks[token] = nil }
 
-    /// Makes the request the one that runs now.
+    /// Sets the request that runs now.
     func begin(_ token: Int64) { current = marks[token] }
 }
 

@@ -7,8 +7,8 @@ import Scheduling
 ///
 /// ```
 /// base ── commit ── commit ── commit          each tree shares unwritten parts with the next
-///  │                └── an observer resumes here: it receives what the later commits did to its view
-///  └── an observer whose position is older starts from scratch
+///   │                └── an observer resumes here: it receives what the later commits did to its view
+///   └── an observer whose position is older starts from scratch
 /// ```
 /// Bounded in commits, in written places, in bytes that only the old trees and the places hold, and in time. Confined to the database queue.
 final class CommitRing {

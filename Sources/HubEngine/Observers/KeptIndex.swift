@@ -63,7 +63,7 @@ final class KeptIndex: @unchecked Sendable {
         return owed
     }
 
-    /// Restores a taken update, since the index is being rebuilt again.
+    /// Puts a taken update back, since the index is being rebuilt.
     func giveBack(_ owed: Owed) { self.owed = owed }
 
     /// Discards the deferred update if its first commit was rolled back. Its observers have seen nothing of it.

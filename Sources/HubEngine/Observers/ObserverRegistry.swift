@@ -126,7 +126,7 @@ final class ObserverRegistry: @unchecked Sendable {
 
     /// Restores an observer whose removal was rolled back. A slow reader's observer is marked stale, since it may have missed any change.
     func restore(_ observation: Observation, of client: Client) {
-        // If the last observer of a live query has left, its result is gone: the observer stays ended.
+        // If the last observer of a live query has left, the result is gone, so the observer stays ended.
         guard observation.query?.live == nil || places.existingView(of: observation) != nil else {
             queries?.lost(observation, client)
             return

@@ -52,7 +52,7 @@ final class WriteTeller {
     // MARK: Before a write is applied
 
     /// Collects the affected views until `forget`. O(depth)
-    /// - Returns: true if sending them the write is all there is to do.
+    /// - Returns: true if observers need only the write itself.
     func collect(around path: Path) -> Bool { places.collectPlainViews(around: path, into: &views) }
 
     /// True if `collect` found observers.

@@ -4,10 +4,10 @@ public import JSONTree
 ///
 /// ```
 /// cube around the sphere            cells with more than 32 points are split into eight; the sphere meets about four of them,
-///  ┌───────┬───────┐                 so the tree is as deep as a quadtree. Cells with an edge of 12 mm are split by the hash of
-///  │   ┌─┬─┤       │                 the key, so that a thousand children at one address are found as fast.
-///  │   ├─┼─┤  ···  │
-///  ├───┴─┴─┼───────┤                 cell  centre │ children, or entries: vector, key │ points at and below
+///   ┌───────┬───────┐                 so the tree is as deep as a quadtree. Cells with an edge of 12 mm are split by the hash of
+///   │   ┌─┬─┤       │                 the key, so that a thousand children at one address are found as fast.
+///   │   ├─┼─┤  ···  │
+///   ├───┴─┴─┼───────┤                 cell  centre │ children, or entries: vector, key │ points at and below
 ///   │  ···  │  ···  │
 ///   └───────┴───────┘
 /// ```

@@ -182,8 +182,8 @@ public final class PlaceQueries {
         return selector
     }
 
-    /// True if a view's circle is listed for its current reach. A shrinking circle stays as it is until half as wide, so that a view of the nearest
-    /// children is not listed again with each step.
+    /// True if a view's circle is listed for its current reach. A shrinking circle keeps its listing until it is half as wide. So a view of the
+    /// nearest children is not listed again with each step.
     func isListed(_ view: LiveQueryView) -> Bool {
         guard let near = view.query.near else { return true }
         let concern = view.near?.concern ?? near.outerReach

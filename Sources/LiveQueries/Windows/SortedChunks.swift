@@ -70,7 +70,7 @@ struct SortedChunks<Place: WindowPlace>: Sendable {
         return at != end && order(self[at], place) == 0
     }
 
-    /// The first location for which a condition holds that stays true for all later elements.
+    /// The first location where `condition` holds. It must hold for all later elements too.
     @inline(__always)
     private func position(_ condition: (Place) -> Bool) -> Position {
         var (low, high) = (0, chunks.count)
