@@ -11,7 +11,7 @@ final class ForwardedClient: @unchecked Sendable {
     let session: String
     /// Numbers of the client's unanswered requests, answered in this order. Later requests that are not writes wait in `parked`.
     var line: Deque<UInt64> = []
-    /// The first request of the line, suspended while the line is not empty.
+    /// The request that began the line, suspended until the line is empty. `head` is its number.
     var parked: Parked?
     var head: UInt64 = 0
     /// True if the client may have onDisconnect writes stored at the writer.

@@ -1,7 +1,7 @@
 import JSONTree
 import SecurityRules
 
-/// Read decisions for observers of places that a commit will write, computed off the queue on the tree after that commit.
+/// Read decisions for observers whose permission depends on a commit's writes. Computed off the queue, on the tree after the commit.
 ///
 /// A decision is reused on another tree if the rules, the identity and the places that it depends on are the same there.
 struct Foresight: Sendable {

@@ -53,7 +53,7 @@ final class ObserverRegistry: @unchecked Sendable {
         let refusal = isMissing ? Failure.missingIndex(ordering, observation.path) : .tooManyOrders(limits)
         let ordersShare = isMissing ? limits.unindexedOrdersShare : limits.membershipOrdersShare
         if !counts.hasRoom(forOrderAt: observation.path, client, ordersShare) { return refusal }
-        // The rules declare members for places of any size, so a client's first order is free.
+        // The rules declare members for places of any size, so each owner's first order is admitted whatever its size.
         if !isMissing, counts.isUncharged(client, \.unindexedEntries) { return nil }
         let more = max(children, KeptIndex.leastEntries)
         return counts.excess(client, more, of: \.unindexedEntries, limits.unindexedEntriesShare) == nil ? nil : refusal

@@ -8,8 +8,8 @@ import Synchronization
 /// queue:     … answer, event, [ deferred ], answer …  ──────────────────► lane: later deliveries of these clients wait
 /// encoding:                         └► measure, encode ─► filled ────────────┘
 /// ```
-/// A client that is sent a large change gets a probe after it. It receives no more events, and no further requests of it run, until it has read the
-/// change. Confined to the database queue.
+/// A client that is sent a large change gets a probe after it. Its requests and its value observers are held until it has read the change.
+/// Confined to the database queue.
 final class Publisher {
     private let context: EngineContext
     private let content: Content

@@ -114,7 +114,7 @@ final class Resumption {
         } else {
             return nil
         }
-        // A circle replayed without its children knows only differences.
+        // The replayed circle starts without its children, so its count is unknown.
         let wantsCount = observation.style.hasCounts
         if wantsCount, query.near != nil { return nil }
         var (node, told, left) = (start, Told(context.limits), context.limits.inlineChildren)

@@ -34,7 +34,7 @@ struct OutputBuffer {
         self.number = number
     }
 
-    /// A loop, since this runs after each batch and the library's key-path version follows the key path (measured: 860 instructions).
+    /// A loop: a key path here costs 860 instructions (measured), and this runs after each batch.
     var isEmpty: Bool {
         for deliveries in lanes where !deliveries.isEmpty { return false }
         return true

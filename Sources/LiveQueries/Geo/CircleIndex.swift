@@ -14,7 +14,7 @@ import JSONTree
 struct CircleIndex {
     private struct Circle {
         let centre: GeoPoint
-        /// The square of the chord of the radius; infinite for a circle without a radius.
+        /// The square of the chord of the radius; infinite for a circle that covers the sphere.
         let reach: Double
         let slot: Int32
         /// The index of this cell among the circle's cells.
@@ -39,7 +39,7 @@ struct CircleIndex {
 
     /// - Parameters:
     ///   - slot: identifies the circle in `concerned`: a small number, unique among the circles.
-    ///   - reach: the square of the chord of the radius; infinite for a circle without a radius.
+    ///   - reach: the square of the chord of the radius; infinite for a circle that covers the sphere.
     mutating func insert(_ slot: Int, at centre: GeoPoint, reach: Double) {
         let circle = Circle(centre: centre, reach: reach, slot: Int32(slot))
         while bySlot.count <= slot { bySlot.append(nil) }
@@ -142,7 +142,7 @@ struct CircleIndex {
 
     // MARK: Cells
 
-    /// The finest level whose cells are as wide as a circle; nil for a circle without a radius.
+    /// The finest level whose cells are as wide as a circle; nil for a circle that covers the sphere.
     private static func level(_ reach: Double) -> Int? {
         guard reach < 4 else { return nil }
         // The cell edge on level n is 4 / 2^n. It is slightly wider than the circle, so the circle never meets three cells in a row.

@@ -168,7 +168,7 @@ public struct FilteredWindow: Sendable {
         }
     }
 
-    /// The events between another window's result on the place and this one's. O(shown by both · log n)
+    /// The events between another window's result on the place and this one's. O(children shown by either · log n)
     func difference(from old: FilteredWindow, over place: Node) -> ContiguousArray<LiveEvent> {
         window.difference(from: old.window, over: place, to: place, isOrdered: true) { [query] in
             query.near?.metres(to: place.child($0.key))

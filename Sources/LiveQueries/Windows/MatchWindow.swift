@@ -143,7 +143,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     }
 
     /// The fast path for the usual change of one child, without lists. Handles any change of a window without a limit. With a limit, handles a shown
-    /// child that stays between its neighbours, or a child that is outside before and after.
+    /// child that stays between its neighbours, or a child beyond the frontier before and after.
     /// - Parameter step: set to the difference, if any.
     /// - Returns: false, with nothing changed, for any other change.
     mutating func applyAlone(_ change: Change, _ step: inout Step?) -> Bool {

@@ -276,7 +276,7 @@ public struct NearWindow: Sendable {
         }
     }
 
-    /// The events between another window's result on the place and this one's. O(shown by both)
+    /// The events between another window's result on the place and this one's. O(children shown by either)
     public func difference(from old: NearWindow, over place: Node, _ index: GeoIndex) -> ContiguousArray<LiveEvent> {
         let (centre, fields) = (centre, index.fields)
         func places(_ window: NearWindow) -> MatchWindow<NearPlace> {
