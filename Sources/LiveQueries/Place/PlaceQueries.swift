@@ -218,8 +218,8 @@ public final class PlaceQueries {
         return LiveQueryView.Change(window.difference(from: old, over: place, index))
     }
 
-    /// The difference between the results of two views of the same kind, for example after the centre moved. Nil if nothing differs. O(children that
-    /// both show)
+    /// The difference between the results of two views of the same kind, for example after the centre moved. Nil if nothing differs.
+    /// O(children shown by either)
     public func difference(from old: LiveQueryView, to new: LiveQueryView, over place: Node) -> LiveQueryView.Change? {
         visited += old.count + new.count
         if let was = old.near, let now = new.near, let index {
