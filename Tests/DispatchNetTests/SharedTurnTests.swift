@@ -53,6 +53,7 @@ import Testing
         let seen = Mutex(0)
         var settings = NetSettings()
         settings.stayAwakeMs = 0
+        settings.talkativeTurnUs = 1_000_000
         let server = try TestServer(settings: settings) { handler in
             handler.onBytes = { connection, bytes in
                 log.append(Read(from: connection.remoteAddress.port, count: bytes.count))
@@ -80,9 +81,46 @@ import Testing
         // 64 KiB are four reads: the rest of the turn in which it was sent.
         #expect((many + 6...many + 6 + 4).contains(place), "it was read as number \(place)")
         // Where the first of the others has nothing left, the last one has had as many turns but one or two.
-        let firstDone = try #require(reads.firstIndex { $0.count > 1 && $0.count < 16 << 10 })
+        // The first read of each is small, as nothing is known of it yet.
+        #expect(reads[..<many].allSatisfy { $0.count == settings.talkativeReadBytes + 1 })
+        let firstDone = try #require(reads[many...].firstIndex { $0.count > 1 && $0.count < 16 << 10 })
         let turns = Dictionary(grouping: reads[..<firstDone].filter { $0.count > 1 }, by: \.from).mapValues(\.count)
         #expect(turns.count == many && turns.values.min()! >= turns.values.max()! - 2, "\(turns.values.sorted())")
+    }
+
+    /// Work that connections left for later goes on in part of each turn, so that little never waits for all of it.
+    @Test func postponedWork_isDoneAPartInATurn_behindLittle() throws {
+        var settings = NetSettings()
+        settings.stayAwakeMs = 0
+        settings.talkativeTurnUs = 0
+        let log = Log<Int>()
+        let server = try TestServer(settings: settings) { handler in handler.onBytes = { _, _ in log.append(-1) } }
+        let quiet = TestPeer(port: server.port)
+        #expect(server.connections.next() != nil)
+        server.loop.execute { [loop = server.loop] in
+            for piece in 0..<100 {
+                loop.postpone {
+                    if piece == 3 { quiet.write([1]) }
+                    log.append(piece)
+                }
+            }
+        }
+        var order: [Int] = []
+        while order.count < 101 { order.append(try #require(log.next())) }
+        // No time is left in a turn but for one piece.
+        #expect(order == [0, 1, 2, 3, -1] + Array(4..<100), "\(order.prefix(10))")
+    }
+
+    @Test func postponedWork_seesWhatItsTurnHasSent() throws {
+        let left = Log<Int>()
+        let server = try TestServer { handler in
+            handler.onBytes = { connection, _ in
+                connection.send([1, 2, 3])
+                connection.loop.postpone { left.append(connection.bufferedBytes) }
+            }
+        }
+        TestPeer(port: server.port).write([1])
+        #expect(left.next() == 0)
     }
 
     @Test func backlogs_leaveALittleInATurn_whileSeveralPeersTakeThem() throws {

@@ -121,6 +121,22 @@ import Testing
         #expect(hub.take(eve) == ["ok 9"])
     }
 
+    /// A removal that scans many places and finds nothing there costs its author as much as one that does.
+    @Test func searchThatFindsNothing_isWork() throws {
+        let rules = #"{"rules":{".read":true,".write":true,"rm":{"$r":{".removes":["m/*/$r"]}}}}"#
+        let places = Node.object((0..<900).map { (Key("k\($0)"), ["q": 1]) })
+        let hub = EngineHarness(rules: try RuleSet(parsing: rules), root: ["m": places], limits: .patient)
+        let (eve, ada) = (user("eve", hub), user("ada", hub, .rest))
+        together(hub) {
+            for i in 0..<200 { hub.database.submit(.put("rm/r", i % 2 == 0 ? 1 : .null), from: eve, token: Int64(i)) }
+            hub.database.submit(.put("other", 1), from: ada)
+        }
+        // A turn is 4,000 units, and each of eve's 100 removals scans 900 places.
+        let before = try #require(hub.take(ada).first.flatMap { Int($0.filter(\.isNumber)) })
+        #expect(before <= 20, "\(before)")
+        #expect(hub.take(eve) == (0..<200).map { "ok \($0)" })
+    }
+
     /// A counter that is made again asks about each member of its set, which is most of a turn.
     @Test func conditionsThatAreEvaluated_areWork() throws {
         let hub = try hub()

@@ -19,10 +19,11 @@ extension EventLoop {
         var mayWait = false
         var turnsLeft = Self.turnsPerVisit
         while turnsLeft > 0 {
+            let due = postponed.count
             let worked = runInbox()
             let canWait = mayWait && !worked && !mustFinish && handshakes.isEmpty && postponed.isEmpty
             let events = phase == .closed ? 0 : runEvents(waiting: canWait)
-            runTalkative()
+            runTalkative(due)
             runHandshakes()
             if worked || !handshakes.isEmpty || !postponed.isEmpty { isOneAsking = false }
             finishTurn()
@@ -84,14 +85,15 @@ extension EventLoop {
         return count - idle
     }
 
-    /// Serves the connections that send a lot, and the work they postponed, after all others and only for a short time
-    /// (``NetSettings/talkativeTurnUs``). A connection that sends little never waits for more of them, however many there are. epoll reports
-    /// the rest again in the next turn, which begins with them.
-    private func runTalkative() {
-        guard !talkative.isEmpty || !postponed.isEmpty else { return }
-        let end = vigla_monotonic_ns() + UInt64(settings.talkativeTurnUs) * 1_000
-        // What they postpone now is for the next turn.
-        var (connections, works) = (talkative.count, postponed.count)
+    /// Serves the connections that send a lot, and the work they postponed, after all others and only a little of it
+    /// (``NetSettings/talkativeTurnBytes``, ``NetSettings/talkativeTurnUs``). A connection that sends little never waits for more of them,
+    /// however many there are. epoll reports the rest again in the next turn, which begins with them.
+    /// - Parameter due: how many pieces of postponed work are from earlier turns.
+    private func runTalkative(_ due: Int) {
+        guard !talkative.isEmpty || due > 0 else { return }
+        let mostReceived = counting.bytesReceived + settings.talkativeTurnBytes
+        let endNs = vigla_monotonic_ns() + UInt64(settings.talkativeTurnUs) * 1_000
+        var (connections, works) = (talkative.count, due)
         var next = firstTalkative
         repeat {
             if connections > 0 {
@@ -108,12 +110,13 @@ extension EventLoop {
                 work()
             }
             settleIfLarge()
-        } while connections + works > 0 && vigla_monotonic_ns() < end
+        } while connections + works > 0 && counting.bytesReceived < mostReceived && vigla_monotonic_ns() < endNs
         firstTalkative = talkative.isEmpty ? 0 : next % talkative.count
         talkative.removeAll(keepingCapacity: true)
     }
 
-    /// Runs work that continues what a connection sent, in a later turn and after the connections that send little. On the loop.
+    /// Runs work that continues what a connection sent: in a later turn, when the output of this one is flushed, and after the connections
+    /// that send little. On the loop.
     public func postpone(_ work: @escaping () -> Void) {
         assertOnLoop()
         postponed.append(work)

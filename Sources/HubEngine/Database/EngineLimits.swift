@@ -193,6 +193,8 @@ public struct EngineLimits: Sendable {
     /// removed, each 16 children selected by a query, and each KiB encoded.
     /// When half as many commits wait for the journal, clients that already wait for it get no further turn. Default 4,000.
     public var turnWork = 4_000
+    /// µs after which a turn ends even if less work was done: the estimates are rough, and the machine may be slow.
+    public var turnUs: Int64 = 4_000
     /// Work in the same units that a net loop carries out itself when the database is idle, instead of a hop to its queue and back. Default
     /// 150: some 0.3 ms. Larger work uses the queue; 0: all work does.
     public var directWork = 150

@@ -1,4 +1,5 @@
 import JSONTree
+import Scheduling
 import Synchronization
 
 /// Shares the database queue fairly among clients with waiting requests.
@@ -107,8 +108,6 @@ final class RequestLoop: @unchecked Sendable {
     private static func work(of item: Database.Item) -> Int { work(ofBytes: item.size) }
     static func work(ofBytes bytes: Int) -> Int { 1 + max(0, bytes - bytesOfSmall) / bytesOfWork }
 
-    /// ns after which a turn ends even if it has not done its work.
-    private static let turnNs: Int64 = 4_000_000
     /// Bytes of a small request, overhead included; and bytes beyond that for each further unit of work.
     private static let bytesOfSmall = 2_560
     private static let bytesOfWork = 128
@@ -163,7 +162,7 @@ final class RequestLoop: @unchecked Sendable {
 
     /// Whether the turn has done its work, or has taken its time: the estimates of work are rough, and the machine may be slow.
     private var isTurnOver: Bool {
-        context.meter.work >= context.limits.turnWork || context.scheduler.steadyNs - turnBeganNs >= Self.turnNs
+        context.meter.work >= context.limits.turnWork || context.scheduler.steadyNs - turnBeganNs >= context.limits.turnUs * 1_000
     }
 
     /// Whether the log has enough to do. Clients that wait for it already then get no turn.
