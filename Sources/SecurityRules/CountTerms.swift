@@ -1,41 +1,40 @@
 public import JSONTree
 
-/// What a `.count` asks of callers without an account, so that counts do not tell where something is.
+/// The bounds of a `.count` for callers without an account, so that counts do not reveal positions.
 ///
 ///     ".count": {"if": "query.near", "radius": 1000, "snap": 100, "least": 5, "perMinute": 30}
 ///
-/// What bounds an attacker is the grid: a child counts as if it were at the centre of its square, so that no circles tell where within it
-/// the child is. The rest makes him slower: few radii and centres, no small numbers, a rate.
+/// The grid limits an attacker: a child counts as if it were at the centre of its square, so no circles reveal where in it the child is.
+/// The other bounds slow the attacker down: few radii and centres, no small numbers, a rate.
 public struct CountTerms: Sendable, Hashable {
-    /// The least radius of a circle in metres; larger ones are twice, four times, up to 64 times as wide. Nil for any.
+    /// The smallest radius of a circle in metres; larger ones are twice, four times, up to 64 times as wide. Nil allows any.
     public var radius: Double?
-    /// The distance in metres between the centres that circles of the least radius have. Nil for any.
+    /// The distance in metres between the allowed centres of the smallest circles. Nil allows any.
     public var snap: Double?
-    /// Fewer children than this are told as 0. Nil: of a count with conditions a single child is.
+    /// Smaller counts are reported as 0. Nil: in counts with conditions, a single child is (see `least(hasConditions:)`).
     public var least: Int?
-    /// Counts that one address may ask for in a minute. Nil for any number.
+    /// Most counts per address and minute. Nil: unlimited.
     public var perMinute: Int?
-    /// The rule's place with its wildcards.
     public internal(set) var pattern = Path.root
-    /// Byte of the file at which it stands.
+    /// The byte offset of the `.count` in the file.
     let offset: Int
 
     init(offset: Int) { self.offset = offset }
 
-    /// Whether circles are bounded, so that nothing else may tell of positions either.
+    /// Whether circles are bounded. Then conditions and ranges must not reveal positions either.
     public var boundsCircles: Bool { radius != nil || snap != nil }
 
-    // MARK: As it is counted
+    // MARK: Rounding
 
-    /// The widest circle, in least radii: a wider one is counted as that.
+    /// The widest circle, in smallest radii: wider ones are counted as this one.
     private static let mostTimes = 64.0
-    /// Squares of the grid along the least radius, at most.
+    /// Most squares of the grid along the smallest radius.
     private static let squaresOfRadius = 4.0
 
-    /// The metres of the grid that hides where children are.
+    /// The grid size in metres that hides positions.
     public var grid: Double? { boundsCircles ? max(snap ?? 0, (radius ?? 0) / Self.squaresOfRadius) : nil }
 
-    /// The next radius that circles have. One below the least stays as it is, and is refused.
+    /// The next allowed radius. One below the smallest stays as it is, and is refused.
     public func countedRadius(_ metres: Double) -> Double {
         guard let radius, metres > radius else { return metres }
         var counted = radius
@@ -43,25 +42,25 @@ public struct CountTerms: Sendable, Hashable {
         return counted
     }
 
-    /// The distance between the centres of circles of a radius: it grows with that.
-    /// - Parameter metres: the radius as it is counted; nil for what is nearest.
+    /// The distance between allowed centres of circles of a radius: it grows with the radius.
+    /// - Parameter metres: the radius after `countedRadius`; nil for a search of the nearest.
     public func snap(of metres: Double?) -> Double? {
         guard let snap, let radius, let metres, metres > radius else { return snap }
         return snap * (metres / radius)
     }
 
-    /// Fewer children than this are told as 0.
+    /// The smallest count that is not reported as 0.
     public func least(hasConditions: Bool) -> Int { least ?? (boundsCircles && hasConditions ? 2 : 0) }
 
-    /// Whether the terms are for somebody: for those who are nobody, and for users without a name, which everybody can become.
+    /// Whether the bounds apply to a caller: to those not signed in, and to anonymous accounts, which anyone can create.
     public static func concern(_ auth: Node) -> Bool {
         guard auth.exists else { return true }
         return auth.child("provider") == .string("anonymous")
     }
 
-    /// What a query of such a caller does not meet; nil when nothing is missing.
-    /// - Parameter filters: what the place's `.geoIndex` names as `filter`. What `.indexOn` names besides, such as the author, is for those
-    ///   who may read: a condition on it would tell strangers where somebody's children are.
+    /// The bound that a query of such a caller violates; nil if none.
+    /// - Parameter filters: the `filter` names of the place's `.geoIndex`. Other names of `.indexOn`, such as the author, require a read
+    ///   permission: a condition on one would reveal where a user's children are.
     func unmet(by query: QueryVariables, filters: [String], position: [Path]) -> String? {
         guard boundsCircles || least != nil else { return nil }
         if let radius, let asked = query.radius, asked < radius {
@@ -72,7 +71,7 @@ public struct CountTerms: Sendable, Hashable {
         }
         guard boundsCircles else { return nil }
         for path in query.otherConditions.union(query.conditions.keys) {
-            // Members of a set are declared by one line, and so is which of them there are.
+            // A declared set, such as `types/*`, also covers conditions on its members.
             let name = path.isRoot ? ".value" : path.relativeText
             let isDeclared = RuleSet.declaration(of: name, among: filters) != nil || filters.contains(name + "/*")
             if !isDeclared || position.contains(where: { $0.contains(path) || path.contains($0) }) {
@@ -84,17 +83,17 @@ public struct CountTerms: Sendable, Hashable {
 }
 
 extension RuleSet {
-    /// What counts of a place ask of callers without an account; nil for nothing. O(depth)
+    /// The count bounds of a place for callers without an account; nil for none. O(depth)
     public func countTerms(at path: Path) -> CountTerms? { details(at: path)?.countTerms }
 
-    /// Whether the children of a place may be counted, or those that a query selects: by the `.count` of the place; without one by the
-    /// `.read` rules, as `allowsRead`.
+    /// Whether the children of a place, or those that a query selects, may be counted. Decided by the `.count` of the place; without one by
+    /// the `.read` rules, like `allowsRead`.
     public func allowsCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> Bool {
         if unmet(path, auth, query) != nil { return false }
         return Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query) { $0.grantsCount(path) }
     }
 
-    /// Decides as `allowsCount` and records the dependencies.
+    /// Decides like `allowsCount` and records the dependencies.
     public func decideCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> ReadDecision {
         if unmet(path, auth, query) != nil { return .refused }
         let dependencies = DependencyRecorder()
@@ -104,7 +103,7 @@ extension RuleSet {
         return ReadDecision(isAllowed: isAllowed, dependencies: dependencies.ordered, wholes: dependencies.wholes)
     }
 
-    /// Decides as `allowsCount`, with a trace.
+    /// Decides like `allowsCount`, with a trace.
     public func explainCount(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> RuleTrace {
         if let unmet = unmet(path, auth, query) {
             return RuleTrace(

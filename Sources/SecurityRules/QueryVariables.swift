@@ -5,23 +5,23 @@ public struct QueryVariables: Sendable {
     public var orderByKey: Bool
     public var orderByValue: Bool
     public var orderByPriority: Bool
-    /// The child path as it was given, such as `address/zip`.
+    /// The child path as the client sent it, such as `address/zip`.
     public var orderByChild: String?
     public var startAt: Node?
     public var endAt: Node?
-    /// Set when the read asks for one value, which on the wire is a start equal to its end.
+    /// Set when the read selects one value, which the wire protocol sends as equal start and end.
     public var equalTo: Node?
     public var limitToFirst: Int?
     public var limitToLast: Int?
-    /// Whether the read asks for a circle, or for what is nearest.
+    /// Whether the read selects a circle, or the nearest children.
     public var near: Bool
-    /// The metres of the circle; nil for the nearest anywhere.
+    /// The radius of the circle in metres; nil for the nearest at any distance.
     public var radius: Double?
-    /// How many of the nearest.
+    /// The limit of a search for the nearest.
     public var nearest: Int?
     /// The `==` conditions of `where`: a boolean, number, text or null for a path below each child.
     public var conditions: [Path: Node]
-    /// The paths of the conditions that ask something else; rules do not see them, `.count` has them declared.
+    /// The paths of conditions other than `==`. Rules do not see them, but `.count` requires them to be declared.
     public var otherConditions: Set<Path> = []
 
     public init(
@@ -44,10 +44,10 @@ public struct QueryVariables: Sendable {
         self.conditions = conditions
     }
 
-    /// A plain read, and every write.
+    /// The variables of a plain read and of every write.
     public static let none = QueryVariables()
-    /// The same at a fixed address, for evaluations.
-    // unsafe: written here only, before anyone has it.
+    /// `none` at a fixed address, for evaluations.
+    /// unsafe: written only here, before it is shared.
     nonisolated(unsafe) static let plain: UnsafePointer<QueryVariables> = {
         let plain = UnsafeMutablePointer<QueryVariables>.allocate(capacity: 1)
         plain.initialize(to: .none)

@@ -3,34 +3,34 @@ public import JSONTree
 /// Whether a read is allowed, and the dependencies of that decision.
 public struct ReadDecision: Sendable {
     public let isAllowed: Bool
-    /// Places in the data that the rules read, in the order of first reading, so that equal decisions compare equal. While none of
-    /// them changes in what rules see of a place (whether it exists, has children, its leaf and its priority), and nothing at or below one
-    /// of `wholes`, the decision holds for the same `auth` and `query`.
+    /// Places that the rules read, in the order of first reading, so that equal decisions compare equal. The decision holds for the same `auth`
+    /// and `query` while two things stay unchanged. One is what rules see at each place: its existence, whether it has children, its leaf and
+    /// its priority. The other is everything at and below the `wholes`.
     public let dependencies: [Path]
-    /// Those of them at which everything below counts as well.
+    /// The dependencies on everything below a place.
     public let wholes: Set<Path>
 
-    /// Refused, whatever the data is.
+    /// A refusal that holds for any data.
     public static let refused = ReadDecision(isAllowed: false, dependencies: [], wholes: [])
 }
 
 /// Records the places that one evaluation reads.
 final class DependencyRecorder {
     private(set) var places: Set<Path> = []
-    /// The same in the order of first reading.
+    /// The places in the order of first reading.
     private(set) var ordered: [Path] = []
-    /// Those of them of which everything below was read.
+    /// The places below which everything was read.
     private(set) var wholes: Set<Path> = []
-    /// Whether more places were read than the limit; then none is kept.
+    /// Whether more places were read than the limit; then none are kept.
     private(set) var hasOverflowed = false
-    /// Whether the stored tree was read where it is overwritten.
+    /// Whether the old tree was read at or below the written place.
     private(set) var readsOverwritten = false
-    /// Depth of the written place that the walk is at or below. There the new tree is the written data and no dependency, and reads of
-    /// the old one are recorded only by `readsOverwritten`.
+    /// The depth of the written place, when the walk is at or below it. There the new tree is the written data and not a dependency, and reads
+    /// of the old tree only set `readsOverwritten`.
     var writtenDepth = Int.max
     private let limit: Int
 
-    /// - Parameter limit: most places to keep.
+    /// - Parameter limit: the most places to keep.
     init(limit: Int = .max) { self.limit = limit }
 
     func record(_ keys: ContiguousArray<Key>, whole: Bool) {
@@ -49,7 +49,7 @@ final class DependencyRecorder {
 }
 
 extension RuleSet {
-    /// Decides as `allowsRead` and records the dependencies; most rules have none.
+    /// Decides like `allowsRead` and records the dependencies; most rules have none.
     public func decideRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> ReadDecision {
         let dependencies = DependencyRecorder()
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, dependencies: dependencies) {

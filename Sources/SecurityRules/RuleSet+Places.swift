@@ -1,11 +1,11 @@
 public import JSONTree
 
-/// The rules of a place besides access.
+/// The rules of a place other than access rules.
 extension RuleSet {
-    /// The functions of the file in its order: their heads, such as `isFriend(a, b)`, and their expressions.
+    /// The functions of the file in its order: signatures such as `isFriend(a, b)`, and their expressions.
     public var functions: [(name: String, text: String)] { program.functions.map { ($0.name, $0.source.text) } }
 
-    /// The deepest place of the file on the way to a path, with its wildcards: `/users/$uid`. O(depth)
+    /// The deepest rule node along a path, with its wildcards: `/users/$uid`. O(depth)
     public func nearestPlace(to path: Path) -> Path {
         var place: Int32 = 0
         for key in path.keys {
@@ -16,7 +16,7 @@ extension RuleSet {
         return program.details[Int(place)].pattern
     }
 
-    /// The settings of a rule node beside access rules.
+    /// The settings of a rule node other than access rules.
     func details(at path: Path) -> PlaceDetails? {
         var place: Int32 = 0
         for key in path.keys {
@@ -26,18 +26,18 @@ extension RuleSet {
         return program.details[Int(place)]
     }
 
-    /// The indexes in force for the children of a place: child paths such as `a/b`, `.value`, `.priority` (rules contract §1.4). Those
-    /// of `.indexOn`, then what `.geoIndex` names as `filter` and `order`.
+    /// The indexes in force for the children of a place: child paths such as `a/b`, `.value`, `.priority` (rules contract §1.4). First those of
+    /// `.indexOn`, then the `filter` and `order` names of `.geoIndex`.
     public func indexes(at path: Path) -> [String] { details(at: path)?.indexes ?? [] }
 
-    /// Which line of the rules is for the order of a place's children by a path below each: its name, or that of a set of which it is a
-    /// member, as `types/*` is for `types/cafe`. O(depth + indexes of the place)
+    /// How the rules declare an index for ordering a place's children by a path: by its name, or as a member of a set, as `types/*` declares
+    /// `types/cafe`. O(depth + indexes of the place)
     public func declaresIndex(_ name: String, at path: Path) -> IndexDeclaration? {
         guard let indexes = details(at: path)?.indexes, !indexes.isEmpty else { return nil }
         return Self.declaration(of: name, among: indexes)
     }
 
-    /// The same of the indexes of a place.
+    /// How the given indexes of a place declare one.
     static func declaration(of name: String, among indexes: [String]) -> IndexDeclaration? {
         if indexes.contains(name) { return .byName }
         guard !name.hasPrefix("."), !name.hasSuffix("/*"), name != "*" else { return nil }
@@ -45,13 +45,13 @@ extension RuleSet {
         return indexes.contains { $0 == set } ? .asMember : nil
     }
 
-    /// How a line of the rules is for an order.
+    /// How the rules declare an index.
     public enum IndexDeclaration: Sendable {
         case byName
-        /// `types/*`: an index for each of the keys of `types` that is asked for.
+        /// `types/*`: an index for each key of `types` that queries use.
         case asMember
     }
 
-    /// Where the children of a place have their position, in degrees: paths below each child. Nil without `.geoIndex`. O(depth)
+    /// The paths of latitude and longitude, in degrees, below each child of a place. Nil without `.geoIndex`. O(depth)
     public func geoIndex(at path: Path) -> (latitude: Path, longitude: Path)? { details(at: path)?.geoIndex }
 }

@@ -2,11 +2,11 @@ import JSONTree
 
 extension RuleSet {
     /// Parses and checks the bytes of a rules file.
-    /// - Throws: all its faults, as `init(parsing:)` with text; bytes that are no UTF-8 are one.
+    /// - Throws: all faults, like `init(parsing:)` with text; invalid UTF-8 is one fault.
     public init(parsing bytes: [UInt8]) throws(RulesErrors) {
         guard bytes.count <= Self.maxBytes else { throw .tooLarge }
         if let offset = Self.endOfText(bytes) {
-            // Decoding replaces invalid bytes only, so the offsets before them stay right.
+            // Decoding replaces only invalid bytes, so the offsets before them stay correct.
             let text = RulesText(String(decoding: bytes[..<offset], as: UTF8.self))
             let hint = offset == 0 ? "this is no text file; rules are JSON" : "this byte is no UTF-8; save the file as UTF-8"
             throw RulesErrors([LocatedError(offset: text.bytes.count, message: "Parse error.", hint: hint)], in: text)
@@ -14,8 +14,7 @@ extension RuleSet {
         try self.init(parsing: String(decoding: bytes, as: UTF8.self))
     }
 
-    /// Offset of the first byte that is not text; nil when there is none. A zero byte is not text: it is in files of other encodings, such
-    /// as UTF-16, have them.
+    /// The offset of the first byte that is not text; nil if all are. A zero byte is not text: it indicates another encoding, such as UTF-16.
     private static func endOfText(_ bytes: [UInt8]) -> Int? {
         var decoder = UTF8()
         var iterator = bytes.makeIterator()
@@ -30,7 +29,7 @@ extension RuleSet {
         }
     }
 
-    /// The rules without comments and layout, as plain JSON; members stay in their order.
+    /// The rules as plain JSON without comments and formatting; members keep their order.
     public var plainJSON: String {
         var parser = LocatedJSONParser(RulesText(text))
         guard let json = try? parser.parse() else { return "{}" }
@@ -39,8 +38,8 @@ extension RuleSet {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// Every key with a dot in the order of the file: its place, such as `/users/$uid.write` or `/posts.rate`, and the text of its value,
-    /// an expression as it is written and anything else as plain JSON.
+    /// Every key with a dot, in the order of the file: its name, such as `/users/$uid.write` or `/posts.rate`, and the text of its value. An
+    /// expression is given as written, anything else as plain JSON.
     public var declarations: [(name: String, text: String)] {
         var parser = LocatedJSONParser(RulesText(text))
         guard let json = try? parser.parse(), case .object(let members) = json.value,

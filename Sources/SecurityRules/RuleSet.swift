@@ -1,13 +1,13 @@
 public import JSONTree
 
-/// The security rules of one database: who may read and write which place, and which values are valid there.
+/// The security rules of one database: which callers may read and write each place, and which values are valid there.
 ///
 ///     text ──parse──► nodes and expressions ──check──► terms ──compile──► flat instructions ──evaluate──► allowed or not
 ///
-/// Immutable, so a deploy replaces the whole set. Evaluation takes the trees as they are and allocates nothing on the usual
-/// path; it costs the depth of the place plus, for writes, the size of what was written (rules contract §13).
+/// Immutable: a deploy replaces the whole set. Evaluation works on the trees as they are and usually allocates nothing. It costs the depth
+/// of the place plus, for writes, the size of the written data (rules contract §13).
 public struct RuleSet: Sendable {
-    /// All of a set, in one piece: it is handed on with every request.
+    /// The contents of a set in one object, so that passing a set with every request is cheap.
     private final class File: Sendable {
         let text: String
         let unsupported: [RuleError]
@@ -22,7 +22,7 @@ public struct RuleSet: Sendable {
 
     /// The text of the file, comments and layout included.
     public var text: String { file.text }
-    /// Keys of the text that this version does not act on. Only `init(inForce:)` leaves any.
+    /// Keys of the text that this version does not implement. Only `init(inForce:)` leaves any.
     public var unsupported: [RuleError] { file.unsupported }
     var program: Program { file.program }
 
@@ -36,14 +36,14 @@ public struct RuleSet: Sendable {
         file = File(text, program, unsupported)
     }
 
-    /// The rules of a text that an earlier version accepted. Keys that nothing acts on are passed over and listed in `unsupported`, so
-    /// that a hub starts with the access rules that it had.
+    /// The rules of a text that an earlier version accepted. Unsupported keys are ignored and listed in `unsupported`, so that a hub starts with
+    /// its previous access rules.
     public init(inForce text: String) throws(RulesErrors) {
         let (program, unsupported) = try RulesCompiler.compile(text, keepsUnsupported: true)
         file = File(text, program, unsupported)
     }
 
-    /// The same with other bounds than those of `RulesLimits`, for tests.
+    /// Parses with bounds other than those of `RulesLimits`, for tests.
     init(
         parsing text: String, textWork: Int = RulesLimits.textWork, functionParts: Int = RulesLimits.functionParts
     ) throws(RulesErrors) {
@@ -57,9 +57,9 @@ public struct RuleSet: Sendable {
         file = File(text, Program(builder))
     }
 
-    /// Refuses everything: the rules without a rules file.
+    /// Refuses everything: the default without a rules file.
     public static let denyAll = RuleSet(text: "{\"rules\":{}}", granting: false)
-    /// Allows everything: the rules of development without a rules file.
+    /// Allows everything: the default of development mode without a rules file.
     public static let allowAll = RuleSet(text: "{\"rules\":{\".read\":true,\".write\":true}}", granting: true)
 
     // MARK: Decisions
@@ -73,23 +73,23 @@ public struct RuleSet: Sendable {
         Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query) { $0.grantsRead(path) }
     }
 
-    /// Whether every written location is granted by a `.write` on its own chain and passes its `.validate` rules, all seeing
-    /// one merged tree (rules contract §10.2, §10.3). An empty list of locations is allowed.
+    /// Whether every written location is granted by a `.write` on its own chain and passes its `.validate` rules. All rules see one merged tree
+    /// (rules contract §10.2, §10.3). An empty list of locations is allowed.
     /// - Parameters:
     ///   - locations: the target of a set or removal, or each path of a multi-path update.
-    ///   - old: the tree before; `data` and `root`.
-    ///   - new: the tree after, server values resolved; `newData`.
+    ///   - old: the tree before the write: `data` and `root`.
+    ///   - new: the tree after the write, with server values resolved: `newData`.
     ///   - auth: `.null` when signed out, else an object of `uid`, `provider` and `token`.
-    ///   - now: ms since the epoch, the value that server timestamps of the write have.
+    ///   - now: ms since the epoch, equal to the server timestamps of the write.
     public func allowsWrite(
         _ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables? = nil
     ) -> Bool {
         Evaluator.run(program, old: old, new: new, auth: auth, now: now, query: query) { $0.allowsWrite(locations) }
     }
 
-    /// The same with a smaller budget of text work than `textWork`.
+    /// Decides with a smaller budget of text work than `textWork`.
     /// - Parameters:
-    ///   - added: places that are written besides and that only `.validate` is asked about.
+    ///   - added: additional written places for which only `.validate` is evaluated.
     ///   - work: the budget; the work done is subtracted.
     public func allowsWrite(
         _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, textWork work: inout Int
@@ -106,7 +106,7 @@ public struct RuleSet: Sendable {
     /// The budget of text work of one operation (`RulesLimits.textWork`).
     public var textWork: Int { program.textWork }
 
-    /// Decides as `allowsRead`, with a trace.
+    /// Decides like `allowsRead`, with a trace.
     public func explainRead(_ path: Path, root: Node, auth: Node, now: Int64, query: QueryVariables? = nil) -> RuleTrace {
         let recorder = TraceRecorder(self)
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, recorder: recorder) {
@@ -115,8 +115,8 @@ public struct RuleSet: Sendable {
         return RuleTrace(operation: .read(path), isAllowed: isAllowed, steps: recorder.steps)
     }
 
-    /// Decides as `allowsWrite`, with a trace; rules that several locations share appear once.
-    /// - Parameter limits: of what follows from the write, to be found and decided about as well; nil for the write alone.
+    /// Decides like `allowsWrite`, with a trace; rules that several locations share appear once.
+    /// - Parameter limits: the bounds of the consequences, to compute and decide about them as well; nil for the write alone.
     public func explainWrite(
         _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables? = nil,
         following limits: ConsequenceLimits? = nil
@@ -132,8 +132,8 @@ public struct RuleSet: Sendable {
         return trace
     }
 
-    /// Decides about writes of the hub, of which `.validate` alone is asked, with a trace.
-    /// - Parameter fault: why they cannot be made at all.
+    /// Decides about writes by the hub, for which only `.validate` is evaluated, with a trace.
+    /// - Parameter fault: why the writes are impossible; nil if they are not.
     public func explainSystemWrite(_ locations: [Path], old: Node, new: Node, now: Int64, fault: ConsequenceFault?) -> RuleTrace {
         let recorder = TraceRecorder(self)
         let isValid = fault == nil && isValidSystemWrite(locations, old: old, new: new, now: now, recorder)
@@ -142,7 +142,7 @@ public struct RuleSet: Sendable {
         return trace
     }
 
-    /// Whether `.validate` admits writes of the hub.
+    /// Whether `.validate` allows writes by the hub.
     public func isValidSystemWrite(_ locations: [Path], old: Node, new: Node, now: Int64) -> Bool {
         isValidSystemWrite(locations, old: old, new: new, now: now, nil)
     }
@@ -153,7 +153,7 @@ public struct RuleSet: Sendable {
         }
     }
 
-    /// Finds and decides about what follows from writes that nobody has to allow, with a trace.
+    /// Computes and decides about the consequences of writes that need no permission, with a trace.
     public func explainConsequences(
         of locations: [Path], old: Node, new: Node, now: Int64, by author: ConsequenceAuthor, limits: ConsequenceLimits
     ) -> RuleTrace {

@@ -1,7 +1,7 @@
 public import JSONTree
 
-/// Why an operation was allowed or refused: every evaluated rule, in order, with the values of its parts. A pure
-/// value, for logs and explanations; never for ordinary clients (rules contract §12).
+/// Why an operation was allowed or refused: every evaluated rule, in order, with the values of its parts. A pure value for logs and
+/// explanations; never sent to ordinary clients (rules contract §12).
 public struct RuleTrace: Sendable, CustomStringConvertible {
     public struct Step: Sendable, Hashable {
         /// The place in the data at which the rule was evaluated.
@@ -11,8 +11,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         public let kind: RuleKind
         public let source: RuleSource
         public let outcome: Outcome
-        /// The values of the rule's sub-expressions, outer ones before inner ones; without literals and those that `&&`, `||` and `?:`
-        /// skipped.
+        /// The values of the rule's sub-expressions, outer ones before inner ones. Excludes literals and parts that `&&`, `||` and `?:` skipped.
         public let parts: [Part]
     }
 
@@ -30,7 +29,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         /// Where it begins in the rules file; 1-based, columns in UTF-16 code units.
         public let line: Int
         public let column: Int
-        /// Number of parts that contain it.
+        /// The number of parts that contain it.
         public let depth: Int
         public let value: PartValue
     }
@@ -48,47 +47,47 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
 
     public enum Operation: Sendable, Hashable {
         case read(Path)
-        /// Of the children of a place, or of those that a query selects.
+        /// A count of the children of a place, or of those that a query selects.
         case count(Path)
         case write([Path])
     }
 
-    /// A `.rate` that counts a write, and how many of the request.
+    /// A `.rate` that counts a write, with the number of writes in the request.
     public struct CountedRate: Sendable, Hashable {
-        /// Such as `/rooms/$room.rate`, and the place in the data.
+        /// The rule's name, such as `/rooms/$room.rate`, and the place in the data.
         public let rule: String
         public let path: Path
         public let rate: WriteRate
         public internal(set) var writes: Int
 
-        /// Whether it is refused whenever it comes.
+        /// Whether the request exceeds the burst, so that it is refused at any time.
         public var isTooMany: Bool { writes > rate.burst }
     }
 
-    /// Most steps of a trace: a wide write evaluates thousands of rules. The last step is always included.
+    /// The most steps of a trace: a wide write evaluates thousands of rules. The last step is always included.
     public static let maxSteps = RulesLimits.traceSteps
 
     public let operation: Operation
     public private(set) var isAllowed: Bool
     public private(set) var steps: [Step]
-    /// What follows from an allowed write.
+    /// The consequences of an allowed write.
     public private(set) var follows: [SystemWrite] = []
-    /// The one of these that a `.validate` refuses, and all with it.
+    /// The consequence that a `.validate` refuses, which refuses the whole write.
     public private(set) var refusedWrite: SystemWrite?
-    /// Rows that follow in commits of their own.
+    /// Inbox rows that follow in commits of their own.
     public private(set) var continued: [ContinuedRows] = []
-    /// Removals of which too much follows for one commit.
+    /// Removals with too many consequences for one commit.
     public private(set) var continuedRemovals: ContinuedRemovals?
-    /// What `.count` asks of callers without an account and this one does not meet.
+    /// The bound of `.count` that this caller without an account violates.
     public private(set) var unmet: String?
-    /// Nodes at, above and below the written places that are to end by time, the first 100.
+    /// Nodes at, above and below the written places with an expiry time; at most the first 100.
     public private(set) var expiring: [ExpiringNode] = []
-    /// The `.count` that asks for it, such as `/cafes.count`.
+    /// The `.count` that sets the bound, such as `/cafes.count`.
     private let unmetRule: String?
-    /// Why that cannot be done, so that the write is refused.
+    /// Why the consequences are impossible, so that the write is refused.
     public private(set) var fault: ConsequenceFault?
 
-    /// The budgets that count a write: whether they have room for it is not told.
+    /// The budgets that count the write. Their current level is not included.
     public private(set) var rates: [CountedRate] = []
 
     init(operation: Operation, isAllowed: Bool, steps: [Step], unmet: String? = nil, unmetRule: String? = nil) {
@@ -96,13 +95,13 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         (self.unmet, self.unmetRule) = (unmet, unmetRule)
     }
 
-    /// Adds what follows from the write.
+    /// Adds the consequences of the write.
     mutating func add(_ found: Consequences, _ validation: [Step], areAdmitted: Bool) {
         (follows, continued, continuedRemovals) = (found.writes, found.continued.map(\.rows), found.continuedRemovals)
         steps += validation
         isAllowed = areAdmitted
         guard let refused = refusal?.path else { return }
-        // The rule stands at the place, below it or above it.
+        // The refusing rule may be at, below or above the written place.
         refusedWrite = follows.first { $0.path.contains(refused) } ?? follows.first { refused.contains($0.path) }
     }
 
@@ -131,8 +130,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     /// The rule that decided a refusal: a `.validate` that was not true. Nil when no rule granted.
     public var refusal: Step? { isAllowed ? nil : steps.last { $0.kind == .validate && $0.outcome != .allowed } }
 
-    /// What refused, in the order in which `reason` asks: a bound of `.count`, a `.rate`, what follows from a write, a `.validate`; else
-    /// the kind that had to grant.
+    /// The rule that refused, in the order that `reason` uses: a bound of `.count`, a `.rate`, a consequence, a `.validate`. Otherwise the kind
+    /// that had to grant.
     public var refuser: String {
         if let unmetRule { return unmetRule }
         if let rate = rates.first(where: \.isTooMany) { return rate.rule }
@@ -140,7 +139,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         return refusal.map { "\($0.pattern)\($0.kind.rawValue)" } ?? grantingKind.rawValue
     }
 
-    /// The verdict in a sentence.
+    /// The verdict as a sentence.
     public var reason: String {
         if let unmet { return unmet }
         let kind = grantingKind
@@ -162,10 +161,10 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
             + "\(verb)." : "There is no \(kind.rawValue) rule on the way to the place."
     }
 
-    /// What was to follow and is refused.
+    /// The end of the sentence that names the refused consequence.
     private var follower: String { refusedWrite.map { " for \($0.path), which follows by \($0.rule)" } ?? "" }
 
-    /// The reference's form: one line per rule with its text and result, then the verdict.
+    /// The reference's format: one line per rule with its text and result, then the verdict.
     public var description: String {
         var text: String
         let verb: String
@@ -238,14 +237,14 @@ extension RuleTrace.PartValue: CustomStringConvertible {
 /// Collects the steps of one evaluation.
 final class TraceRecorder {
     private(set) var steps: [RuleTrace.Step] = []
-    /// The rules file, to find lines and columns in.
+    /// The rules file, for finding lines and columns.
     private lazy var text = RulesText(source)
     private let source: String
     private let functions: [(name: String, source: RuleSource)]
 
     init(_ rules: RuleSet) { (source, functions) = (rules.text, rules.program.functions) }
 
-    /// Whether each further step replaces the last one, so that parts of allowing steps are not recorded any more.
+    /// Whether each further step replaces the last one: then parts of allowing steps are no longer recorded.
     var isFull: Bool { steps.count >= RuleTrace.maxSteps }
 
     func record(_ step: RuleTrace.Step) {

@@ -3,7 +3,7 @@
 public struct RuleError: Error, Sendable, Hashable, CustomStringConvertible {
     public let line: Int
     public let column: Int
-    /// The message of the upload protocol.
+    /// The message in the upload protocol.
     public let message: String
     /// A suggestion for the author; not part of the upload protocol.
     public var hint: String?
@@ -15,15 +15,15 @@ public struct RuleError: Error, Sendable, Hashable, CustomStringConvertible {
 public struct RulesErrors: Error, Sendable, Hashable, CustomStringConvertible {
     public let errors: [RuleError]
 
-    /// Most faults that are reported.
+    /// The most faults reported.
     static let limit = 500
 
-    /// One `line:column: message` line per fault, the `error` text of the upload protocol (rules contract §2).
+    /// One `line:column: message` line per fault: the `error` text of the upload protocol (rules contract §2).
     public var description: String { errors.map { $0.description + "\n" }.joined() }
 }
 
 extension RulesErrors {
-    /// All faults by their place in the text.
+    /// Sorts faults by their offset in the text.
     init(_ errors: [LocatedError], in text: RulesText) {
         self.errors = errors.sorted { $0.offset < $1.offset }.prefix(Self.limit).map { error in
             let (line, column) = text.position(at: error.offset)
@@ -36,7 +36,7 @@ extension RulesErrors {
     static let tooLarge = RulesErrors(errors: [RuleError(line: 1, column: 1, message: "Rules are larger than \(RuleSet.maxBytes) bytes.")])
 }
 
-/// A fault at a byte of the rules text, before it is turned into line and column.
+/// A fault at a byte offset of the rules text, before conversion to line and column.
 struct LocatedError: Error {
     let offset: Int
     let message: String
@@ -48,12 +48,12 @@ struct ExpressionError: Error {
     let offset: Int
     let message: String
     var hint: String?
-    /// The function in whose text it is, by its number; -1 for the rule's own text.
+    /// The index of the function whose text contains it; -1 for the rule's own text.
     var function: Int32 = -1
 
     init(offset: Int, message: String) { (self.offset, self.message) = (offset, message) }
 
-    /// - Parameters: `name` is what was not known, `known` what could stand there.
+    /// - Parameters: `name` is the unknown name, `known` the names allowed there.
     init(at span: Span, message: String, unknown name: String = "", among known: [String] = []) {
         self.init(offset: Int(span.offset), message: message)
         function = span.function

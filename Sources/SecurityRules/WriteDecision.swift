@@ -1,23 +1,23 @@
 public import JSONTree
 
-/// Whether a write is allowed, and the dependencies of that decision: the data that must be unchanged for it to hold on a later tree.
+/// Whether a write is allowed, and the dependencies of that decision: the data that must stay unchanged for it to hold on a later tree.
 public struct WriteDecision: Sendable {
     public let isAllowed: Bool
-    /// Places that the rules read, in the tree before or after, except inside the written data. While
-    /// none of them changes in what rules see of a place (whether it exists, has children, its leaf and its priority), and no
-    /// ancestor of a written place appears or vanishes, the decision holds for the same `auth`, `now` and write.
+    /// Places that the rules read, in the tree before or after, except inside the written data. The decision holds for the same `auth`, `now`
+    /// and write while two things stay unchanged. One is what rules see at each place: its existence, whether it has children, its leaf and its
+    /// priority. The other is the existence of every ancestor of a written place.
     public let dependencies: Set<Path>
-    /// Those of them at which everything below counts as well.
+    /// The dependencies on everything below a place.
     public let wholes: Set<Path>
-    /// Whether the rules read the stored data at or below a written place: then that must not change either.
+    /// Whether the rules read the stored data at or below a written place: then that data must not change either.
     public let looksAtOverwritten: Bool
-    /// Whether the rules read more places than the limit: then nothing may change. `dependencies` is empty.
+    /// Whether the rules read more places than the limit: then no data may change. `dependencies` is empty.
     public let looksAtAnything: Bool
 }
 
 extension RuleSet {
-    /// Decides as `allowsWrite` and records the dependencies. Costs several times as much as the decision.
-    /// - Parameter limit: most dependencies to record; above it the decision depends on everything.
+    /// Decides like `allowsWrite` and records the dependencies. Costs several times as much as `allowsWrite`.
+    /// - Parameter limit: the most dependencies to record; beyond it the decision depends on all data.
     public func decideWrite(
         _ locations: [Path], validating added: [Path] = [], old: Node, new: Node, auth: Node, now: Int64, keeping limit: Int
     ) -> WriteDecision {

@@ -1,21 +1,21 @@
 import JSONTree
 
-/// What an `.account` has happen when an account is deleted.
+/// One `.account` rule: the writes that follow when an account is deleted.
 struct AccountRule: Sendable {
     enum Segment: Sendable {
         case key(Key)
-        /// Every key that exists there.
+        /// Every existing key.
         case any
         /// The account's id.
         case uid
     }
 
-    /// The places, from the root.
+    /// The place's segments from the root.
     let segments: [Segment]
-    /// What a leaf that is the account's id becomes; nil removes what is there.
+    /// The value that replaces a leaf holding the account's id; nil removes the node.
     let replacement: Node?
 
-    /// - Parameter captured: the depth of the wildcard that is the account's id; nil for none.
+    /// - Parameter captured: the depth of the wildcard that holds the account's id; nil for none.
     init(_ pattern: Path, captured: Int?, replacement: Node? = nil) {
         segments = pattern.keys.enumerated().map { level, key in
             level + 1 == captured ? .uid : key.string.hasPrefix("$") ? .any : .key(key)
@@ -24,18 +24,18 @@ struct AccountRule: Sendable {
     }
 }
 
-/// The value of an `.account` in the file.
+/// The value of an `.account` key in the file.
 enum SourceAccount {
-    /// `true`: the key of the place itself.
+    /// `true`: the node's own key is the account's id.
     case own(offset: Int)
-    /// `"$a"`, or a list of these.
+    /// `"$a"`, or a list of wildcards.
     case captures([LocatedString])
-    /// `{"set": "deleted"}`.
+    /// `{"set": "deleted"}`: replaces the leaf.
     case leaf(Node)
 }
 
 extension SourceAccount {
-    /// The rules of a place.
+    /// The rules that this `.account` declares at a place.
     /// - Parameter captures: wildcards in force, by name with the `$`, and the depth of each.
     func rules(at pattern: Path, captures: [String: Int]) -> [AccountRule] {
         switch self {
@@ -47,8 +47,8 @@ extension SourceAccount {
 }
 
 extension RulesFileReader {
-    /// Reads `.account`.
-    /// - Parameter isWildcard: whether it stands at a `$` place.
+    /// Reads an `.account` member.
+    /// - Parameter isWildcard: whether the rule node is a `$` place.
     mutating func account(_ member: LocatedJSON.Member, isWildcard: Bool, depth: Int) -> SourceAccount? {
         let json = member.value
         let message = "An '.account' is true, a wildcard such as \"$uid\", a list of these, or {\"set\": \"deleted\"}."

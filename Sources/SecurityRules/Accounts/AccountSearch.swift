@@ -3,20 +3,20 @@ public import JSONTree
 /// A write that the deletion of an account causes.
 public struct AccountWrite: Sendable {
     public let path: Path
-    /// What is put in the place of the account's id; nil removes what is there.
+    /// The value that replaces the account's id; nil removes the node.
     public let replacement: Node?
-    /// What was found.
+    /// The leaf that the search matched.
     fileprivate let uid: Node
 
-    /// The removal of a place.
+    /// Removes a place.
     public init(removing path: Path) { self.init(path, nil, .null) }
 
     fileprivate init(_ path: Path, _ replacement: Node?, _ uid: Node) { (self.path, self.replacement, self.uid) = (path, replacement, uid) }
 
-    /// What is stored.
+    /// The value to write; null removes.
     public var value: Node { replacement ?? .null }
 
-    /// Whether it still is to be made: others may have written since it was found. O(depth)
+    /// Whether the write still applies: other writes may have changed the node since the search. O(depth)
     public func isDue(in root: Node) -> Bool {
         let node = root.node(at: path)
         return replacement == nil ? node.exists : !node.hasChildren && node.leaf == uid
@@ -24,20 +24,20 @@ public struct AccountWrite: Sendable {
 }
 
 extension RuleSet {
-    /// Whether anything follows from the deletion of an account.
+    /// Whether deleting an account causes any writes.
     public var hasAccountRules: Bool { !program.accounts.isEmpty }
 }
 
-/// Finds what belongs to an account by the rules' `.account`, a part at a time: each part is looked for behind the last one, in the tree
-/// of then. So nothing has to be kept while what was found is written, and nothing is found twice.
+/// Finds the data of an account by the `.account` rules, one part at a time. Each part starts behind the last place found, in the tree at
+/// that time. So nothing is stored between parts, and nothing is found twice.
 ///
-/// A pure value, for work beside the database queue: a wildcard that is not the account's id is every key that exists there.
+/// A pure value, for work off the database queue. A wildcard other than the account's id ranges over every existing key.
 public struct AccountSearch: Sendable {
     private let program: Program
-    /// Nil for an id that cannot be a key: no place is named by it, but a leaf may hold it.
+    /// Nil if the id is not a legal key: then no place is named by it, but a leaf may hold it.
     private let key: Key?
     private let uid: Node
-    /// The rule that is looked at, and the last place that was found by it.
+    /// The index of the current rule, and the last place it found.
     private var number = 0
     private var last: Path?
 
@@ -48,11 +48,11 @@ public struct AccountSearch: Sendable {
         self.uid = .string(uid)
     }
 
-    /// Whether there is nothing more.
+    /// Whether the search is finished.
     public var isDone: Bool { number >= program.accounts.count }
 
-    /// The next writes. O(keys that wildcards range over, behind the last one)
-    /// - Parameter most: of them; at least 1.
+    /// The next writes. O(keys that wildcards range over, behind the last place)
+    /// - Parameter most: the most writes to return; at least 1.
     public mutating func next(in root: Node, atMost most: Int) -> [AccountWrite] {
         var found: [AccountWrite] = []
         while !isDone {
@@ -68,8 +68,8 @@ public struct AccountSearch: Sendable {
     }
 
     /// - Parameters:
-    ///   - place: the place of the rules that the node is at.
-    ///   - behind: the rest of the place behind which is looked; nil for everything.
+    ///   - place: the rule node for `node`.
+    ///   - behind: the rest of the last place found; the search continues behind it. Nil searches everything.
     private func look(
         _ rule: AccountRule, _ node: Node, _ place: Int32, _ keys: inout [Key], behind: ArraySlice<Key>?, _ most: Int,
         _ found: inout [AccountWrite]
@@ -89,7 +89,7 @@ public struct AccountSearch: Sendable {
             if case .key = rule.segments[keys.count] {
                 next = self.child(of: place, key)
             } else {
-                // What the file names beside a wildcard has rules of its own.
+                // A literal key beside the wildcard has its own rules.
                 next = here.literalCount > 0 && self.child(of: place, key) != here.wildcard ? -1 : here.wildcard
             }
             keys.append(key)
@@ -101,7 +101,7 @@ public struct AccountSearch: Sendable {
         case .uid: if let key { descend(key, node.child(key)) }
         case .any:
             guard node.hasChildren else { return }
-            // Not from the first one again: a million keys have a thousand parts.
+            // Starting from the first key in each part would be quadratic: a million keys take a thousand parts.
             for (key, child) in node.children.ascending(from: behind?.first) {
                 if found.count >= most { return }
                 descend(key, child)

@@ -1,27 +1,28 @@
 import JSONTree
 
-/// What ends in a small tree while the clock goes on: by looking at all of it each time. What was there at first counts as written then.
+/// Simulates expiry in a small tree as the clock advances, scanning the whole tree each time. The initial data counts as written at the
+/// start.
 struct ExpiryTimeline {
     private let rules: RuleSet
     private var tree: Node
     private var now: Int64
-    /// When nodes were written since.
+    /// When nodes were written since the start.
     private var written: [Path: Int64] = [:]
     private let begin: Int64
 
-    /// A node could not end as its rules say.
+    /// A node that could not end as its rules say.
     struct Fault: Error {
         let message: String
     }
 
-    /// More would be a circle.
+    /// Most nodes that may end: beyond it the rules are assumed to loop.
     private static let most = 10_000
 
     init(_ rules: RuleSet, _ tree: Node, now: Int64) {
         (self.rules, self.tree, self.now, begin) = (rules, tree, now, now)
     }
 
-    /// The tree when the clock has come to a time.
+    /// The tree once the clock has reached a time.
     func tree(at time: Int64) throws(Fault) -> Node {
         var timeline = self
         for _ in 0..<Self.most {

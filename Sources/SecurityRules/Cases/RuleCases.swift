@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// The expected decisions of a rules file: operations on small trees, each with its verdict.
+/// The expected decisions of a rules file: operations on small trees, each with its expected verdict.
 ///
 ///     {
 ///       "now": 1790000000000,
@@ -12,28 +12,27 @@ public import JSONTree
 ///       ]
 ///     }
 ///
-/// The text has the dialect of rules files, with comments and trailing commas.
+/// The text uses the syntax of rules files, with comments and trailing commas.
 public struct RuleCases: Sendable {
     public let cases: [RuleCase]
-    /// Rules behind others that refuse the same before them, such as `/users/$uid/name.validate`: no case can find
-    /// them other than true.
+    /// Rules that can never be false, such as `/users/$uid/name.validate`, because an earlier rule already refuses those writes.
     public let neverFalse: [String]
 }
 
-/// One operation with its verdict.
+/// One operation with its expected verdict.
 public struct RuleCase: Sendable {
     public enum Operation: Sendable {
         case read(Path, QueryVariables)
         case count(Path, QueryVariables)
         /// A set, or each path of an update; null removes.
         case write([(path: Path, value: Node)])
-        /// The deletion of an account, by its id. Nobody has to allow it.
+        /// The deletion of an account, by its id. No rule needs to allow it.
         case accountDeletion(String)
     }
 
     public enum Expectation: Sendable, Equatable {
         case allowed
-        /// Refused; by this rule, such as `/users/$uid/name.validate`, or because no `.read` or `.write` grants.
+        /// Refused by this rule, such as `/users/$uid/name.validate`. Nil: no `.read` or `.write` grants.
         case denied(by: String?)
     }
 
@@ -43,12 +42,12 @@ public struct RuleCase: Sendable {
     public let column: Int
     public let operation: Operation
     public let expectation: Expectation
-    /// What is at these places after an allowed write, null for nothing; empty when the case does not say.
+    /// The expected values after an allowed write; null for an absent node. Empty when the case does not check them.
     public let then: [(path: Path, value: Node)]
     /// The tree before the operation.
     public let data: Node
     public let auth: Node
     public let now: Int64
-    /// The clock when `then` is looked at, ms since the epoch: what is due by then has ended. Nil: at once, and nothing has.
+    /// The time at which `then` is checked, in ms since the epoch: nodes due by then have ended. Nil: directly after the write.
     public let until: Int64?
 }

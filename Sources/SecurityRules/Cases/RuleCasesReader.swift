@@ -2,7 +2,7 @@ import JSONTree
 
 extension RuleCases {
     /// Reads cases.
-    /// - Parameter file: the contents of a file that `"data"` names instead of holding a tree; nil when there is none.
+    /// - Parameter file: returns the contents of a file that `"data"` names instead of holding a tree; nil if there is no such file.
     /// - Throws: all faults, in the order of the text.
     public init(parsing text: String, file: (String) -> String? = { _ in nil }) throws(RulesErrors) {
         var reader = RuleCasesReader(text: RulesText(text))
@@ -129,7 +129,7 @@ private struct RuleCasesReader {
         return uid.value
     }
 
-    /// `at` is a time, `advance` one after the write.
+    /// `at` is an absolute time, `advance` a time after the write.
     private func until(_ members: [LocatedJSON.Member], _ now: Int64, isLookedAt: Bool) throws(LocatedError) -> Int64? {
         let found = members.filter { ["at", "advance"].contains($0.name.value) }
         guard let member = found.first else { return nil }
@@ -285,7 +285,7 @@ private struct RuleCasesReader {
         return path
     }
 
-    /// What `auth` is: any JSON, as the claims of a token are. Names need not be keys of data, and none has a meaning of its own.
+    /// The value of `auth`: any JSON, like the claims of a token. Names need not be legal keys, and none is special.
     private func claims(_ json: LocatedJSON) throws(LocatedError) -> Node {
         var children: [(Key, Node)] = []
         switch json.value {
@@ -302,7 +302,7 @@ private struct RuleCasesReader {
         return .object(children)
     }
 
-    /// A value; `{".sv": "timestamp"}` is the case's time.
+    /// A value; `{".sv": "timestamp"}` resolves to the case's time.
     private func node(_ json: LocatedJSON, _ now: Int64? = nil) throws(LocatedError) -> Node {
         switch json.value {
         case .null: return .null

@@ -1,31 +1,31 @@
 public import JSONTree
 
-/// Which rules of a file were evaluated, and whether each was seen both true and not true.
+/// Which rules of a file were evaluated, and whether each was both true and false at least once.
 public struct RuleCoverage: Sendable {
     public struct Rule: Sendable {
         /// The rule node with its wildcards' names.
         public let pattern: Path
         public let kind: RuleKind
         public let source: RuleSource
-        /// Times the rule was true, and times it was not.
+        /// How often the rule was true, and how often false or failing.
         public internal(set) var trueCount = 0
         public internal(set) var falseCount = 0
-        /// Whether one evaluation is enough: `true` and `false` have one result.
+        /// Whether one evaluation covers the rule: the constants `true` and `false` have one result.
         let isOneWay: Bool
 
         /// Such as `/users/$uid.read`.
         public var name: String { RuleCoverage.name(pattern, kind) }
 
-        /// Whether the cases declare that it is never false.
+        /// Whether the cases declare the rule as never false.
         let isNeverFalse: Bool
 
-        /// Whether it was seen with all its possible results.
+        /// Whether every possible result occurred.
         public var isCovered: Bool {
             if isNeverFalse { return trueCount > 0 && falseCount == 0 }
             return isOneWay ? trueCount + falseCount > 0 : trueCount > 0 && falseCount > 0
         }
 
-        /// The result that no case has shown; nil when it is covered.
+        /// The result that no case covers; nil when covered.
         public var gap: String? {
             if isCovered { return nil }
             if trueCount + falseCount == 0 { return "never asked" }
@@ -36,7 +36,7 @@ public struct RuleCoverage: Sendable {
 
     /// In the order of the file.
     public private(set) var rules: [Rule]
-    /// Rules that the cases declare as never false and the file does not have.
+    /// Rules that the cases declare as never false but that the file does not contain.
     public let unknown: [String]
     private var numbers: [String: Int] = [:]
 

@@ -5,7 +5,7 @@ public struct RuleCaseFailure: Sendable {
     public let failed: RuleCase
     /// The expected and the actual result.
     public let message: String
-    /// The trace of the decision; nil where only the first ones are kept.
+    /// The trace of the decision; nil beyond the first `explained` failures.
     public let trace: RuleTrace?
 }
 
@@ -19,8 +19,8 @@ public struct RuleCasesResult: Sendable {
 extension RuleSet {
     /// Decides the cases, independently of each other.
     /// - Parameters:
-    ///   - explained: failures whose trace is kept, which may have long computed texts.
-    ///   - isOver: asked before each case; true ends, and `count` tells how many were decided.
+    ///   - explained: the most failures whose trace is kept; a trace may contain long computed texts.
+    ///   - isOver: called before each case. True stops the run; `count` then says how many cases were decided.
     public func run(_ cases: RuleCases, explained: Int = .max, until isOver: () -> Bool = { false }) -> RuleCasesResult {
         var result = RuleCasesResult(coverage: RuleCoverage(self, neverFalse: cases.neverFalse))
         for test in cases.cases {
@@ -77,7 +77,7 @@ extension RuleSet {
         switch expectation {
         case .denied(let by) where !trace.isAllowed:
             guard let by else { return nil }
-            // A bound of '.count' goes by the name of its kind too.
+            // A refusal by a bound of `.count` may also be named by the kind alone.
             if trace.unmet != nil, by == RuleKind.count.rawValue { return nil }
             return by == trace.refuser ? nil : "expected to be refused by \(by), was refused by \(trace.refuser)"
         case .allowed where trace.isAllowed: return nil
@@ -87,7 +87,7 @@ extension RuleSet {
 }
 
 extension RuleCase {
-    /// The tree after its writes, but for those of these numbers.
+    /// The tree after the case's writes, without those at the ignored indexes.
     fileprivate func after(_ ignored: [Int]) -> Node {
         guard case .write(let writes) = operation else { return data }
         var tree = data

@@ -5,7 +5,7 @@ indirect enum Checked {
     case value(Term, StaticType)
     case snapshot(SnapshotTerm)
     case query
-    /// `query.where`, of which members are asked.
+    /// `query.where`, whose members are conditions.
     case conditions
     case regex(Regex)
     case array([Checked])
@@ -22,7 +22,7 @@ indirect enum Checked {
         }
     }
 
-    /// The value it yields; an expression without one counts as non-null.
+    /// The term it yields; an expression without a value yields an opaque, non-null term.
     func term(at span: Span) -> Term {
         switch self {
         case .value(let term, _): term
@@ -42,7 +42,7 @@ enum Method: String, CaseIterable {
         allCases.filter { $0.isOfSnapshot == ofSnapshot }.map(\.rawValue) + (ofSnapshot ? [] : ["length"])
     }
 
-    /// Whether snapshots have it; strings have the others.
+    /// Whether it is a method of snapshots; the others are methods of strings.
     var isOfSnapshot: Bool {
         switch self {
         case .val, .exists, .child, .parent, .hasChild, .hasChildren, .getPriority, .isNumber, .isString, .isBoolean, .childCount,
@@ -58,12 +58,12 @@ struct Scope {
     let kind: RuleKind
     /// Wildcards in force, by name with the `$`, and the depth of the rule node that declares each.
     var captures: [String: Int]
-    /// Whether it is asked about a member of a counted set: it sees `each` and the wildcards alone.
+    /// Whether the expression is a filter over members of a counted set: it sees only `each` and the wildcards.
     var isOfMember = false
-    /// Which part of an `.expire` it is; nil elsewhere.
+    /// The part of an `.expire` that the expression belongs to; nil elsewhere.
     var expiry: ExpiryScope?
-    /// Whether it is asked about those who may get a row, also when the tree before the commit is not there any more.
+    /// Whether the expression decides who receives an inbox row. It may run after the tree before the commit is gone.
     var isOfRow = false
-    /// What `each` is; nil where it means nothing.
+    /// The meaning of `each`; nil where `each` is not available.
     var each: SnapshotTerm?
 }

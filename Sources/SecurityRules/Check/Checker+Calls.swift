@@ -87,7 +87,7 @@ extension Checker {
         return Term(kind: .valOr(snapshot, other.term(at: arguments[0].span)), span: span)
     }
 
-    /// The snapshot that is the argument of `equals` and `hasAny`.
+    /// The snapshot argument of `equals` and `hasAny`.
     private func other(_ method: Method, _ arguments: [Expression], _ span: Span) throws(ExpressionError) -> SnapshotTerm {
         guard arguments.count == 1 else { throw ExpressionError(at: span, message: "\(method.rawValue)() expects 1 argument.") }
         guard case .snapshot(let other) = try check(arguments[0]) else {

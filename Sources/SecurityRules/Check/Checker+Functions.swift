@@ -1,11 +1,11 @@
 import JSONTree
 
-/// Calls of functions: the language's own, and those of the file.
+/// Calls of built-in functions and of the file's functions.
 extension Checker {
-    /// The language's own functions.
+    /// The built-in functions.
     static let functionNames = ["dayOf", "dayNumber"]
 
-    /// A call of a function; nil for a name that is none.
+    /// A call of a function; nil if the name is not a function.
     func call(_ name: String, _ arguments: [Expression], _ span: Span) throws(ExpressionError) -> Checked? {
         switch name {
         case "dayOf": return try dayOf(arguments, span)
@@ -33,7 +33,7 @@ extension Checker {
         inner.arguments = Dictionary(zip(parameters, given)) { first, _ in first }
         let checked = try functions.expand(name) { () throws(ExpressionError) in
             let checked = try inner.check(body)
-            // An argument that the body does not use is checked all the same.
+            // Check arguments that the body does not use, too.
             for argument in given where argument.known == nil { _ = try functions.value(of: argument, span) }
             return checked
         }
@@ -44,7 +44,7 @@ extension Checker {
         }
     }
 
-    /// `dayOf(ms, 'Europe/Athens')`: the zone is known when the rules are compiled.
+    /// `dayOf(ms, 'Europe/Athens')`: the time zone must be a constant, resolved at compile time.
     private func dayOf(_ arguments: [Expression], _ span: Span) throws(ExpressionError) -> Checked {
         guard arguments.count == 2 else { throw ExpressionError(at: span, message: "dayOf() expects a time in ms and a time zone.") }
         let time = try check(arguments[0])

@@ -27,7 +27,7 @@ extension Checker {
         throw ExpressionError(at: span, message: "No such method/property '\(name)'.", unknown: name, among: known)
     }
 
-    /// `query.where.author.uid`, and `query.where['author/uid']` for the same: no name of a method means one here.
+    /// `query.where.author.uid`, and its equivalent `query.where['author/uid']`. Method names are ordinary names here.
     func condition(_ name: String, below path: Path, _ span: Span) throws(ExpressionError) -> Checked {
         guard let names = try? Path(parsing: name), !names.isRoot, path.depth + names.depth <= Path.maxDepth else {
             throw ExpressionError(at: span, message: "'\(name)' is no path of a condition.")
@@ -35,7 +35,7 @@ extension Checker {
         return .value(Term(kind: .condition(path.appending(names)), span: span), .queryValue)
     }
 
-    /// `target[index]` where the index is no string literal: only `auth` and what is below it can be asked so.
+    /// `target[index]` with an index that is not a string literal: allowed only on `auth` and its members.
     func index(_ target: Expression, _ index: Expression, _ span: Span) throws(ExpressionError) -> Checked {
         let checked = try check(target)
         guard checked.type == .auth else { throw ExpressionError(at: span, message: "Invalid property access.") }

@@ -1,15 +1,15 @@
 import JSONTree
 
-/// Checks the static types of one expression and resolves its names; throws at the first operand, left to right, that cannot
-/// be (rules contract §4). The messages are the wire's.
+/// Checks the static types of one expression and resolves its names. Throws at the first invalid operand, left to right (rules contract
+/// §4). The messages are those of the wire protocol.
 struct Checker {
     let scope: Scope
-    /// The functions of the file, and what their calls have added so far.
+    /// The file's functions, and the size that their calls have added so far.
     let functions: Functions
     /// The arguments of the function whose body is being checked, by parameter.
     var arguments: [String: Argument] = [:]
 
-    /// Checks the expression of a rule: it must be a boolean.
+    /// Checks a rule's expression, which must be a boolean.
     static func rule(_ expression: Expression, scope: Scope, functions: Functions) throws(ExpressionError) -> Term {
         let checked = try Checker(scope: scope, functions: functions).check(expression)
         guard case .value(let term, .boolean) = checked else {
@@ -18,7 +18,7 @@ struct Checker {
         return term
     }
 
-    /// Checks an expression that yields what is stored: a number, a boolean, a string or null.
+    /// Checks an expression that yields a storable value: a number, a boolean, a string or null.
     static func value(_ expression: Expression, scope: Scope, functions: Functions) throws(ExpressionError) -> Term {
         let checked = try Checker(scope: scope, functions: functions).check(expression)
         guard case .value(let term, let type) = checked, type.isEquatable else {
@@ -43,7 +43,7 @@ struct Checker {
         case .array: throw ExpressionError(at: span, message: "Unexpected array literal.")
         case .member(let target, let name):
             let checked = try check(target)
-            // The parameter of a function is a value, also where it is a condition.
+            // A function's parameter is a value, even when its argument is a query condition.
             if case .member = target.kind, case .value(let term, _) = checked, case .condition(let path) = term.kind {
                 return try condition(name, below: path, span)
             }
@@ -75,7 +75,7 @@ struct Checker {
         }
     }
 
-    /// Names that mean the same in every expression.
+    /// Names with the same meaning in every expression.
     static let variables = ["auth", "now", "root", "data", "newData", "newRoot", "query"]
 
     private func variable(_ name: String, _ span: Span) throws(ExpressionError) -> Checked {
@@ -119,7 +119,7 @@ struct Checker {
         }
     }
 
-    /// What an `.expire` sees: `written` besides, and nothing that could change without the node.
+    /// The names that an `.expire` sees: also `written`, but nothing that could change without the node changing.
     private func expiryVariable(_ name: String, _ part: ExpiryScope, _ span: Span) throws(ExpressionError) -> Term.Kind? {
         switch name {
         case "written": return .written

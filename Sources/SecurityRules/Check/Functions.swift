@@ -1,32 +1,32 @@
-/// The functions of a rules file. A call is replaced by the function's body when the rules are compiled, with the arguments in the places
-/// of the parameters; nothing is called when rules are evaluated.
+/// The functions of a rules file. The compiler replaces each call by the function's body, with arguments in place of parameters. Nothing is
+/// called at run time.
 ///
-/// What calls put into the rules is bounded in size (`RulesLimits.functionParts`) and in height, as other expressions are.
+/// The expanded code is bounded in size (`RulesLimits.functionParts`) and in height, like other expressions.
 final class Functions {
     struct Function {
         let source: SourceFunction
-        /// Nil when it has a fault.
+        /// Nil when the body has a fault.
         var body: Expression?
     }
 
     private(set) var all: [Function] = []
     private var numbers: [String: Int] = [:]
-    /// The regular expressions so far: a function's is compiled once, however many calls there are.
+    /// The regular expressions so far: each pattern is compiled once, however many calls use it.
     private var regexes: [String: Regex] = [:]
     /// The functions that rules call.
     private(set) var called: Set<String> = []
 
     private let partsLimit: Int
     private var parts = 0
-    /// Height of the expression being checked above the current place, and at most below it so far.
+    /// The height of the current place in the expression being checked, and the greatest height below it so far.
     private var height = 0
     private var deepest = 0
-    /// Calls around the current place.
+    /// The nesting depth of calls around the current place.
     private var calls = 0
 
     init(partsLimit: Int = RulesLimits.functionParts) { self.partsLimit = partsLimit }
 
-    /// Parses the bodies, and finds names that are not known and functions that call themselves.
+    /// Parses the bodies; reports unknown names and recursive functions.
     func add(_ functions: [SourceFunction], _ text: RulesText, _ errors: inout [LocatedError]) {
         for (i, source) in functions.enumerated() {
             numbers[source.name] = i
@@ -52,7 +52,6 @@ final class Functions {
 
     var names: [String] { all.map(\.source.name) }
 
-    /// The regular expression of a pattern.
     func regex(_ pattern: String, _ ignoresCase: Bool) throws(RegexError) -> Regex {
         let key = (ignoresCase ? "i" : "-") + pattern
         if let known = regexes[key] { return known }
@@ -106,7 +105,7 @@ final class Functions {
 
     // MARK: Growth
 
-    /// Counts a part that is being checked.
+    /// Counts a part of the expression being checked.
     func enter(_ expression: Expression) throws(ExpressionError) {
         if height == 0 { deepest = 0 }
         try grow(by: calls > 0 ? 1 : 0, height: 1, expression.span)
@@ -134,7 +133,7 @@ final class Functions {
         return try body()
     }
 
-    /// What an argument comes to. It is checked once, and counts at each of its places.
+    /// The checked argument. It is checked once, but its size counts at each place where the parameter is used.
     func value(of argument: Argument, _ span: Span) throws(ExpressionError) -> Checked {
         if let known = argument.known {
             try grow(by: known.parts, height: known.height, span)
@@ -149,7 +148,7 @@ final class Functions {
     }
 }
 
-/// An argument of a call, and who knows the names in it.
+/// An argument of a call, with the checker that resolves its names.
 final class Argument {
     let expression: Expression
     let checker: Checker

@@ -1,14 +1,14 @@
 import JSONTree
 
-/// Finds comparisons of a rule that grants because both of their sides are missing: `root.child('owner').val() == auth.uid` is true for
-/// a client that is not signed in, where there is no owner.
+/// Finds comparisons that make a rule grant because both sides are null. Without an owner, `root.child('owner').val() == auth.uid` is true
+/// for a client that is not signed in.
 ///
-/// For each `==` whose sides can both be null, one of them a part of `auth`, the rule is evaluated with just that known: the rest may be
-/// anything. Where it can still be true, it is told.
+/// For each `==` whose sides can both be null, one of them a part of `auth`, the rule is evaluated knowing only that. The rest may be
+/// anything. If the rule can still be true, it is reported.
 struct MissingSides {
     private var known = PossibleOutcomes()
 
-    /// The comparisons of a `.read` or `.write`.
+    /// The reported comparisons of a `.read` or `.write`.
     static func find(in rule: Term) -> [Span] {
         var found: [Span] = []
         var tried = 0
@@ -33,7 +33,7 @@ struct MissingSides {
         }
     }
 
-    /// Supposes that a side is null; false when it cannot be.
+    /// Assumes that a side is null; false when it cannot be.
     private mutating func suppose(_ side: Term) -> Bool {
         switch side.kind {
         case .call(let body): return suppose(body)
@@ -49,7 +49,7 @@ struct MissingSides {
             return true
         default:
             guard var part = known.part(side), part.count > 1 else { return false }
-            // These are there for everybody who is signed in.
+            // Every signed-in user has these claims, so a null one means that `auth` is null.
             let isOfEveryone = part.count == 2 || (part.count == 3 && part[1] == "token" && Self.claimsOfEveryone.contains(part[2]))
             if isOfEveryone { part = ["auth"] }
             known.parts.append(part)

@@ -1,18 +1,17 @@
 import JSONTree
 
-/// Comparisons of what a query may leave out, in front of an alternative: where it is null the comparison fails, and the whole rule
-/// with it.
+/// Comparisons of an optional query field in front of an alternative. If the field is null the comparison fails, and the whole rule with it.
 ///
-///     query.radius <= 5000 || auth != null                            fails for who asks for what is nearest, signed in or not
-///     (query.radius != null && query.radius <= 5000) || auth != null  does not
+///     query.radius <= 5000 || auth != null                            fails for every query for the nearest, signed in or not
+///     (query.radius != null && query.radius <= 5000) || auth != null  does not fail
 struct NullComparisons {
-    /// What a query may leave out, and when it does.
+    /// The optional fields of a query, and when each is null.
     static let fields = [
         "radius": "where only the nearest are asked for, and without near", "limit": "without a limit", "limitToFirst": "without it",
         "limitToLast": "without it",
     ]
 
-    /// The first of each alternative but the last: its field and its place.
+    /// The first such comparison of each alternative except the last: its field and its offset.
     static func find(inAlternatives operands: [Expression]) -> [(field: String, offset: Int)] {
         operands.dropLast().compactMap { operand in
             var asked: Set<String> = []
@@ -20,14 +19,14 @@ struct NullComparisons {
         }
     }
 
-    /// - Parameter asked: fields that are known not to be null.
+    /// - Parameter asked: fields known to be non-null.
     private static func find(_ expression: Expression, _ asked: inout Set<String>) -> (field: String, offset: Int)? {
         switch expression.kind {
         case .comparison(.notEqual, let a, let b):
             if let field = field(a) ?? field(b), isNull(a) || isNull(b) { asked.insert(field) }
             return nil
         case .comparison(.equal, let a, let b):
-            // Equal to something that is there, it is there.
+            // A field that equals a non-null value is non-null.
             guard let field = field(a) ?? field(b) else { return nil }
             if case .literal(let node) = (Self.field(a) == nil ? a : b).kind, node.exists { asked.insert(field) }
             return nil

@@ -1,17 +1,17 @@
 import JSONTree
 
-/// What a rule can come to where some of what it asks is known: values that are null, places where nothing is, keys of wildcards, and what
-/// is written. The rest may be anything.
+/// The possible results of a rule under partial knowledge: values known to be null, empty places, keys of wildcards, and the written
+/// content. The rest may be anything.
 struct PossibleOutcomes {
-    /// The values that are null: parts of `auth` and `query`, and all below them.
+    /// Values known to be null: parts of `auth` and `query`, with all below them.
     var parts: [[String]] = []
-    /// The places where nothing is, with all below them.
+    /// Places known to be empty, with all below them.
     var places: [[String]] = []
     /// Whether the hub itself writes: `auth` is `{"provider": "hub"}`.
     var isOfHub = false
-    /// The keys that wildcards stand for, by depth.
+    /// The known keys of wildcards, by depth.
     var captures: [Int: String] = [:]
-    /// The same place after the write, by its names, and what is there.
+    /// The names of the written place, as seen from each tree, and its content after the write.
     var written: (names: [[String]], content: WrittenContent)?
 
     // MARK: Names
@@ -29,7 +29,7 @@ struct PossibleOutcomes {
         }
     }
 
-    /// The keys of a place from its root; nil where they depend on a condition.
+    /// The keys of a place from its root; nil if they depend on a condition.
     func place(_ snapshot: SnapshotTerm) -> [String]? {
         switch snapshot {
         case .data: ["data"]
@@ -47,7 +47,7 @@ struct PossibleOutcomes {
         }
     }
 
-    /// A name that is the same for the same values.
+    /// A name that is equal for equal values.
     private func name(_ term: Term) -> String {
         switch term.folded.kind {
         case .constant(let node): node.json
@@ -70,17 +70,17 @@ struct PossibleOutcomes {
         place(snapshot).map { "\(method)(\($0.joined(separator: "/")))" }
     }
 
-    /// The name of what is like nothing else.
+    /// A name that equals no other: for a value of which nothing is known.
     private func unique(_ term: Term) -> String { "?\(term.span.function):\(term.span.start)" }
 
-    /// What is at a place.
+    /// The content of a place, as far as it is known.
     private func content(_ snapshot: SnapshotTerm) -> WrittenContent {
         guard let path = place(snapshot) else { return .anything }
         if places.contains(where: { path.starts(with: $0) }) { return .nothing }
         guard let written else { return .anything }
         for names in written.names {
             if path.starts(with: names) { return written.content.below(path[names.count...]) }
-            // What holds the written place is there. Where that is removed, something else is.
+            // The ancestors of the written place exist: if it is removed, something else remains there.
             if names.starts(with: path) { return .object }
         }
         return .anything
@@ -92,7 +92,7 @@ struct PossibleOutcomes {
 
     enum Known {
         case null, constant(Node), number, something, anything
-        /// It always fails.
+        /// Evaluating it always fails.
         case failure
     }
 
@@ -133,7 +133,7 @@ struct PossibleOutcomes {
         return found.union(goesOn)
     }
 
-    /// - Parameter answer: of what is at the place; nil where that is not known.
+    /// - Parameter answer: the result for the content of the place; nil if unknown.
     private func test(_ place: SnapshotTerm, _ answer: (WrittenContent) -> Bool?) -> Outcomes {
         fails(place) ? [] : answer(content(place)).map { Outcomes($0) } ?? .both
     }
@@ -218,7 +218,7 @@ struct PossibleOutcomes {
         }
     }
 
-    /// Whether a name on the way to a place is null: then the rule fails.
+    /// Whether a name in the path to a place is null: then the rule fails.
     private func fails(_ snapshot: SnapshotTerm) -> Bool {
         switch snapshot {
         case .data, .newData, .root, .newRoot: return false

@@ -1,14 +1,14 @@
 import JSONTree
 
-/// Finds what the rules have the hub write and their own `.validate` would always refuse, such as a counter below
-/// `"$other": {".validate": false}`: each write from which it follows is refused as a whole.
+/// Finds system writes that the rules declare and that their own `.validate` always refuses, such as a counter below
+/// `"$other": {".validate": false}`. Such a refusal would reject every write that causes the system write.
 ///
-/// A rule is asked as the hub asks it, with `auth.provider == 'hub'` and what is known of the written value; the rest may be anything.
+/// A rule is evaluated with `auth.provider == 'hub'` and the known part of the written value; the rest may be anything.
 struct RefusedTargets {
-    /// A part of a written place.
+    /// One segment of a written place.
     enum Step {
         case key(Key)
-        /// A key of the node's own place, which has no rules of its own.
+        /// A key of the node's own place that no literal rule node matches.
         case wildcard
         /// Any key.
         case any
@@ -16,36 +16,36 @@ struct RefusedTargets {
 
     /// The `.validate` that refuses.
     struct Refusal {
-        /// Such as `/events/$event/$other.validate`.
+        /// The rule's name, such as `/events/$event/$other.validate`.
         let rule: String
-        /// Where its value begins, in the rules file.
+        /// The offset of the rule's value in the rules file.
         let offset: Int
     }
 
     let root: SourceNode
     let functions: Functions
-    /// The expressions of `.validate` rules, by their places in the file; nil for one with a fault.
+    /// The expressions of `.validate` rules, by their offsets in the file; nil for one with a fault.
     private var terms: [Int: Term?] = [:]
-    /// Rule nodes that may still be looked at: a file has thousands of them, and may have thousands of targets.
+    /// The budget of rule nodes that may still be checked: a file may have thousands of nodes and thousands of targets.
     private var left = RulesLimits.targetsTried
 
     init(root: SourceNode, functions: Functions) { (self.root, self.functions) = (root, functions) }
 
-    /// The rule that refuses whatever is written at a place; nil where some data may make all of them true.
+    /// The rule that refuses every write of `content` at a place; nil if some data may satisfy all rules.
     /// - Parameters:
-    ///   - content: `.nothing` for a removal: then only what is above it is asked, where something else remains.
-    ///   - isOfHub: whether the hub writes, and not whoever causes it.
+    ///   - content: `.nothing` for a removal. Then only the rules above the place are evaluated, since their nodes still exist.
+    ///   - isOfHub: whether the hub is the writer, not the client that causes the write.
     mutating func refusal(at steps: [Step], _ content: WrittenContent, isOfHub: Bool = true) -> Refusal? {
         refusal(root, steps, 0, Place(), content, isOfHub)
     }
 
-    /// A rule node on the way.
+    /// A rule node on the path to the target.
     private struct Place {
         var pattern = Path.root
         var captures: [String: Int] = [:]
-        /// The keys of wildcards that are known.
+        /// The known keys of wildcards, by depth.
         var keys: [Int: String] = [:]
-        /// The names of the place, as `PossibleOutcomes` has them.
+        /// The place's names, in the form that `PossibleOutcomes` uses.
         var names: [String] = []
 
         func below(literal key: Key) -> Place {
@@ -82,7 +82,7 @@ struct RefusedTargets {
             guard let (name, next) = node.wildcard else { return nil }
             return refusal(next, steps, i + 1, place.below(wildcard: name.value, nil), content, isOfHub)
         case .any:
-            // Refused whatever the key is.
+            // It must be refused for every possible key.
             guard let (name, next) = node.wildcard else { return nil }
             for child in node.children {
                 guard refusal(child.node, steps, i + 1, place.below(literal: child.key), content, isOfHub) != nil else { return nil }
@@ -96,7 +96,7 @@ struct RefusedTargets {
         return node.wildcard.map { ($0.node, place.below(wildcard: $0.name.value, key)) }
     }
 
-    /// The children of a written value that are known: each is refused, if it is there.
+    /// The refusal of a known child of the written value, assuming that the child exists.
     private mutating func members(_ node: SourceNode, _ place: Place, _ content: WrittenContent, _ isOfHub: Bool) -> Refusal? {
         guard case .children(let all) = content else { return nil }
         for (key, member) in all.sorted(by: { $0.key < $1.key }) where member.exists != false {
@@ -106,7 +106,7 @@ struct RefusedTargets {
         return nil
     }
 
-    /// The `.validate` of a rule node, if nothing makes it true.
+    /// The refusal by the `.validate` of a rule node; nil if something can satisfy it.
     private mutating func asked(
         _ node: SourceNode, _ steps: [Step], _ i: Int, _ place: Place, _ content: WrittenContent, _ isOfHub: Bool
     ) -> Refusal? {
@@ -128,11 +128,11 @@ struct RefusedTargets {
 }
 
 extension WrittenContent {
-    /// The same of a place of which it is known that something is there.
+    /// The same content, for a place that is known to exist.
     fileprivate var ifThere: WrittenContent { if case .anything = self { .something } else { self } }
 
-    /// What a value of the file comes to.
-    /// - Parameter scope: of its expressions.
+    /// The content of a value in the rules file.
+    /// - Parameter scope: the scope of its expressions.
     init(_ json: LocatedJSON, _ scope: Scope, _ functions: Functions) {
         switch json.value {
         case .null: self = .nothing
@@ -170,10 +170,10 @@ extension PathTemplate {
 }
 
 extension RulesLinter {
-    /// Warns of what the rules have follow from a node and would always refuse.
+    /// Warns about system writes of a node that are always refused.
     /// - Parameters:
     ///   - steps: the node's place.
-    ///   - captures: its wildcards, and their depths.
+    ///   - captures: its wildcards, and the depth of each.
     mutating func refusedTargets(
         _ node: SourceNode, at steps: [RefusedTargets.Step], captures: [String: Int], _ targets: inout RefusedTargets
     ) {

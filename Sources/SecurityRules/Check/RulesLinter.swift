@@ -1,8 +1,8 @@
 import JSONTree
 
 extension RuleSet {
-    /// Warnings, in the order of the text. The file is valid, but a rule never grants or is never evaluated, a
-    /// name looks misspelt, or everything is public.
+    /// Warnings about a valid file, in the order of the text: a rule never grants or is never evaluated, a name looks misspelt, or everything is
+    /// public.
     public var warnings: [RuleError] {
         let text = RulesText(self.text)
         var parser = LocatedJSONParser(text)
@@ -25,9 +25,9 @@ private struct Surroundings {
     var depth = 0
     var captures: [String: Int] = [:]
     var hasWrite = false
-    /// Kinds that a node above grants to all clients.
+    /// Kinds that an ancestor grants to all clients.
     var granted: Set<RuleKind> = []
-    /// The budgets of the nodes above.
+    /// The write budgets of the ancestors.
     var rates: [WriteRate] = []
 }
 
@@ -35,9 +35,9 @@ struct RulesLinter {
     let text: RulesText
     private(set) var warnings: [LocatedError] = []
     let functions = Functions()
-    /// Comparisons that were told: those of a function once.
+    /// Offsets of comparisons already reported, so that a function's are reported once.
     private var missing: Set<Int> = []
-    /// Whether the place of the rule at hand has a `.geoIndex`.
+    /// Whether the place of the current rule has a `.geoIndex`.
     private var hasGeoIndex = false
 
     init(text: RulesText) { self.text = text }
@@ -81,7 +81,7 @@ struct RulesLinter {
         }
         here.depth += 1
         for child in node.children {
-            // Data has children of such names. Where nothing stands below one, it may be a slip.
+            // Data may have children with these names. An empty node of such a name is probably a slip.
             if child.node.isEmpty, Self.accessNames.contains(child.key) {
                 warn(child.node.offset, "'\(child.key)' is a child of this name: did you mean '.\(child.key)'?")
             }
@@ -90,7 +90,7 @@ struct RulesLinter {
         if let (name, child) = node.wildcard { wildcard(name, child, here) }
     }
 
-    /// What follows from a node and all below it.
+    /// Checks the system writes of a node and of all nodes below it.
     fileprivate mutating func targets(
         _ node: SourceNode, _ steps: [RefusedTargets.Step], _ captures: [String: Int], _ targets: inout RefusedTargets
     ) {
@@ -121,7 +121,7 @@ struct RulesLinter {
     private mutating func visit(_ kind: RuleKind, _ rule: SourceRule, _ here: inout Surroundings, _ above: Surroundings) {
         let scope = Scope(kind: kind, captures: above.captures)
         var constant: Bool?
-        // A plain `false` is meant: it says that nobody may.
+        // A literal `false` is intended: it denies everyone.
         var isPlain = false
         switch rule.text {
         case .constant(let value): (constant, isPlain) = (value, true)
@@ -146,7 +146,7 @@ struct RulesLinter {
         }
     }
 
-    /// An expression that is no access rule.
+    /// Checks an expression that is not an access rule.
     private mutating func visit(_ string: LocatedString, _ above: Surroundings) {
         let scope = Scope(kind: .write, captures: above.captures)
         guard let expression = try? ExpressionParser.parse(string.value) else { return }
@@ -205,7 +205,7 @@ struct RulesLinter {
         }
     }
 
-    /// Comparisons whose sides can never be of one type.
+    /// Warns about comparisons whose sides can never have the same type.
     private mutating func compare(_ comparison: Comparison, _ a: Expression, _ b: Expression, _ scope: Scope, _ at: () -> Int) {
         let checker = Checker(scope: scope, functions: functions)
         let known: [StaticType] = [.boolean, .number, .string]
@@ -225,7 +225,7 @@ struct RulesLinter {
         indexes(".indexOn", node.indexes.map { ($0, node.indexOffset) }, node)
         guard let geo = node.geoIndex else { return }
         positions(geo, node)
-        // What is asked may be ordered by as well, and be an index of the place without a circle.
+        // A filter may also be an order, and an index of the place for queries without a circle.
         for list in [geo.filters, geo.orders] { indexes(".geoIndex", list.map { ($0.value, $0.quote) }, node) }
     }
 
@@ -251,7 +251,7 @@ struct RulesLinter {
         }
     }
 
-    /// What `.count` asks of callers without an account.
+    /// Checks the bounds that `.count` sets for callers without an account.
     private mutating func counts(_ node: SourceNode) {
         guard let terms = node.countTerms else { return }
         if node.geoIndex == nil, terms.radius != nil || terms.snap != nil {
@@ -290,7 +290,7 @@ struct RulesLinter {
         }
     }
 
-    /// Whether a name is one of a node whose children are known by name, and not one of many alike.
+    /// Whether a name is one of a node's known children, rather than a key of a collection.
     private static func isChild(_ name: Key, of node: SourceNode) -> Bool {
         node.wildcard == nil && node.children.contains { $0.key == name }
     }

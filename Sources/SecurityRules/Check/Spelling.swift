@@ -1,13 +1,13 @@
-/// Suggestions for names that are not known.
+/// Suggests known names for unknown ones.
 enum Spelling {
-    /// The known name that is at most two letters away (one for short names), or differs in case only.
+    /// The known name that differs by at most two letters (one for short names), or only by case.
     static func nearest(_ name: String, in known: [String]) -> String? {
         let best = known.map { ($0, distance(Array(name.lowercased().utf8.prefix(64)), Array($0.lowercased().utf8))) }.min { $0.1 < $1.1 }
         guard let (word, distance) = best, distance <= (name.utf8.count < 5 ? 1 : 2), word != name else { return nil }
         return word
     }
 
-    /// Letters to change, add, remove or swap with a neighbour (optimal string alignment).
+    /// The edit distance: letters to change, insert, delete or swap with a neighbour (optimal string alignment).
     private static func distance(_ a: [UInt8], _ b: [UInt8]) -> Int {
         if a.isEmpty || b.isEmpty { return max(a.count, b.count) }
         var rows = [[Int]](repeating: [Int](repeating: 0, count: b.count + 1), count: a.count + 1)

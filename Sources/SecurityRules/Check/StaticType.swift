@@ -1,14 +1,14 @@
 /// The static type of an expression (rules contract §4).
 enum StaticType: Equatable {
     case boolean, number, string, null, regex, array, snapshot
-    /// A method without a call; it can only be called.
+    /// A method that is not called yet; calling it is the only valid use.
     case method
     /// `val()` and `getPriority()`: any leaf, or the token of a node with children.
     case value
     /// `auth` and its members.
     case auth
     case query
-    /// A field of `query` that is no flag: a leaf of unknown type.
+    /// A field of `query` other than a flag: a leaf of unknown type.
     case queryValue
     /// A conditional whose branches differ.
     case mixed
@@ -21,7 +21,7 @@ enum StaticType: Equatable {
         }
     }
 
-    /// Whether it may be ordered and added; the run-time type may still fail.
+    /// Whether it may be ordered and added; the run-time type may still make it fail.
     var isOrderable: Bool {
         switch self {
         case .number, .string, .value, .auth, .queryValue, .mixed: true

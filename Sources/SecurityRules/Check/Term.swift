@@ -1,9 +1,9 @@
 import JSONTree
 
-/// A checked expression that yields a value: names are resolved, every operation is known, only dynamic types are left open.
+/// A checked expression that yields a value: names and operations are resolved, and only run-time types are open.
 struct Term {
     let kind: Kind
-    /// Where it is in the rule's text.
+    /// Its range in the rule's text.
     let span: Span
 
     indirect enum Kind {
@@ -17,7 +17,7 @@ struct Term {
         case property(Term, Key)
         case propertyIndex(Term, Term)
         case query(QueryField)
-        /// What the query wants this place below each child to be equal to.
+        /// The value that the query's `where` requires at this path below each child.
         case condition(Path)
 
         case not(Term)
@@ -29,22 +29,21 @@ struct Term {
         case conditional(Term, Term, Term)
 
         case val(SnapshotTerm)
-        /// The value of a place, or another one where there is none.
+        /// The value of a place, or the second term if the place is empty.
         case valOr(SnapshotTerm, Term)
         case childCount(SnapshotTerm)
-        /// Both are the same with everything below them.
+        /// Whether two nodes are equal with everything below them.
         case equals(SnapshotTerm, SnapshotTerm)
-        /// One of the names is a child.
+        /// Whether one of the names is a child.
         case hasAny(SnapshotTerm, [Term])
-        /// Both have a child of one name.
+        /// Whether two nodes share a child name.
         case sharesKey(SnapshotTerm, SnapshotTerm)
         case priority(SnapshotTerm)
         case exists(SnapshotTerm)
         case hasChildren(SnapshotTerm)
         case hasAll(SnapshotTerm, [Term])
         case isKind(SnapshotTerm, LeafKind)
-        /// An operand that no operation can use, where only its being non-null counts: a snapshot, method or regular
-        /// expression as one branch of a conditional.
+        /// A snapshot, method or regular expression as a branch of a conditional: no operation accepts it, but it counts as non-null.
         case opaque(SnapshotTerm?)
 
         case length(Term)
@@ -56,11 +55,11 @@ struct Term {
         case dayOf(Term, TimeZoneTable)
         case dayNumber(Term)
 
-        /// The body of a function, in the place of its call.
+        /// The body of a function, replacing its call.
         case call(Term)
     }
 
-    /// Whether it can only be a string.
+    /// Whether its only possible type is a string.
     var isString: Bool {
         switch kind {
         case .constant(.string), .capture, .replace, .recase, .fold, .dayOf: true
@@ -72,7 +71,7 @@ struct Term {
     }
 }
 
-/// A checked expression that yields a place in one of the two trees.
+/// A checked expression that yields a place in the old or new tree.
 indirect enum SnapshotTerm {
     case data
     case newData
@@ -90,7 +89,7 @@ enum StringTest: UInt8 { case contains, beginsWith, endsWith }
 /// The variables of `query` (rules contract §11).
 enum QueryField: String, CaseIterable {
     case orderByKey, orderByValue, orderByPriority, orderByChild, startAt, endAt, equalTo, limitToFirst, limitToLast
-    /// Whether there is a circle or nearest; the metres of the circle; whichever limit.
+    /// Whether the query has a circle or asks for the nearest; the circle's radius in metres; the limit from either end.
     case near, radius, limit
 
     var isFlag: Bool { self == .orderByKey || self == .orderByValue || self == .orderByPriority || self == .near }

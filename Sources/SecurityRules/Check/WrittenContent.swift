@@ -1,13 +1,13 @@
 import JSONTree
 
-/// What is known of the content of a place that is written.
+/// The known part of a written place's content.
 indirect enum WrittenContent {
     case nothing
     case leaf(Node)
     case number
-    /// Children, of which nothing is known.
+    /// Unknown children.
     case object
-    /// These children and no others.
+    /// Exactly these children.
     case children([Key: WrittenContent])
     case something
     case anything
@@ -17,7 +17,7 @@ indirect enum WrittenContent {
         case .nothing: false
         case .anything: nil
         case .leaf, .number, .object, .something: true
-        // A node without children is none.
+        // A node without children does not exist.
         case .children(let all) where all.values.contains(where: { $0.exists == true }): true
         case .children(let all): all.values.allSatisfy { $0.exists == false } ? false : nil
         }
@@ -46,7 +46,7 @@ indirect enum WrittenContent {
         }
     }
 
-    /// As `val()` of it.
+    /// The result of `val()` on it.
     var value: PossibleOutcomes.Known {
         switch self {
         case .nothing: .null

@@ -1,13 +1,13 @@
 import JSONTree
 
-/// Finds counters, copies and inboxes that depend on what they write: what follows would never come to an end. Removals end by themselves.
+/// Finds counters, copies and inboxes that depend on what they write: such consequences would never end. Removals always end.
 enum ConsequenceCycles {
-    /// What is written, and what that depends on; nil stands for any key.
+    /// The written pattern and the pattern it depends on; nil matches any key.
     private struct Effect {
         let writes: [Key?]
-        /// Whether it writes all below it as well.
+        /// Whether the effect also writes everything below.
         let isTree: Bool
-        /// The place with all below it.
+        /// The place it depends on, with everything below.
         let looks: [Key?]
 
         func reaches(_ other: Effect) -> Bool {
@@ -16,7 +16,7 @@ enum ConsequenceCycles {
         }
     }
 
-    /// The first that is in a circle: the number of a counter, behind them of a copy, behind these of an inbox, in the order of the places.
+    /// The index of the first effect in a cycle: counters first, then copies, then inboxes, each in the order of the places.
     static func find(_ counters: [Counter], _ details: ContiguousArray<PlaceDetails>) -> Int? {
         func pattern(_ path: Path) -> [Key?] { path.keys.map { $0.string.hasPrefix("$") ? nil : $0 } }
         var effects = counters.map { counter in

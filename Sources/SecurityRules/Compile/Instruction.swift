@@ -1,11 +1,11 @@
-/// One operation of a compiled expression. Operands are numbers of earlier instructions or of entries in the program's
-/// tables, so a running rule touches no reference count for its code.
+/// One operation of a compiled expression. Operands are indexes of earlier instructions or of table entries. So a running rule touches no
+/// reference counts for its code.
 struct Instruction {
     var operation: Operation
-    /// A comparison, test or kind, as its raw number.
+    /// The raw value of a comparison, test or kind.
     var detail: UInt8 = 0
-    /// Whether its value depends on stored or written data, itself or in an operand; else only on `auth`, `now`, `query` and
-    /// the keys of the place. Set where it is emitted.
+    /// Whether the value depends on stored or written data, directly or through an operand. Otherwise it depends only on `auth`, `now`, `query`
+    /// and the keys of the place. Set when the instruction is emitted.
     var readsData = false
     var a: Int32 = -1
     var b: Int32 = -1
@@ -13,9 +13,9 @@ struct Instruction {
 }
 
 enum Operation: UInt8 {
-    // yield a boolean
+    // Yield a boolean.
     case no, yes
-    /// a and b, b is not evaluated when a is false.
+    /// a and b; b is evaluated only if needed.
     case and, or
     case not
     /// detail: comparison; values a, b.
@@ -26,7 +26,7 @@ enum Operation: UInt8 {
     case exists, hasChildren, isKind, hasAll
     /// snapshot a has one of the names in steps b ..< b + c.
     case hasAny
-    /// snapshots a and b are the same, share a key.
+    /// snapshots a and b are equal; share a key.
     case equals, sharesKey
     /// detail: string test; values a, b.
     case stringTest
@@ -35,7 +35,7 @@ enum Operation: UInt8 {
     /// detail: query field.
     case queryFlag
 
-    // yield a value
+    // Yield a value.
     case constant
     case now, auth, written
     /// auth's `uid`, the most used property.
@@ -48,7 +48,7 @@ enum Operation: UInt8 {
     case propertyIndex
     /// detail: query field.
     case queryField
-    /// a: the place of a condition of the query.
+    /// a: the index of a path in the query's `where`.
     case queryCondition
     /// detail: arithmetic operator; values a, b.
     case arithmetic
@@ -66,13 +66,13 @@ enum Operation: UInt8 {
     /// value a, time zone b.
     case dayOf
 
-    // yield any of the three
-    /// boolean a, then b or c.
+    // Yield any of the three.
+    // boolean a, then b or c.
     case conditional
-    /// the same as a: a function's body.
+    /// the value of a: a function's body.
     case call
 
-    // yield a node
+    // Yield a node.
     /// data, newData or root (detail: which tree) at depth a, then steps b ..< b + c.
     case place
     /// shared path a, then steps b ..< b + c.
@@ -93,16 +93,16 @@ struct Step {
         case key
         /// The key that the wildcard at depth `index` is bound to.
         case capture
-        /// The value of instruction `index`: a string of one or more segments; empty, it leads nowhere.
+        /// The value of instruction `index`: a string of one or more segments. An empty string leads to no node.
         case value
-        /// The same as a part of a longer path: a number counts as text, and an empty part is no step.
+        /// The value of instruction `index` as a part of a longer path: numbers become text, and an empty part is no step.
         case part
     }
     var kind: Kind
     var index: Int32
 }
 
-/// A path from the root of a tree that rules use, as one step below a shorter one; an evaluation walks it once.
+/// A path from the root that several rules use, as one step below a shorter shared path; each evaluation walks it once.
 struct SharedPath {
     let tree: Tree
     /// -1: the root.

@@ -1,33 +1,33 @@
 import JSONTree
 
-/// The compiled rules: expressions as flat instructions, the tree of rule nodes as flat places. Immutable.
+/// The compiled rules: expressions as flat instructions, and the tree of rule nodes as a flat array of places. Immutable.
 final class Program: Sendable {
     let tables: ProgramTables
     let details: ContiguousArray<PlaceDetails>
-    /// The functions of the file, by their numbers.
+    /// The file's functions, by index.
     let functions: [(name: String, source: RuleSource)]
     /// Whether any place has a message.
     let hasMessages: Bool
     /// Whether any place has a `.default` or a `.drop`.
     let shapesWrites: Bool
-    /// Whether any place has something follow from writes.
+    /// Whether any place declares consequences.
     let hasConsequences: Bool
     /// Whether any place has a `.rate`.
     let hasRates: Bool
     /// Whether any place has an `.expire`.
     let hasExpiry: Bool
-    /// Whether some `.expire` asks when its node was written.
+    /// Whether any `.expire` reads `written`.
     let asksWhenWritten: Bool
     /// Whether any place has a `.copy` or an `.inbox`.
     let copies: Bool
     /// Whether any place has an `.inbox`.
     let hasInboxes: Bool
-    /// The places of copies with an `each`, and of members of sets, by number.
+    /// The indexed places of copies with an `each` and of set members, by index.
     let indexed: [IndexedPlaces]
-    /// All counters, and the places that they count.
+    /// All counters, and the sets they count.
     let counters: [Counter]
     let sets: CounterSets
-    /// What happens when an account is deleted.
+    /// The `.account` rules, applied when an account is deleted.
     let accounts: [AccountRule]
     /// See `RulesLimits`.
     let textWork: Int
@@ -55,15 +55,15 @@ final class Program: Sendable {
     deinit { tables.deallocate() }
 }
 
-/// Everything an evaluation reads, at fixed addresses: a running rule counts no references to its own code. Valid while the
-/// program lives.
+/// Everything an evaluation reads, at fixed addresses: a running rule counts no references to its own code. Valid as long as the program
+/// lives.
 struct ProgramTables: @unchecked Sendable {
     // Sendable: written once before the program is shared, only read afterwards.
     let code: UnsafeMutableBufferPointer<Instruction>
-    /// The range of each instruction in its rule's text.
+    /// The range of each instruction in the text of its rule.
     let spans: UnsafeMutableBufferPointer<Span>
     let constants: UnsafeMutableBufferPointer<Node>
-    /// The constants as values.
+    /// The constants, converted to values.
     let values: UnsafeMutableBufferPointer<Value>
     /// The value of a snapshot used as a value: not null, equal to nothing.
     let token: NodeCursor
@@ -71,16 +71,16 @@ struct ProgramTables: @unchecked Sendable {
     let steps: UnsafeMutableBufferPointer<Step>
     let regexes: UnsafeMutableBufferPointer<Regex>
     let zones: UnsafeMutableBufferPointer<TimeZoneTable>
-    /// The places that conditions of queries are looked for at.
+    /// The paths that rules read from the query's `where`.
     let conditions: UnsafeMutableBufferPointer<Path>
 
     let places: UnsafeMutableBufferPointer<Place>
     /// Literal children of all places, each place's range ascending by fingerprint.
     let literals: UnsafeMutableBufferPointer<Literal>
 
-    /// Paths from a root that rules use; shorter ones come first.
+    /// Paths from a root that several rules use; each follows its parent.
     let sharedPaths: UnsafeMutableBufferPointer<SharedPath>
-    /// Most computed strings that exist at once.
+    /// The most computed strings that exist at once.
     let scratchCapacity: Int
 
     init(_ builder: borrowing ProgramBuilder) {
@@ -103,7 +103,7 @@ struct ProgramTables: @unchecked Sendable {
         places = table(builder.places)
         literals = table(builder.literals)
         sharedPaths = table(builder.sharedPaths)
-        // Each level of an expression holds at most three operands.
+        // Each nesting level holds at most three operands.
         scratchCapacity = 3 * (builder.maxNesting + 1)
     }
 
@@ -127,7 +127,7 @@ struct ProgramTables: @unchecked Sendable {
     }
 }
 
-/// One node of the rules tree, free of references; -1 stands for "none".
+/// One node of the rules tree, without references; -1 means none.
 struct Place {
     var read: Int32 = -1
     var write: Int32 = -1
@@ -136,8 +136,8 @@ struct Place {
     var wildcard: Int32 = -1
     var firstLiteral: Int32 = 0
     var literalCount: Int32 = 0
-    /// Itself or something below has a `.validate`, a `.drop`, a `.default`, a `.removes`, `.counts`, a `.copy` or an `.inbox`, a `.rate`,
-    /// an `.expire`.
+    /// Whether the node or one below it has: a `.validate`; a `.drop`; a `.default`; a `.removes`; `.counts`; a `.copy` or an `.inbox`; a
+    /// `.rate`; an `.expire`.
     var validates = false
     var drops = false
     var defaults = false
@@ -146,13 +146,13 @@ struct Place {
     var copies = false
     var rates = false
     var expires = false
-    /// Itself has a `.removes`, `.counts`, a `.copy` or an `.inbox`; an `.expire`.
+    /// Whether the node itself has: a `.removes`, `.counts`, `.copy` or `.inbox`; an `.expire`.
     var isSource = false
     var ends = false
-    /// Whether its `.expire` asks when the node was written, and the wildcards that it sees, a bit for the depth of each.
+    /// Whether its `.expire` reads `written`, and the wildcards that it sees: one bit for the depth of each.
     var asksWhenWritten = false
     var expiryKeys: UInt64 = 0
-    /// What its `.validate` and those below it look at.
+    /// What the `.validate` rules of the node and of those below it depend on.
     var validity = Reach()
 
     subscript(kind: RuleKind) -> Int32 {
@@ -178,45 +178,44 @@ struct Place {
 /// A literal child of a place.
 struct Literal {
     var fingerprint: UInt64
-    /// Number of the key.
+    /// The index of the key.
     var key: Int32
     var place: Int32
 }
 
-/// What a `.default` puts at its place.
+/// The value that a `.default` puts at its place.
 enum DefaultValue: Sendable {
     /// The first instruction of its expression.
     case expression(Int32)
     case node(Node)
 }
 
-/// Data that the usual path never reads: the texts of the file, for traces and indexes.
+/// Data off the hot path: the texts of the file, for traces and indexes.
 struct PlaceDetails: Sendable {
     /// The rule node's place with its wildcards, such as `/users/$uid`.
     var pattern: Path
     var sources: [RuleKind: RuleSource] = [:]
     /// The names of `.indexOn`, and those of `.geoIndex`.
     var indexes: [String] = []
-    /// Where the children have their position.
+    /// The paths of the latitude and longitude below each child.
     var geoIndex: (latitude: Path, longitude: Path)?
-    /// What `.geoIndex` names as `filter`: the conditions of counts without an account.
+    /// The `filter` names of `.geoIndex`: the only conditions allowed in counts without an account.
     var countFilters: [String] = []
-    /// What `.count` asks of callers without an account.
+    /// The bounds of `.count` for callers without an account.
     var countTerms: CountTerms?
-    /// What a client is told when the `.validate` or the `.write` of the place refuses.
+    /// The messages sent to a client when the `.validate` or the `.write` of the place refuses.
     var messages: [RuleKind: String] = [:]
     /// The first instruction of the `.drop`; -1 for none.
     var drop: Int32 = -1
     var defaultValue: DefaultValue?
-    /// What is removed with the node.
+    /// The places removed with the node.
     var removes: [PathTemplate] = []
-    /// The copies of the node.
     var copies: [CopyRule] = []
-    /// The rows in others' places that follow from the node.
+    /// The inbox rows that follow from the node.
     var inboxes: [InboxRule] = []
     /// When and how the node ends.
     var expires: [ExpiryRule] = []
-    /// The counters of the node, by number.
+    /// The indexes of the node's counters.
     var counts: [Int] = []
     /// How often one user may write here and below.
     var rate: WriteRate?
@@ -224,18 +223,18 @@ struct PlaceDetails: Sendable {
     var defaulted: [(key: Key, place: Int32)] = []
 }
 
-/// The source text of a rule's expression, and its position.
+/// The source text and position of a rule's expression.
 public struct RuleSource: Sendable, Hashable {
     public let text: String
     public let line: Int
     public let column: Int
-    /// Byte of the file at which the value begins.
+    /// The byte offset in the file at which the value begins.
     let offset: Int
 }
 
 extension ProgramTables {
     /// The rule node of a place; -1 for none. O(depth · log literals)
-    /// - Parameter isAlong: asked about each rule node above it, from the root; no place is looked for where it says no.
+    /// - Parameter isAlong: called for each rule node above the place, from the root. False ends the search.
     @inline(__always)
     func place(of path: Path, along isAlong: (Place) -> Bool) -> Int32 {
         path.keys.withUnsafeBufferPointer { keys in

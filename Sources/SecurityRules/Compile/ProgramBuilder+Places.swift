@@ -13,7 +13,7 @@ extension ProgramBuilder {
         details[Int(place)].sources[kind] = source
     }
 
-    /// What it names besides the position are indexes of the place like others.
+    /// The filters and orders become ordinary indexes of the place.
     mutating func setGeoIndex(_ index: SourceGeoIndex, at place: Int32) {
         details[Int(place)].geoIndex = (index.latitude, index.longitude)
         details[Int(place)].countFilters = index.filters.map(\.value)
@@ -53,7 +53,7 @@ extension ProgramBuilder {
         details[Int(place)].inboxes.append(inbox)
     }
 
-    /// Adds an end of a node; what was lowered last is its.
+    /// Adds an `.expire` to a place; its instructions are those emitted since `start`.
     mutating func addExpiry(_ rule: ExpiryRule, from start: Int, at place: Int32) {
         details[Int(place)].expires.append(rule)
         if code[start...].contains(where: { $0.operation == .written }) { places[Int(place)].asksWhenWritten = true }
@@ -65,7 +65,7 @@ extension ProgramBuilder {
         counters.append(counter)
     }
 
-    /// Links a node to its children, which are complete.
+    /// Links a node to its children, which must be complete.
     mutating func setChildren(_ children: [(Key, Int32)], wildcard: Int32, at number: Int32) {
         var place = places[Int(number)]
         place.wildcard = wildcard
@@ -95,7 +95,7 @@ extension ProgramBuilder {
         details[Int(number)].defaulted = children.filter { details[Int($0.1)].defaultValue != nil }.map { (key: $0.0, place: $0.1) }
     }
 
-    /// The only node of the rules that allow all or nothing.
+    /// Adds the only node of rules that allow everything or nothing.
     mutating func addRoot(granting: Bool) {
         let root = addPlace(PlaceDetails(pattern: .root))
         guard granting else { return }

@@ -1,10 +1,10 @@
-/// Numbers the paths from a root that rules use, so that an evaluation walks each once: `/posts/$post` is used
-/// in every field of every entry of a WatchMe update.
+/// Numbers the paths from a root that several rules use, so that an evaluation walks each once. A WatchMe update, for example, uses
+/// `/posts/$post` in every field of every entry.
 extension ProgramBuilder {
-    /// Most shared paths: an evaluation reserves stack for them.
+    /// The most shared paths: an evaluation reserves stack space for them.
     private static let maxSharedPaths = 32
 
-    /// Counts the paths of all places, keeps the most used ones, and has the instructions begin there.
+    /// Counts the uses of all paths, keeps the most used ones, and makes instructions start from them.
     mutating func sharePaths() {
         var nodes: [PathNode] = []
         var roots: [PathStep: Int] = [:]
@@ -23,7 +23,7 @@ extension ProgramBuilder {
                 parent = number
             }
         }
-        // A path is never used more often than the one above it, which has the smaller number.
+        // A path is never used more often than its parent, which has the smaller index.
         let chosen = nodes.indices.sorted { (nodes[$1].uses, $0) < (nodes[$0].uses, $1) }.prefix(Self.maxSharedPaths)
         for number in chosen {
             let node = nodes[number]

@@ -2,12 +2,12 @@ import JSONTree
 
 /// Lowers checked terms to instructions and collects the program's tables.
 ///
-/// Work that needs no request is done here: constants are folded, `child('a/b')` paths and paths joined with `+`
-/// are cut into steps, `parent()` of a known place becomes another known place.
+/// Work that does not depend on the request happens here: constants are folded, `child('a/b')` paths and paths joined with `+` are cut
+/// into steps, and `parent()` of a known place becomes that place.
 struct ProgramBuilder {
     var code: ContiguousArray<Instruction> = []
     var spans: ContiguousArray<Span> = []
-    /// What each instruction looks at.
+    /// What each instruction depends on.
     private(set) var reaches: ContiguousArray<Reach> = []
     var constants: ContiguousArray<Node> = []
     var keys: ContiguousArray<Key> = []
@@ -15,36 +15,34 @@ struct ProgramBuilder {
     var regexes: ContiguousArray<Regex> = []
     var zones: ContiguousArray<TimeZoneTable> = []
     var conditions: ContiguousArray<Path> = []
-    /// The functions of the file, by their numbers.
+    /// The file's functions, by index.
     var functions: [(name: String, source: RuleSource)] = []
-    /// The places of copies with an `each`, and of members of sets.
+    /// The indexed places of copies with an `each` and of set members.
     var indexed: [IndexedPlaces] = []
-    /// All counters.
     var counters: [Counter] = []
-    /// What happens when an account is deleted.
+    /// The `.account` rules, applied when an account is deleted.
     var accounts: [AccountRule] = []
     var places: ContiguousArray<Place> = []
     var literals: ContiguousArray<Literal> = []
     var details: ContiguousArray<PlaceDetails> = []
     var sharedPaths: ContiguousArray<SharedPath> = []
-    /// Deepest nesting of an expression.
+    /// The deepest nesting of any expression.
     private(set) var maxNesting = 0
 
     private var keyNumbers: [Key: Int32] = [:]
 
-    /// Depth of the rule node whose expression is being lowered.
+    /// The depth of the rule node whose expression is being lowered.
     private var depth = 0
     private var nesting = 0
 
     init() { constants.append(Self.token) }
 
-    /// Lowers a rule's expression.
     mutating func lower(_ term: Term, depth: Int) -> Int32 {
         self.depth = depth
         return lower(term)
     }
 
-    /// Lowers the snapshot that an expression is.
+    /// Lowers an expression that yields a snapshot.
     mutating func lower(_ snapshot: SnapshotTerm, depth: Int) -> Int32 {
         self.depth = depth
         return lower(snapshot)
@@ -151,10 +149,10 @@ struct ProgramBuilder {
         }
     }
 
-    /// Stands for a snapshot, method or regular expression used as a value: not null, equal to nothing. Constant 0.
+    /// The value of a snapshot, method or regular expression: non-null, equal to nothing. Constant 0.
     private static let token: Node = ["token": true]
 
-    /// Right-nested, so that the evaluator runs along the chain in a loop.
+    /// Right-nested, so that the evaluator loops along the chain.
     private mutating func chain(_ operands: [Term], _ operation: Operation, _ span: Span) -> Int32 {
         let lowered = operands.map { lower($0) }
         var result = lowered[lowered.count - 1]
@@ -177,7 +175,7 @@ struct ProgramBuilder {
 
     private mutating func hasNames(_ operation: Operation, _ snapshot: SnapshotTerm, _ names: [Term], _ span: Span) -> Int32 {
         let place = lower(snapshot)
-        // Each name is one "below" of its own, so that deep paths and computed names need nothing special.
+        // Each name is a "below" of its own, so that deep paths and computed names need no special case.
         var tests: [Step] = []
         for name in names {
             let path = steps(of: name)
@@ -193,7 +191,7 @@ struct ProgramBuilder {
 
     // MARK: Snapshots
 
-    /// A partly resolved snapshot: a place in a tree, or a computed one, and steps below.
+    /// A partly resolved snapshot: a known place or a computed one, with steps below it.
     private struct Cursor {
         enum Base {
             case place(Tree, depth: Int)
@@ -256,7 +254,7 @@ struct ProgramBuilder {
         switch name.kind {
         case .constant(.string(let text)):
             let segments = text.string.split(separator: "/")
-            // A path without a segment leads nowhere (rules contract §7): no child has the empty key.
+            // A path without a segment leads to no node (rules contract §7): no child has the empty key.
             if segments.isEmpty { return [Step(kind: .key, index: number(Key("")))] }
             return segments.map { Step(kind: .key, index: number(Key(String($0)))) }
         case .capture(let depth): return [Step(kind: .capture, index: Int32(depth))]
@@ -265,7 +263,7 @@ struct ProgramBuilder {
         }
     }
 
-    /// Cuts `'mem/' + $r + '/' + auth.uid` into steps, when each computed part is a whole segment; else nil.
+    /// Cuts `'mem/' + $r + '/' + auth.uid` into steps; nil unless each computed part is a whole segment.
     private mutating func joinedSteps(_ name: Term) -> [Step]? {
         guard let parts = name.joinedParts else { return nil }
         var path: [Step] = []

@@ -1,11 +1,11 @@
-/// What an expression looks at, beside what all places of one operation have in common: `auth`, `now`, the query, and both trees from
-/// their root. Of places at which all of that is the same it need be asked once.
+/// The inputs of an expression, apart from those that all places of one operation share: `auth`, `now`, the query, and both trees from the
+/// root. Places with equal inputs are evaluated once.
 struct Reach {
-    /// A bit for each depth: of wildcards whose key it sees, and of places in either tree from which it looks down.
+    /// One bit for each depth: of wildcards whose key it reads, and of nodes in the old and new tree from which it reads downwards.
     var keys: UInt64 = 0
     var old: UInt64 = 0
     var new: UInt64 = 0
-    /// Whether it goes up from a place that is known when it runs only.
+    /// Whether it goes up with `parent()` from a place known only at run time.
     var isOpen = false
 
     mutating func add(_ other: Reach) {
@@ -15,18 +15,18 @@ struct Reach {
         isOpen = isOpen || other.isOpen
     }
 
-    /// Whether it looks at nothing between the root and a place on the way to which it is asked: only at that, below it, and from the root.
+    /// Whether it reads nothing strictly between the root and a node at this depth: only that node, those below it, and paths from the root.
     func isWithin(_ depth: Int) -> Bool { !isOpen && (old | new) & Self.above(depth) == 0 }
 
-    /// Whether it looks at the old tree at or below such a place.
+    /// Whether it reads the old tree at or below such a node.
     var seesOld: Bool { old != 0 }
 
-    /// The depths between the root and this one.
+    /// The bits of the depths above this one.
     private static func above(_ depth: Int) -> UInt64 { (1 << UInt64(depth)) - 1 }
 }
 
 extension ProgramBuilder {
-    /// The reach of an instruction whose operands have theirs.
+    /// The reach of an instruction, from the reaches of its operands.
     func reach(_ instruction: Instruction) -> Reach {
         var reach = Reach()
         func add(_ operands: Int32...) { for operand in operands { reach.add(reaches[Int(operand)]) } }
@@ -39,7 +39,7 @@ extension ProgramBuilder {
                 if instruction.detail == Tree.old.rawValue { reach.old = depth } else { reach.new = depth }
             }
             addSteps(of: instruction, to: &reach)
-        // Paths are shared when all is lowered.
+        // Paths are shared only after everything is lowered, so this does not occur yet.
         case .shared: reach.isOpen = true
         case .below, .hasAll, .hasAny:
             add(instruction.a)

@@ -42,7 +42,7 @@ struct CopyCompiler {
         } catch { throw TextFault(error: error, text: text) }
     }
 
-    /// The place that `each` has reached, as an expression sees it.
+    /// The place that `each` ranges over, as the expression's snapshot.
     static func snapshot(_ template: PathTemplate, _ captures: [String: Int]) -> SnapshotTerm {
         template.segments.reduce(SnapshotTerm.newRoot) { parent, segment in
             let name: Term.Kind = switch segment {

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// `"votes": "count(votes/$e, each.val() != 0)"`, before it is checked.
+/// `"votes": "count(votes/$e, each.val() != 0)"`, before checking.
 struct SourceCounter {
     let name: Key
     let text: LocatedString
@@ -10,7 +10,7 @@ struct SourceCounter {
 private struct CounterText {
     let operation: Counter.Operation
     let set: Substring
-    /// Its first byte in the text.
+    /// The offset of the set's first byte in the text.
     let setOffset: Int
     let filter: Substring?
     let filterOffset: Int
@@ -40,11 +40,11 @@ private struct CounterText {
 struct CounterCompiler {
     let place: Int32
     let pattern: Path
-    /// Wildcards of the node's place, and their depths.
+    /// The wildcards of the node's place, and the depth of each.
     let captures: [String: Int]
     let functions: Functions
 
-    /// Depths of wildcards that the set's place does not have.
+    /// The base of the depths for wildcards that do not occur in the set's place.
     private static let unbound = 1_000
 
     func compile(_ counter: SourceCounter, _ builder: inout ProgramBuilder) throws(ExpressionError) -> Counter {
@@ -53,7 +53,7 @@ struct CounterCompiler {
                 + "'count(votes/$e, each.val() > 0)'.")
         }
         let set = try self.set(text)
-        // Wildcards by their depth in the set's place; others are to be found in the condition.
+        // Wildcards by their depth in the set's place; the condition must determine the others.
         var inSet: [Int: Int] = [:]
         for (i, segment) in set.enumerated() { if case .capture(let depth) = segment { inSet[depth] = i } }
         var scope = Scope(kind: .write, captures: [:])
@@ -122,7 +122,7 @@ struct CounterCompiler {
         }
     }
 
-    /// The fault with its place in the whole text.
+    /// The fault, with its offset moved to the whole text.
     private func moved(_ error: ExpressionError, _ text: CounterText) -> ExpressionError {
         guard error.function < 0 else { return error }
         var moved = ExpressionError(offset: error.offset + text.filterOffset, message: error.message)
@@ -130,7 +130,7 @@ struct CounterCompiler {
         return moved
     }
 
-    /// What a condition compares a wildcard with.
+    /// The expression that a condition compares a wildcard with.
     private func other(of name: String, in condition: Expression, _ missing: [String]) -> Expression? {
         guard case .comparison(.equal, let a, let b) = condition.kind else { return nil }
         if case .variable(name) = a.kind, !mentions(b, missing) { return b }

@@ -1,22 +1,22 @@
 import JSONTree
 
-/// Compiles the text of a rules file to its program, collecting all faults.
+/// Compiles the text of a rules file into its program, collecting all faults.
 struct RulesCompiler {
     private let text: RulesText
     private var errors: [LocatedError] = []
     private var unsupported: [LocatedError] = []
     private var builder = ProgramBuilder()
     private let functions: Functions
-    /// The texts of all counters, and the places of all copies and rows.
+    /// The texts of all counters, copies and inboxes.
     private var counterTexts: [LocatedString] = []
     private var copyTexts: [LocatedString] = []
     private var inboxTexts: [LocatedString] = []
-    /// Whether an earlier version has accepted the file: then consequences that this one refuses are passed over.
+    /// Whether the file was accepted by an earlier version: then consequences that this version refuses are ignored.
     private let isInForce: Bool
-    /// Faults in functions that were found in calls, so that each is told once.
+    /// Offsets of faults in function bodies that were already reported, so that several calls report each once.
     private var told: Set<Int> = []
 
-    /// - Parameter keepsUnsupported: whether keys that this version does not act on are passed over; else they are faults.
+    /// - Parameter keepsUnsupported: whether keys that this version does not implement are ignored; otherwise they are faults.
     static func compile(
         _ source: String, textWork: Int = RulesLimits.textWork, functionParts: Int = RulesLimits.functionParts,
         keepsUnsupported: Bool = false
@@ -61,7 +61,7 @@ struct RulesCompiler {
         _ = add(root, pattern: .root, depth: 0, captures: [:])
         let (counters, details) = (builder.counters, builder.details)
         let texts = counterTexts + copyTexts + inboxTexts
-        // Each is looked at with each other, here and with each write at their places.
+        // Checked pairwise here and on every write: O(n²).
         if texts.count > RulesLimits.countersAndCopies {
             let message = "At most \(RulesLimits.countersAndCopies) counters, copies and inboxes."
             errors.append(LocatedError(offset: texts[RulesLimits.countersAndCopies].quote, message: message))
@@ -74,7 +74,7 @@ struct RulesCompiler {
         if errors.isEmpty, !isInForce { rowsApart() }
     }
 
-    /// No two inboxes have rows at one place: the second would overwrite the first, or lie in it.
+    /// Refuses two inboxes with rows at one place: the second row would overwrite the first, or lie inside it.
     private mutating func rowsApart() {
         let places = builder.details.flatMap(\.inboxes).map(\.to)
         for (i, place) in places.enumerated() {
@@ -85,7 +85,7 @@ struct RulesCompiler {
         }
     }
 
-    /// Adds a rule node with all below it; returns its number.
+    /// Adds a rule node with all below it; returns its index.
     private mutating func add(_ node: SourceNode, pattern: Path, depth: Int, captures: [String: Int]) -> Int32 {
         let number = builder.addPlace(PlaceDetails(pattern: pattern, indexes: node.indexes, messages: node.messages.mapValues(\.value)))
         if let index = node.geoIndex { builder.setGeoIndex(index, at: number) }
@@ -164,7 +164,7 @@ struct RulesCompiler {
         }
     }
 
-    /// A fault in what the hub is to do by itself: access rules stay in force without it.
+    /// Records a fault in a consequence: the access rules stay in force without it.
     private mutating func addConsequence(_ error: ExpressionError, of text: LocatedString) {
         let known = errors.count
         add(error, of: text)
@@ -187,7 +187,7 @@ struct RulesCompiler {
         }
     }
 
-    /// The rule's first instruction; -1 with a fault noted.
+    /// The rule's first instruction; -1 after recording a fault.
     private mutating func compile(_ rule: SourceRule, _ scope: Scope, _ depth: Int) -> Int32 {
         switch rule.text {
         case .constant(let value): return builder.lower(Term(kind: .constant(.bool(value)), span: .none), depth: depth)

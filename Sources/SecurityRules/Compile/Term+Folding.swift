@@ -1,14 +1,14 @@
 import JSONTree
 
 extension Term {
-    /// With its outermost operation done, if all operands are constant and it does not fail; a failing one must fail at run
-    /// time, and only when it is reached. Operands are folded first.
+    /// The term with its outermost operation evaluated, if all operands are constant and it does not fail. A failing one must fail at run time,
+    /// and only when reached. Operands are folded first.
     var folded: Term {
         guard let node = constantValue else { return self }
         return Term(kind: .constant(node), span: span)
     }
 
-    /// The value, where it depends on nothing.
+    /// The value, if it is constant.
     private var constantValue: Node? {
         switch kind {
         case .constant(let node): return node
@@ -25,7 +25,7 @@ extension Term {
             guard let x = a.constantValue, let y = b.constantValue else { return nil }
             return withValues(x, y) { x, y in
                 if case .number(let x) = x, case .number(let y) = y { return .double(Operations.arithmetic(operation, x, y)) }
-                // A long text is joined when the rule is asked: calls may repeat it any number of times.
+                // Long texts are joined at run time: calls may repeat them any number of times.
                 guard operation == .add, let text = try? Operations.join(x, y), text.utf8Count <= 1024 else { return nil }
                 return .string(text)
             }
@@ -51,7 +51,7 @@ extension Term {
         return .bool(!decisive)
     }
 
-    /// The parts of a chain of `+` that joins strings from its first or second operand on; nil when it may add numbers.
+    /// The parts of a chain of `+` that joins strings from its first or second operand; nil when it may add numbers.
     var joinedParts: [Term]? {
         guard case .arithmetic(.add, let a, let b) = kind else { return nil }
         if let parts = a.joinedParts { return parts + [b.folded] }

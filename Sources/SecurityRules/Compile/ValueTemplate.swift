@@ -1,30 +1,30 @@
 import JSONTree
 
-/// A value of a rules file in which texts are expressions.
+/// A value in a rules file whose strings are expressions.
 indirect enum ValueTemplate: Sendable {
     case node(Node)
-    /// Its first instruction.
+    /// The index of its first instruction.
     case expression(Int32)
     case object([(key: Key, value: ValueTemplate)])
 }
 
-/// A fault, and the text that it is in.
+/// A fault, and the text that contains it.
 struct TextFault: Error {
     let error: ExpressionError
     let text: LocatedString
 
     init(error: ExpressionError, text: LocatedString) { (self.error, self.text) = (error, text) }
-    /// Of the whole text.
+    /// A fault of the whole text.
     init(_ message: String, _ text: LocatedString) { self.init(error: ExpressionError(offset: 0, message: message), text: text) }
 }
 
-/// Compiles such a value.
+/// Compiles a `ValueTemplate`.
 struct TemplateCompiler {
-    /// Depth of the node's place.
+    /// The depth of the node's place.
     let depth: Int
     let scope: Scope
     let functions: Functions
-    /// Asked about each expression before it is checked.
+    /// Called for each expression before it is checked; throws if it uses a name that it must not see.
     var mustNotSee: (LocatedString) throws(TextFault) -> Void = { _ throws(TextFault) in }
 
     func compile(_ json: LocatedJSON, _ builder: inout ProgramBuilder) throws(TextFault) -> ValueTemplate {
@@ -60,7 +60,6 @@ struct TemplateCompiler {
 }
 
 extension Evaluator {
-    /// The value of a template.
     mutating func node(_ template: ValueTemplate) throws(Fault) -> Node {
         switch template {
         case .node(let node): return node

@@ -1,29 +1,29 @@
 import JSONTree
 
-/// One of a node's copies: `{"to": "timeline/$f/$p", "each": "friends/{user}/$f", "if": "each.val() == 'added'"}`.
+/// One `.copy` of a node: `{"to": "timeline/$f/$p", "each": "friends/{user}/$f", "if": "each.val() == 'added'"}`.
 struct CopyRule: Sendable {
-    /// Wildcards of `each` are captures behind those of the node's place: at the depths that follow its own.
+    /// Wildcards of `each` are numbered after those of the node's place: at the depths that follow its own.
     let to: PathTemplate
-    /// The places for each of which there is a copy; nil for one.
+    /// The places that each get one copy; nil for a single copy.
     let each: PathTemplate?
-    /// Instruction that says for which of them; -1 for all.
+    /// The instruction of the `if`, which selects places of `each`; -1 for all.
     let condition: Int32
-    /// Depth of the node's place.
+    /// The depth of the node's place.
     let nodeDepth: Int
-    /// Its number among the places of the index, which knows where copies with an `each` may be; nil for one without.
+    /// The index in `Program.indexed`, for finding existing copies with an `each`; nil without `each`.
     var number: Int?
 }
 
-/// A copy before it is checked.
+/// A copy before checking.
 struct SourceCopy {
     let to: LocatedString
     var each: LocatedString?
     var condition: LocatedString?
 }
 
-/// Copies: made when the node is, equal to it while it and they are there, and gone with it.
+/// Copies: created with the node, kept equal to it while both exist, and removed with it.
 extension ConsequenceRound {
-    /// Makes and changes the copies of what was written at the locations.
+    /// Creates, updates and removes the copies of the nodes written at the locations.
     mutating func copy(_ locations: [Path]) throws(ConsequenceFault) {
         for location in locations {
             var place: Int32 = 0
@@ -46,7 +46,7 @@ extension ConsequenceRound {
         }
     }
 
-    /// The nodes with copies at and below a place that was written as a whole.
+    /// Processes the nodes with copies at and below a place that was written as a whole.
     private mutating func sources(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         let rules = tables.places[Int(place)]
         guard rules.copies, !was.isIdentical(to: isNow) else { return }
@@ -70,18 +70,18 @@ extension ConsequenceRound {
         }
     }
 
-    /// A node that may have come, changed or gone.
+    /// Processes a node that may have been created, changed or removed.
     private mutating func source(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         let (copies, inboxes) = (program.details[Int(place)].copies, program.details[Int(place)].inboxes)
         guard !(copies.isEmpty && inboxes.isEmpty), was.exists || isNow.exists, !was.isIdentical(to: isNow),
             !(findsRemovalsOnly && isNow.exists), seenSources.insert(path).inserted
         else { return }
         try ask(copies.count + inboxes.count, place, copies.isEmpty ? .inbox : .copy)
-        // With what this round has counted in it. What it has removed is the next one's business.
+        // Includes the counters of this round. Removals of this round belong to the next one.
         let node = result.tree.node(at: path)
         guard isNow.isNull || node.exists else { return }
         keys = path.keys
-        // A node that is new, or the same as before the commit, and of which more has followed: its copies are those of this commit.
+        // The node is new, or equal to the one before the commit, and more consequences followed: its copies are those of this commit.
         let former = base.node(at: path)
         let isMadeHere = former.isNull && !isFirst || former == node
         for copy in copies {
@@ -106,12 +106,12 @@ extension ConsequenceRound {
                 for target in targets { try write(isNow.exists ? node : .null, at: target, place, .copy) }
             }
         }
-        // A node that was made in this commit and of which more has followed is new, and has had its rows.
+        // A node created in this commit that changed again through consequences is still new, and already has its rows.
         guard isNow.exists, was.isNull || former.exists else { return }
         for inbox in inboxes { try send(inbox, place, node, isNew: was.isNull) }
     }
 
-    /// Whether a former node's values can name places: one that is no key cannot, and then there is nothing.
+    /// Whether a former node's values can name places. A value that is not a legal key names none, so there is no copy.
     func isNamed(_ template: PathTemplate, by was: Node, _ place: Int32, _ kind: ConsequenceKind) -> Bool {
         template.segments.allSatisfy { segment in
             guard case .value(let field) = segment else { return true }
@@ -119,8 +119,8 @@ extension ConsequenceRound {
         }
     }
 
-    /// Has copies go where a changed value names another place.
-    /// - Parameter targets: where they are, and then where they are to be.
+    /// Moves copies to another place when a value in their path changed.
+    /// - Parameter targets: the current places of the copies; on return their new places.
     /// - Returns: the places that they leave.
     private mutating func move(
         _ targets: inout [Path], _ copy: CopyRule, _ place: Int32, _ was: Node, _ isNow: Node
@@ -134,7 +134,7 @@ extension ConsequenceRound {
         guard names.contains(where: { $0.from != $0.to }) else { return [] }
         let former = targets
         targets = []
-        // Without a place until now it is as new.
+        // A node that had no target before is treated like a new one.
         if names.contains(where: { $0.from == nil }) { try created(copy, place, isNow, &targets) }
         if !names.contains(where: { $0.to == nil }) {
             for path in former {
@@ -142,7 +142,7 @@ extension ConsequenceRound {
                 for name in names { if let key = name.to { keys[name.segment] = key } }
                 targets.append(Path(keys))
             }
-            // What is there already is made equal, too.
+            // Existing nodes at the targets are made equal, too.
             try existing(copy, place, isNow, &targets)
         }
         let kept = Set(targets)
@@ -163,7 +163,7 @@ extension ConsequenceRound {
         targets = reached.map { template.path($0) }
     }
 
-    /// The copies of a node that are there: known, or looked for.
+    /// The existing copies of a node, from the index, or else by scanning the tree.
     private mutating func existing(_ copy: CopyRule, _ place: Int32, _ node: Node, _ targets: inout [Path]) throws(ConsequenceFault) {
         guard let number = copy.number, let index, let written = result.written else {
             return try expand(copy.to, 0, of: node, place, .copy, result.tree, .root, &targets)
@@ -175,7 +175,7 @@ extension ConsequenceRound {
         for path in known.sorted() where result.tree.node(at: path).exists {
             if try isCopy(path, of: node, copy, place) { targets.append(path) }
         }
-        // What is not known yet is looked for where that is.
+        // The index does not know these places yet, so the tree is scanned there.
         for open in index.open + written.open {
             var found: [Path] = []
             try expand(copy.to, 0, of: node, place, .copy, result.tree, .root, around: open, &found)
@@ -183,7 +183,7 @@ extension ConsequenceRound {
         }
     }
 
-    /// Whether a place is one of a copy of a node.
+    /// Whether a place holds a copy of a node.
     private func isCopy(_ path: Path, of node: Node, _ copy: CopyRule, _ place: Int32) throws(ConsequenceFault) -> Bool {
         guard path.depth == copy.to.segments.count else { return false }
         for (segment, key) in zip(copy.to.segments, path.keys) {
@@ -197,7 +197,7 @@ extension ConsequenceRound {
         return true
     }
 
-    /// The keys that the wildcards of a template stand for, at each place of it that exists.
+    /// Finds the keys of the template's wildcards, for each existing place that matches it.
     private mutating func bind(
         _ template: PathTemplate, _ i: Int, _ place: Int32, _ node: Node, _ tree: Node, _ bound: [Key], _ found: inout [[Key]]
     ) throws(ConsequenceFault) {
@@ -220,14 +220,14 @@ extension ConsequenceRound {
         }
     }
 
-    /// The place of a copy; nil where a value that it needs is missing.
+    /// The place of a copy; nil if a value in its path is missing.
     func target(
         _ template: PathTemplate, _ place: Int32, _ node: Node, _ bound: [Key], _ kind: ConsequenceKind = .copy
     ) throws(ConsequenceFault) -> Path? {
         try self.template(template, place, node, kind)?.path(bound)
     }
 
-    /// The places of a node's copies but for what `each` has reached; nil where a value that they need is missing.
+    /// The template with the node's values filled in, except for the keys of `each`; nil if a value is missing.
     private func template(
         _ template: PathTemplate, _ place: Int32, _ node: Node, _ kind: ConsequenceKind
     ) throws(ConsequenceFault) -> NodeTemplate? {
@@ -245,7 +245,7 @@ extension ConsequenceRound {
         return found
     }
 
-    /// Those of many whom `each` has reached to whom an `if` says yes. What they have in common is looked up once.
+    /// The bindings of `each` for which the `if` holds. Lookups that they share happen once.
     mutating func holding(
         _ condition: Int32, _ place: Int32, _ all: [[Key]], _ kind: ConsequenceKind
     ) throws(ConsequenceFault) -> [[Key]] {
@@ -260,7 +260,7 @@ extension ConsequenceRound {
                 return all.filter { bound in
                     if isTooMuch { return false }
                     evaluator.pop(to: keys.count)
-                    // The keys of all stay where they are.
+                    // The keys of all bindings stay at fixed addresses.
                     bound.withUnsafeBufferPointer { evaluator.descend($0) }
                     do throws(Fault) { return try evaluator.boolean(condition) } catch {
                         evaluator.dropScratch(to: 0)
@@ -276,11 +276,11 @@ extension ConsequenceRound {
     }
 }
 
-/// A template with the values of one node in it.
+/// A template with one node's values filled in.
 private struct NodeTemplate {
     enum Part {
         case key(Key)
-        /// The one of this number of those that `each` has reached.
+        /// The binding of `each` with this index.
         case bound(Int)
     }
 

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Counters: each is changed by what the members of its set have gained and lost; a set is counted as a whole only for a new node.
+/// Counters: each changes by what the members of its set have gained and lost. A set is counted as a whole only for a new node.
 ///
 /// ```
 /// written ─► members of sets that differ: before −, after +  ─► counter's place ─► sum of the differences ─┐
@@ -13,15 +13,15 @@ extension ConsequenceRound {
         let path: Path
     }
 
-    /// What becomes of one counter in this round.
+    /// The change of one counter in this round.
     struct Counting {
         let counter: Int
         var difference = CounterSum.zero
-        /// Its node is new.
+        /// Whether the counter's node is new.
         var isNew = false
     }
 
-    /// Updates the counters that what was written at the locations concerns.
+    /// Updates the counters affected by the writes at the locations.
     mutating func count(_ locations: [Path]) throws(ConsequenceFault) {
         for location in locations {
             try members(program.sets.places.startIndex, location, 0, before, after)
@@ -32,7 +32,7 @@ extension ConsequenceRound {
 
     // MARK: Members
 
-    /// The members of sets on the way to a location, and at and below it.
+    /// Processes set members above, at and below a location.
     private mutating func members(_ set: Int, _ location: Path, _ level: Int, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         guard level < location.depth else { return try allMembers(set, location, was, isNow) }
         let key = location.keys[level]
@@ -44,7 +44,7 @@ extension ConsequenceRound {
         for next in program.sets.below(set, key) { try members(next, location, level + 1, was.child(key), isNow.child(key)) }
     }
 
-    /// The members of sets at and below a place that was written as a whole.
+    /// Processes set members at and below a place that was written as a whole.
     private mutating func allMembers(_ set: Int, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         guard !was.isIdentical(to: isNow) else { return }
         let place = program.sets.places[set]
@@ -77,7 +77,7 @@ extension ConsequenceRound {
         for next in program.sets.below(set, key) { try allMembers(next, path, was, isNow) }
     }
 
-    /// Whether the node of a counter may be there: else a set of any size is nothing to it.
+    /// Whether the counter's node may exist; otherwise its set is ignored, whatever its size.
     private func concerns(_ number: Int, _ set: Path) -> Bool {
         var keys = ContiguousArray<Key>()
         for source in program.counters[number].node {
@@ -90,7 +90,7 @@ extension ConsequenceRound {
         return result.tree.node(at: Path(keys)).hasChildren
     }
 
-    /// A member of a set, before and after. Several locations may have come to it.
+    /// Processes a member of a set, before and after. Several locations may lead to the same member, which counts once.
     private mutating func member(
         _ set: Int, _ path: Path, _ was: Node, _ isNow: Node, _ numbers: [Int]
     ) throws(ConsequenceFault) {
@@ -110,7 +110,7 @@ extension ConsequenceRound {
         body(&countings[target, default: Counting(counter: number)])
     }
 
-    /// What a member adds, and to which counter.
+    /// The amount that a member adds, and the counter's place.
     private mutating func contribution(
         _ number: Int, _ path: Path, _ member: Node, in tree: Node
     ) throws(ConsequenceFault) -> (Path, CounterSum)? {
@@ -125,7 +125,7 @@ extension ConsequenceRound {
 
     // MARK: Nodes
 
-    /// The nodes with counters that the location is in, is, or has below it: those that are new, and whose counters were written.
+    /// Processes the nodes with counters above, at and below the location: new nodes, and counters that were written.
     private mutating func counted(_ location: Path) throws(ConsequenceFault) {
         var place: Int32 = 0
         var (was, isNow) = (before, after)
@@ -157,11 +157,11 @@ extension ConsequenceRound {
         }
     }
 
-    /// - Parameter written: the child that was written by itself; nil where all may have been.
+    /// - Parameter written: the only child that was written; nil if any child may have been.
     private mutating func note(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node, written: Key?) {
         for number in program.details[Int(place)].counts {
             let name = program.counters[number].name
-            // A single value has no counters.
+            // A leaf has no counters, so the node counts as new.
             if !was.hasChildren {
                 change(number, path.appending(name)) { $0.isNew = true }
             } else if isFirst, author != .hub, written == nil || written == name, was.child(name) != isNow.child(name) {
@@ -193,7 +193,7 @@ extension ConsequenceRound {
         try write(value, at: path, counter.place, .counts)
     }
 
-    /// The value of a counter whose node is new, or whose stored sum was rounded. Nil of a large set: that is counted beside the queue.
+    /// The value of a counter whose node is new, or whose stored sum was rounded. Nil for a large set, which is counted off the queue.
     private mutating func wholeCount(_ number: Int, _ path: Path) throws(ConsequenceFault) -> CounterSum? {
         let counter = program.counters[number]
         var set = Path.root
@@ -224,8 +224,8 @@ extension ConsequenceRound {
 }
 
 extension Program {
-    /// What a member of a counter's set adds, and to which counter: its place. Nil where it does not count.
-    /// - Returns: also the text work that was done, at most all that there was.
+    /// The amount that a member adds to a counter, and the counter's place. Nil if the member does not count.
+    /// - Returns: also the text work done, at most `most`.
     func contribution(
         _ number: Int, _ path: Path, _ member: Node, in tree: Node, textWork most: Int
     ) -> (found: (Path, CounterSum)?, work: Int) {
@@ -265,7 +265,7 @@ extension Program {
     }
 
     /// The place of a counter.
-    /// - Parameter values: keys that the member's values are.
+    /// - Parameter values: the keys that the member's values yield.
     func counterPath(_ number: Int, _ member: Path, _ values: [Key]) -> Path? {
         var (keys, next) = (ContiguousArray<Key>(), 0)
         for source in counters[number].node {
@@ -278,7 +278,7 @@ extension Program {
                 next += 1
             }
         }
-        // Rules for one key beside those for every key: the node has others then.
+        // A literal rule node may hide the wildcard: then the node has other counters.
         var place: Int32 = 0
         for key in keys {
             place = withUnsafePointer(to: key) { tables.child(of: place, TextCursor($0)) }

@@ -1,51 +1,49 @@
 import JSONTree
 
-/// Which consequences of a commit's removals a round finds.
+/// Which consequences of a commit's removals a round computes.
 enum RemovalScope {
-    /// All of them.
     case all
-    /// None of those at, below, or emptied above these places, and no counters of theirs: they follow in later commits.
+    /// Skips the consequences of removals at, below, or emptied above these places, and their counters. They follow in later commits.
     case without(Set<Path>)
-    /// Nothing else.
+    /// Only the consequences of removals.
     case only
 }
 
-/// What follows directly from some writes.
+/// Computes the direct consequences of some writes.
 struct ConsequenceRound {
     let program: Program
     /// The trees before and after the writes.
     let before: Node
     let after: Node
-    /// All so far.
+    /// The consequences of all rounds so far.
     var result: Consequences
     let limits: ConsequenceLimits
-    /// The tree before the commit, and its time, for conditions.
+    /// The tree before the commit, and the commit's time, for conditions.
     let base: Node
     let now: Int64
-    /// Of the copies in it.
+    /// The index of the copies in `base`.
     let index: CopyIndex?
-    /// Which consequences of removals are found.
     private let scope: RemovalScope
-    /// Who has made the writes; nil for what has followed from others.
+    /// The author of the commit's own writes; nil when the writes are themselves consequences.
     private let firstAuthor: ConsequenceAuthor?
-    /// Text work that the conditions of counters may still do.
+    /// The text work that conditions of counters may still use.
     var textWork: Int
-    /// The keys down to the place that is looked at.
+    /// The keys from the root to the current place.
     var keys: ContiguousArray<Key> = []
-    /// Places whose removal was seen: several writes may have been needed for one.
+    /// Removed places already processed: several writes may lead to one.
     private var seen: Set<Path> = []
-    /// Members of sets that were looked at.
+    /// Set members already processed.
     var seenMembers: Set<SetMember> = []
-    /// What becomes of counters, and their places in the order in which they were come to.
+    /// The changes of counters, and their places in the order they were found.
     var countings: [Path: Counting] = [:]
     var order: [Path] = []
 
-    /// Nodes of which the copies were looked at.
+    /// Nodes whose copies were already processed.
     var seenSources: Set<Path> = []
-    /// What the last value that was written counts as: the copies of a node are the same.
+    /// The last written value and its cost: the copies of a node all have the same value.
     private var priced: (value: Node, bytes: Int)?
 
-    /// Whether a commit's own writes are looked at.
+    /// Whether this round processes the commit's own writes.
     var isFirst: Bool { firstAuthor != nil }
     var author: ConsequenceAuthor { firstAuthor ?? .hub }
     var tables: ProgramTables { program.tables }
@@ -71,15 +69,15 @@ struct ConsequenceRound {
         if program.copies { try copy(locations) }
     }
 
-    /// Whether the consequences of the removal of a place follow in later commits.
+    /// Whether the consequences of removing a place follow in later commits.
     func isLater(_ location: Path) -> Bool { if case .without(let places) = scope { places.contains(location) } else { false } }
 
-    /// Whether nothing but the consequences of removals is found.
+    /// Whether the round computes only the consequences of removals.
     var findsRemovalsOnly: Bool { if case .only = scope { true } else { false } }
 
     // MARK: Removals
 
-    /// What follows from the removal of the location, of places above it that it leaves empty, and of what was below it.
+    /// Processes the removal of the location, of ancestors that it leaves empty, and of everything below it.
     private mutating func removals(at location: Path) throws(ConsequenceFault) {
         keys = []
         var place: Int32 = 0
@@ -95,7 +93,7 @@ struct ConsequenceRound {
         try removals(place, was, isNow)
     }
 
-    /// The same for a place and everything below it.
+    /// Processes the removals at a place and below it.
     private mutating func removals(_ place: Int32, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         guard tables.places[Int(place)].removes, was.exists, !was.isIdentical(to: isNow) else { return }
         if isNow.isNull, !keys.isEmpty { try removed(place, was) }
@@ -120,12 +118,12 @@ struct ConsequenceRound {
         try removals(place, was, isNow)
     }
 
-    /// The node at the current place is gone.
+    /// Writes the `.removes` targets of the removed node at the current place.
     private mutating func removed(_ place: Int32, _ was: Node) throws(ConsequenceFault) {
         let templates = program.details[Int(place)].removes
         guard !templates.isEmpty, seen.insert(Path(keys)).inserted else { return }
         try ask(templates.count, place, .removes)
-        // A value that is no key names no place, and must not keep its node from being removed.
+        // A value that is not a legal key names no place, and must not prevent the removal of its node.
         for template in templates where isNamed(template, by: was, place, .removes) {
             var targets: [Path] = []
             try expand(template, 0, of: was, place, .removes, result.tree, .root, &targets)
@@ -139,9 +137,9 @@ struct ConsequenceRound {
         if try note(value, at: path, place, kind) { result.tree.set(value, at: path) }
     }
 
-    /// The same value at several places of one depth, each another.
+    /// Writes one value at several distinct places of the same depth.
     mutating func write(_ value: Node, atEach paths: [Path], _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
-        // Most are new. With room for all of them which are is found out on the way, else in time.
+        // Most places are new. If all fit within the bounds, writing them finds the new ones; otherwise the bounds are checked one by one.
         if let first = paths.first, !result.tree.exists(at: first), hasRoom(for: value, at: paths) {
             for path in result.tree.set(value, atEach: paths) { try add(value, at: path, place, kind) }
         } else {
@@ -151,10 +149,10 @@ struct ConsequenceRound {
         }
     }
 
-    /// Adds a write, which is to be made.
-    /// - Returns: false where the place has the value already.
+    /// Adds a write to the result, without applying it to the tree.
+    /// - Returns: false if the place already has the value.
     private mutating func note(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) -> Bool {
-        // Another target may have been above it. Most targets are new.
+        // An earlier target may lie above this one. Most targets are new.
         guard result.tree.exists(at: path) ? result.tree.node(at: path) != value : value.exists else { return false }
         try add(value, at: path, place, kind)
         return true
@@ -166,7 +164,7 @@ struct ConsequenceRound {
         result.writes.append(SystemWrite(path: path, value: value, kind: kind, pattern: program.details[Int(place)].pattern))
     }
 
-    /// Whether so many writes are within the bounds.
+    /// Whether writing the value at all places stays within the bounds.
     private func hasRoom(for value: Node, at paths: [Path]) -> Bool {
         guard result.writes.count + paths.count <= limits.writes else { return false }
         let room = paths.reduce(limits.bytes - result.bytes) { $0 - $1.memoryBytes }
@@ -183,7 +181,7 @@ struct ConsequenceRound {
         result.bytes = limits.bytes - room + bytes
     }
 
-    /// What a value counts as; nil for more than so much.
+    /// The cost of a value in bytes; nil if more than `most`.
     private static func bytes(of value: Node, atMost most: Int) -> Int? {
         var left = most
         let mostNodes = most / bytesOfNode
@@ -192,11 +190,11 @@ struct ConsequenceRound {
         return most - left + (mostNodes - nodes) * bytesOfNode
     }
 
-    /// What a node counts as beside its bytes.
+    /// The cost of each node in addition to its bytes.
     private static let bytesOfNode = 32
 
-    /// The existing places of a template.
-    /// - Parameter around: only the places that are at, above or below this one.
+    /// Finds the existing places that match a template.
+    /// - Parameter around: restricts the search to places at, above or below this one.
     mutating func expand(
         _ template: PathTemplate, _ i: Int, of node: Node, _ place: Int32, _ kind: ConsequenceKind, _ tree: Node, _ path: Path,
         around: Path = .root, _ found: inout [Path]
@@ -208,7 +206,7 @@ struct ConsequenceRound {
         switch template.segments[i] {
         case .every: named = only
         case .key(let key): named = key
-        // A wildcard of `each` stands for every key: there may be a copy at each.
+        // A wildcard of `each` ranges over every key: there may be a copy at each.
         case .capture(let depth): named = depth <= keys.count ? keys[depth - 1] : only
         case .value(let field):
             guard let key = try self.key(node.node(at: field), place, kind) else { return }
@@ -225,7 +223,7 @@ struct ConsequenceRound {
         }
     }
 
-    /// The key that a value is; nil for none.
+    /// The key that a value names; nil if the value is absent.
     func key(_ value: Node, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) -> Key? {
         let key: Key
         switch value.leaf {

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// What has the hub write by itself: a key of the rules file.
+/// A key of the rules file that makes the hub write.
 public enum ConsequenceKind: String, Sendable, Hashable, CaseIterable {
     case removes = ".removes"
     case counts = ".counts"
@@ -12,94 +12,92 @@ public enum ConsequenceKind: String, Sendable, Hashable, CaseIterable {
     public var name: String { String(rawValue.dropFirst()) }
 }
 
-/// A write that the rules have follow from another.
+/// A write that the rules derive from another write.
 public struct SystemWrite: Sendable, Equatable {
     public let path: Path
-    /// What is put there; null removes.
+    /// The value to write; null removes.
     public let value: Node
     public let kind: ConsequenceKind
-    /// The rule node that has it follow, with its wildcards' names.
+    /// The rule node that declares it, with the names of its wildcards.
     public let pattern: Path
 
-    /// Such as `/posts/$post.removes`.
+    /// The rule's name, such as `/posts/$post.removes`.
     public var rule: String { "\(pattern)\(kind.rawValue)" }
 }
 
-/// All that follows from the writes of a commit.
+/// All consequences of the writes of a commit.
 public struct Consequences: Sendable {
-    /// The tree with them made.
+    /// The tree after the consequences.
     public internal(set) var tree: Node
-    /// In the order in which they are made.
+    /// In the order in which they apply.
     public internal(set) var writes: [SystemWrite] = []
-    /// Their places, ascending, without those that lie below others.
+    /// The places of the writes, ascending, without those below others.
     public internal(set) var places: [Path] = []
-    /// Whether none of them lies at, above or below another: then each has the value that was put there.
+    /// Whether no write lies at, above or below another: then each place has exactly its written value.
     var areApart: Bool { places.count == writes.count }
     mutating func findPlaces() { places = writes.map(\.path).outermost }
-    /// Keys that were looked at to find them.
+    /// The number of keys scanned.
     public internal(set) var keysLookedAt = 0
-    /// Written places, and counters, copies and removals of them, that were asked about.
+    /// The number of written places processed, and of the counters, copies and removals there.
     public internal(set) var asked = 0
-    /// Conditions that were evaluated, of copies, rows and members of counted sets.
+    /// The number of conditions evaluated: of copies, of rows and of members of counted sets.
     public internal(set) var evaluated = 0
     /// Bytes of the writes, as `ConsequenceLimits.bytes` counts them.
     public internal(set) var bytes = 0
-    /// Rows of inboxes that are to follow in commits of their own, and how many they are at most; all together.
+    /// Inbox rows that follow in commits of their own, each with the most rows it may have; and the sum of these.
     public internal(set) var continued: [(rows: ContinuedRows, most: Int)] = []
     var continuedRows = 0
-    /// Removals of the commit whose own consequences are to follow in later commits.
+    /// Removals of the commit whose consequences follow in later commits.
     public internal(set) var continuedRemovals: ContinuedRemovals?
-    /// Inboxes of which rows have followed.
+    /// Inboxes whose rows are already in this result.
     var sent: Set<ConsequenceRound.Sending> = []
-    /// Places of copies and of members of sets that were written by this commit so far; nil where existing ones are looked for in the tree.
+    /// Places of copies and set members that this commit has written so far; nil if existing ones are found by scanning the tree.
     var written: CopyIndex?
-    /// Counters of new nodes, whose sets were counted.
+    /// Counters of new nodes whose sets were counted.
     public internal(set) var counted: [Path] = []
-    /// Whether a new node has a set that is too large for that: all is to be counted.
+    /// Whether a new node has a set too large to count here: all counters must be counted in the background.
     public internal(set) var needsCounting = false
 }
 
-/// Who makes a commit, as far as it matters to what follows.
+/// The author of a commit, as far as it affects consequences.
 public enum ConsequenceAuthor: Sendable {
-    /// Refused when it writes a counter.
+    /// May not write a counter: the commit is refused.
     case client
-    /// Its counters are replaced by the right ones.
+    /// May write counters, but the hub replaces their values by the correct ones.
     case administrator
-    /// Corrects counters itself.
+    /// Writes counters to correct them.
     case hub
 }
 
-/// Why what the rules have follow cannot be done, so that the commit is refused.
+/// Why the consequences cannot be applied, so that the commit is refused.
 public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertible {
     public enum Reason: Sendable, Hashable {
-        /// More writes than the limit.
         case tooManyWrites(Int)
-        /// More bytes than the limit.
         case tooManyBytes(Int)
-        /// More keys are to be looked at than the limit.
+        /// More keys to scan than the limit.
         case tooManyKeys(Int)
-        /// More written places, or counters, copies and removals of them, are to be asked about than the limit.
+        /// More written places to process, or counters, copies and removals there, than the limit.
         case tooManyAsked(Int)
-        /// More rows of inboxes would be owed than may be, by all commits together.
+        /// More pending inbox rows, over all commits, than the limit.
         case tooManyRows(Int)
-        /// The same for nodes that owe rows.
+        /// More nodes with pending rows than the limit.
         case tooManyContinuations(Int)
-        /// A value that is to be a key, and cannot.
+        /// A value used as a key is not a legal key.
         case illegalKey(String)
-        /// A place that would be deeper than data may be.
+        /// A target deeper than data may be.
         case tooDeep
         /// A client has written a counter.
         case counterWritten(String)
-        /// An expression of an `.expire` or an `.inbox` fails, or what is to be written has no place or is nothing.
+        /// An expression of an `.expire` or `.inbox` fails, or the write has no place or no value.
         case failed
-        /// What has been patched would be due again at once.
+        /// A patched node would be due again at once.
         case stillDue
-        /// The conditions of counters need more work on texts than there is.
+        /// The conditions of counters need more text work than the limit.
         case tooMuchWork
     }
 
     public let reason: Reason
-    /// Such as `/posts/$post.removes`, and the place in the data.
+    /// The rule's name, such as `/posts/$post.removes`, and the place in the data.
     public let rule: String
     public let path: Path
 
@@ -121,73 +119,71 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
     }
 }
 
-/// Bounds for what may follow from one commit.
+/// Bounds for the consequences of one commit.
 public struct ConsequenceLimits: Sendable, Hashable {
     /// Most writes. Default 1,000.
     public var writes = 1_000
-    /// Most bytes of these writes, places and values, each node as 32 more: a copy is written as a whole. Default 2 MiB.
+    /// Most bytes of these writes: their places and values, plus 32 for each node. A copy counts in full. Default 2 MiB.
     public var bytes = 2 << 20
-    /// Most keys that are looked at to find them: of the places that wildcards range over, and of what was removed.
-    /// Default 10,000.
+    /// Most keys scanned to find them: those that wildcards range over, and those that were removed. Default 10,000.
     public var keys = 10_000
-    /// Most questions: one for each written place from which something may follow, and for each counter, copy and removal of one, or of what
-    /// is below it. Default 10,000.
+    /// Most steps: one for each written place that may have consequences, and for each counter, copy and removal there or below.
+    /// Default 10,000.
     public var asked = 10_000
-    /// Most children of a set that are asked about when a counter's node is made; those of a larger one are counted beside the queue.
-    /// Default 1,000.
+    /// Most children of a set counted inline when a counter's node is created; larger sets are counted off the queue. Default 1,000.
     public var counted = 1_000
-    /// Places where copies may be that are noted for one commit; more are looked for. Default 1,000.
+    /// Most places of possible copies recorded in the index for one commit; copies beyond are found by scanning. Default 1,000.
     public var noted = CopyIndex.notedAtOnce
 
-    /// Rows of inboxes that may be owed, to be made in later commits, and nodes that may owe some. Default 1,000,000 and 100.
+    /// Most pending inbox rows, which follow in later commits, and most nodes with pending rows. Default 1,000,000 and 100.
     public var continuedRows = 1_000_000
     public var continuations = 100
-    /// What is owed already: rows, and how often which nodes owe some. What such a node owes now comes behind those.
+    /// The rows already pending, and for each source node the number of its pending entries. New rows of such a node queue behind those.
     public var owedRows = 0
     public var owing: [Path: Int] = [:]
-    /// When a removal of which too much follows leaves that to later commits.
+    /// When a removal with too many consequences leaves them to later commits.
     public enum Continuing: Sendable {
-        /// However many nodes owe something.
+        /// Regardless of the number of pending nodes.
         case always
-        /// While fewer than `continuations` do.
+        /// Only while fewer than `continuations` are pending.
         case withinBound
-        /// It fails instead.
+        /// Never: the commit fails instead.
         case never
     }
     public var continuesRemovals = Continuing.withinBound
-    /// Whether all rows of inboxes are owed, however few they are, and all consequences of removals.
+    /// Whether every inbox row and every consequence of a removal becomes pending, however few there are.
     var continuesAll = false
 
     public init() {}
 }
 
 extension RuleSet {
-    /// Whether the rules have anything follow from writes.
+    /// Whether the rules declare any consequences.
     public var hasConsequences: Bool { program.hasConsequences }
 
-    /// What `auth` is when `.validate` is asked about a write of the hub.
+    /// The value of `auth` when `.validate` is evaluated for a write by the hub.
     public static let hubAuth: Node = ["provider": "hub"]
 
-    /// What the rules have follow from writes; a pure function. `.validate` is not asked yet.
+    /// The consequences of writes; a pure function. `.validate` is not evaluated here.
     ///
     /// ```
-    /// old ── asked ──► new ── round 1 ──► · ── round 2: of what round 1 wrote ──► · … until nothing follows
+    /// old ── rules allow ──► new ── round 1 ──► · ── round 2: of the writes of round 1 ──► · … until nothing follows
     /// ```
-    /// Costs the size of what was written where rules with such keys are, and what is written.
+    /// Costs the size of the data written at places with such rules, plus the size of the consequences.
     /// - Parameters:
     ///   - locations: the places that the commit writes.
     ///   - old: the tree before.
     ///   - new: the tree after.
     ///   - author: who makes the commit.
     ///   - now: ms since the epoch.
-    ///   - index: of the copies in `old`; nil to look for them in the tree.
+    ///   - index: of the copies in `old`; nil to scan the tree for them.
     public func consequences(
         of locations: [Path], old: Node, new: Node, by author: ConsequenceAuthor = .client, now: Int64 = 0,
         limits: ConsequenceLimits = ConsequenceLimits(), copies index: CopyIndex? = nil
     ) throws(ConsequenceFault) -> Consequences {
         guard hasConsequences else { return Consequences(tree: new) }
         do throws(ConsequenceFault) { return try find(locations, old, new, author, now, limits, index) } catch {
-            // Rows of inboxes, and what follows from removals, may be more than a commit has room for: they come behind it.
+            // Inbox rows and consequences of removals may exceed the bounds of a commit: then they follow in later commits.
             guard error.reason.isBound || error.reason == .tooMuchWork else { throw error }
             let removed = locations.filter { new.node(at: $0).isNull && old.node(at: $0).exists && mayFollow(from: $0) }
             guard program.hasInboxes && error.reason.isBound || !removed.isEmpty else { throw error }
@@ -201,7 +197,7 @@ extension RuleSet {
         }
     }
 
-    /// - Parameter later: places whose removal has its consequences in later commits.
+    /// - Parameter later: removed places whose consequences follow in later commits.
     private func find(
         _ locations: [Path], _ old: Node, _ new: Node, _ author: ConsequenceAuthor, _ now: Int64, _ limits: ConsequenceLimits,
         _ index: CopyIndex?, later: Set<Path> = []
@@ -222,7 +218,7 @@ extension RuleSet {
             scope = .all
             let written = round.result.writes[result.writes.count...].map(\.path)
             (result, work, author) = (round.result, round.textWork, nil)
-            // Of most nothing follows: copies and rows are where others read.
+            // Most of these writes have no consequences: rows and copies usually lie at places without such rules.
             next = written.filter { mayFollow(from: $0) }.outermost
             if next.isEmpty { break }
             result.written?.note(written.outermost, old: after, new: result.tree, atMost: limits.noted)
@@ -232,11 +228,11 @@ extension RuleSet {
         return result
     }
 
-    /// Whether `.validate` admits what follows from a commit, asked as the hub.
+    /// Whether `.validate`, evaluated as the hub, allows the consequences of a commit.
     /// - Parameters:
     ///   - old: the tree before the commit.
     ///   - now: ms since the epoch.
-    ///   - work: text work that may be done; the work done is subtracted.
+    ///   - work: the budget of text work; the work done is subtracted.
     public func admits(_ consequences: Consequences, old: Node, now: Int64, textWork work: inout Int) -> Bool {
         let most = min(work, program.textWork)
         return Evaluator.run(program, old: old, new: consequences.tree, auth: Self.hubAuth, now: now, query: nil) { evaluator in
@@ -249,7 +245,7 @@ extension RuleSet {
 }
 
 extension ConsequenceFault.Reason {
-    /// Whether it is a bound of what one commit does.
+    /// Whether the reason is a bound of a single commit.
     fileprivate var isBound: Bool {
         switch self {
         case .tooManyWrites, .tooManyBytes, .tooManyKeys, .tooManyAsked: true
@@ -259,7 +255,7 @@ extension ConsequenceFault.Reason {
 }
 
 extension [Path] {
-    /// Ascending, without those that lie below others.
+    /// Ascending, without paths below other paths.
     var outermost: [Path] {
         var kept: [Path] = []
         for path in sorted() where kept.last?.contains(path) != true { kept.append(path) }

@@ -1,41 +1,41 @@
 public import JSONTree
 
-/// Removals of one commit whose consequences are too many for it: they follow in later commits. What they are is found out beside the
-/// queue, in the tree before the commit.
+/// Removals of one commit with too many consequences for it; these follow in later commits. They are computed off the queue, in the tree
+/// before the commit.
 ///
 /// ```
-/// commit removes /posts/p ─► more than a bound would follow ─► owed: ["posts/p"], with the tree before
-///                                                               └─► targets of `.removes`, copies: a part in each later commit
+/// commit removes /posts/p ─► consequences exceed a bound ─► pending: ["posts/p"], with the tree before
+///                                                           └─► targets of `.removes`, copies: a part in each later commit
 /// ```
 public struct ContinuedRemovals: Sendable, Equatable {
-    /// What the commit has removed; none lies below another.
+    /// The places that the commit removed; none lies below another.
     public let places: [Path]
 
     init(_ places: [Path]) { self.places = places }
 
-    /// The first one: what reports name.
+    /// The first removed place, used in reports.
     public var source: Path { places.first ?? .root }
 
-    /// As it is kept beside the tree.
+    /// The form in which it is stored beside the tree.
     public var terms: Node {
         [Self.name: .object(places.enumerated().map { (Key(index: $0), Node.string($1.relativeText)) })]
     }
 
-    /// Nil for what no hub has kept, and for rows.
+    /// Nil for terms of rows, and for terms that no hub has stored.
     public init?(_ terms: Node) {
         guard Self.areDescribed(by: terms) else { return nil }
         places = terms.child(Self.name).children.compactMap { if case .string(let text) = $1 { Path(relative: text.string) } else { nil } }
     }
 
-    /// Whether terms are of removals. O(1)
+    /// Whether stored terms describe removals. O(1)
     public static func areDescribed(by terms: Node) -> Bool { terms.child(name).exists }
 
     private static let name = Key("removed")
 }
 
 extension RuleSet {
-    /// The places that are removed because of removals, ascending. O(what was removed, and what the templates' wildcards range over)
-    /// - Parameter tree: the one before the commit.
+    /// The places removed as consequences of the removals, ascending. O(size of the removed data + keys that the templates' wildcards range over)
+    /// - Parameter tree: the tree before the commit.
     public func removed(by removals: ContinuedRemovals, in tree: Node) -> [Path] {
         var limits = ConsequenceLimits()
         (limits.writes, limits.bytes, limits.keys, limits.asked) = (.max, .max, .max, .max)
@@ -44,15 +44,15 @@ extension RuleSet {
         var round = ConsequenceRound(
             program, before: tree, after: after, Consequences(tree: after), limits, first: nil, textWork: program.textWork, base: tree,
             now: 0, index: nil, scope: .only)
-        // Without bounds, and with values that name no place left out, there is nothing to fail.
+        // Cannot fail: there are no bounds, and values that name no place are skipped.
         try? round.run(removals.places)
         return round.result.writes.map(\.path).sorted()
     }
 }
 
 extension Consequences {
-    /// Leaves the consequences of removals to commits behind this one.
-    /// - Parameter fault: the bound that they would exceed here.
+    /// Defers the consequences of removals to later commits.
+    /// - Parameter fault: the bound that they would exceed in this commit.
     mutating func continueRemovals(
         _ removed: [Path], _ limits: ConsequenceLimits, _ fault: ConsequenceFault
     ) throws(ConsequenceFault) {
@@ -69,7 +69,7 @@ extension Consequences {
         continuedRemovals = ContinuedRemovals(removed)
     }
 
-    /// What was looked at until a bound was met has cost as much.
+    /// Charges the failed computation in full, up to the bound that it met.
     mutating func addCost(of bound: ConsequenceFault.Reason) {
         switch bound {
         case .tooManyKeys(let limit): keysLookedAt += limit

@@ -1,24 +1,24 @@
 public import JSONTree
 
-/// Where copies with an `each` may be, so that those of a node are found without looking at every place where one could be; and which sets
-/// have a member, for `.inbox`. It has every place of the tree that a `to` can name, grouped by the node that it would be a copy of, and
-/// every member of a set, grouped by its key.
+/// An index of places where copies with an `each` may be, so that a node's copies are found without scanning. It also indexes the members
+/// of sets, for `.inbox`. It holds every existing place that matches a `to`, grouped by the node it would copy, and every member of a set,
+/// grouped by its key.
 ///
 /// ```
 /// to: timeline/$f/$p      timeline ┬ ana ┬ p1            (timeline/$f/$p, p1) ─► /timeline/ana/p1, /timeline/ben/p1
 ///                                  │     └ p2     ═►     (timeline/$f/$p, p2) ─► /timeline/ana/p2
 ///                                  └ ben ─ p1
 /// ```
-/// A commit that changes many such places at once is not followed to its end: where that was stays open (`open`), and copies are looked for
-/// there in the tree, until what was found out beside the queue has been taken, a part at a time.
+/// A commit that changes too many such places is not indexed completely. Its place stays `open`: there, copies are found by scanning the
+/// tree, until the background scan of that place has been added, one part at a time.
 ///
-/// Used by one queue at a time, which tells it what each commit has written.
+/// Used by one queue at a time, which reports the writes of each commit to it.
 public final class CopyIndex: @unchecked Sendable {
     // Sendable: built on one queue and handed over.
-    /// A place where a copy may be. Keys have no slashes, so several are one text.
+    /// A place where a copy may be. Several keys join into one text, as keys contain no slashes.
     public struct Place: Sendable {
         fileprivate let group: Group
-        /// The keys for the wildcards of `each`, and for values.
+        /// The keys for the wildcards of `each` and for values, joined.
         fileprivate let rest: Key
 
         fileprivate init(_ rule: Int, _ bound: Key?, _ rest: Key?) {
@@ -30,11 +30,11 @@ public final class CopyIndex: @unchecked Sendable {
     /// The copies of one node by one rule, or the sets with one member.
     fileprivate struct Group: Hashable {
         let rule: Int
-        /// The keys by which they are looked for, in the order of the place.
+        /// The lookup keys, in the order of the place.
         let bound: Key
     }
 
-    /// A set for one takes more memory than all else.
+    /// A single key needs no set: sets for one element would use most of the memory.
     private enum Rests {
         case one(Key)
         case many(Shards<Key, Void>)
@@ -44,24 +44,24 @@ public final class CopyIndex: @unchecked Sendable {
 
     private let rules: [IndexedPlaces]
     private var groups = Shards<Group, Rests>()
-    /// Places that it has: some 150 bytes each.
+    /// The number of indexed places: about 150 bytes each.
     public private(set) var count = 0
-    /// Places below which it may not have all that there are.
+    /// Places below which the index may be incomplete.
     public private(set) var open: [Path] = []
 
-    /// Places, and keys beside them, that are looked at for one commit; what is more stays open. Default 1,000: about a millisecond.
+    /// Most places and keys scanned for one commit; what exceeds it stays open. Default 1,000: about a millisecond.
     public static let notedAtOnce = 1_000
 
-    /// Of nothing.
+    /// An empty index.
     init(_ program: Program) { rules = program.indexed }
 
-    /// Of a whole tree. O(places that copies may be at)
+    /// Indexes a whole tree. O(places that may hold copies)
     public convenience init(_ rules: RuleSet, root: Node) {
         self.init(rules.program)
         note([.root], old: .null, new: root, atMost: .max)
     }
 
-    /// The same, if there are not more of them than a number.
+    /// Indexes a whole tree; nil if it would hold more than `most` places.
     public convenience init?(_ rules: RuleSet, root: Node, most: Int) {
         self.init(rules.program)
         var left = Int.max
@@ -74,11 +74,11 @@ public final class CopyIndex: @unchecked Sendable {
         }
     }
 
-    /// Follows what was written at some places. O(what differs there), up to the bound
+    /// Updates the index after writes. O(differences), up to the bound
     /// - Parameters:
-    ///   - exist: whether each of them is known to be there.
-    ///   - most: places to be looked at.
-    /// - Returns: the place that is open from now on; nil when all is known.
+    ///   - exist: whether each written place is known to exist.
+    ///   - most: the most places to scan.
+    /// - Returns: the place that is open from now on; nil if the index is complete.
     @discardableResult
     public func note(_ paths: [Path], exist: Bool = false, old: Node, new: Node, atMost most: Int = notedAtOnce) -> Path? {
         var (left, run) = (most, Run())
@@ -101,14 +101,14 @@ public final class CopyIndex: @unchecked Sendable {
         return nil
     }
 
-    /// Places behind each other that are of one group: those of a node's copies are set together.
+    /// Consecutive places of one group: those of a node's copies are updated together.
     private struct Run {
         var group = Group(rule: -1, bound: Key(""))
         var rests: [(rest: Key, isThere: Bool)] = []
     }
 
-    /// Follows what was written at or below one place of a rule; nil for a location above such places.
-    /// - Returns: false when there were more to be looked at.
+    /// Updates a location that lies at or below one place of a rule; nil for a location above such places.
+    /// - Returns: false if the scan budget is spent.
     private func noteOne(
         _ rule: Int, _ location: Path, exists: Bool, _ new: Node, _ left: inout Int, _ run: inout Run
     ) -> Bool? {
@@ -137,10 +137,10 @@ public final class CopyIndex: @unchecked Sendable {
     /// Visits the places of a rule that differ between two trees, at, above and below a location.
     /// - Parameters:
     ///   - i: the segment of `to` that names children of the two nodes.
-    ///   - bound: the keys on the way that are those of the node's place; `rest`: the others that are not in the rule.
-    ///   - left: places that may still be looked at.
-    ///   - found: called with each place and whether it is there; false ends the visit.
-    /// - Returns: false when it was ended, or there were more places.
+    ///   - bound: the keys so far that are lookup keys; `rest`: the other keys that the rule does not spell out.
+    ///   - left: the number of places that may still be scanned.
+    ///   - found: called with each place and whether it exists; false ends the visit.
+    /// - Returns: false if `found` ended the visit or the budget is spent.
     private func visit(
         _ rule: Int, _ i: Int, _ location: Path, _ old: Node, _ new: Node, _ bound: Key?, _ rest: Key?, _ left: inout Int,
         _ found: (Place, Bool) -> Bool
@@ -176,9 +176,9 @@ public final class CopyIndex: @unchecked Sendable {
         return true
     }
 
-    // MARK: Many at once
+    // MARK: Updates in bulk
 
-    /// The places at which a copy may have come or gone between two trees; nil for more than a number. O(what differs)
+    /// The places at which a copy may have appeared or gone between two trees; nil for more than `most`. O(differences)
     public static func places(_ rules: RuleSet, below path: Path, old: Node, new: Node, atMost most: Int = .max) -> [Place]? {
         let index = CopyIndex(rules.program)
         var (all, left) = ([Place](), Int.max)
@@ -192,12 +192,12 @@ public final class CopyIndex: @unchecked Sendable {
         return all
     }
 
-    /// Takes some of these places, as they are in a later tree.
+    /// Updates these places to their state in a later tree.
     public func take(_ places: some Sequence<Place>, in tree: Node) {
         for place in places { set(place, isThere: tree.node(at: path(of: place.group, place.rest)).exists) }
     }
 
-    /// All places of an open one have been taken.
+    /// Marks an open place as complete: all its places were taken.
     public func close(_ path: Path) { if let i = open.firstIndex(of: path) { open.remove(at: i) } }
 
     private func set(_ run: inout Run) {
@@ -214,7 +214,7 @@ public final class CopyIndex: @unchecked Sendable {
         count += difference
     }
 
-    /// - Returns: how many there are more.
+    /// - Returns: the change in the number of places.
     private static func change(_ rests: inout Rests?, _ run: [(rest: Key, isThere: Bool)]) -> Int {
         guard run.count > 1 else { return run.reduce(0) { $0 + change(&rests, $1.rest, isThere: $1.isThere) } }
         let before = rests?.count ?? 0
@@ -224,7 +224,7 @@ public final class CopyIndex: @unchecked Sendable {
         case .one(let known): all.change(known) { $0 = () }
         case nil: break
         }
-        // Not held twice while it is changed.
+        // Drop this reference, so that the change below does not copy the set.
         rests = nil
         all.reserve(run.count)
         for (rest, isThere) in run { all.change(rest) { $0 = isThere ? () : nil } }
@@ -233,10 +233,10 @@ public final class CopyIndex: @unchecked Sendable {
         return count - before
     }
 
-    /// - Returns: how many there are more.
+    /// - Returns: the change in the number of places.
     private static func change(_ rests: inout Rests?, _ rest: Key, isThere: Bool) -> Int {
         if case .many(var all)? = rests {
-            // Not held twice while it is changed.
+            // Drop this reference, so that the change below does not copy the set.
             rests = nil
             let before = all.count
             all.change(rest) { $0 = isThere ? () : nil }
@@ -261,22 +261,22 @@ public final class CopyIndex: @unchecked Sendable {
         }
     }
 
-    /// How often something was moved within it since it began, for tests.
+    /// How many entries the index has moved so far, for tests.
     var moved: Int { groups.values.reduce(groups.moved) { if case .many(let all) = $1 { $0 + all.moved } else { $0 } } }
 
     // MARK: Looking up
 
-    /// How many places there are by a rule.
-    /// - Parameter bound: the keys by which they are looked for, in the order of the place.
+    /// The number of places indexed by a rule.
+    /// - Parameter bound: the lookup keys, in the order of the place.
     func count(of rule: Int, _ bound: [Key]) -> Int { groups[group(of: rule, bound)]?.count ?? 0 }
 
-    /// These places, in no order.
+    /// These places, in no particular order.
     func places(of rule: Int, _ bound: [Key]) -> [Path] {
         let group = group(of: rule, bound)
         return rests(of: group).map { path(of: group, $0) }
     }
 
-    /// The keys that are found, of places with one such key; in no order.
+    /// The free keys of the places with these lookup keys, in no particular order.
     func keys(of rule: Int, _ bound: [Key]) -> [Key] { rests(of: group(of: rule, bound)) }
 
     private func rests(of group: Group) -> [Key] {
@@ -308,11 +308,11 @@ public final class CopyIndex: @unchecked Sendable {
 }
 
 extension Key? {
-    /// These keys and one more.
+    /// The joined keys with one more.
     fileprivate func with(_ key: Key) -> Key { map { Key($0.string + "/" + key.string) } ?? key }
 }
 
 extension RuleSet {
-    /// Whether copies, or members of sets, are to be known by an index.
+    /// Whether the rules need an index of copies or of set members.
     public var hasIndexedCopies: Bool { !program.indexed.isEmpty }
 }

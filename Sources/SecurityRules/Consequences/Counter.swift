@@ -1,15 +1,15 @@
 import JSONTree
 
-/// A number of a node that the hub keeps: how many children of a place there are, or their sum.
+/// A counter that the hub maintains at a node: the number of children of a place, or the sum of their values.
 struct Counter: Sendable {
     enum Operation: Sendable { case count, sum }
 
-    /// Where a segment of the node's place comes from.
+    /// The source of one segment of the counter's place.
     enum Source: Sendable {
         case key(Key)
-        /// The key at this index of the set's place.
+        /// The key at this index of the member's path.
         case set(Int)
-        /// The value of an instruction at the member.
+        /// The value of an instruction evaluated at the member.
         case value(Int32)
     }
 
@@ -21,17 +21,17 @@ struct Counter: Sendable {
     }
 
     let operation: Operation
-    /// The rule node at which it is declared, and its name there.
+    /// The rule node that declares it, and its name there.
     let place: Int32
     let name: Key
     /// The place whose children are counted.
     let set: [Segment]
-    /// The node's place, from a member.
+    /// The node's place, computed from a member.
     let node: [Source]
-    /// Instruction that says which members count; -1 for all.
+    /// The instruction of the filter; -1 if all members count.
     let filter: Int32
 
-    /// Whether a member has to be asked anything.
+    /// Whether a member's data must be evaluated.
     var asks: Bool { filter >= 0 || operation == .sum || node.contains { if case .value = $0 { true } else { false } } }
 }
 
@@ -40,7 +40,7 @@ struct CounterSets: Sendable {
     struct Place: Sendable {
         var literals: [Key: Int] = [:]
         var wildcard: Int?
-        /// Counters of the children here, by number.
+        /// The indexes of the counters that count the children here.
         var counters: [Int] = []
     }
 
@@ -69,7 +69,7 @@ struct CounterSets: Sendable {
         }
     }
 
-    /// The places below one for a key.
+    /// The set places below one, for a key.
     func below(_ place: Int, _ key: Key) -> [Int] {
         let place = places[place]
         return [place.literals.isEmpty ? nil : place.literals[key], place.wildcard].compactMap { $0 }

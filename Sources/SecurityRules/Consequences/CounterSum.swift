@@ -1,23 +1,22 @@
 import JSONTree
 
-/// A counter's value while it is added up, in whole millionths. Additions are exact, so whoever changes a member and takes the change back
-/// leaves the sum as it was.
+/// A counter's value during addition, in whole millionths. Additions are exact: changing a member and changing it back leaves the sum as it
+/// was.
 struct CounterSum: Equatable, Sendable {
     private var millionths: Int128
 
     static let zero = CounterSum(millionths: 0)
 
-    /// Numbers with a fraction count up to here, ± a billion: a `Double` tells the millionths of a sum apart until then.
+    /// The largest magnitude with a fraction, ± a billion: up to it, a `Double` distinguishes millionths of a sum.
     private static let fractionBound = 1e9
     private static let scale: Int128 = 1_000_000
 
     private init(millionths: Int128) { self.millionths = millionths }
 
-    /// A number of children.
     init(count: Int) { millionths = Int128(count) * Self.scale }
 
-    /// What a member adds: a whole number up to ±2^53, or another one up to ± a billion, rounded to six decimals. Nil where it does not
-    /// count.
+    /// The amount that a member adds: a whole number up to ±2^53, or another number up to ± a billion, rounded to six decimals. Nil if it does
+    /// not count.
     init?(member node: Node) {
         switch node {
         case .int(let number) where number.magnitude <= 1 << 53: millionths = Int128(number) * Self.scale
@@ -26,11 +25,11 @@ struct CounterSum: Equatable, Sendable {
         }
     }
 
-    /// The sum that a stored counter stands for; 0 where there is no number. Nil where several sums look the same, because `node` had to
-    /// round: the members have to be added up again.
+    /// The sum that a stored counter represents; 0 if it is not a number. Nil if several sums are stored alike because `node` rounded: then the
+    /// members must be added up again.
     init?(stored node: Node) {
         switch node {
-        // The next number may be a whole one away, so a fraction does not show.
+        // Adjacent doubles may differ by one here, so a fraction is lost.
         case .int(let number) where (1 << 52 ... 1 << 53).contains(number.magnitude): return nil
         case .int(let number): millionths = Int128(number) * Self.scale
         case .double(let number) where number.magnitude > Self.fractionBound: return nil
@@ -39,8 +38,8 @@ struct CounterSum: Equatable, Sendable {
         }
     }
 
-    /// As it is stored: whole sums as they are up to 64 bits, others as the nearest `Double`, but never as a whole number below 2^52, so
-    /// that it shows that this sum was rounded.
+    /// The stored form. Whole sums are stored exactly up to 64 bits, others as the nearest `Double`. A rounded sum is never stored as a whole
+    /// number below 2^52, so that the rounding remains visible.
     var node: Node {
         let (whole, fraction) = millionths.quotientAndRemainder(dividingBy: Self.scale)
         if fraction == 0, let number = Int64(exactly: whole) { return .int(number) }

@@ -1,21 +1,21 @@
 import JSONTree
 
-/// Places of the tree that an index knows by some of their keys: where copies of a node may be, where members of a set are.
+/// Places that `CopyIndex` finds by some of their keys: possible copies of a node, and members of a set.
 ///
 ///     copies   timeline/$f/$p           bound: $p         free: $f
 ///     sets     subscriptions/$u/{tag}   bound: {tag}      free: $u
 struct IndexedPlaces: Sendable {
     enum Segment: Sendable {
         case key(Key)
-        /// A key by which the place is looked for.
+        /// A lookup key.
         case bound
-        /// One that is found.
+        /// A key that the lookup yields.
         case free
     }
 
     let segments: [Segment]
 
-    /// Of a copy: looked for by the keys of the node's place that its own has.
+    /// The places of a copy: the lookup keys are those that it shares with the node's place.
     init(_ copy: CopyRule) {
         segments = copy.to.segments.map { segment in
             switch segment {
@@ -26,7 +26,7 @@ struct IndexedPlaces: Sendable {
         }
     }
 
-    /// Of the members of an inbox's sets: looked for by the member's key, and those that the sets' place has of the node.
+    /// The members of an inbox's sets: the lookup keys are the member's key, and the keys of the sets' place that come from the node.
     init(_ inbox: InboxRule) {
         segments = inbox.each.segments.map { segment -> Segment in
             switch segment {

@@ -1,14 +1,14 @@
 import JSONTree
 
-/// Places of the tree that a key of the rules names from the root: `timeline/$friend/{user}/*`.
+/// Places of the tree that a rules key names from the root: `timeline/$friend/{user}/*`.
 struct PathTemplate: Sendable {
     enum Segment: Sendable {
         case key(Key)
-        /// The key that a wildcard of the rules is bound to, by its depth.
+        /// The key bound to a wildcard of the rules, by its depth.
         case capture(depth: Int)
-        /// The value of a child of the node that the key stands at.
+        /// The value of a child of the node that declares the key.
         case value(Path)
-        /// Every key that exists there; by its name with the `$`, or nil for `*`.
+        /// Every existing key: a new wildcard's name with the `$`, or nil for `*`.
         case every(name: String?)
     }
 
@@ -19,7 +19,7 @@ struct PathTemplate: Sendable {
 
 extension PathTemplate {
     /// - Parameter captures: wildcards in force, by name with the `$`, and the depth of the rule node that declares each.
-    /// - Throws: the fault, at the segment in which it is.
+    /// - Throws: the fault, at the segment that contains it.
     init(_ text: String, captures: [String: Int]) throws(ExpressionError) {
         var segments: [Segment] = []
         var names: Set<String> = []
@@ -35,7 +35,7 @@ extension PathTemplate {
                 }
                 segments.append(.value(path))
             } else if captures[part] == nil, part.hasPrefix("$") ? !Self.isWildcard(part) : part.contains(where: Self.hasMeaning) {
-                // It would be taken for a new wildcard, or for a key as it stands here.
+                // Otherwise it would be read as a new wildcard or as a literal key.
                 throw fault("'\(part)' is made of parts. A segment of a place is a key, a wildcard such as $id, a {child} or *.")
             } else if part.hasPrefix("$") {
                 if let depth = captures[part] {
@@ -58,12 +58,12 @@ extension PathTemplate {
         self.text = text
     }
 
-    /// Whether a name that is no template has a segment such as `{author}`.
+    /// Whether a child's name looks like a template, with a segment such as `{author}`.
     static func isMeant(by name: String) -> Bool {
         name.split(separator: "/").contains { $0.hasPrefix("{") && $0.hasSuffix("}") }
     }
 
-    /// Whether places of two templates can be the same, or one above the other.
+    /// Whether places of two templates can be equal, or one above the other.
     func mayMeet(_ other: PathTemplate) -> Bool {
         zip(segments, other.segments).allSatisfy { a, b in
             if case .key(let a) = a, case .key(let b) = b { a == b } else { true }
@@ -72,14 +72,14 @@ extension PathTemplate {
 
     private static func hasMeaning(_ character: Character) -> Bool { "${}*".contains(character) }
 
-    /// Whether it is the name of a wildcard: as expressions have it.
+    /// Whether it is a wildcard's name, by the syntax of expressions.
     private static func isWildcard(_ part: String) -> Bool {
         part.utf8.count > 1 && part.utf8.dropFirst().allSatisfy { byte in
             byte == UInt8(ascii: "_") || (0x30...0x39).contains(byte) || (0x61...0x7A).contains(byte | 0x20)
         }
     }
 
-    /// Splits at slashes outside of braces.
+    /// Splits at slashes outside braces.
     private static func parts(_ text: String) throws(ExpressionError) -> [String] {
         var parts: [String] = []
         var part = ""

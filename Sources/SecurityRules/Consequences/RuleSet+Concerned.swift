@@ -1,8 +1,8 @@
 public import JSONTree
 
-/// Which places of a write matter to what follows from it: found before it is made, where it names many.
+/// Which written places may have consequences: checked before a write that names many places.
 extension RuleSet {
-    /// Whether something may follow from a write at a place. False is certain. O(depth)
+    /// Whether a write at a place may have consequences. False is certain. O(depth)
     public func mayFollow(from path: Path) -> Bool {
         guard hasConsequences else { return false }
         var place: Int32 = 0
@@ -23,17 +23,17 @@ extension RuleSet {
         return isCounted(path)
     }
 
-    /// Whether a place is in a set that is counted, or lies above one.
+    /// Whether a place lies in, above or below a counted set.
     func isCounted(_ path: Path) -> Bool { !program.counters.isEmpty && isCounted(path, 0, program.sets.places.startIndex) }
 
-    /// Whether a place is a child of a set that is counted, or lies above or below one.
+    /// The same, from a level of the path and a node of the sets' tree.
     private func isCounted(_ path: Path, _ level: Int, _ set: Int) -> Bool {
         guard level < path.depth else { return true }
         if !program.sets.places[set].counters.isEmpty { return true }
         return program.sets.below(set, path.keys[level]).contains { isCounted(path, level + 1, $0) }
     }
 
-    /// Whether copies or sets that are known by an index may be at, above or below a place. False is certain. O(depth · copies)
+    /// Whether indexed copies or set members may be at, above or below a place. False is certain. O(depth · copies)
     public func mayHoldCopies(around path: Path) -> Bool {
         program.indexed.contains { places in
             zip(places.segments, path.keys).allSatisfy { segment, key in
@@ -44,11 +44,11 @@ extension RuleSet {
 }
 
 extension PlaceDetails {
-    /// Whether the node itself has anything follow.
+    /// Whether the node itself has consequences.
     var isFollowed: Bool { !(removes.isEmpty && counts.isEmpty && copies.isEmpty && inboxes.isEmpty) }
 }
 
 extension Place {
-    /// Whether it or something below has anything follow.
+    /// Whether the node or one below it has consequences.
     fileprivate var isFollowed: Bool { removes || counts || copies }
 }

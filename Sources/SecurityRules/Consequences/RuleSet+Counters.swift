@@ -1,12 +1,12 @@
 public import JSONTree
 
-/// A counter that a tree has wrong.
+/// A counter whose stored value is wrong.
 public struct CounterCorrection: Sendable, Equatable {
-    /// What becomes of it in a tree in which commits have gone on to keep the counter.
+    /// How to correct the counter in a later tree, in which commits have continued to update it.
     public enum Outcome: Sendable, Equatable {
         case isRight
         case write(Node)
-        /// A sum that had to be rounded has changed meanwhile: only another count tells what it is.
+        /// A rounded sum has changed meanwhile: its value is known only after counting again.
         case countAgain
     }
 
@@ -19,8 +19,8 @@ extension RuleSet {
     /// Whether the rules have counters.
     public var hasCounters: Bool { !program.counters.isEmpty }
 
-    /// Counts all sets of a tree, for all its counters: after a deploy, an import, a start. O(all members of sets, and nodes with counters)
-    /// - Returns: the counters that are wrong, or missing.
+    /// Counts all sets of a tree, for all counters: after a deploy, an import or a start. O(all members of sets, and nodes with counters)
+    /// - Returns: the counters that are wrong or missing.
     public func countAll(in root: Node) -> [CounterCorrection] {
         guard hasCounters else { return [] }
         var count = WholeCount(program: program, root: root)

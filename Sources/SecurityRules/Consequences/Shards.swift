@@ -1,9 +1,9 @@
-/// A dictionary that moves few of its entries at once, however many it has: each of its shards grows by itself.
+/// A dictionary that moves few of its entries at once, whatever its size: each shard grows by itself.
 ///
-/// A value. To be changed where it lies: a change while another holds it, too, moves all entries.
+/// A value type. Change it in place: a change while a second reference exists copies all entries.
 struct Shards<Key: Hashable, Value> {
     private final class Storage {
-        /// All entries while they are few, then none.
+        /// All entries of a small dictionary; empty once there are shards.
         var few: [Key: Value] = [:]
         var shards: [[Key: Value]] = []
         var count = 0
@@ -12,13 +12,13 @@ struct Shards<Key: Hashable, Value> {
 
     private var storage = Storage()
 
-    /// Entries up to which there is one shard, and the number of them beyond: with 2,000,000 entries each has some 8,000, and growing takes
-    /// it less than a millisecond.
+    /// Most entries in a single shard, and the number of shards beyond. With 2,000,000 entries each shard has about 8,000, and growing one
+    /// takes less than a millisecond.
     private static var few: Int { 4_096 }
     private static var shards: Int { 256 }
 
     var count: Int { storage.count }
-    /// How often an entry was moved, as it has grown or was copied.
+    /// How many entries were moved by growth or copying.
     var moved: Int { storage.moved }
 
     subscript(key: Key) -> Value? { storage.shards.isEmpty ? storage.few[key] : storage.shards[Self.shard(of: key)][key] }
@@ -26,12 +26,12 @@ struct Shards<Key: Hashable, Value> {
     var keys: [Key] { storage.shards.isEmpty ? Array(storage.few.keys) : storage.shards.flatMap(\.keys) }
     var values: [Value] { storage.shards.isEmpty ? Array(storage.few.values) : storage.shards.flatMap(\.values) }
 
-    /// Makes room for so many entries, if there are none yet: they are not moved then as it grows.
+    /// Reserves capacity in an empty dictionary, so that entries do not move as it grows.
     func reserve(_ count: Int) {
         if storage.count == 0, storage.shards.isEmpty { storage.few.reserveCapacity(min(count, Self.few)) }
     }
 
-    /// Lets `body` change the value of a key in place; nil for none.
+    /// Changes the value of a key in place; nil means no value.
     mutating func change(_ key: Key, _ body: (inout Value?) -> Void) {
         if !isKnownUniquelyReferenced(&storage) { copy() }
         if storage.shards.isEmpty, storage.count >= Self.few { divide() }

@@ -1,6 +1,6 @@
 /// Days of the Gregorian calendar as numbers since 1970-01-01 and as texts such as `2026-11-22`.
 enum CivilDay {
-    /// Days of the years 0 to 9999: those with a text of ten characters.
+    /// The days of the years 0 to 9999, whose texts have ten characters.
     private static let numbers: ClosedRange<Int64> = -719_528...2_932_896
     static let secondsPerDay: Int64 = 86_400
 
@@ -15,7 +15,7 @@ enum CivilDay {
         }
     }
 
-    /// The number of a day's text; nil for anything that is no date of that form.
+    /// The day number of a text; nil unless it is a valid date of that form.
     static func number(_ text: UnsafeBufferPointer<UInt8>) -> Int64? {
         guard text.count == 10 else { return nil }
         var parts: (Int64, Int64, Int64) = (0, 0, 0)

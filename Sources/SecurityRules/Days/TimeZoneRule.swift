@@ -1,26 +1,26 @@
-/// When the offset of a time zone changes each year: the last line of a TZif file, such as `EET-2EEST,M3.5.0/3,M10.5.0/4` (POSIX TZ with
-/// the additions of RFC 8536 §3.3.1).
+/// The yearly changes of a time zone's offset: the last line of a TZif file, such as `EET-2EEST,M3.5.0/3,M10.5.0/4` (POSIX TZ with the
+/// additions of RFC 8536 §3.3.1).
 struct TimeZoneRule: Sendable {
-    /// Seconds to add to UTC.
+    /// The standard offset in seconds, added to UTC.
     private let standard: Int64
-    /// The offset of summer, and when it begins and ends; nil where the offset never changes.
+    /// The summer offset, and when summer time begins and ends; nil if the offset never changes.
     private let summer: (offset: Int64, begins: Change, ends: Change)?
 
-    /// One change of a year.
+    /// One yearly change.
     private struct Change {
         enum Day {
-            /// Of the year, 1 to 365; a leap day is not counted.
+            /// The day of the year, 1 to 365; a leap day is not counted.
             case julian(Int64)
-            /// Of the year, 0 to 365.
+            /// The day of the year, 0 to 365.
             case ordinal(Int64)
-            /// The n-th weekday (0: Sunday) of a month, 5: the last.
+            /// The n-th weekday (0: Sunday) of a month; week 5 is the last.
             case weekday(month: Int64, week: Int64, day: Int64)
         }
         let day: Day
-        /// Seconds behind the midnight that begins the day, in the offset in force until then.
+        /// Seconds after midnight of that day, in the offset before the change.
         let seconds: Int64
 
-        /// Seconds since 1970 of the local time at which the change of a year happens.
+        /// The local time of the change in a year, in seconds since 1970.
         func localTime(of year: Int64) -> Int64 {
             let newYear = CivilDay.number(year, 1, 1)
             let number: Int64
@@ -39,7 +39,7 @@ struct TimeZoneRule: Sendable {
         }
     }
 
-    /// Parses the line; nil for anything else, and for an empty one.
+    /// Parses the line; nil if it is empty or malformed.
     init?(_ text: String) {
         var reader = Reader(rest: Array(text.utf8)[...])
         guard reader.name(), let standard = reader.time() else { return nil }

@@ -1,14 +1,14 @@
 import Glibc
 import Synchronization
 
-/// The offsets of a time zone from UTC, as the machine's time-zone files have them (TZif, RFC 8536).
+/// The UTC offsets of a time zone, read from the machine's time-zone files (TZif, RFC 8536).
 final class TimeZoneTable: Sendable {
     let name: String
-    /// Seconds since 1970 at which the offset changes, ascending, and the offset in seconds from then on.
+    /// The times at which the offset changes, in seconds since 1970, ascending; each with the new offset in seconds.
     private let changes: [(at: Int64, offset: Int64)]
     /// The offset before the first change.
     private let first: Int64
-    /// The offset behind the last change; nil where the last one stays.
+    /// The rule for times after the last change; nil if the last offset stays.
     private let rule: TimeZoneRule?
 
     private static let folders = ["/usr/share/zoneinfo/", "/usr/lib/zoneinfo/", "/usr/share/lib/zoneinfo/", "/etc/zoneinfo/"]
@@ -16,7 +16,7 @@ final class TimeZoneTable: Sendable {
     private static let (nameBytes, fileBytes) = (64, 262_144)
     private static let known = Mutex<[String: TimeZoneTable]>([:])
 
-    /// The zone of a name such as `Europe/Athens`; nil when this machine has none of it. Read once for each name.
+    /// The zone with a name such as `Europe/Athens`; nil if this machine has no file for it. Each name is read once.
     static func named(_ name: String) -> TimeZoneTable? {
         guard isName(name) else { return nil }
         if let table = known.withLock({ $0[name] }) { return table }
@@ -26,7 +26,7 @@ final class TimeZoneTable: Sendable {
         return table
     }
 
-    /// Segments of letters, digits, `_`, `+` and `-`: no way out of the folders.
+    /// Allows only segments of letters, digits, `_`, `+` and `-`, so that no name leads out of the folders.
     private static func isName(_ name: String) -> Bool {
         name.utf8.count <= nameBytes
             && name.split(separator: "/", omittingEmptySubsequences: false).allSatisfy { segment in
@@ -56,23 +56,23 @@ final class TimeZoneTable: Sendable {
     /// UTC.
     private init() { (name, changes, first, rule) = ("UTC", [], 0, nil) }
 
-    /// Reads a file's contents; nil for anything else than a TZif file of version 2 or later.
+    /// Parses a file's contents; nil unless it is a TZif file of version 2 or later.
     init?(_ name: String, _ bytes: [UInt8]) {
-        /// A number of some bytes, the highest first.
+        /// A big-endian number.
         func number(_ at: Int, _ count: Int) -> Int64? {
             guard at >= 0, at + count <= bytes.count else { return nil }
             var value: UInt64 = 0
             for byte in bytes[at..<at + count] { value = value << 8 | UInt64(byte) }
             return count == 4 ? Int64(Int32(truncatingIfNeeded: value)) : Int64(bitPattern: value)
         }
-        /// The counts of a header: of UT flags, standard flags, leap seconds, changes, types, characters.
+        /// The counts in a header: of UT flags, standard flags, leap seconds, changes, types, characters.
         func counts(_ at: Int) -> [Int]? {
             guard at + 44 <= bytes.count, bytes[at..<at + 4].elementsEqual("TZif".utf8) else { return nil }
             let counts = (0..<6).compactMap { number(at + 20 + $0 * 4, 4).map(Int.init) }
             return counts.allSatisfy { (0...bytes.count).contains($0) } ? counts : nil
         }
         guard bytes.count > 44, bytes[4] >= UInt8(ascii: "2"), let old = counts(0) else { return nil }
-        // The first part has times of 32 bits; the second begins behind it.
+        // The first part has 32-bit times; the second begins after it.
         let start = 44 + old[3] * 5 + old[4] * 6 + old[5] + old[2] * 8 + old[1] + old[0]
         guard let count = counts(start), count[4] > 0 else { return nil }
         let times = start + 44

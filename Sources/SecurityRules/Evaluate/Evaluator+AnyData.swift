@@ -1,7 +1,7 @@
 import JSONTree
 
-/// The possible results of a boolean expression of which not all is known; empty when it always fails. That it
-/// may also fail is omitted: a rule that fails is not true, and no operator makes a failure true.
+/// The possible results of a boolean expression under partial knowledge; empty if it always fails. A possible failure is not recorded: a
+/// rule that fails is not true, and no operator turns a failure into true.
 struct Outcomes: OptionSet {
     let rawValue: UInt8
 
@@ -17,17 +17,17 @@ struct Outcomes: OptionSet {
 private enum Prospect {
     /// It always fails.
     case failure
-    /// This value, unless it fails.
+    /// This value, unless evaluating it fails.
     case value(Value)
     case anything
 }
 
-/// The operands for which an operation does not fail.
+/// The operand types for which an operation does not fail.
 private enum Operand { case any, text, number, ordered }
 
-/// Evaluates rules over all possible data. Expressions that read no data are evaluated as usual; for a place in a tree only its
-/// computed keys are evaluated, which fail where `auth` lacks their parts. This may evaluate more than with the trees, so running
-/// out of text work decides nothing.
+/// Evaluates rules over all possible data. Expressions that read no data are evaluated as usual. For a place in a tree only its computed
+/// keys are evaluated, which fail if `auth` lacks their parts. This may do more work than with the trees, so exceeding the text work limit
+/// decides nothing.
 extension Evaluator {
     /// Whether some data could make a rule true. O(expression)
     mutating func mayHold(_ rule: Int32) -> Bool {
@@ -110,7 +110,7 @@ extension Evaluator {
 
     // MARK: Values
 
-    /// The caller frees its strings in the scratch.
+    /// The caller frees the scratch strings.
     private mutating func prospect(_ i: Int32) -> Prospect {
         let instruction = tables.code[Int(i)]
         guard instruction.readsData else {
@@ -176,7 +176,7 @@ extension Evaluator {
         }
     }
 
-    /// Whether a computed step always fails: all steps are computed, also where the tree ends above them.
+    /// Whether a computed step always fails: all steps are evaluated, even where the tree ends above them.
     private mutating func stepsFail(_ instruction: Instruction) -> Bool {
         for i in Int(instruction.b)..<Int(instruction.b &+ instruction.c) {
             let step = tables.steps[i]

@@ -42,14 +42,14 @@ extension Evaluator {
         Fault(reason: reason, at: tables.spans[Int(instruction)])
     }
 
-    /// Subtracts text work from the operation's budget.
+    /// Charges text work to the operation's budget.
     @inline(__always)
     mutating func work(_ units: Int, _ instruction: Int32) throws(Fault) {
         guard units <= textWork else { throw fault(.tooMuchWork, instruction) }
         textWork -= units
     }
 
-    /// Bytes of a text; 0 for other values.
+    /// The bytes of a text; 0 for other values.
     @inline(__always)
     static func length(_ value: Value) -> Int {
         if case .text(let text) = value { return text.utf8Count }
@@ -71,7 +71,7 @@ extension Evaluator {
         case .stringTest:
             let (a, b) = (try value(instruction.a), try value(instruction.b))
             let test = StringTest(rawValue: instruction.detail) ?? .contains
-            // At the beginning and the end of a text only the part's length is compared.
+            // A test at the beginning or end of a text compares only the part's length.
             try work(test == .contains ? Self.length(a) + Self.length(b) : Self.length(b), i)
             do { return try Operations.test(test, a, b) } catch { throw fault(error, i) }
         case .matches:
@@ -93,7 +93,7 @@ extension Evaluator {
         }
     }
 
-    /// `hasChildren([…])` and `hasAny([…])`. All names are computed, so a name that is no string always fails the rule.
+    /// `hasChildren([…])` and `hasAny([…])`. All names are evaluated, so a name that is not a string always fails the rule.
     private mutating func hasNames(_ instruction: Instruction) throws(Fault) -> Bool {
         let base = try node(instruction.a)
         var (all, any) = (true, false)
@@ -107,8 +107,8 @@ extension Evaluator {
 
     // MARK: Whole nodes
 
-    /// Whether two nodes are the same with their priorities and everything below them. What both trees share is not looked at.
-    /// O(n log n) in the smaller one, as work.
+    /// Whether two nodes are equal with their priorities and everything below them. Subtrees that both trees share are not compared.
+    /// O(n log n) in the smaller one, charged as work.
     private mutating func isSame(_ one: NodeCursor?, _ other: NodeCursor?, _ i: Int32) throws(Fault) -> Bool {
         guard let one, let other else { return one == nil && other == nil }
         if one == other {
@@ -142,7 +142,7 @@ extension Evaluator {
         }
     }
 
-    /// Whether two nodes have a child of one name. O(n log m) with n the fewer children, as work.
+    /// Whether two nodes share a child name. O(n log m) with n the fewer children, charged as work.
     private mutating func shareKey(_ one: NodeCursor?, _ other: NodeCursor?, _ i: Int32) throws(Fault) -> Bool {
         guard let one, let other else { return false }
         let (few, many) = one.childCount <= other.childCount ? (one, other) : (other, one)

@@ -1,20 +1,20 @@
 import JSONTree
 
-/// A written place that is valid with all below it.
+/// A written place known to be valid with everything below it.
 struct ValidPlace {
     let place: Int32
     let depth: Int
-    /// The keys of its location, which stay where they are.
+    /// The keys of its location, at a fixed address.
     let keys: UnsafePointer<Key>
     let old: NodeCursor?
     let new: NodeCursor
-    /// Text work that finding it out took.
+    /// The text work that the check took.
     let work: Int
 }
 
 extension Consequences {
-    /// Where `.validate` is to be asked about its writes, and for how many of them each place stands: of copies behind each other, which
-    /// are the very same value, one is asked about, if the rules look at nothing else that differs. Nothing is looked up in a tree.
+    /// The places whose `.validate` must be evaluated, each with the number of writes it represents. Consecutive copies of the identical value
+    /// are evaluated once if the rules depend on nothing else that differs. Reads no tree.
     func placesToAsk(_ tables: ProgramTables) -> [(path: Path, times: Int)] {
         guard areApart else { return writes.map { ($0.path, 1) } }
         var asked: [(path: Path, times: Int)] = []
@@ -41,11 +41,11 @@ extension Consequences {
     }
 }
 
-/// Copies of a node at many places: what `.validate` says about one, it says about the next that has the same rules and the same value, if
-/// the rules look at nothing else that differs (`Reach`).
+/// Copies of a node at many places: the result of `.validate` for one holds for the next if it has the same rules and value, and the rules
+/// depend on nothing else that differs (`Reach`).
 extension Evaluator {
-    /// Whether the place where the walk stands is as valid as the last one that was asked about. What that took is taken off, so that an
-    /// operation is refused with and without it alike.
+    /// Whether the current place is valid because the last evaluated one is. Charges the same work, so that the decision does not depend on
+    /// this shortcut.
     mutating func isKnownValid(_ place: Int32, _ node: NodeCursor) -> Bool {
         guard let known = lastValid, known.place == place, known.depth == depth, known.work <= textWork, known.new.isIdentical(to: node)
         else { return false }
@@ -67,7 +67,7 @@ extension Evaluator {
         return true
     }
 
-    /// Notes that the place where the walk stands is valid.
+    /// Records that the current place is valid.
     mutating func noteValid(_ place: Int32, _ keys: UnsafeBufferPointer<Key>, work: Int) {
         let validity = tables.places[Int(place)].validity
         guard depth > 0, validity.isWithin(depth), let new = node(.new, at: depth), let base = keys.baseAddress else { return }

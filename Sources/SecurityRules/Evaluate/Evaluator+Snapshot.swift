@@ -1,15 +1,15 @@
 import JSONTree
 
-/// Snapshots: cursors into one of the trees; nil where there is no node.
+/// Snapshots: cursors into one of the trees; nil if the node does not exist.
 extension Evaluator {
-    /// The node of a snapshot instruction whose value, existence or children the expression reads.
+    /// The node of a snapshot instruction, when the expression reads its value, existence or children.
     @inline(__always)
     mutating func node(_ i: Int32) throws(Fault) -> NodeCursor? {
         if let dependencies { try record(i, in: dependencies) }
         return try snapshot(i)
     }
 
-    /// The same where everything below it counts as well.
+    /// The node of a snapshot instruction, when the expression reads everything below it.
     mutating func wholeNode(_ i: Int32) throws(Fault) -> NodeCursor? {
         if let dependencies { try record(i, in: dependencies, whole: true) }
         return try snapshot(i)
@@ -32,7 +32,7 @@ extension Evaluator {
         recorder.recordWritten(tree)
     }
 
-    /// The node of a snapshot instruction, on the way to another.
+    /// The node of a snapshot instruction, without recording a dependency.
     private mutating func snapshot(_ i: Int32) throws(Fault) -> NodeCursor? {
         let instruction = tables.code[Int(i)]
         switch instruction.operation {
@@ -53,7 +53,7 @@ extension Evaluator {
         }
     }
 
-    /// The node at a shared path: looked up again only when the node above or the key has changed.
+    /// The node at a shared path: looked up again only if the node above or the key has changed.
     private mutating func sharedNode(_ number: Int) -> NodeCursor? {
         let path = tables.sharedPaths[number]
         let base = path.parent < 0 ? node(path.tree, at: 0) : sharedNode(Int(path.parent))
@@ -84,7 +84,7 @@ extension Evaluator {
                 } else if case .text(let text) = value, let segment = text.segment {
                     let from = cursor
                     cursor = cursor?.child(segment)
-                    // Not one that the expression has made, which another may take the place of.
+                    // Not a text that the expression computed: its scratch slot may be reused.
                     if let from, scratchCount == mark, steppedByValue?.step ?? i == i { steppedByValue = (i, from, text, cursor) }
                 } else {
                     let text = try segments(value, step)
@@ -96,7 +96,6 @@ extension Evaluator {
         return cursor
     }
 
-    /// The text of a computed step.
     private func segments(_ value: Value, _ step: Step) throws(Fault) -> String {
         if case .text(let text) = value { return text.string }
         guard step.kind == .part else { throw fault(.argumentNotString, step.index) }
@@ -104,8 +103,8 @@ extension Evaluator {
         return text
     }
 
-    /// Walks down along a text of segments. Slashes separate and are otherwise ignored; a text without segments leads to no
-    /// child, but as a part of a longer path it is no step. Ends where the tree does, however long the text is.
+    /// Descends along a text of segments. Slashes separate and are otherwise ignored. A text without segments leads to no child; as a part of a
+    /// longer path it is no step. Stops where the tree ends, however long the text is.
     private static func descend(_ base: NodeCursor, _ text: String, isWhole: Bool) -> NodeCursor? {
         var cursor = base
         var rest = Substring(text).utf8
@@ -126,9 +125,9 @@ extension Evaluator {
         return withUnsafePointer(to: Key(name)) { cursor.child(TextCursor($0)) }
     }
 
-    // MARK: Places that are known only at run time
+    // MARK: Places known only at run time
 
-    /// The tree and the keys from its root: what `parent()` after a computed path needs. Allocates.
+    /// The tree and the keys from its root, needed for `parent()` after a computed path. Allocates.
     private mutating func location(_ i: Int32) throws(Fault) -> (tree: Tree, keys: ContiguousArray<Key>) {
         let instruction = tables.code[Int(i)]
         switch instruction.operation {
@@ -185,7 +184,7 @@ extension Evaluator {
     }
 }
 
-/// The cached node of a shared path: valid for the node above and the key it was looked up with.
+/// The cached node of a shared path, with the parent node and key that it was looked up with.
 struct SharedNode {
     var parent: NodeCursor?
     var key: TextCursor?

@@ -1,9 +1,9 @@
 import JSONTree
 
-/// The values of a rule's parts. Expressions have no side effects, so parts are simply evaluated again: a plain decision has no cost
-/// from this.
+/// Collects the values of a rule's parts. Expressions have no side effects, so their parts are evaluated again: decisions without a trace
+/// cost nothing extra.
 extension Evaluator {
-    /// Evaluates a rule and its parts for the recorder.
+    /// Evaluates a rule and its parts for a trace.
     mutating func trace(_ kind: RuleKind, _ place: Int32, _ root: Int32, at level: Int, _ recorder: TraceRecorder) -> Bool {
         let details = program.details[Int(place)]
         let source = details.sources[kind] ?? RuleSource(text: "true", line: 1, column: 1, offset: 0)
@@ -14,14 +14,14 @@ extension Evaluator {
         let after = textWork
         var parts: [RuleTrace.Part] = []
         if outcome != .allowed || !recorder.isFull { collect(root, 0, source, recorder, &parts, work: before) }
-        // The decision is the one that is made without a recorder.
+        // The budget is as after a decision without a trace.
         textWork = after
         recorder.record(
             RuleTrace.Step(path: Path(path(level)), pattern: details.pattern, kind: kind, source: source, outcome: outcome, parts: parts))
         return outcome == .allowed
     }
 
-    /// Adds an instruction's part and those in it that were evaluated.
+    /// Adds an instruction's part, and the parts in it that were evaluated.
     private mutating func collect(
         _ i: Int32, _ depth: Int, _ source: RuleSource, _ recorder: TraceRecorder, _ parts: inout [RuleTrace.Part], work: Int
     ) {
@@ -33,14 +33,14 @@ extension Evaluator {
         case .constant, .yes, .no, .place, .shared, .below, .parent: break
         case .and, .or:
             record(partValue(i, work))
-            // A chain is one part, for any number of instructions.
+            // A chain is one part, whatever its number of instructions.
             var (link, next) = (instruction, i)
             while link.operation == instruction.operation {
                 collect(link.a, depth + 1, source, recorder, &parts, work: work)
                 guard case .bool(let value) = partValue(link.a, work), value == (link.operation == .and) else { return }
                 next = link.b
                 link = tables.code[Int(next)]
-                // A part in parentheses is a chain of its own.
+                // A chain in parentheses is a part of its own.
                 let (span, first) = (tables.spans[Int(next)], tables.spans[Int(i)])
                 if span.start != first.start || span.function != first.function { break }
             }
@@ -67,7 +67,7 @@ extension Evaluator {
         }
     }
 
-    /// - Parameter work: the budget when the rule began: a part has the same value as there, or fails no sooner.
+    /// - Parameter work: the budget when the rule began. With it, a part has the same value as during the decision, or fails no sooner.
     private mutating func partValue(_ i: Int32, _ work: Int) -> RuleTrace.PartValue {
         textWork = work
         defer { dropScratch(to: 0) }

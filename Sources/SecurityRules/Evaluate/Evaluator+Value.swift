@@ -34,7 +34,7 @@ extension Evaluator {
         do { return replace(from: mark, try Operations.join(a, b)) } catch { throw fault(error, i) }
     }
 
-    /// Puts a computed string in the place of its operands.
+    /// Replaces the operands on the scratch stack by a computed string.
     private mutating func replace(from mark: Int, _ text: Text) -> Value {
         dropScratch(to: mark)
         return keep(.string(text))

@@ -2,7 +2,7 @@ import JSONTree
 
 /// The cascade: from the root down for grants, over the written places for validation (rules contract §10).
 extension Evaluator {
-    /// Whether the rule at a depth of the walk is true; a failing one is not.
+    /// Whether the rule at a depth of the walk is true; a rule that fails is not.
     @inline(__always)
     private mutating func holds(_ kind: RuleKind, _ place: Int32, _ root: Int32, at level: Int) -> Bool {
         if let recorder { return trace(kind, place, root, at: level, recorder) }
@@ -12,7 +12,7 @@ extension Evaluator {
         }
     }
 
-    /// Whether a `.read` from the root down to the path is true; the first that is decides (§10.1).
+    /// Whether a `.read` from the root down to the path is true; the first true one decides (§10.1).
     mutating func grantsRead(_ path: Path) -> Bool {
         path.keys.withUnsafeBufferPointer { keys in
             var place: Int32 = 0
@@ -29,7 +29,7 @@ extension Evaluator {
         }
     }
 
-    /// Whether the children of a place may be counted: by the `.count` that stands at this very place; without one, as it is read.
+    /// Whether the children of a place may be counted: decided by the `.count` at exactly this place, or without one by the `.read` rules.
     mutating func grantsCount(_ path: Path) -> Bool {
         path.keys.withUnsafeBufferPointer { keys in
             var place: Int32 = 0
@@ -52,7 +52,7 @@ extension Evaluator {
     ///
     /// The rules that a location shares with the one before it are not evaluated again: same rules, trees and keys.
     mutating func allowsWrite(_ locations: some Sequence<Path>) -> Bool {
-        // Keys are read in place in `locations`, also those of an earlier location.
+        // Keys are read in place in `locations`, even those of an earlier location.
         withExtendedLifetime(locations) {
             follow(locations, areKept: true) { evaluator, chain, keys in
                 evaluator.dependencies?.writtenDepth = keys.count
@@ -61,20 +61,20 @@ extension Evaluator {
         }
     }
 
-    /// The same with places that only `.validate` is asked about.
+    /// Like `allowsWrite(_:)`, with additional places for which only `.validate` is evaluated.
     mutating func allowsWrite(_ locations: [Path], validating added: [Path]) -> Bool {
         guard allowsWrite(locations) else { return false }
         return added.isEmpty || areValid(added)
     }
 
-    /// Whether what has followed from a commit is valid.
+    /// Whether the consequences of a commit are valid.
     mutating func areValid(_ found: Consequences) -> Bool {
         let asked = found.placesToAsk(tables)
         return areValid(asked.map(\.path), times: asked.map(\.times))
     }
 
-    /// Whether what is written at the locations is valid, whoever may write there.
-    /// - Parameter times: how many places each stands for, of which the same would be said.
+    /// Whether the written values are valid; `.write` is not evaluated.
+    /// - Parameter times: the number of places that each location represents, all with the same result.
     mutating func areValid(_ locations: [Path], times: [Int] = []) -> Bool {
         withExtendedLifetime(locations) {
             pop(to: 0)
@@ -86,7 +86,7 @@ extension Evaluator {
                 let before = evaluator.textWork
                 guard evaluator.isValid(&chain, keys) else { return false }
                 guard number < times.count else { return true }
-                // Each of them would have taken as much work.
+                // Charges each represented place the same work.
                 let more = (before - evaluator.textWork) * (times[number] - 1)
                 number += 1
                 guard more <= evaluator.textWork else { return false }
@@ -96,14 +96,14 @@ extension Evaluator {
         }
     }
 
-    /// Whether some data could make the chain of every location grant; `.validate` rules are not evaluated. Stops at the first
-    /// location for which none could. Keeps no place in a tree, and so no key of an earlier location.
+    /// Whether some data could make the chain of every location grant; `.validate` rules are not evaluated. Stops at the first location for
+    /// which none could. Keeps no reference into a tree, nor to the keys of an earlier location.
     mutating func mayAllowWrite(_ locations: some Sequence<Path>) -> Bool {
         follow(locations, areKept: false) { evaluator, chain, _ in evaluator.mayBeGranted(&chain) }
     }
 
-    /// The places whose rules refuse a write and have a message for that: the `.write` rules on the way to a location where
-    /// none grants, else every `.validate` that is not true. None where a location without a grant has no message.
+    /// The places whose rules refuse a write and have a message for it. These are the `.write` rules above a location that none grants, else
+    /// every `.validate` that is not true. Empty if an ungranted location has no message.
     mutating func violated(_ locations: [Path], validating added: [Path]) -> (kind: RuleKind, places: [Int32]) {
         withExtendedLifetime(locations) {
             let noted = Violations(limit: RulesLimits.messages)
@@ -123,19 +123,19 @@ extension Evaluator {
         }
     }
 
-    /// The places of the walk down to a depth that have a `.write` with a message.
+    /// The rule nodes down to a depth of the walk that have a `.write` message.
     private func refusing(_ count: Int) -> [Int32] {
         (0..<count).map { places[$0] }.filter { program.details[Int($0)].messages[.write] != nil }
     }
 
-    /// Whether a `.validate` that is not true was noted, so that the walk goes on.
+    /// Whether a `.validate` that is not true was recorded, so that the walk continues.
     private func isNoted(_ place: Int32) -> Bool {
         guard let violations else { return false }
         return program.details[Int(place)].messages[.validate] == nil ? true : violations.add(place)
     }
 
-    /// Walks the chains of the locations in order; false as soon as `decide` returns false.
-    /// - Parameter areKept: whether a location's keys remain in memory during the next ones.
+    /// Walks the chains of the locations in order; returns false once `decide` does.
+    /// - Parameter areKept: whether a location's keys stay in memory while later ones are walked.
     @inline(__always)
     private mutating func follow(
         _ locations: some Sequence<Path>, areKept: Bool,
@@ -160,19 +160,19 @@ extension Evaluator {
 
     /// The state of the walk along one location's path.
     private struct WriteChain {
-        /// Rule nodes met from the root down, in the evaluator's `places`; the root at least.
+        /// The number of rule nodes from the root down, in the evaluator's `places`; at least 1.
         var count = 1
-        /// Depth at which a `.write` granted.
+        /// The depth at which a `.write` granted.
         var grant: Int?
-        /// Depths of the chain whose `.write` were evaluated, and whose `.validate` hold.
+        /// The number of rule nodes whose `.write` was evaluated, and the number whose `.validate` holds.
         var asked = 0
         var validated = 0
     }
 
-    /// Walks the rules' chain of a location, from where it differs from the one before.
+    /// Extends the chain of rule nodes along a location, from where it differs from the previous one.
     /// - Parameters:
-    ///   - shared: keys in common with the location before; nil for the first.
-    ///   - replacesKeys: whether to read those keys from this location from now on.
+    ///   - shared: the number of leading keys shared with the previous location; nil for the first.
+    ///   - replacesKeys: whether to read the shared keys from this location from now on.
     @inline(__always)
     private mutating func extend(_ chain: inout WriteChain, along keys: UnsafeBufferPointer<Key>, shared: Int?, replacesKeys: Bool) {
         if let shared {
@@ -208,7 +208,7 @@ extension Evaluator {
         return false
     }
 
-    /// As `isGranted`, over all possible data.
+    /// Like `isGranted`, over all possible data.
     private mutating func mayBeGranted(_ chain: inout WriteChain) -> Bool {
         if chain.grant != nil { return true }
         while chain.asked < chain.count {
@@ -223,7 +223,7 @@ extension Evaluator {
         return false
     }
 
-    /// - Parameter keys: of the location, in place.
+    /// - Parameter keys: the keys of the location, in place.
     private mutating func isValid(_ chain: inout WriteChain, _ keys: UnsafeBufferPointer<Key>) -> Bool {
         let length = keys.count
         var work = textWork
@@ -248,7 +248,7 @@ extension Evaluator {
         return true
     }
 
-    /// Whether everything below the place where the walk stands is valid: where it exists and a rule applies.
+    /// Whether everything below the current place is valid, as far as it exists and has rules.
     private mutating func areChildrenValid(_ place: Int32) -> Bool {
         let rules = tables.places[Int(place)]
         guard rules.validates, let node = node(.new, at: depth), case .object = node.kind else { return true }

@@ -9,15 +9,15 @@ import JSONTree
 ///     new tree   node     node       node       node             filled on demand: newData
 ///     shared     /posts   /posts/$post   …                       paths from a root that several rules use, walked once
 ///
-/// Lives on the stack of one call, in buffers of fixed size, and reads both trees through cursors: nothing is allocated,
-/// copied or reference-counted on the usual path. The caller owns the roots and the paths, and holds them until the end.
+/// Lives on the stack of one call, in buffers of fixed size, and reads both trees through cursors. The usual path allocates, copies and
+/// reference-counts nothing. The caller owns the roots and the paths, and keeps them alive until the end.
 struct Evaluator: ~Copyable {
     let program: Program
     let tables: ProgramTables
     let auth: NodeCursor
     var now: Double
     private let query: UnsafePointer<QueryVariables>
-    /// Whether rules see the query: only those of the place that is read. Above it a window that is granted would grant everything below.
+    /// Whether rules see the query: only those at the place that is read do. A window granted above it would grant everything below.
     var seesQuery = true
 
     private let keys: UnsafeMutablePointer<TextCursor>
@@ -30,43 +30,43 @@ struct Evaluator: ~Copyable {
     private var oldDepth = 0
     private var newDepth = 0
 
-    /// The tree after the write that is decided about, while it has not been made. Then `newNodes` holds only nodes from its depth on.
+    /// A write that is being decided but not applied to a tree yet. Then `newNodes` holds only nodes from its depth on.
     private var unmade: UnmadeTree?
 
     /// Cached nodes of shared paths, by their number.
     let shared: UnsafeMutablePointer<SharedNode>
-    /// Strings that expressions computed, as a stack: each operation takes its operands' away.
+    /// A stack of strings that expressions computed: each operation pops those of its operands.
     private let scratch: UnsafeMutablePointer<Node>
     private(set) var scratchCount = 0
 
-    /// The first step by a value, as it was gone last: what is asked about many places often goes it again.
+    /// The last step by a computed key, cached: rules evaluated at many places often repeat it.
     var steppedByValue: (step: Int, from: NodeCursor, name: TextCursor, node: NodeCursor?)?
 
-    /// ms of the last commit at or below the node of an `.expire`; nil where that is not known.
+    /// ms of the last commit at or below the node of an `.expire`; nil if unknown.
     var written: Double?
 
-    /// The rest of `RulesLimits.textWork`.
+    /// The remaining text work, from `RulesLimits.textWork`.
     var textWork: Int
 
     /// `auth.uid`, cached on first use.
     private var uid: Value?
 
-    /// Whether places with the same value and rules are asked about once, and the last that was.
+    /// Whether places with equal values and rules are evaluated once, and the last such place.
     var asksOnce = false
     var lastValid: ValidPlace?
 
     /// Records every evaluated rule; nil without a trace.
     var recorder: TraceRecorder?
-    /// Notes the `.validate` rules that are not true, so that all are asked; nil for decisions, which end at the first.
+    /// Collects the `.validate` rules that are not true, so that all are evaluated. Nil for plain decisions, which stop at the first.
     var violations: Violations?
     /// Records every place that is read; nil for decisions without dependencies.
     let dependencies: DependencyRecorder?
 
-    /// Deepest place at which a rule can stand.
+    /// The deepest possible rule node, plus one.
     private static let capacity = Path.maxDepth + 1
 
     /// Runs `body` with an evaluator over the two trees.
-    /// - Parameter query: of the read that is decided; nil for a plain read and for every write.
+    /// - Parameter query: the query of the read; nil for a plain read and for every write.
     static func run<R>(
         _ program: Program, old: Node, new: Node, auth: Node, now: Int64, query: QueryVariables?, recorder: TraceRecorder? = nil,
         dependencies: DependencyRecorder? = nil, _ body: (inout Evaluator) -> R
@@ -77,7 +77,7 @@ struct Evaluator: ~Copyable {
         return withUnsafePointer(to: &query) { run(program, old, new, auth, now, $0, recorder, dependencies, body) }
     }
 
-    /// The inputs are variables so that each has an address of its own without a copy for every closure that passes it on.
+    /// The inputs are variables, so that each has its own address without a copy in every closure that passes it on.
     private static func run<R>(
         _ program: Program, _ old: Node, _ new: Node, _ auth: Node, _ now: Int64, _ query: UnsafePointer<QueryVariables>,
         _ recorder: TraceRecorder?, _ dependencies: DependencyRecorder?, _ body: (inout Evaluator) -> R
@@ -110,8 +110,8 @@ struct Evaluator: ~Copyable {
         let scratch: UnsafeMutablePointer<Node>
     }
 
-    /// The buffers of the stack, as far as the program's needs fit there: the library takes what is above 1 KiB from the heap, so the
-    /// nodes of both trees are two buffers.
+    /// Provides the evaluator's buffers on the stack where they fit. Allocations above 1 KiB go to the heap, so the nodes of both trees are two
+    /// buffers.
     private static func withBuffers<R>(_ tables: ProgramTables, _ body: (Buffers) -> R) -> R {
         withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity) { old in
             withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity) { new in
@@ -156,14 +156,14 @@ struct Evaluator: ~Copyable {
 
     // MARK: The path
 
-    /// Descends one level. The caller stays within the depth of the rules, which is at most `Path.maxDepth`.
+    /// Descends one level. The caller ensures that the depth is at most `Path.maxDepth`.
     @inline(__always)
     mutating func push(_ key: TextCursor) {
         keys[depth] = key
         depth &+= 1
     }
 
-    /// Descends one level to a child of the new tree whose node is known.
+    /// Descends one level to a child of the new tree with a known node.
     @inline(__always)
     mutating func push(_ key: TextCursor, newNode: NodeCursor) {
         fill(.new, to: depth)
@@ -172,7 +172,7 @@ struct Evaluator: ~Copyable {
         newNodes[depth] = newNode
     }
 
-    /// Goes up again.
+    /// Ascends.
     @inline(__always)
     mutating func pop(to level: Int) {
         oldDepth = min(oldDepth, level)
@@ -180,7 +180,7 @@ struct Evaluator: ~Copyable {
         depth = min(depth, level)
     }
 
-    /// Replaces the keys down to the current depth by equal ones of another path.
+    /// Replaces the keys down to the current depth by the equal keys of another path.
     mutating func replaceKeys(by base: UnsafePointer<Key>) {
         for i in 0..<depth { keys[i] = TextCursor(base + i) }
     }
@@ -206,7 +206,7 @@ struct Evaluator: ~Copyable {
         }
     }
 
-    /// The node at a depth of the path, if there is one.
+    /// The node at a depth of the path; nil if it does not exist.
     @inline(__always)
     mutating func node(_ tree: Tree, at level: Int) -> NodeCursor? {
         if tree == .new, unmade != nil { return unmadeNode(at: level) }
@@ -214,16 +214,16 @@ struct Evaluator: ~Copyable {
         return tree == .old ? oldNodes[level] : newNodes[level]
     }
 
-    // MARK: A tree that is made when it is needed
+    // MARK: The lazily created new tree
 
-    /// Decides about a write of one value, of which `newData` is known only where it is written and below. The tree is made when the rules
-    /// look above that.
+    /// Begins the decision about a write of one value, when `newData` is known only at and below the written place. The new tree is created
+    /// when the rules read above it.
     mutating func begin(_ tree: UnmadeTree) {
-        // At the root the value is all of it.
+        // At the root the value is the whole tree.
         if tree.depth == 0 { newNodes[0] = NodeCursor(tree.value) } else { unmade = tree }
     }
 
-    /// Whether the node of the new tree at a depth of the path exists. What is above a written value does.
+    /// Whether the node of the new tree at a depth of the path exists. Every ancestor of a written value does.
     @inline(__always)
     mutating func existsInNew(at level: Int) -> Bool {
         if let unmade, level < unmade.depth { return true }
@@ -247,12 +247,11 @@ struct Evaluator: ~Copyable {
 
     // MARK: Values
 
-    /// A field of `query`: as of a plain read where the query is not seen.
+    /// The value of a query condition, and of a field of `query`; as for a plain read if the rule does not see the query.
     func queryCondition(_ path: Path) -> Node { seesQuery ? query.pointee.conditions[path] ?? .null : .null }
 
     func queryValue(_ field: QueryField) -> Node { seesQuery ? query.pointee.value(field) : QueryVariables.none.value(field) }
 
-    /// `auth.uid`.
     @inline(__always)
     mutating func authUID() -> Value {
         if let uid { return uid }
@@ -263,7 +262,6 @@ struct Evaluator: ~Copyable {
 
     private static let uidKey = Key("uid")
 
-    /// The value of a place.
     @inline(__always)
     mutating func value(of cursor: NodeCursor?) -> Value {
         guard let cursor else { return .null }
@@ -271,7 +269,7 @@ struct Evaluator: ~Copyable {
         return Value(cursor)
     }
 
-    /// Keeps a computed value until the operation that uses it is done.
+    /// Keeps a computed value until the operation that uses it has finished.
     mutating func keep(_ node: Node) -> Value {
         assert(scratchCount < tables.scratchCapacity, "an expression holds more strings than its nesting allows")
         (scratch + scratchCount).initialize(to: node)

@@ -1,14 +1,14 @@
-/// Why an operation failed: the whole rule is then not true (rules contract §5.2).
+/// Why an operation failed: then the whole rule is not true (rules contract §5.2).
 public enum FaultReason: UInt8, Error, Sendable, Hashable {
     /// `< <= > >=` over null, a boolean, an object, or a number and a string.
     case notComparable
     /// `+` over null, a boolean or an object.
     case notAddable
-    /// Arithmetic over something else than a number.
+    /// Arithmetic on a value that is not a number.
     case notNumber
-    /// A string member of something else than a string.
+    /// A string member of a value that is not a string.
     case notString
-    /// An argument or child name that is no string.
+    /// An argument or child name that is not a string.
     case argumentNotString
     /// `parent()` of the root.
     case beyondRoot
@@ -16,7 +16,7 @@ public enum FaultReason: UInt8, Error, Sendable, Hashable {
     case stringTooLong
     /// A text that alone exceeds the work limit of a simulated regular expression.
     case textTooLong
-    /// A time whose day has no text: outside the years 0 to 9999, or no number of ms.
+    /// A time whose day has no text: outside the years 0 to 9999, or not a number.
     case notDay
     /// The operation needs more text work than `RulesLimits.textWork`.
     case tooMuchWork
@@ -39,14 +39,14 @@ extension FaultReason: CustomStringConvertible {
     }
 }
 
-/// A fault and where it happened.
+/// A fault and its position.
 struct Fault: Error {
     let reason: FaultReason
-    /// UTF-8 offset in the rule's text; in a function the one of its call.
+    /// UTF-8 offset in the rule's text; for a fault inside a function, the offset of the call.
     let offset: Int32
 
     init(reason: FaultReason, at span: Span) { (self.reason, offset) = (reason, span.function < 0 ? span.offset : 0) }
 
-    /// The same fault, told of a call.
+    /// The same fault, located at a call.
     func moved(to call: Span) -> Fault { Fault(reason: reason, at: call) }
 }

@@ -1,4 +1,4 @@
-/// Numbers as JavaScript writes them: the shortest digits that read back, plain up to 10^21, exponents beyond.
+/// Formats numbers like JavaScript: the shortest digits that read back, in plain notation up to 10^21, with an exponent beyond.
 enum NumberText {
     static func format(_ value: Double) -> String {
         if value.isNaN { return "NaN" }
@@ -6,7 +6,7 @@ enum NumberText {
         if value == 0 { return "0" }
         if value.magnitude < 9_007_199_254_740_992, value.rounded(.towardZero) == value { return String(Int64(value)) }
 
-        // Swift's description has the right digits in another layout: cut it into digits and the place of the point.
+        // Swift's description has the right digits in another layout: split it into digits and the position of the point.
         var digits: [UInt8] = []
         var point = 0
         var exponent = 0

@@ -1,10 +1,10 @@
 import JSONTree
 
-/// The operators on values (rules contract §5.3): pure, and the same for constants at compile time and for values at run time.
+/// The operators on values (rules contract §5.3): pure, and the same for constants at compile time and values at run time.
 ///
-/// Numbers are IEEE doubles, also where an integer is stored. An object stands for the opaque token.
+/// Numbers are IEEE doubles, even where an integer is stored. An object is the opaque token.
 enum Operations {
-    /// `==`: never converts, never fails; an object equals nothing.
+    /// `==`: never converts and never fails; an object equals nothing.
     @inline(__always)
     static func equal(_ a: Value, _ b: Value) -> Bool {
         switch (a, b) {
@@ -47,20 +47,20 @@ enum Operations {
         case .add: x + y
         case .subtract: x - y
         case .multiply: x * y
-        // Not infinity: the reference answers NaN for every division by zero (rules contract §5.3).
+        // Not infinity: the reference yields NaN for every division by zero (rules contract §5.3).
         case .divide: y == 0 ? .nan : x / y
         case .remainder: y == 0 ? .nan : x.truncatingRemainder(dividingBy: y)
         }
     }
 
-    /// `+` where a side is no number: joins strings.
+    /// `+` where an operand is not a number: joins strings.
     static func join(_ a: Value, _ b: Value) throws(FaultReason) -> Text {
         guard let x = text(a), let y = text(b) else { throw .notAddable }
         guard x.utf8.count + y.utf8.count <= RulesLimits.computedBytes else { throw .stringTooLong }
         return Text(x + y)
     }
 
-    /// A string unchanged, a number formatted; nil for values that cannot be joined to a string.
+    /// A string unchanged, a number formatted; nil for other values, which cannot be joined.
     static func text(_ value: Value) -> String? {
         switch value {
         case .text(let text): text.string

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Substring search over UTF-8, in time linear in both texts: clients write the values, and they may be 10 MB long.
+/// Substring search over UTF-8, linear in both texts: clients write the values, which may be 10 MB long.
 enum StringSearch {
     static func test(_ test: StringTest, _ text: TextCursor, _ part: TextCursor) -> Bool {
         text.withBytes { text in
@@ -15,7 +15,7 @@ enum StringSearch {
         }
     }
 
-    /// Every occurrence replaced, left to right; nil when the result is longer than `maxBytes`.
+    /// Replaces every occurrence, left to right; nil if the result is longer than `maxBytes`.
     ///
     /// An empty `old` matches between all characters, before the first and after the last.
     static func replace(in text: TextCursor, _ old: TextCursor, by new: TextCursor, maxBytes: Int) -> String? {
@@ -49,7 +49,7 @@ enum StringSearch {
         return fits ? String(decoding: out, as: UTF8.self) : nil
     }
 
-    /// One byte by others: no search is worth its call then.
+    /// Replaces single bytes: calling a search for each would cost more.
     private static func replace(
         _ text: UnsafeBufferPointer<UInt8>, _ old: UInt8, _ new: [UInt8], _ out: inout [UInt8], _ maxBytes: Int
     ) -> Bool {
@@ -66,8 +66,8 @@ enum StringSearch {
         return true
     }
 
-    /// Knuth–Morris–Pratt's table: for each length of a matched prefix, the longest shorter prefix that is its suffix. Empty
-    /// for short parts, where starting over costs less.
+    /// The Knuth–Morris–Pratt table: for each length of a matched prefix, the longest shorter prefix that is its suffix. Empty for short parts,
+    /// where starting over costs less.
     private static func prefixTable(_ part: UnsafeBufferPointer<UInt8>) -> [Int] {
         guard part.count > 16 else { return [] }
         var table = [Int](repeating: 0, count: part.count + 1)

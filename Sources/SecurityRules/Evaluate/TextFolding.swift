@@ -1,8 +1,8 @@
 @_spi(_Unicode) import Swift
 
-/// Texts without accents and cases, to be compared as people search: canonically decomposed, marks removed, case folded.
+/// Folds texts for comparison in a search: canonically decomposed, marks removed, case folded.
 enum TextFolding {
-    /// The folded text. Linear: each character is decomposed by itself, as no order of marks matters where none stays.
+    /// The folded text. Linear: each character is decomposed by itself. The order of marks does not matter, as all are removed.
     static func fold(_ text: String) -> String {
         var folded = ""
         folded.reserveCapacity(text.utf8.count)
@@ -17,7 +17,7 @@ enum TextFolding {
         return folded
     }
 
-    /// Adds a decomposed character's folded form. By way of the upper case, `ß` and `ẞ` are `ss`, and all three sigmas are `σ`.
+    /// Appends the folded form of a decomposed character. Folding via upper case turns `ß` and `ẞ` into `ss`, and all three sigmas into `σ`.
     private static func append(_ scalar: Unicode.Scalar, to text: inout String) {
         let properties = scalar.properties
         switch properties.generalCategory {

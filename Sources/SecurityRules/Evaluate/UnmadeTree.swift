@@ -1,16 +1,16 @@
 public import JSONTree
 
-/// The tree after a write of one value, which exists, at one place: the tree before, until the rules look above the place. Most look at the
-/// value alone.
+/// The tree after a write of one existing value at one place, created only when the rules read above that place. Most rules read only the
+/// value.
 ///
 ///     /rooms/$room/text     `newData` at text and below: the value
-///     /rooms/$room          `newData` here, or above: the tree is made
+///     /rooms/$room          `newData` here, or above: creates the tree
 ///
-/// Lives during one call; its owner holds what it points at.
+/// Lives during one call; the caller keeps the pointees alive.
 struct UnmadeTree {
     let path: UnsafePointer<Path>
     let value: UnsafePointer<Node>
-    /// The tree before, until `make` writes the value there.
+    /// The tree before the write, until `make` applies the write to it.
     let tree: UnsafeMutablePointer<Node>
     /// Set by `make`.
     let isMade: UnsafeMutablePointer<Bool>
@@ -25,12 +25,12 @@ struct UnmadeTree {
 }
 
 extension RuleSet {
-    /// Decides as `allowsWrite` about one value at one place, without the tree after it where the rules do not look above the place. Then a
-    /// comparison of `data` with `newData` may take more text work, as an equal value is not the same one.
+    /// Decides like `allowsWrite` about one value at one place, without creating the new tree unless the rules read above that place. Without
+    /// it, comparing `data` with `newData` may take more text work, as an equal value is not the identical node.
     /// - Parameters:
-    ///   - value: what is written, server values resolved; it exists.
-    ///   - old: the tree before.
-    ///   - made: set to the tree after it where that had to be made.
+    ///   - value: the written value, with server values resolved; it exists.
+    ///   - old: the tree before the write.
+    ///   - made: set to the tree after the write if the decision created it.
     ///   - work: the budget of text work; the work done is subtracted.
     public func allowsWrite(
         _ value: Node, at path: Path, on old: Node, auth: Node, now: Int64, making made: inout Node?, textWork work: inout Int

@@ -1,17 +1,17 @@
 import JSONTree
 
-/// The result of an instruction, without ownership: numbers and booleans directly, all else as an address that
-/// outlives the evaluation of the rule (a tree, the program's constants, the keys of the path, the evaluator's scratch).
+/// The result of an instruction, without ownership. Numbers and booleans are stored directly, everything else as an address that outlives
+/// the evaluation of the rule: in a tree, the program's constants, the keys of the path, or the evaluator's scratch.
 enum Value {
     case null
     case bool(Bool)
-    /// A number is an IEEE double, also where an integer is stored (rules contract §5.3).
+    /// A number is an IEEE double, even where an integer is stored (rules contract §5.3).
     case number(Double)
     case text(TextCursor)
     /// The opaque token of a node with children.
     case object(NodeCursor)
 
-    /// A node without a priority.
+    /// The value of a node without a priority.
     @inline(__always)
     init(_ cursor: NodeCursor) {
         switch cursor.kind {
@@ -24,7 +24,7 @@ enum Value {
         }
     }
 
-    /// As a node of its own, for constants and traces. NaN stays a double, which no stored node is.
+    /// The value as a node, for constants and traces. NaN stays a double, unlike in any stored node.
     var node: Node {
         switch self {
         case .null: .null

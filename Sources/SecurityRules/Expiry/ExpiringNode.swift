@@ -1,16 +1,16 @@
 public import JSONTree
 
-/// A node that is to end by time.
+/// A node with an expiry time.
 public struct ExpiringNode: Sendable, Hashable {
     public let path: Path
     /// ms since the epoch.
     public let at: Int64
-    /// Such as `/drafts/$draft.expire`.
+    /// The rule's name, such as `/drafts/$draft.expire`.
     public let rule: String
 }
 
 extension RuleSet {
-    /// When the nodes end that some writes of now have changed; the first 100 of them.
+    /// The expiry times of the nodes that these writes affect; at most the first 100.
     func expiring(_ locations: [Path], old: Node, new: Node, now: Int64) -> [ExpiringNode] {
         guard hasExpiry else { return [] }
         var (found, left, seen) = ([ExpiringNode](), 10_000, Set<Path>())

@@ -1,20 +1,20 @@
 import JSONTree
 
-/// One way in which a node ends: `{"at": "data.child('dueAt').val()", "if": …, "patch": {"status": "'overdue'"}}`.
+/// One `.expire` rule of a node: `{"at": "data.child('dueAt').val()", "if": …, "patch": {"status": "'overdue'"}}`.
 struct ExpiryRule: Sendable {
-    /// Instruction that says when, in ms since the epoch.
+    /// The instruction that yields the time, in ms since the epoch.
     let at: Int32
-    /// Instruction that says whether it does; -1 for always.
+    /// The instruction of the `if`; -1 for always.
     let condition: Int32
-    /// What is written below the node in place of its removal; empty: it is removed.
+    /// The writes below the node that replace its removal; empty for a removal.
     let patch: [(path: Path, value: ValueTemplate)]
-    /// The place that gets a row about it, and the row.
+    /// The place of the log row, and the row.
     let log: (to: PathTemplate, value: ValueTemplate)?
 }
 
-/// Compiles one of a node's ends.
+/// Compiles one `.expire` rule of a node.
 struct ExpiryCompiler {
-    /// Depth of the node's place.
+    /// The depth of the node's place.
     let depth: Int
     let captures: [String: Int]
     let functions: Functions
@@ -73,12 +73,12 @@ struct ExpiryCompiler {
     }
 }
 
-/// Which part of an `.expire` an expression is.
+/// The part of an `.expire` that an expression belongs to.
 enum ExpiryScope {
-    /// When and whether: asked again at each start and deploy, so it depends on the node and `written` alone.
+    /// `at` and `if`: evaluated again at each start and deploy, so they depend only on the node and `written`.
     case time
-    /// What then: it depends on the time at which it is made besides.
+    /// `patch`: also depends on the time at which it is applied.
     case patch
-    /// The row of the log, made once.
+    /// The log row, written once.
     case row
 }

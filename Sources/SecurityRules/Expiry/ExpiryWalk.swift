@@ -1,23 +1,23 @@
 public import JSONTree
 
-/// Finds the nodes with an `.expire` that writes may have changed, those above, at and below their places, a part at a time: each once, in
-/// the order of the tree. A value; what it has not come to may be another tree by then.
+/// Finds the nodes with an `.expire` that writes may have changed: those above, at and below the written places. Works one part at a time,
+/// in the order of the tree, and finds each node once. A value type: `new` may be replaced by a later tree between parts.
 public struct ExpiryWalk: Sendable {
     private let rules: RuleSet
     private let places: WrittenPlaces
     private let old: Node
-    /// The tree of after the writes.
+    /// The tree after the writes.
     public var new: Node
-    /// Where it goes on; nil at the end.
+    /// Where the next part starts; nil at the end.
     public private(set) var next: Path? = .root
 
-    /// - Parameter old: the tree of before the writes, for nodes that have gone with them; what it shares with the new one was not written.
+    /// - Parameter old: the tree before the writes, for nodes that they removed. Subtrees shared with the new tree were not written.
     public init(_ rules: RuleSet, _ places: WrittenPlaces, old: Node, new: Node) {
         (self.rules, self.places, self.old, self.new) = (rules, places, old, new)
     }
 
     /// The next nodes.
-    /// - Parameter most: nodes and keys that are looked at; more than a path has.
+    /// - Parameter most: the most nodes and keys to scan; must exceed the depth of a path.
     public mutating func nodes(lookingAt most: Int) -> [Path] {
         guard let from = next, rules.hasExpiry else {
             next = nil
@@ -30,21 +30,21 @@ public struct ExpiryWalk: Sendable {
     }
 }
 
-/// One visit of nodes with an `.expire`, in the order of the tree.
+/// One visit to nodes with an `.expire`, in the order of the tree.
 struct ExpiringNodes {
     private let program: Program
-    /// Nodes and keys that may still be looked at.
+    /// The number of nodes and keys that may still be scanned.
     private(set) var left: Int
-    /// Where it has stopped, as there were more.
+    /// Where the visit stopped because the budget was spent.
     private(set) var next: Path?
 
     init(_ program: Program, left: Int) { (self.program, self.left) = (program, left) }
 
-    /// Visits what is above, at and below written places.
+    /// Visits nodes above, at and below written places.
     /// - Parameters:
-    ///   - mark: `true` at each of them.
-    ///   - from: keys from here to the first node; what is before that was visited.
-    /// - Returns: false when it has stopped.
+    ///   - mark: a tree with `true` at each written place.
+    ///   - from: the keys from here to the first node; those before it were visited already.
+    /// - Returns: false if the visit stopped early.
     mutating func around(
         _ place: Int32, _ path: Path, _ mark: Node, _ was: Node, _ isNow: Node, from: ArraySlice<Key>, _ body: (Path) -> Void
     ) -> Bool {
@@ -64,11 +64,11 @@ struct ExpiringNodes {
         return true
     }
 
-    /// Visits what is at and below a written place.
+    /// Visits nodes at and below a written place.
     mutating func written(
         _ place: Int32, _ path: Path, _ was: Node, _ isNow: Node, from: ArraySlice<Key>, _ body: (Path) -> Void
     ) -> Bool {
-        // A tree that has the value already stays as it is, and is written all the same.
+        // A write of the value already stored leaves the tree unchanged, but still counts as a write.
         visit(place, path, was.isSameObject(as: isNow) ? .null : was, isNow, from: from, body)
     }
 
@@ -76,7 +76,7 @@ struct ExpiringNodes {
         _ place: Int32, _ path: Path, _ was: Node, _ isNow: Node, from: ArraySlice<Key>, _ body: (Path) -> Void
     ) -> Bool {
         let rules = program.tables.places[Int(place)]
-        // What both trees share was not written; an equal value that was sent again was.
+        // A subtree shared by both trees was not written; an equal value that was sent again was.
         guard rules.expires, was.exists || isNow.exists, !was.isSameObject(as: isNow) else { return true }
         if from.isEmpty {
             guard spend(path) else { return false }
@@ -137,7 +137,7 @@ extension Program {
         withUnsafePointer(to: key) { tables.child(of: place, TextCursor($0)) }
     }
 
-    /// Whether a child of a rule node, or something below, has an `.expire`.
+    /// Whether a child of a rule node, or a node below it, has an `.expire`.
     func expiresBelow(_ place: Int32) -> Bool {
         let rules = tables.places[Int(place)]
         if rules.wildcard >= 0, tables.places[Int(rules.wildcard)].expires { return true }

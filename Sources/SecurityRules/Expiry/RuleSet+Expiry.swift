@@ -1,47 +1,46 @@
 public import JSONTree
 
-/// Nodes that end by time. When one does depends on what is stored at and below it and on when that was last written, on nothing else: so
-/// it is known after each write, is the same after a restart, and nothing has to be remembered of what has happened already.
+/// Nodes with an expiry time. It depends only on the data at and below the node and on when that was last written. So it is known after
+/// each write, is the same after a restart, and needs no stored history.
 ///
 /// ```
 /// node, written ─► each rule: `if` holds, its patch would change something ─► `at` ─► the earliest of them: due
-/// due ≤ now ─► removal or patch, and a row in the log: one commit ─► due anew
+/// due ≤ now ─► removal or patch, and a log row: one commit ─► computed again
 /// ```
 extension RuleSet {
-    /// Whether the rules have nodes end by time.
+    /// Whether any rule expires nodes.
     public var hasExpiry: Bool { program.hasExpiry }
 
-    /// Whether some of them ask when they were written.
+    /// Whether any `.expire` reads `written`.
     public var asksWhenWritten: Bool { program.asksWhenWritten }
 
-    /// Whether the place of a node has an `.expire` that asks when it was written. O(depth)
+    /// Whether the `.expire` at a node's place reads `written`. O(depth)
     public func asksWhenWritten(at path: Path) -> Bool {
         rulesPlace(of: path).map { program.tables.places[Int($0)].asksWhenWritten } ?? false
     }
 
-    /// How many rules the place of a node has that end it. O(depth)
+    /// The number of `.expire` rules at a node's place. O(depth)
     public func expiryRules(at path: Path) -> Int { rulesPlace(of: path).map { program.details[Int($0)].expires.count } ?? 0 }
 
-    /// What is wrong with rules whose ends have a node due again and again.
+    /// The fault reported when a node's rules make it due again and again.
     public func endlessExpiry(of path: Path) -> ConsequenceFault {
         let pattern = rulesPlace(of: path).map { program.details[Int($0)].pattern } ?? path
         return ConsequenceFault(reason: .stillDue, rule: "\(pattern)\(ConsequenceKind.expire.rawValue)", path: path)
     }
 
-    /// When a node is due, ms since the epoch; nil for never, as it is now.
-    /// - Parameter written: ms of the last commit at or below it; nil where that is not known.
+    /// When a node is due, in ms since the epoch; nil for never.
+    /// - Parameter written: ms of the last commit at or below it; nil if unknown.
     public func due(at path: Path, in root: Node, written: Int64?) -> Int64? { earliest(path, root, written)?.due }
 
     public func dues(at paths: [Path], in root: Node, written: (Path) -> Int64?) -> [Int64?] {
         dues(of: paths.map { ($0, nil) }, in: root, written: written)
     }
 
-    /// The same for many nodes, with what they have in common done once: nodes behind each other that have the same rules and the same
-    /// value, as copies have, are due at one time.
-    /// - Parameter nodes: with the value of each where it is known, so that it is not looked up.
+    /// Computes the times of many nodes. Consecutive nodes with the same rules and value, such as copies, are evaluated once.
+    /// - Parameter nodes: each with its value if known, which saves the lookup.
     public func dues(of nodes: [(path: Path, value: Node?)], in root: Node, written: (Path) -> Int64?) -> [Int64?] {
         Evaluator.run(program, old: root, new: root, auth: .null, now: 0, query: nil) { evaluator in
-            // Keys are read in place, also those of the path before.
+            // Keys are read in place, even those of the previous path.
             withExtendedLifetime(nodes) {
                 var (previous, known) = (Path.root, KnownDue?.none)
                 return nodes.map { path, value in
@@ -68,7 +67,7 @@ extension RuleSet {
         }
     }
 
-    /// A node of which it is known when it is due, with all that this depends on.
+    /// A node whose due time is known, with everything that the time depends on.
     private struct KnownDue {
         let place: Int32
         let path: Path
@@ -78,18 +77,18 @@ extension RuleSet {
         let due: Int64?
     }
 
-    /// What has to be done with a node by now: the writes of one commit, none where nothing is due. `.validate` is not asked yet.
+    /// The writes that are due at a node, for one commit; empty if nothing is due. `.validate` is not evaluated here.
     ///
-    /// A patch that sets its own next time is made as often as it has been due, up to `RulesLimits.patchesAtOnce`: so that it goes on in
-    /// the future, however long nothing was done.
-    /// - Throws: when what its rules say cannot be done.
+    /// A patch that sets its own next time is applied once for each time it was due, up to `RulesLimits.patchesAtOnce`. So its next time lies
+    /// in the future, however long the hub was down.
+    /// - Throws: if the writes of the rule are impossible.
     public func expiry(of path: Path, in root: Node, written: Int64?, now: Int64) throws(ConsequenceFault) -> [SystemWrite] {
         var patches = 0
         return try expiry(of: path, in: root, written: written, now: now, patches: &patches)
     }
 
-    /// The same, for a caller that accounts for the work.
-    /// - Parameter patches: raised by the number of patches made; each evaluates all `.expire` rules of the node.
+    /// The due writes, for a caller that accounts for the work.
+    /// - Parameter patches: incremented by the number of patches applied; each evaluates all `.expire` rules of the node.
     public func expiry(
         of path: Path, in root: Node, written: Int64?, now: Int64, patches: inout Int
     ) throws(ConsequenceFault) -> [SystemWrite] {
@@ -108,7 +107,7 @@ extension RuleSet {
             try write(.null, at: path)
         } else {
             guard let patched = patched(found, path, root, written, now, &patches) else { throw fault(.failed) }
-            // Else it would be done again and again.
+            // Otherwise the rule would fire again and again.
             let then = written.map { _ in now }
             if let next = run(path, patched.tree, 0, { due(rule, path, patched.tree, then, &$0) }), next <= min(now, found.due) {
                 throw fault(.stillDue)
@@ -119,7 +118,7 @@ extension RuleSet {
             guard let place = try target(log.to, path, root.node(at: path), fault) else { throw fault(.failed) }
             guard let row = evaluate(path, root, written, now, { e throws(Fault) in try e.node(log.value) }) else { throw fault(.failed) }
             var name = "\(found.number)\(path)"
-            // Twice within a millisecond.
+            // Avoids an equal id within the same millisecond.
             while root.node(at: place.appending(PushIDGenerator.id(now: now, of: name))).exists { name += "+" }
             let id = PushIDGenerator.id(now: now, of: name)
             guard !path.contains(place), row.exists else { throw fault(.failed) }
@@ -128,8 +127,8 @@ extension RuleSet {
         return writes
     }
 
-    /// The tree with a patch made, and the places below the node that it writes; nil where it fails. Where the same patch is due again by
-    /// then, which goes on as time does, it is made that often, with those of the node that come between.
+    /// The tree after a patch, and the places below the node that it writes; nil if the patch fails. A patch that is due again by `now`, at a
+    /// later time each time, is applied repeatedly, along with the node's other rules that fall between.
     private func patched(
         _ found: (due: Int64, number: Int, place: Int32), _ path: Path, _ root: Node, _ written: Int64?, _ now: Int64, _ patches: inout Int
     ) -> (tree: Node, places: [Path])? {
@@ -149,7 +148,7 @@ extension RuleSet {
             patches += 1
             guard let next = run(path, tree, 0, { earliest(path, tree, time, &$0) }), next.due <= now, next.due > last.due else { break }
             let rule = rules[next.number]
-            // Each other rule's row tells of one time.
+            // Another rule with a log row must fire by itself: each of its rows describes one time.
             guard !rule.patch.isEmpty, next.number == found.number || rule.log == nil, let made = make(rule, in: tree, time) else { break }
             (tree, last) = (made, (next.due, next.number))
             places.insert(next.number)
@@ -159,9 +158,9 @@ extension RuleSet {
         return (tree, places.flatMap { rules[$0].patch.map(\.path) }.outermost)
     }
 
-    /// Calls `body` with the nodes that have an `.expire` and that a write may have changed: those above, at and below a location.
-    /// - Parameter left: nodes below that may still be looked at.
-    /// - Returns: false when there were more.
+    /// Calls `body` with the nodes with an `.expire` that a write may have changed: those above, at and below a location.
+    /// - Parameter left: the number of nodes below that may still be scanned.
+    /// - Returns: false if the budget was spent.
     @discardableResult
     public func visitExpiring(_ location: Path, old: Node, new: Node, atMost left: inout Int, _ body: (Path) -> Void) -> Bool {
         var place: Int32 = 0
@@ -173,7 +172,7 @@ extension RuleSet {
         }
         if !program.expiresBelow(place) {
             guard program.tables.places[Int(place)].expires else { return true }
-            // Whether there is a node is found out where it is looked at, as for those above.
+            // Whether the node exists is checked by the caller, as for those above.
             left = max(left - 1, -1)
             if left >= 0 { body(location) }
             return left >= 0
@@ -183,7 +182,7 @@ extension RuleSet {
         return visit.written(place, location, old.node(at: location), new.node(at: location), from: [], body)
     }
 
-    /// Whether a write at a location may change nodes that have an `.expire`: those above, at and below it. O(depth)
+    /// Whether a write at a location may affect nodes with an `.expire`: above, at or below it. O(depth)
     public func mayExpire(around location: Path) -> Bool {
         var (place, isBelow): (Int32, Bool) = (0, false)
         for key in location.keys {
@@ -209,7 +208,7 @@ extension RuleSet {
         run(path, root, 0) { earliest(path, root, written, &$0) }
     }
 
-    /// The same, where the evaluator stands at the node.
+    /// The rule that is due first, with the evaluator positioned at the node.
     private func earliest(
         _ path: Path, _ root: Node, _ written: Int64?, _ evaluator: inout Evaluator
     ) -> (due: Int64, number: Int, place: Int32)? {
@@ -229,17 +228,17 @@ extension RuleSet {
             let time = Int64(max(ms, -Self.never).rounded(.up))
             if rule.patch.isEmpty { return time }
             let node = root.node(at: path)
-            // It would be made at that time, at the earliest.
+            // The patch would be applied at that time, at the earliest.
             evaluator.now = Double(time)
             for (below, value) in rule.patch where try evaluator.node(value) != node.node(at: below) { return time }
             return nil
         } ?? nil
     }
 
-    /// Times from here on, in ms, are never; doubles are exact up to it.
+    /// Times from here on, in ms, mean never; doubles are exact up to it.
     private static let never = 9e15
 
-    /// Evaluates at a node. Nil where the expression fails.
+    /// Evaluates an expression at a node; nil if it fails.
     private func evaluate<R>(
         _ path: Path, _ root: Node, _ written: Int64?, _ now: Int64, _ body: (inout Evaluator) throws(Fault) -> R
     ) -> R? {
@@ -264,7 +263,7 @@ extension RuleSet {
         }
     }
 
-    /// The place of a log; nil where a value that it needs is missing.
+    /// The place of a log row; nil if a value in its path is missing.
     private func target(
         _ template: PathTemplate, _ path: Path, _ node: Node, _ fault: (ConsequenceFault.Reason) -> ConsequenceFault
     ) throws(ConsequenceFault) -> Path? {
@@ -291,7 +290,7 @@ extension RuleSet {
 }
 
 extension Path {
-    /// Whether it has the keys of another one at some depths, a bit for each.
+    /// Whether the path has the same keys as another at some depths, one bit each.
     func hasKeys(of other: Path, at depths: UInt64) -> Bool {
         var depths = depths
         while depths != 0 {

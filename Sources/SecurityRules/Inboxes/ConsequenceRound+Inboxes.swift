@@ -1,21 +1,21 @@
 import JSONTree
 
-/// Inboxes: a row in the place of each one who is reached, when a node is made. Few are part of the commit; where there may be many, the
-/// commit owes them (`ContinuedRows`), so that it costs what it writes, whoever is reached.
+/// Inboxes: when a node is created, each recipient gets a row. A few rows are part of the commit. If there may be many, they become pending
+/// (`ContinuedRows`), so that the commit's cost does not depend on the number of recipients.
 ///
 /// ```
-/// new node ─► any: the keys ─► index: how many sets may have one ─┬─ few ──► each set is asked, its row written
+/// new node ─► any: the keys ─► index: how many sets may have one ─┬─ few ──► each set is checked, its row written
 ///                                                                 └─ many ─► continued: all of them
 /// ```
 extension ConsequenceRound {
-    /// An inbox of a node, of which rows follow once in a commit.
+    /// An inbox of a node; its rows follow once per commit.
     struct Sending: Hashable {
         let source: Path
         let inbox: Int
     }
 
-    /// Has the rows of one inbox follow.
-    /// - Parameter node: as it is with what has followed so far.
+    /// Adds the rows of one inbox.
+    /// - Parameter node: the node after the consequences so far.
     mutating func send(_ inbox: InboxRule, _ place: Int32, _ node: Node, isNew: Bool) throws(ConsequenceFault) {
         let source = Path(keys)
         if !isNew {
@@ -45,7 +45,7 @@ extension ConsequenceRound {
         }
     }
 
-    /// Leaves the rows to commits behind this one.
+    /// Leaves the rows to later commits.
     private mutating func owe(_ rows: ContinuedRows, _ most: Int, _ place: Int32) throws(ConsequenceFault) {
         let owing = result.continued.count + limits.owing.values.reduce(0, +)
         guard owing < limits.continuations else { throw fault(.tooManyContinuations(limits.continuations), place, .inbox) }
@@ -53,12 +53,12 @@ extension ConsequenceRound {
         guard result.continuedRows + limits.owedRows <= limits.continuedRows else {
             throw fault(.tooManyRows(limits.continuedRows), place, .inbox)
         }
-        // What is kept of them: the row, and the keys that sets are asked for.
+        // The stored parts: the row, and the keys that sets must have.
         try pay(for: rows.terms, at: rows.source, place, .inbox)
         result.continued.append((rows, most))
     }
 
-    /// How many may be reached, and their keys. What the index says, or the tree where it does not know.
+    /// The number of possible recipients, and their keys: from the index, or from the tree where the index is incomplete.
     private func candidates(_ inbox: InboxRule, _ rows: ContinuedRows) -> (most: Int, keys: () -> Set<Key>) {
         if let members = rows.members, let number = inbox.indexed, let index, let written = result.written, index.open.isEmpty,
             written.open.isEmpty
@@ -82,7 +82,7 @@ extension ConsequenceRound {
         return (all.childCount, { Set(all.children.map(\.0)) })
     }
 
-    /// The places of the sets; nil where a value that it needs is missing.
+    /// The place of the sets; nil if a value in its path is missing.
     private func reached(_ template: PathTemplate, _ place: Int32, _ node: Node) throws(ConsequenceFault) -> Path? {
         var keys = ContiguousArray<Key>()
         for segment in template.segments {
@@ -142,7 +142,7 @@ extension ConsequenceRound {
         try evaluate(place) { evaluator throws(Fault) in try evaluator.boolean(condition) } ?? false
     }
 
-    /// Evaluates at the node. Nil where the expression fails.
+    /// Evaluates an expression at the node; nil if it fails.
     private mutating func evaluate<R>(
         _ place: Int32, _ body: (inout Evaluator) throws(Fault) -> R
     ) throws(ConsequenceFault) -> R? {

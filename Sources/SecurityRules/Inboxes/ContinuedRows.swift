@@ -1,21 +1,21 @@
 public import JSONTree
 
-/// Rows that a commit owes: for all who are reached as the tree is after it, in commits of their own. It says all about them but who they
-/// are, which is found out beside the queue, in the tree of that commit.
+/// Inbox rows that a commit leaves pending, to be written in commits of their own. It holds everything about them except the recipients,
+/// which are found off the queue in the tree after that commit.
 public struct ContinuedRows: Sendable, Equatable {
-    /// Stands for those who are reached; no key of data.
+    /// Stands for the recipient's key; not a legal key of data.
     static let wildcard = Key("$")
 
-    /// The rule node's, such as `/news/$k.inbox`, and the number among the inboxes there.
+    /// The rule's name, such as `/news/$k.inbox`, and the index among the inboxes there.
     public let rule: String
     let number: Int
     /// The node that they follow from.
     public let source: Path
     /// The places of the sets.
     let each: Path
-    /// The keys of which a set has to have one, ascending; nil for any set.
+    /// The keys of which a set must have one, ascending; nil accepts any set.
     let members: [Key]?
-    /// Those who are left out.
+    /// The excluded recipients.
     let not: Set<Key>
     /// Whether the rule has an `if`.
     let asks: Bool
@@ -24,16 +24,16 @@ public struct ContinuedRows: Sendable, Equatable {
     /// ms since the epoch: the time of the commit.
     let now: Int64
 
-    /// The place of the rows, with `$` for those who are reached: `/inbox/$/k`.
+    /// The place of the rows, with `$` for the recipient: `/inbox/$/k`.
     public var places: Path { to }
 
-    /// How many of its keys all rows share, from the root.
+    /// The number of leading keys that all rows share.
     public var sharedDepth: Int { to.keys.firstIndex(of: Self.wildcard) ?? to.depth }
 
-    /// The place of one's row.
+    /// The place of a recipient's row.
     public func place(of key: Key) -> Path { Path(to.keys.lazy.map { $0 == Self.wildcard ? key : $0 }) }
 
-    /// Whether one is reached, but for the rule's `if`. O(depth + `members`)
+    /// Whether a key is a recipient, apart from the rule's `if`. O(depth + `members`)
     func reaches(_ key: Key, in tree: Node) -> Bool {
         if not.contains(key) { return false }
         var set = tree
@@ -42,12 +42,12 @@ public struct ContinuedRows: Sendable, Equatable {
         return set.hasChildren && members.contains { set.child($0).exists }
     }
 
-    /// What is wrong where the rules do not say any more who is reached.
+    /// The fault reported when the rules no longer have the `if` that selects the recipients.
     public var lost: ConsequenceFault { ConsequenceFault(reason: .failed, rule: rule, path: source) }
 
-    // MARK: Kept
+    // MARK: Storage
 
-    /// As it is kept beside the tree.
+    /// The form in which it is stored beside the tree.
     public var terms: Node {
         func list(_ keys: [Key]) -> Node { .object(keys.enumerated().map { (Key(index: $0), Node.string($1.string)) }) }
         let children: [(Key, Node)] = [
@@ -58,7 +58,7 @@ public struct ContinuedRows: Sendable, Equatable {
         return .object(children.filter { $0.1.exists })
     }
 
-    /// Nil for what no hub has kept.
+    /// Nil for terms that no hub has stored.
     public init?(_ terms: Node) {
         func text(_ name: Key) -> String? { if case .string(let text) = terms.child(name) { text.string } else { nil } }
         func int(_ name: Key) -> Int64? { if case .int(let number) = terms.child(name) { number } else { nil } }
@@ -83,9 +83,9 @@ public struct ContinuedRows: Sendable, Equatable {
 }
 
 extension RuleSet {
-    /// Who is reached by rows, ascending. O(those whom the wildcard of `each` can stand for)
-    /// - Parameter tree: the one after the commit that owes them.
-    /// - Returns: nil when the rules have no such `.inbox` any more, and its `if` is to be asked.
+    /// The recipients of the rows, ascending. O(keys that the wildcard of `each` ranges over)
+    /// - Parameter tree: the tree after the commit that left them pending.
+    /// - Returns: nil if the rows have an `if` and the rules no longer contain their `.inbox`.
     public func reached(by rows: ContinuedRows, in tree: Node) -> [Key]? {
         var condition: Int32 = -1
         if rows.asks {

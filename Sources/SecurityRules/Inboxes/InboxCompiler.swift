@@ -1,12 +1,12 @@
 import JSONTree
 
-/// Compiles one of a node's inboxes.
+/// Compiles one `.inbox` of a node.
 struct InboxCompiler {
-    /// Depth of the node's place.
+    /// The depth of the node's place.
     let depth: Int
     let captures: [String: Int]
     let functions: Functions
-    /// Whether rows of two nodes may have one place: earlier versions accepted that.
+    /// Whether rows of two nodes may share a place: earlier versions accepted that.
     var mayShareRows = false
 
     func compile(_ source: SourceInbox, number: Int, _ builder: inout ProgramBuilder) throws(TextFault) -> InboxRule {
@@ -86,7 +86,7 @@ struct InboxCompiler {
         } catch { throw TextFault(error: error, text: text) }
     }
 
-    /// All rows of a node are alike, so that it is said once what they are, however many there are.
+    /// Refuses expressions that see the recipient: all rows of a node are equal, so the row is stored once for any number of recipients.
     private func mustNotSee(_ wildcard: String, _ text: LocatedString) throws(TextFault) {
         guard let expression = try? ExpressionParser.parse(text.value) else { return }
         var found: ExpressionError?

@@ -1,41 +1,41 @@
 import JSONTree
 
-/// One of a node's inboxes: `{"to": "notifications/$u/$k", "each": "subscriptions/$u", "any": ["newData.child('tags')"], …}`.
+/// One `.inbox` of a node: `{"to": "notifications/$u/$k", "each": "subscriptions/$u", "any": ["newData.child('tags')"], …}`.
 struct InboxRule: Sendable {
     /// An expression that yields keys.
     enum Names: Sendable {
-        /// A value: the key itself.
+        /// A value: it is the key.
         case value(Int32)
-        /// A snapshot: its children's keys.
+        /// A snapshot: the keys of its children.
         case keys(Int32)
     }
 
-    /// The wildcard of `each` is a capture behind those of the node's place: at the depth that follows its own.
+    /// The wildcard of `each` is numbered after those of the node's place: at the depth that follows its own.
     let to: PathTemplate
-    /// The places with the sets: one for each key that its one wildcard can stand for.
+    /// The places of the sets: one for each key that the wildcard ranges over.
     let each: PathTemplate
-    /// The keys of which a set has to have one; nil for any set.
+    /// The keys of which a set must have one; nil accepts any set.
     let members: [Names]?
-    /// The keys of the wildcard that are left out.
+    /// The excluded keys of the wildcard.
     let not: [Names]
-    /// Instruction that says for which of the others there is a row; -1 for all.
+    /// The instruction of the `if`, which selects recipients; -1 for all.
     let condition: Int32
-    /// Instruction that says after which changes rows are written as for a new node; -1 for none.
+    /// The instruction of `changes`: after which changes rows are written as for a new node; -1 for none.
     let changes: Int32
-    /// What each row is.
+    /// The value of each row.
     let value: ValueTemplate
-    /// Depth of the node's place.
+    /// The depth of the node's place.
     let nodeDepth: Int
-    /// Its number among those of the place.
+    /// Its index among the inboxes of the place.
     let number: Int
-    /// Its number among the places of the index, which knows the members of sets; nil without `any`.
+    /// The index in `Program.indexed`, for finding the members of sets; nil without `any`.
     var indexed: Int?
 
-    /// Where the wildcard stands in `each`.
+    /// The position of the wildcard in `each`.
     var wildcard: Int { each.segments.firstIndex { if case .every = $0 { true } else { false } } ?? 0 }
 }
 
-/// An inbox before it is checked.
+/// An inbox before checking.
 struct SourceInbox {
     let to: LocatedString
     let each: LocatedString

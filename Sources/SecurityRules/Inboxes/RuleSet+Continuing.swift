@@ -1,11 +1,11 @@
 import JSONTree
 
 extension RuleSet {
-    /// The tree with all made that a commit owes, for small trees: one row or removal at a time. What a `.validate` or a bound refuses is
-    /// left out, as a hub does.
+    /// The tree after applying everything a commit leaves pending, for small trees: one row or removal at a time. Like a hub, it skips writes
+    /// that a `.validate` or a bound refuses.
     /// - Parameters:
     ///   - old: the tree before the commit.
-    ///   - tree: the one after it.
+    ///   - tree: the tree after it.
     func continuing(_ rows: [ContinuedRows], _ removals: ContinuedRemovals?, old: Node, in tree: Node, now: Int64) -> Node {
         var (tree, owed) = (tree, rows.map { Owed.rows($0) }[...])
         if let removals { owed.append(.removals(removed(by: removals, in: old))) }

@@ -4,7 +4,7 @@ import JSONTree
 struct Expression {
     let kind: Kind
     let span: Span
-    /// Height of the tree below, bounded so that everything that recurses over it is safe.
+    /// The height of the expression tree, bounded so that recursion over it is safe.
     let height: Int
 
     static let maxHeight = RulesLimits.expressionHeight
@@ -34,12 +34,12 @@ struct Expression {
 
 /// The range of an expression in its rule's text, in bytes of UTF-8.
 struct Span: Equatable {
-    /// Its first byte behind opening parentheses: where faults point.
+    /// Its first byte after opening parentheses: the position of its faults.
     let offset: Int32
-    /// All of it, parentheses included.
+    /// The whole range, including parentheses.
     let start: Int32
     let end: Int32
-    /// The function in whose text it is, by its number; -1 for the rule's own text.
+    /// The index of the function whose text contains it; -1 for the rule's own text.
     var function: Int32 = -1
 
     static let none = Span(offset: 0, start: 0, end: 0)

@@ -7,13 +7,13 @@ struct ExpressionParser {
     /// Ends of the current token and of the one before it.
     private var tokenEnd = 0
     private var lastEnd = 0
-    /// Open constructs around the place being read.
+    /// The nesting depth at the current token.
     private var nesting = 0
-    /// For the spans.
+    /// The index of the function being parsed, for the spans.
     private let function: Int32
 
     /// Parses the whole text.
-    /// - Parameter function: number of the function whose text it is; -1 for a rule's.
+    /// - Parameter function: the index of the function that the text belongs to; -1 for a rule.
     static func parse(_ text: String, function: Int32 = -1) throws(ExpressionError) -> Expression {
         var parser = try ExpressionParser(text, function)
         if case .end = parser.token.kind { throw ExpressionError(offset: 0, message: "Expected an expression.") }

@@ -4,7 +4,7 @@ struct Token {
         case number(Double)
         case string(String)
         case identifier(String)
-        /// An operator or bracket, in its own spelling.
+        /// An operator or bracket, as spelt.
         case symbol(String)
         case end
     }
@@ -13,8 +13,8 @@ struct Token {
     let offset: Int
 }
 
-/// Cuts an expression into tokens (rules contract §3). A regular expression is read only where the parser expects an operand:
-/// elsewhere `/` divides.
+/// Splits an expression into tokens (rules contract §3). A regular expression is read only where the parser expects an operand; elsewhere
+/// `/` divides.
 struct Lexer {
     private let bytes: [UInt8]
     /// The next byte to read.
@@ -126,7 +126,7 @@ struct Lexer {
         throw ExpressionError(offset: start, message: "Unterminated string literal.")
     }
 
-    /// JavaScript's escapes; a backslash before punctuation stands for the character itself.
+    /// Decodes a JavaScript escape; a backslash before punctuation stands for the character itself.
     private mutating func escape(_ content: inout [UInt8]) throws(ExpressionError) {
         let start = offset
         guard let letter = byte(1) else { throw ExpressionError(offset: start, message: "Unterminated string literal.") }
@@ -169,7 +169,7 @@ struct Lexer {
         return value
     }
 
-    /// Reads a regular expression literal whose opening slash is at `start`; the lexer continues behind it.
+    /// Reads a regular expression literal whose opening slash is at `start`; the lexer continues after it.
     mutating func regex(at start: Int) throws(ExpressionError) -> (pattern: String, ignoresCase: Bool) {
         offset = start + 1
         var inClass = false

@@ -1,6 +1,6 @@
 import JSONTree
 
-/// A value of the rules file's JSON dialect with the byte offset at which it starts.
+/// A value of the rules file's JSON syntax, with its byte offset.
 struct LocatedJSON {
     let offset: Int
     let value: Value
@@ -10,7 +10,7 @@ struct LocatedJSON {
         case array([LocatedJSON])
         case string(LocatedString)
         case bool(Bool)
-        /// Numbers and null mean nothing in a rules file, but do in cases.
+        /// Numbers and null are used in test cases and in some values, but not as rules.
         case number(Node)
         case null
     }
@@ -21,14 +21,14 @@ struct LocatedJSON {
     }
 }
 
-/// Reads the dialect of rules files: JSON with comments, trailing commas and raw line breaks in strings (rules contract §1.1).
-/// Parsing ends at the first fault, as the text behind it cannot be interpreted.
+/// Parses the syntax of rules files: JSON with comments, trailing commas and raw line breaks in strings (rules contract §1.1). Parsing ends
+/// at the first fault, as the text after it cannot be interpreted.
 struct LocatedJSONParser {
     private let bytes: [UInt8]
     private var offset = 0
     private var nesting = 0
 
-    /// Deepest nesting of the text: rules 32 deep, and the objects around and inside them.
+    /// The deepest nesting of the text: rules 32 deep, plus the objects around and inside them.
     private static let maxNesting = 48
 
     init(_ text: RulesText) { bytes = text.bytes }

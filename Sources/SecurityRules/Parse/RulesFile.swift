@@ -2,35 +2,33 @@ import JSONTree
 
 /// One node of a parsed rules file, before its expressions are parsed.
 final class SourceNode {
-    /// Byte offset of its brace.
+    /// Byte offset of its opening brace.
     let offset: Int
-    /// Whether there is nothing between its braces.
+    /// Whether its braces are empty.
     var isEmpty = false
     var rules: [RuleKind: SourceRule] = [:]
     var indexes: [String] = []
     /// Byte offset of the value of `.indexOn`.
     var indexOffset = 0
-    /// Where the children have their position.
+    /// The paths of the children's positions.
     var geoIndex: SourceGeoIndex?
-    /// What `.count` asks of callers without an account.
+    /// The bounds of `.count` for callers without an account.
     var countTerms: CountTerms?
-    /// What a client is told when the `.validate` or the `.write` here refuses.
+    /// The messages sent to a client when the `.validate` or the `.write` here refuses.
     var messages: [RuleKind: LocatedString] = [:]
-    /// Whether what clients write here is stored, as an expression.
+    /// An expression: whether a client's write here is accepted but not stored.
     var drop: SourceRule?
-    /// What is put here where it is absent.
+    /// The value written here when it is absent.
     var defaultValue: SourceDefault?
-    /// What is removed with the node: places.
+    /// The places removed with the node.
     var removes: [LocatedString] = []
-    /// The copies of the node.
     var copies: [SourceCopy] = []
-    /// The rows in others' places that follow from the node.
+    /// The inbox rows that follow from the node.
     var inboxes: [SourceInbox] = []
     /// When and how the node ends.
     var expiries: [SourceExpiry] = []
-    /// The counters of the node.
     var counts: [SourceCounter] = []
-    /// What happens here when an account is deleted.
+    /// The writes here when an account is deleted.
     var account: SourceAccount?
     /// How often one user may write here and below.
     var rate: SourceRate?
@@ -49,10 +47,10 @@ struct SourceRate {
 
 /// The value of a `.geoIndex`.
 struct SourceGeoIndex {
-    /// The places of both below a child.
+    /// The paths of latitude and longitude below a child.
     let latitude: Path
     let longitude: Path
-    /// What queries with `near` ask, and what they are ordered by: each is an index as in `.indexOn`.
+    /// The conditions and orders of queries with `near`: each is also an index as in `.indexOn`.
     var filters: [LocatedString] = []
     var orders: [LocatedString] = []
     /// Byte offset of the value.
@@ -63,7 +61,7 @@ struct SourceGeoIndex {
 struct SourceDefault {
     enum Value {
         case expression(LocatedString)
-        /// JSON that is no string.
+        /// JSON other than a string.
         case node(Node)
     }
     let value: Value
@@ -95,24 +93,24 @@ public enum RuleKind: String, Sendable, Hashable, CaseIterable {
     case read = ".read"
     case write = ".write"
     case validate = ".validate"
-    /// Whether the children of the place itself may be counted, asked instead of `.read`.
+    /// Whether the children of this place may be counted; decides instead of `.read`.
     case count = ".count"
 
-    /// Whether it decides about operations that change nothing.
+    /// Whether it decides about reads and counts.
     var isOfReads: Bool { self == .read || self == .count }
 }
 
 /// Converts the JSON of a rules file into rule nodes and records every structural fault (rules contract §1.2, §1.3).
 struct RulesFileReader {
     private(set) var errors: [LocatedError] = []
-    /// Keys of `UnsupportedKeys`. They are faults of a file, but rules in force stay in force without them.
+    /// Faults at keys of `UnsupportedKeys`. They are faults of a new file, but do not invalidate rules already in force.
     private(set) var unsupported: [LocatedError] = []
     /// In the order of the file.
     var functions: [SourceFunction] = []
-    /// Whether an `.expire` with a fault counts as unsupported, the whole of it.
+    /// Whether an `.expire` with a fault is treated as unsupported as a whole.
     var passesOverExpiry = false
 
-    /// Deepest rule node: data is at most this deep.
+    /// The deepest rule node: data is at most this deep.
     static let maxDepth = Path.maxDepth
 
     private static let forbiddenName = ##"String can't contain ".", "#", "$", "/", "[", or "]""##
@@ -121,7 +119,7 @@ struct RulesFileReader {
         errors.append(LocatedError(offset: offset, message: message, hint: hint))
     }
 
-    /// Reads the top level: an object with `rules`, and `functions` if needed.
+    /// Reads the top level: an object with `rules`, and optionally `functions`.
     mutating func read(_ json: LocatedJSON) -> SourceNode {
         guard case .object(let members) = json.value else {
             addError(json.offset, "Expected '{'.")
@@ -174,7 +172,7 @@ struct RulesFileReader {
                 continue
             }
             switch name.utf8.first {
-            // Of which rule it is depends on those that stand beside it.
+            // Read last: which rule it belongs to depends on the rules beside it.
             case UInt8(ascii: ".") where name == ".message": message = member
             case UInt8(ascii: "."): directive(member, node, isWildcard: isWildcard, depth: depth)
             case UInt8(ascii: "$"): wildcard(member, node, depth)
@@ -190,16 +188,16 @@ struct RulesFileReader {
         return node
     }
 
-    /// The keys of a place that have a meaning.
+    /// The recognized keys of a place.
     private static let directives = RuleKind.allCases.map(\.rawValue)
         + [".indexOn", ".geoIndex", ".message", ".default", ".drop", ".removes", ".counts", ".copy", ".rate", ".account", ".expire",
             ".inbox"]
-    /// Those whose value may be an object.
+    /// The keys whose value may be an object.
     private static let objects: Set<String> = [
         ".count", ".geoIndex", ".message", ".default", ".counts", ".copy", ".rate", ".account", ".expire", ".inbox",
     ]
 
-    /// The directive that a key without its dot was meant to be.
+    /// A hint for a directive written without its dot.
     static func missingDot(_ name: String) -> String? {
         return directives.contains("." + name) ? "did you mean '.\(name)'?" : nil
     }

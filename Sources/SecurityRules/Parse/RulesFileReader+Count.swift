@@ -1,8 +1,7 @@
 import JSONTree
 
 extension RulesFileReader {
-    /// Reads `.count`: an expression, or `{"if": …, "radius": …, "snap": …, "least": …, "perMinute": …}`. Without `if` the read rules are
-    /// asked.
+    /// Reads `.count`: an expression, or `{"if": …, "radius": …, "snap": …, "least": …, "perMinute": …}`. Without `if` the read rules decide.
     mutating func count(_ json: LocatedJSON, _ node: SourceNode) {
         guard case .object(let members) = json.value else { return node.rules[.count] = rule(json) }
         var terms = CountTerms(offset: json.offset)

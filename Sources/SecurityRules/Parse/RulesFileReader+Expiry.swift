@@ -1,4 +1,4 @@
-/// One way in which a node ends, before it is checked.
+/// One `.expire` of a node, before checking.
 struct SourceExpiry {
     let at: LocatedString
     var condition: LocatedString?

@@ -7,7 +7,7 @@ struct SourceFunction {
 }
 
 extension RulesFileReader {
-    /// Reads the object of functions beside the rules.
+    /// Reads the `functions` object of the file.
     mutating func readFunctions(_ json: LocatedJSON) {
         guard case .object(let members) = json.value else { return addError(json.offset, "Expected '{'.") }
         guard members.count <= RulesLimits.functions else {
@@ -35,7 +35,7 @@ extension RulesFileReader {
         }
     }
 
-    /// Words of the language, also those of expressions outside of rules.
+    /// Reserved words of the language, including those of expressions outside rules.
     private static let reservedNames: Set<String> = Set(
         Checker.variables + Checker.functionNames + ["true", "false", "null", "each", "item", "written", "firing", "distance", "file"])
 

@@ -17,7 +17,7 @@ extension RulesFileReader {
         node.defaultValue = SourceDefault(value: .node(value), offset: json.offset)
     }
 
-    /// Reads `.message`, when the rules beside it are known: a text for the `.validate`, or where there is none for the `.write`; or
+    /// Reads `.message`, after the rules beside it: a text for the `.validate`, or else for the `.write`; or
     /// `{".write": …, ".validate": …}`.
     mutating func messages(_ member: LocatedJSON.Member, _ node: SourceNode) {
         func text(_ json: LocatedJSON) -> LocatedString? {
@@ -63,7 +63,7 @@ extension RulesFileReader {
         }
     }
 
-    /// Reads `.geoIndex`: the places of latitude and longitude below a child, and what is asked besides.
+    /// Reads `.geoIndex`: the paths of latitude and longitude below a child, and the filters and orders.
     mutating func geoIndex(_ json: LocatedJSON) -> SourceGeoIndex? {
         let before = errors.count
         guard case .object(let members) = json.value else {
@@ -174,7 +174,7 @@ extension RulesFileReader {
         return WriteRate(perSecond: perSecond, burst: Int(burst)).map { SourceRate(rate: $0, offset: json.offset) }
     }
 
-    /// Reads `.counts`: the names of counters, and what they count.
+    /// Reads `.counts`: the names of counters, and the expression of each.
     mutating func counters(_ json: LocatedJSON, _ node: SourceNode) {
         let message = "'.counts' is an object of names and what they count: {\"votes\": \"count(votes/$e)\"}."
         guard case .object(let members) = json.value, !members.isEmpty else { return addError(json.offset, message) }
@@ -197,7 +197,7 @@ extension RulesFileReader {
         }
     }
 
-    /// A place, or a list of them.
+    /// Reads a place, or a list of places.
     mutating func places(_ json: LocatedJSON, _ name: String) -> [LocatedString] {
         let message = "A '\(name)' is a place such as \"comments/$post\", or a list of them."
         switch json.value {
@@ -214,7 +214,7 @@ extension RulesFileReader {
         }
     }
 
-    /// JSON as a node; nil with a fault noted.
+    /// Converts JSON to a node; nil after recording a fault.
     private mutating func value(_ json: LocatedJSON) -> Node? {
         switch json.value {
         case .null: return .null

@@ -1,15 +1,14 @@
-/// A string of the rules file with the place of its opening quote, so that a byte of its content can be found again in the
-/// text through the escapes.
+/// A string of the rules file with the offset of its opening quote, so that a byte of its decoded content can be located in the text.
 struct LocatedString {
     let value: String
     /// Byte offset of the opening quote.
     let quote: Int
 }
 
-/// The bytes of a rules file and the way from a byte back to line and column.
+/// The bytes of a rules file, with conversion from a byte offset to line and column.
 struct RulesText {
     let bytes: [UInt8]
-    /// Line and column at every `stride`-th byte, so that a position costs the same in a file of one long line.
+    /// The line and column at every `stride`-th byte, so that a lookup costs the same in a file with one long line.
     private let marks: [(line: Int, column: Int)]
 
     private static let stride = 1024
@@ -42,7 +41,7 @@ struct RulesText {
         return position
     }
 
-    /// Byte of the text at which byte `offset` of a string's decoded content is written.
+    /// The offset in the text of byte `offset` of a string's decoded content.
     func offset(in string: LocatedString, at offset: Int) -> Int {
         var scanner = JSONStringScanner(bytes: bytes, offset: string.quote + 1)
         var decoded = 0
@@ -56,11 +55,10 @@ struct RulesText {
     }
 }
 
-/// Decodes the content of a JSON string scalar by scalar: the dialect's strings may hold raw line feeds and tabs (rules
-/// contract §1.1).
+/// Decodes the content of a JSON string scalar by scalar. Strings of rules files may contain raw line feeds and tabs (rules contract §1.1).
 struct JSONStringScanner {
     let bytes: [UInt8]
-    /// The next byte to read; behind the closing quote once `next` returned nil.
+    /// The next byte to read; after the closing quote once `next` has returned nil.
     var offset: Int
 
     /// The next scalar, or nil at the closing quote.
@@ -77,7 +75,7 @@ struct JSONStringScanner {
             offset += 1
             return Unicode.Scalar(byte)
         default:
-            // The bytes came out of a String, so they are well-formed UTF-8.
+            // The bytes come from a String, so they are well-formed UTF-8.
             let width = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2
             var value = UInt32(byte & (0x7F >> width))
             for i in 1..<width { value = value << 6 | UInt32(bytes[offset + i] & 0x3F) }

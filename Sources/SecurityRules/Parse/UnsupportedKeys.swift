@@ -1,5 +1,5 @@
-/// The keys of rules files that have a meaning and that this version does not act on. A file with one of them is refused: a rule that is
-/// accepted and does nothing would be believed. A version that acts on a key takes its name out of here.
+/// Keys of rules files that are defined but not implemented by this version. A file with one is refused: authors would rely on an accepted
+/// rule that does nothing. A version that implements a key removes it here.
 enum UnsupportedKeys {
     /// Keys of a place.
     static let ofPlace: Set<String> = [
@@ -10,7 +10,7 @@ enum UnsupportedKeys {
     static let ofFile: Set<String> = ["files"]
     /// Functions of expressions.
     static let functions: Set<String> = ["file"]
-    /// Keys of a case of `vigla rules test`.
+    /// Keys of a test case of `vigla rules test`.
     static let ofCase: Set<String> = ["expire"]
 
     static func message(_ name: String) -> String { "'\(name)' is not supported by this version." }

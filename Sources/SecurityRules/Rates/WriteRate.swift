@@ -1,16 +1,16 @@
 public import JSONTree
 
-/// How often one user may write: so many writes a second for long, and so many at once after a quiet time.
+/// How often one user may write: a sustained rate, and a burst after a quiet period.
 public struct WriteRate: Sendable, Hashable {
-    /// From `perSecondRange`; a tenth is one in ten seconds.
+    /// Within `perSecondRange`; 0.1 is one write every ten seconds.
     public let perSecond: Double
-    /// From `burstRange`.
+    /// Within `burstRange`.
     public let burst: Int
 
     public static let perSecondRange = 0.001...1_000_000.0
     public static let burstRange = 1...1_000_000
 
-    /// Nil when one of them is out of its range.
+    /// Nil if a value is out of range.
     public init?(perSecond: Double, burst: Int) {
         guard Self.perSecondRange.contains(perSecond), Self.burstRange.contains(burst) else { return nil }
         (self.perSecond, self.burst) = (perSecond, burst)
@@ -25,8 +25,8 @@ extension RuleSet {
     /// Whether any place has a `.rate`.
     public var hasRates: Bool { program.hasRates }
 
-    /// Tells the budgets that count a write at a place, the outermost first. O(depth)
-    /// - Parameter body: called with each, and the depth of the place in the data that it belongs to.
+    /// Calls `body` with each budget that counts a write at a place, the outermost first. O(depth)
+    /// - Parameter body: called with the budget and the depth of the node in the data that it belongs to.
     public func forEachRate(on path: Path, _ body: (WriteRate, _ depth: Int) -> Void) {
         var place: Int32 = 0
         for depth in 0...path.depth {
@@ -38,7 +38,7 @@ extension RuleSet {
         }
     }
 
-    /// The budgets that count writes of one request, with what they count, for explanations.
+    /// The budgets that count the writes of one request, each with its number of writes, for explanations.
     func countedRates(_ locations: [Path]) -> [RuleTrace.CountedRate] {
         guard hasRates else { return [] }
         var counted: [RuleTrace.CountedRate] = []

@@ -2,9 +2,9 @@ import JSONTree
 
 /// A regular expression of the rules language, matched in time linear in the text (rules contract §9).
 ///
-/// Works on UTF-16 code units, as `length` does. Built when the rules are parsed: the automaton is made deterministic and put
-/// in a table, so that a match is one look-up per unit. A pattern whose table would be too large is simulated over sets of
-/// states, if it is small enough for that, and only for texts that are short enough for its states; else it is refused.
+/// Works on UTF-16 code units, like `length`. When the rules are parsed, the automaton is made deterministic and stored as a table, so that
+/// a match takes one lookup per unit. A pattern with too large a table is simulated over sets of states, if it has few enough states, and
+/// only for texts short enough for them. Otherwise the pattern is refused.
 ///
 ///     /^[a-z]+$/i ──parse──► syntax ──► graph of states ──► table [state × class of unit] → state
 final class Regex: Sendable {
@@ -14,21 +14,21 @@ final class Regex: Sendable {
 
     private enum Matcher: Sendable {
         case table(Table)
-        /// Fallback for patterns with an exponential table: states × units steps.
+        /// The fallback for patterns with an exponential table: states × units steps.
         case sets(StateSets)
     }
 
     private struct Table: Sendable {
         let classes: UnitClasses
-        /// Next state by `state * classes.count + class`; -1 when no match can follow.
+        /// The next state at `state * classes.count + class`; -1 when no match can follow.
         let next: [Int32]
         let accepting: [Bool]
     }
 
-    /// Most visits while a table is built.
+    /// The most state visits while building a table.
     private static let maxWork = 4_000_000
 
-    /// - Parameter maxTableStates: smaller than usual to have the pattern simulated.
+    /// - Parameter maxTableStates: lowered in tests to force simulation.
     init(_ pattern: String, ignoresCase: Bool, maxTableStates: Int = RulesLimits.regexTableStates) throws(RegexError) {
         var units = Array(pattern.utf16)[...]
         anchoredStart = units.first == UInt16(UInt8(ascii: "^"))
@@ -48,7 +48,7 @@ final class Regex: Sendable {
         }
     }
 
-    /// Whether the last unit is a `$` that no backslash escapes.
+    /// Whether the last unit is an unescaped `$`.
     private static func endsWithAnchor(_ units: ArraySlice<UInt16>) -> Bool {
         guard units.last == UInt16(UInt8(ascii: "$")) else { return false }
         let escapes = units.dropLast().reversed().prefix { $0 == UInt16(UInt8(ascii: "\\")) }.count
@@ -89,9 +89,9 @@ final class Regex: Sendable {
         return Table(classes: sets.classes, next: next, accepting: accepting)
     }
 
-    /// Whether the text holds a match, or is one where the pattern is anchored. O(length), simulated O(length × states)
-    /// - Parameter work: the rest of `RulesLimits.textWork`; the work done is subtracted.
-    /// - Throws: `.tooMuchWork`; `.textTooLong` where it would be for all of it.
+    /// Whether the text contains a match, or is one if the pattern is anchored. O(length); simulated O(length × states)
+    /// - Parameter work: the remaining text work, from `RulesLimits.textWork`; the work done is subtracted.
+    /// - Throws: `.tooMuchWork`; `.textTooLong` if the text exceeds even the full budget.
     func matches(_ text: TextCursor, work: inout Int) throws(FaultReason) -> Bool {
         let cost = text.utf8Count * unitWork
         guard cost <= work else { throw cost > RulesLimits.textWork ? .textTooLong : .tooMuchWork }
@@ -105,7 +105,7 @@ final class Regex: Sendable {
         return isMatch
     }
 
-    /// Most work per byte of a text.
+    /// The most work per byte of a text.
     var unitWork: Int {
         switch matcher {
         case .table: 1
@@ -113,7 +113,7 @@ final class Regex: Sendable {
         }
     }
 
-    /// Number of states that a simulation of a text visits, for tests; 0 for a table.
+    /// The number of states that simulating a text visits, for tests; 0 for a table.
     func steps(_ text: Text) -> Int {
         guard case .sets(var sets) = matcher else { return 0 }
         let before = sets.work

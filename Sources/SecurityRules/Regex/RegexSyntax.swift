@@ -4,10 +4,10 @@ indirect enum RegexSyntax {
     case units(UnitSet)
     case sequence([RegexSyntax])
     case alternatives([RegexSyntax])
-    /// At least `minimum` times, at most `maximum` (nil: without end).
+    /// At least `minimum` times, at most `maximum`; nil is unbounded.
     case repeated(RegexSyntax, minimum: Int, maximum: Int?)
 
-    /// Number of automaton states it takes, saturating far above every limit.
+    /// The number of automaton states it needs, saturating far above every limit.
     var size: Int {
         let limit = 1 << 24
         switch self {
@@ -16,7 +16,7 @@ indirect enum RegexSyntax {
         case .sequence(let parts): return min(limit, parts.reduce(0) { min(limit, $0 + $1.size) })
         case .alternatives(let parts): return min(limit, parts.reduce(0) { min(limit, $0 + $1.size + 1) })
         case .repeated(let part, let minimum, let maximum):
-            // Counts are bounded by the parser, so the product stays far from overflow.
+            // The parser bounds the counts, so the product cannot overflow.
             return min(limit, max(1, maximum ?? minimum + 1) * (part.size + 1))
         }
     }
@@ -28,14 +28,14 @@ struct RegexError: Error, CustomStringConvertible {
     var description: String { "Illegal regular expression, \(reason)" }
 }
 
-/// Parses the reference's dialect, which is dk.brics.automaton's with `\d \s \w` and outer anchors added.
+/// Parses the reference's syntax: dk.brics.automaton's with `\d \s \w` and outer anchors added.
 ///
 ///     union  = concat { "|" concat }            concat = repeat { repeat }   until ")" or "|"
 ///     repeat = class { "?" | "*" | "+" | "{n}" | "{n,}" | "{n,m}" }
 ///     class  = "[" ["^"] { item } "]" | simple  simple = "." | "()" | "(" union ")" | character
 ///
-/// Any character may stand where an operand is due, also `)`, `?` or `}`: that is why `(?:x)` is a group of the text `?:x`, and
-/// why an empty last alternative reports a missing `)`.
+/// Any character may stand where an operand is expected, even `)`, `?` or `}`. So `(?:x)` is a group with the text `?:x`, and an empty last
+/// alternative reports a missing `)`.
 struct RegexParser {
     private let units: [UInt16]
     private var position = 0
@@ -45,7 +45,7 @@ struct RegexParser {
     private static let maxNesting = 64
     private static let maxCount = 100_000
 
-    /// - Parameter units: the pattern without its outer anchors; positions in messages count from there.
+    /// - Parameter units: the pattern without its outer anchors; positions in messages count from its start.
     static func parse(_ units: some Sequence<UInt16>, ignoresCase: Bool) throws(RegexError) -> RegexSyntax {
         var parser = RegexParser(units: Array(units), ignoresCase: ignoresCase)
         if parser.units.isEmpty { return .empty }

@@ -59,9 +59,9 @@ struct StateGraph {
     }
 }
 
-/// Code units grouped so that no set of a pattern tells the members of one group apart.
+/// Groups code units such that every set of the pattern contains all or none of a group.
 struct UnitClasses {
-    /// First unit of each interval, ascending from 0, and its group.
+    /// The first unit of each interval, ascending from 0, and its group.
     private var bounds: [UInt16] = []
     private var groups: [UInt16] = []
     private var ascii: [UInt16] = []

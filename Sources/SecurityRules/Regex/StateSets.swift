@@ -1,11 +1,11 @@
-/// Steps of the automaton over whole sets of states: the part that both the table builder and direct simulation use.
+/// Steps the automaton over whole sets of states: used by the table builder and by direct simulation.
 struct StateSets {
     let graph: StateGraph
     let classes: UnitClasses
-    /// A match may begin at any unit, so the start joins in at every step.
+    /// Whether a match may begin at any unit: then the start state joins at every step.
     let isFloating: Bool
 
-    /// Visits so far: the measure that bounds the building of a table.
+    /// The number of state visits so far, which bounds the building of a table.
     private(set) var work = 0
     private var mark: [UInt32]
     private var generation: UInt32 = 0
@@ -26,7 +26,7 @@ struct StateSets {
         }
     }
 
-    /// Adds a state and all it reaches without a unit.
+    /// Adds a state and all states reachable from it without consuming a unit.
     private mutating func close(_ state: Int32, into set: inout [Int32]) {
         stack.append(state)
         while let top = stack.popLast() {

@@ -1,43 +1,43 @@
 public import JSONTree
 
-/// What the rules make of a commit's writes before they are asked about it: `.drop` and `.default`.
+/// A commit's writes after `.drop` and `.default`, which apply before the access rules are evaluated.
 public struct ShapedWrites: Sendable {
-    /// The tree after the writes as they are stored.
+    /// The tree after the shaped writes.
     public var tree: Node
-    /// Numbers of the locations that a `.drop` stands at or above: nothing of them is stored, ascending.
+    /// Indexes of the locations at or below a `.drop`, ascending: nothing of them is stored.
     public var ignored: [Int] = []
-    /// Numbers of the locations at or below which something else is stored than was sent, ascending.
+    /// Indexes of the locations at or below which the stored data differs from the sent data, ascending.
     public var changed: [Int] = []
-    /// Places beside the locations at which a `.default` was put.
+    /// Places outside the locations where a `.default` was written.
     public var added: [Path] = []
-    /// Text work that the expressions have done.
+    /// The text work that the expressions used.
     public var textWork = 0
-    /// Whether they needed more of it than there was: the writes are to be refused.
+    /// Whether they exceeded the budget: then the writes are refused.
     public var needsTooMuchWork = false
-    /// What the shape rests on, if that was asked for.
+    /// The data that the shape depends on, if requested.
     public var dependencies: WriteDecision?
 
-    /// Whether something else is stored than was sent.
+    /// Whether the stored data differs from the sent data.
     public var isOther: Bool { !(ignored.isEmpty && changed.isEmpty && added.isEmpty) }
 }
 
 extension RuleSet {
-    /// Whether the rules have a `.default` or a `.drop`; else writes are stored as they are sent.
+    /// Whether the rules have a `.default` or a `.drop`; otherwise writes are stored as sent.
     public var shapesWrites: Bool { program.shapesWrites }
 
-    /// Drops what clients send to a place with a `.drop`, then puts each `.default` whose parent is written and which is absent.
+    /// Drops the values sent to places with a `.drop`, then writes each `.default` that is absent and whose parent was written.
     ///
-    /// A parent is written where a location is at or above it, is one of its children, or has brought it into being. Costs the size of
-    /// what is written where rules with such keys are, and nothing elsewhere.
+    /// A parent counts as written if a location is at or above it, is one of its children, or has created it. Costs the size of the data
+    /// written at places with such rules.
     /// - Parameters:
     ///   - locations: the places that the commit writes; none contains another.
-    ///   - old: the tree before.
-    ///   - new: the tree after, server values resolved.
+    ///   - old: the tree before the writes.
+    ///   - new: the tree after the writes, with server values resolved.
     ///   - auth: `.null` when signed out, else an object of `uid`, `provider` and `token`.
     ///   - now: ms since the epoch.
-    ///   - most: text work that the expressions may do.
-    ///   - limit: most dependencies to record; nil for none.
-    ///   - without: the tree after the writes, but for the locations of these numbers.
+    ///   - most: the most text work for the expressions.
+    ///   - limit: the most dependencies to record; nil for none.
+    ///   - without: returns the tree after the writes, except for the locations at these indexes.
     public func shape(
         _ locations: [Path], old: Node, new: Node, auth: Node, now: Int64, textWork most: Int = RulesLimits.textWork,
         keeping limit: Int? = nil, without: ([Int]) -> Node
@@ -100,14 +100,14 @@ struct WriteShaper {
         }
     }
 
-    /// Whether the location is at or below a place with a `.drop` that holds, and is not removed.
+    /// Whether the location is at or below a place with a `.drop` that holds, and is not a removal.
     private mutating func isDropped(_ location: Path) -> Bool {
         var place: Int32 = 0
         for (level, key) in location.keys.enumerated() {
             place = child(of: place, key)
             guard place >= 0, tables.places[Int(place)].drops else { return false }
             guard program.details[Int(place)].drop >= 0 else { continue }
-            // A removal is no value.
+            // Removals are not dropped.
             if shaped.tree.node(at: location).isNull { return false }
             if drops(place, Path(location.keys.prefix(level + 1)), writtenDepth: location.depth) { return true }
         }
@@ -120,7 +120,7 @@ struct WriteShaper {
         return evaluate(path, writtenDepth: writtenDepth) { evaluator throws(Fault) in try evaluator.boolean(rule) } ?? false
     }
 
-    /// Drops what is below a written place; whether it was something.
+    /// Drops the values below a written place; returns whether any existed.
     private mutating func drop(below place: Int32, _ path: Path, depth: Int) -> Bool {
         guard tables.places[Int(place)].drops else { return false }
         var isChanged = false
@@ -162,7 +162,7 @@ struct WriteShaper {
         if location.contains(added) { changed.insert(i) } else { shaped.added.append(added) }
     }
 
-    /// Puts the defaults below a place that is written as a whole; whether there were any.
+    /// Writes the defaults below a place that was written as a whole; returns whether there were any.
     private mutating func fill(below place: Int32, _ path: Path, depth: Int) -> Bool {
         guard tables.places[Int(place)].defaults else { return false }
         var isChanged = !put(place, path, depth: depth).isEmpty
@@ -172,8 +172,8 @@ struct WriteShaper {
         return isChanged
     }
 
-    /// Puts the defaults of a place's own children, in the order of the file, and those below what was put.
-    /// - Parameter depth: of the location that they are part of; nil where each is written by itself.
+    /// Writes the defaults of a place's own children, in the order of the file, and those below the values written.
+    /// - Parameter depth: the depth of the location that contains them; nil if each is a write of its own.
     private mutating func put(_ place: Int32, _ path: Path, depth: Int?) -> [Path] {
         var put: [Path] = []
         for (key, next) in program.details[Int(place)].defaulted {
@@ -205,7 +205,7 @@ struct WriteShaper {
 
     private func child(of place: Int32, _ key: Key) -> Int32 { withUnsafePointer(to: key) { tables.child(of: place, TextCursor($0)) } }
 
-    /// The rule node of a path; nil where none of a kind is there or below.
+    /// The rule node of a path; nil if it has no rules of the kind at or below it.
     private func place(of path: Path, _ isOfKind: (Place) -> Bool) -> Int32? {
         var place: Int32 = 0
         for key in path.keys {
@@ -215,7 +215,7 @@ struct WriteShaper {
         return place
     }
 
-    /// The children that exist and whose rules are of a kind. O(those of the rules), or O(children) below a wildcard of that kind
+    /// The existing children whose rules are of a kind. O(literal children of the rules), or O(children) below a wildcard of that kind
     private func children(of place: Int32, at path: Path, _ isOfKind: (Place) -> Bool) -> [(Key, Int32)] {
         let node = shaped.tree.node(at: path)
         guard node.hasChildren else { return [] }
@@ -237,7 +237,7 @@ struct WriteShaper {
         return found.sorted { $0.1 < $1.1 }
     }
 
-    /// Evaluates at a place, with the tree as it is shaped so far. Nil where the expression fails.
+    /// Evaluates an expression at a place, with the tree as shaped so far; nil if it fails.
     private mutating func evaluate<R>(
         _ path: Path, writtenDepth: Int, _ body: (inout Evaluator) throws(Fault) -> R
     ) -> R? {
@@ -263,7 +263,7 @@ struct WriteShaper {
 }
 
 extension Evaluator {
-    /// Descends along keys, which stay in memory while the place is looked at.
+    /// Descends along keys, which must stay in memory while the place is evaluated.
     mutating func descend(_ keys: UnsafeBufferPointer<Key>) {
         guard let base = keys.baseAddress else { return }
         for i in keys.indices { push(TextCursor(base + i)) }
