@@ -53,8 +53,8 @@ public enum Base64 {
         text.withUnsafeMutableBufferPointer { _ = write(bytes, alphabet, to: UnsafeMutableBufferPointer(rebasing: $0[old...])) }
     }
 
-    /// - Parameter text: room for (4 × bytes + 2) / 3 letters.
-    /// - Returns: the number of letters.
+    /// - Parameter text: has capacity for (4 × bytes + 2) / 3 letters.
+    /// - Returns: the number of letters written.
     private static func write(_ bytes: UnsafeRawBufferPointer, _ alphabet: [UInt8], to text: UnsafeMutableBufferPointer<UInt8>) -> Int {
         alphabet.withUnsafeBufferPointer { letters in
             var (i, count) = (0, 0)
@@ -93,7 +93,7 @@ public enum Base64 {
 
     private static func decode(_ text: UnsafeRawBufferPointer, _ values: [UInt8]) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
-        // Non-zero high bits show an invalid character.
+        // Non-zero high bits indicate an invalid character.
         var strange: UInt8 = 0
         let bytes = [UInt8](unsafeUninitializedCapacity: text.count / 4 * 3 + 2) { out, count in
             values.withUnsafeBufferPointer { values in

@@ -1,22 +1,22 @@
 extension Node {
-    /// Size of the node's export form as JSON text (`JSONWriter.node`) in bytes; nil above `limit`. Writes nothing. O(nodes and bytes), up
-    /// to the limit
+    /// Size in bytes of the node's export form as JSON text (`JSONWriter.node`); nil above `limit`. Writes nothing. O(nodes and bytes), up to
+    /// the limit
     public func encodedSize(upTo limit: Int) -> Int? {
         var measure = Measure(left: limit)
         return withUnsafePointer(to: self) { measure.subtract(NodeCursor($0)) } ? limit - measure.left : nil
     }
 }
 
-/// How much a tree holds.
+/// The size of a tree.
 public struct TreeExtent: Sendable, Equatable {
-    /// Keys on all levels.
+    /// The number of keys on all levels.
     public let keys: Int
-    /// Bytes of its export form as JSON text; 0 for nothing.
+    /// Bytes of the export form as JSON text; 0 for an empty tree.
     public let bytes: Int
 }
 
 extension Node {
-    /// Its keys and bytes. O(nodes and bytes)
+    /// The node's number of keys and bytes. O(nodes and bytes)
     public var extent: TreeExtent {
         guard exists else { return TreeExtent(keys: 0, bytes: 0) }
         var measure = Measure(left: .max)
@@ -27,14 +27,14 @@ extension Node {
 
 private struct Measure {
     var left: Int
-    /// Those that were measured.
+    /// The number of keys measured.
     private(set) var keys = 0
-    /// Numbers are written here for their length; never more than one.
+    /// Formats one number at a time, to measure its length.
     private var scratch = JSONWriter(reservingCapacity: 32)
 
     init(left: Int) { self.left = left }
 
-    /// Subtracts the node's bytes from `left`; false as soon as that is negative.
+    /// Subtracts the node's bytes from `left`; false once that is negative.
     mutating func subtract(_ cursor: NodeCursor) -> Bool {
         switch cursor.kind {
         case .null: left -= 4
@@ -47,7 +47,7 @@ private struct Measure {
             scalar(cursor.leaf)
             scalar(cursor.priority)
         case .object:
-            // Braces and commas: one comma less than children.
+            // Braces and commas: one comma fewer than children.
             left -= 1
             let isWhole = cursor.allChildren { key, child in
                 key.withBytes { string($0) }

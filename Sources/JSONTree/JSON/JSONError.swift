@@ -6,13 +6,13 @@ public enum JSONError: Error, Equatable, Sendable {
     case unexpectedType(offset: Int)
     /// Nested deeper than the tree allows.
     case tooDeep(offset: Int)
-    /// A member name that is no valid key (contract §4.1), cut at 64 bytes.
+    /// A member name that is not a valid key (contract §4.1), cut at 64 bytes.
     case invalidKey(String, offset: Int)
     /// A string longer than the limit.
     case stringTooLong(offset: Int)
     /// A priority that is neither null, number nor string.
     case invalidPriority(offset: Int)
-    /// `.value` beside children, or an object or array in it.
+    /// `.value` beside children, or with an object or array as its value.
     case invalidValue(offset: Int)
     /// `.sv` that is neither `"timestamp"` nor `{"increment": number}`.
     case unknownServerValue(offset: Int)

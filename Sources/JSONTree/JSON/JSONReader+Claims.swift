@@ -1,5 +1,5 @@
 extension JSONReader {
-    /// Any JSON as a node whose names need not be legal keys, such as the claims of a token. Arrays become objects.
+    /// Parses any JSON into a node whose names need not be legal keys, such as the claims of a token. Arrays become objects.
     /// - Parameter allowance: bounds the node's memory; nil for no bound.
     public mutating func claims(nesting: Int = 0, allowance: NodeAllowance? = nil) throws(JSONError) -> Node {
         let start = offset

@@ -1,11 +1,11 @@
-/// A short text, such as the name of a member, as a number: compared at once, and read without a string. All texts above 15 bytes are one,
-/// which is equal to no literal.
+/// A short text, such as a member name, as two integers: cheap to compare, and read without creating a string. All texts above 15 bytes
+/// share one value, which equals no literal.
 @frozen public struct JSONName: Sendable, Equatable, ExpressibleByStringLiteral {
-    /// Up to 15 bytes, the first one lowest, and their number in the highest. All longer texts have the number 255 and no bytes.
+    /// Up to 15 bytes, the first one in the lowest byte, and the length in the highest. All longer texts have the length 255 and no bytes.
     @usableFromInline let low: UInt64
     @usableFromInline let high: UInt64
 
-    /// - Parameter text: at most 15 bytes. Computed by the compiler.
+    /// - Parameter text: at most 15 bytes. Evaluated by the compiler.
     @inlinable @inline(__always)
     public init(stringLiteral text: StaticString) {
         self.init(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
@@ -34,7 +34,7 @@
 }
 
 extension JSONReader {
-    /// The next member's name, as `nextName`.
+    /// The next member's name, like `nextName`.
     public mutating func nextShortName() throws(JSONError) -> JSONName? {
         if let letter = nextLetterName() { return JSONName(letter: letter) }
         guard let name = try nextNameText() else { return nil }
@@ -54,7 +54,7 @@ extension JSONReader {
         return text.withUTF8 { JSONName($0) }
     }
 
-    /// Calls `body` with the bytes of a string, its escapes resolved and repaired where it is not UTF-8.
+    /// Calls `body` with the bytes of a string, with escapes resolved and invalid UTF-8 repaired.
     public mutating func withString<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) throws(JSONError) -> R {
         guard try peek() == .string else { throw .unexpectedType(offset: offset) }
         let scanned = try scanString()

@@ -1,8 +1,8 @@
 extension JSONReader {
-    /// Parses the next value as data of a write (contract §4.2–§4.4): export form with `.priority` and `.value`, arrays as
-    /// objects with keys 0…n−1, nulls and empty containers dropped, `.sv` placeholders collected.
+    /// Parses the next value as data of a write (contract §4.2–§4.4). Accepts the export form with `.priority` and `.value`. Arrays become
+    /// objects with keys 0…n−1, nulls and empty containers are dropped, and `.sv` placeholders are collected.
     /// - Parameters:
-    ///   - depth: levels that the place already takes; value and place together have at most `Path.maxDepth`.
+    ///   - depth: the depth of the written place; value and place together have at most `Path.maxDepth` levels.
     ///   - maxStringBytes: longest string in bytes of UTF-8 (contract: 10 MB).
     ///   - allowance: bounds the value's memory; nil for no bound.
     public mutating func writeValue(
@@ -31,11 +31,11 @@ extension JSONReader {
         let maxStringBytes: Int
         let allowance: NodeAllowance?
         var builder: ObjectBuilder
-        /// Where the open members lie in the builder, from the value's root to the current node: `depth` of them.
+        /// The offsets in the builder of the open members, from the value's root to the current node: `depth` of them.
         var open = InlineArray<33, UInt32>(repeating: 0)
         var depth = 0
         var deferred: [WriteValue.Deferred] = []
-        /// Parts of `deferred` in members that a later duplicate replaced.
+        /// Ranges of `deferred` in members that a later duplicate replaced.
         var overwritten: [Range<Int>] = []
 
         init(room: Int, maxStringBytes: Int, allowance: NodeAllowance?) {
@@ -58,7 +58,7 @@ extension JSONReader {
             deferred.append(WriteValue.Deferred(path: Path(keys), target: target, value: serverValue))
         }
 
-        /// The server values that are not overwritten by duplicate members.
+        /// The server values not overwritten by duplicate members.
         func remaining() -> [WriteValue.Deferred] {
             if overwritten.isEmpty { return deferred }
             var isOverwritten = [Bool](repeating: false, count: deferred.count)
@@ -67,9 +67,9 @@ extension JSONReader {
         }
     }
 
-    /// What an object or an array has been.
+    /// The result of parsing an object or an array.
     private enum Container {
-        /// Members, which lie in the builder; the object is still open there.
+        /// Members, stored in the builder; the object is still open there.
         case children(priority: Node)
         /// A leaf in the form `{".value": …}`, or null.
         case leaf(Node)
@@ -98,7 +98,7 @@ extension JSONReader {
             switch isArray ? try elements(&context) : try members(&context) {
             case .children(let priority): context.builder.endObject(outer, priority: priority)
             case .leaf(let leaf):
-                // Its members were none, or the reader has refused them.
+                // The object has no members: the reader refuses `.value` beside children.
                 context.builder.endObject(outer)
                 context.builder.add(leaf)
             }
@@ -112,7 +112,7 @@ extension JSONReader {
             guard scanned.content.count <= context.maxStringBytes else { throw .stringTooLong(offset: start) }
             return context.builder.add(text: UnsafeBufferPointer(rebasing: bytes[scanned.content]))
         }
-        // Charged before it is made: no text becomes longer than three times its bytes, and most stay.
+        // Charge before creating the text: repair makes it at most three times as long, and usually no longer.
         if scanned.content.count > PackedLimits.textBytes {
             try context.charge(NodeCost.text(scanned.content.count) + NodeCost.longText, start)
         }
@@ -120,7 +120,7 @@ extension JSONReader {
         guard text.utf8.count <= context.maxStringBytes else { throw .stringTooLong(offset: start) }
         let count = text.utf8.count
         if count > PackedLimits.textBytes, scanned.content.count <= PackedLimits.textBytes {
-            // Repaired, it has become longer.
+            // Repairing the text has made it longer.
             try context.charge(NodeCost.text(count) + NodeCost.longText, start)
         } else if count > scanned.content.count {
             try context.charge(count - scanned.content.count, start)
@@ -146,7 +146,7 @@ extension JSONReader {
         var serverValues: [Key: Range<Int>] = [:]
         while let name = try nextNameText() {
             if name.escaped || (!name.content.isEmpty && bytes[name.content.lowerBound] == UInt8(ascii: ".")) {
-                // A name of the special ones may be written with escapes.
+                // A special name may be written with escapes.
                 let text = try string(name)
                 if text.utf8.first == UInt8(ascii: ".") {
                     try special.read(text, &self, context.maxStringBytes)
@@ -185,8 +185,8 @@ extension JSONReader {
         return .children(priority: special.priority?.placeholder ?? .null)
     }
 
-    /// Parses the value of the member that has been begun, and ends it.
-    /// - Returns: its key, if it has server values.
+    /// Parses the value of the open member, and ends the member.
+    /// - Returns: the member's key, if its value contains server values.
     @inline(__always)
     private mutating func member(_ context: inout NodeContext) throws(JSONError) -> Key? {
         let known = context.deferred.count
@@ -196,7 +196,7 @@ extension JSONReader {
             try value(&context)
             context.depth &-= 1
         } else {
-            // A null writes nothing, so it may stand at any depth.
+            // A null writes nothing, so it may appear at any depth.
             guard try peek() == .null else { throw .tooDeep(offset: offset) }
             try null()
         }
@@ -225,18 +225,18 @@ extension JSONReader {
     /// The beginning of a member name, for an error text: 64 bytes.
     private static func cut(_ name: String) -> String { String(decoding: name.utf8.prefix(64), as: UTF8.self) }
 
-    /// The dot-members of one object.
+    /// The special members (`.value`, `.sv`, `.priority`) of one object.
     private struct Special {
         enum Value {
             case leaf(Node)
             case server(ServerValue)
 
-            /// Stand-in until the server value is resolved; any existing node will do.
+            /// A placeholder until the server value is resolved; any existing node works.
             var placeholder: Node { if case .leaf(let node) = self { node } else { .int(0) } }
         }
 
         var value: Value?
-        /// The name of the member with the value.
+        /// The name of the special member with the value.
         private var known: String?
         var priority: Value?
 
@@ -244,7 +244,7 @@ extension JSONReader {
             switch name {
             case ".value", ".sv":
                 let offset = reader.offset
-                // Both in one object would leave two values.
+                // Both `.value` and `.sv` in one object would give two values.
                 if let known, known != name { throw .invalidValue(offset: offset) }
                 known = name
                 value = name == ".sv" ? .server(try reader.serverValue()) : try reader.leafOrServerValue(maxStringBytes)

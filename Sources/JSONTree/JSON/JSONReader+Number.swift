@@ -14,10 +14,10 @@ extension JSONReader {
         case double(Double)
     }
 
-    /// The number that begins here, if it is an integer or a decimal such as `23.735901` of up to 18 digits, as most are; nil, and nothing
-    /// is read, for others.
+    /// The next number, if it is an integer or a decimal such as `23.735901` of up to 18 digits, as most are. Otherwise nil, and nothing is
+    /// read.
     ///
-    /// A significand of at most 2^53 divided by a power of ten that is a double itself is correctly rounded by one division.
+    /// Correctly rounded by one division: a significand of at most 2^53 divided by a power of ten that a double represents exactly.
     @inline(__always)
     mutating func shortNumber() -> ShortNumber? {
         var i = offset
@@ -25,7 +25,7 @@ extension JSONReader {
         if isNegative { i &+= 1 }
         let start = i
         let whole = digits(&i, most: Self.mostDigits)
-        // A zero in front, and no digit, are for the other to refuse.
+        // The full parser refuses leading zeros and missing digits.
         if i == start || (i &- start > 1 && bytes[start] == UInt8(ascii: "0")) { return nil }
         guard i < limit, Self.continues(bytes[i]) else {
             offset = i
@@ -45,7 +45,7 @@ extension JSONReader {
         return .double(isNegative ? -value : value)
     }
 
-    /// The number of the digits from an offset on, which moves behind them; not more than 18.
+    /// The number of the digits at an offset, at most 18; moves the offset past them.
     @inline(__always)
     private func digits(_ i: inout Int, most: Int) -> Int64 {
         var value: Int64 = 0
@@ -59,13 +59,13 @@ extension JSONReader {
         return value
     }
 
-    /// Whether a byte may belong to a number behind its first digits.
+    /// Whether a byte may follow the first digits of a number.
     @inline(__always)
     private static func continues(_ byte: UInt8) -> Bool {
         byte &- UInt8(ascii: "0") <= 9 || byte == UInt8(ascii: ".") || byte | 0x20 == UInt8(ascii: "e")
     }
 
-    /// So many stay within 64 bits.
+    /// The most digits that always fit in 64 bits.
     private static let mostDigits = 18
     private static let powersOfTen: [Double] = [
         1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
@@ -86,7 +86,7 @@ extension JSONReader {
             let digit = bytes[offset] &- UInt8(ascii: "0")
             guard digit <= 9 else { break }
             let (product, o1) = value.multipliedReportingOverflow(by: 10)
-            // Counted downwards from zero for negatives, so that the lowest integer fits too.
+            // Negatives are accumulated downwards from zero, so that the lowest integer fits.
             let (sum, o2) = isNegative ? product.subtractingReportingOverflow(Int64(digit)) : product.addingReportingOverflow(Int64(digit))
             overflow = overflow || o1 || o2
             value = sum

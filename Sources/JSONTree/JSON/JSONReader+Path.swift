@@ -1,5 +1,5 @@
 extension JSONReader {
-    /// A path in a string such as `"a/b"`; `""` is the root. Keys are made without an intermediate string.
+    /// Parses a path in a string such as `"a/b"`; `""` is the root. Creates the keys without an intermediate string.
     public mutating func path() throws(JSONError) -> Path {
         let start = offset
         guard try peek() == .string else { throw .unexpectedType(offset: offset) }

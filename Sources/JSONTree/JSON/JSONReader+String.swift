@@ -10,12 +10,12 @@ extension JSONReader {
         return try unescape(scanned.content)
     }
 
-    /// A string that has been skipped.
+    /// A string that was skipped.
     struct ScannedString {
-        /// Where its content lies.
+        /// The range of its content.
         let content: Range<Int>
         let escaped: Bool
-        /// Whether the content is the text: without escapes, and in ASCII, so that it needs no repair.
+        /// Whether the content is the text itself: ASCII without escapes, so that it needs no repair.
         let isPlain: Bool
     }
 
@@ -27,7 +27,7 @@ extension JSONReader {
         var high: UInt64 = 0
         let end = limit
         while i < end {
-            // Eight bytes at a time, up to the first one that is special.
+            // Eight bytes at a time, up to the first special one.
             if i &+ 8 <= end, let base = UnsafeRawPointer(bytes.baseAddress) {
                 let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: i, as: UInt64.self))
                 let special = JSONText.special(word)
@@ -129,8 +129,8 @@ enum JSONText {
     @inline(__always)
     static func hasSpecial(_ word: UInt64) -> Bool { special(word) != 0 }
 
-    /// The highest bit of each of eight bytes that is a quote, a backslash or a control character: exact for the lowest one, above it
-    /// others may be marked, too.
+    /// The highest bit of each of eight bytes that is a quote, a backslash or a control character. Exact for the lowest such byte; above it,
+    /// others may be marked as well.
     @inline(__always)
     static func special(_ word: UInt64) -> UInt64 {
         let (ones, highs): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)

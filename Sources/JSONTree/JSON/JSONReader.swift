@@ -11,12 +11,12 @@ public struct JSONReader {
     /// Offset of the next byte to read.
     public internal(set) var offset: Int
     private let end: Int
-    /// Offset of the last name.
+    /// Offset of the last member name.
     public private(set) var nameOffset = 0
-    /// No member or element of the innermost container has been read yet.
+    /// Whether no member or element of the innermost container was read yet.
     private var isFirst = false
 
-    /// Deepest nesting that is scanned; a deeper text is refused as malformed.
+    /// The deepest nesting accepted; a deeper text is refused as malformed.
     static let maxNesting = 256
 
     public init(_ bytes: UnsafeRawBufferPointer) {
@@ -62,11 +62,11 @@ public struct JSONReader {
         return try string(name)
     }
 
-    /// The same, without a copy.
+    /// The next member's name as a range, without a copy.
     mutating func nextNameText() throws(JSONError) -> ScannedString? {
         let quote = isFirst ? offset : offset &+ 1
         if quote < end, bytes[quote] == UInt8(ascii: "\""), isFirst || bytes[offset] == UInt8(ascii: ",") {
-            // Without a space, as programs write.
+            // The usual case: programs write no space here.
             (offset, isFirst) = (quote, false)
         } else {
             guard try advance(closing: UInt8(ascii: "}")) else { return nil }
@@ -79,8 +79,8 @@ public struct JSONReader {
         return name
     }
 
-    /// The next member's name if it is one letter, written without space or escape, as programs write messages: `{"t":` or `,"d":`.
-    /// Nil for all others; nothing of them is read then.
+    /// The next member's name if it is one letter, without space or escape, as programs write messages: `{"t":` or `,"d":`. Otherwise nil, and
+    /// nothing is read.
     @inline(__always)
     mutating func nextLetterName() -> UInt8? {
         let quote = isFirst ? offset : offset &+ 1
@@ -95,7 +95,7 @@ public struct JSONReader {
         return letter
     }
 
-    /// The text of a string that comes next, if it is one letter, written without an escape. Nil for all others; nothing of them is read.
+    /// The next string if it is one letter without an escape. Otherwise nil, and nothing is read.
     @inline(__always)
     mutating func nextLetter() -> UInt8? {
         guard offset &+ 3 <= end, bytes[offset] == UInt8(ascii: "\""), bytes[offset &+ 2] == UInt8(ascii: "\"") else { return nil }
@@ -105,14 +105,14 @@ public struct JSONReader {
         return letter
     }
 
-    /// Whether a byte within a string stands for itself.
+    /// Whether a byte within a string represents itself.
     @inline(__always)
     private static func isPlain(_ byte: UInt8) -> Bool {
         byte >= 0x20 && byte < 0x80 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
     }
 
-    /// Skips a text if it is exactly what comes next, without a space, as programs write messages: the beginning of a value, up to one in
-    /// the object that begins last in it. That is read next, and then the members behind it.
+    /// Skips `text` if it comes next exactly, without spaces, as programs write messages. The text is the beginning of a value, up to a member's
+    /// value in the last object that it opens. The caller reads that value next, then the members after it.
     public mutating func skip(_ text: StaticString) -> Bool {
         let count = text.utf8CodeUnitCount
         guard count > 0, count <= end &- offset, let base = UnsafeRawPointer(bytes.baseAddress),
@@ -123,7 +123,7 @@ public struct JSONReader {
         return true
     }
 
-    /// Whether another element follows in the array; at its end, leaves it.
+    /// Whether the array has another element; at its end, leaves the array.
     public mutating func nextElement() throws(JSONError) -> Bool { try advance(closing: UInt8(ascii: "]")) }
 
     private mutating func advance(closing: UInt8) throws(JSONError) -> Bool {
@@ -167,7 +167,7 @@ public struct JSONReader {
         }
     }
 
-    /// An integer of 64 bits; `7.0` is 7.
+    /// A 64-bit integer; `7.0` is 7.
     public mutating func int() throws(JSONError) -> Int64 {
         let start = offset
         if start < end, bytes[start] &- UInt8(ascii: "0") <= 9 {
@@ -239,7 +239,7 @@ public struct JSONReader {
         offset &+= count
     }
 
-    /// The error for a value of another type than expected, or for malformed text.
+    /// The error for a value of an unexpected type, or for malformed text.
     private mutating func mismatch() throws(JSONError) -> JSONError {
         _ = try peek()
         return .unexpectedType(offset: offset)

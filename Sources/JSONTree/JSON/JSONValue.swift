@@ -1,5 +1,5 @@
-/// Any JSON value, unmodified: for requests and responses of accounts, claims, key sets and settings files. Unlike a `Node` it keeps
-/// `null`, which clears a field, arrays, and the order of members.
+/// Any JSON value, unmodified: for account requests and responses, claims, key sets and settings files. Unlike a `Node` it keeps arrays, the
+/// order of members, and `null`, which clears a field.
 public enum JSONValue: Sendable, Equatable {
     case null
     case bool(Bool)
@@ -19,7 +19,7 @@ public enum JSONValue: Sendable, Equatable {
         }
     }
 
-    /// Deepest nesting that is parsed.
+    /// The deepest nesting parsed.
     static let depth = 32
 
     /// Parses a whole text.
@@ -97,8 +97,7 @@ public enum JSONValue: Sendable, Equatable {
 // MARK: Access
 
 extension JSONValue {
-    /// A member, written in camel case or in snake case (accounts contract §2.2); nil when absent, `.null` when it is null. Of
-    /// names given twice the last counts.
+    /// A member, named in camel case or snake case (accounts contract §2.2). Nil if absent, `.null` if null. The last of duplicate names counts.
     public subscript(name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         if let member = members.last(where: { $0.name == name }) { return member.value }
@@ -120,7 +119,7 @@ extension JSONValue {
 
     public var bool: Bool? { if case .bool(let flag) = self { flag } else { nil } }
 
-    /// An integer, also one written as a string of digits or as a whole double (contract §2.2: int64 fields).
+    /// An integer, also if written as a string of digits or as an integral double (contract §2.2: int64 fields).
     public var int: Int64? {
         switch self {
         case .int(let number): number

@@ -36,7 +36,7 @@ public struct JSONWriter {
         }
     }
 
-    /// A finite double in its shortest form, as `description` has it.
+    /// A finite double in its shortest form, equal to `description`.
     public mutating func double(_ value: Double) {
         guard let decimal = ShortDecimal(value) else { return raw(value.description.utf8) }
         if value < 0 { bytes.append(UInt8(ascii: "-")) }
@@ -52,7 +52,7 @@ public struct JSONWriter {
         }
     }
 
-    /// A quoted string; control characters, quotes and backslashes escaped.
+    /// A quoted string with control characters, quotes and backslashes escaped.
     public mutating func string(_ text: String) { string(Text(text)) }
 
     public mutating func string(_ text: Text) { text.withBytes { string($0) } }
@@ -105,10 +105,10 @@ public struct JSONWriter {
     /// A path as a quoted string in the form of server pushes: `"a/b"`, `""` for the root.
     public mutating func path(_ keys: ContiguousArray<Key>) { keys.withUnsafeBufferPointer { path($0) } }
 
-    /// The same of a part of a path. Not generic: another module would get the form for any sequence, which costs several times as much.
+    /// A part of a path as a quoted string. Not generic: across modules the unspecialized form would run, which costs several times as much.
     public mutating func path(_ keys: ArraySlice<Key>) { keys.withUnsafeBufferPointer { path($0) } }
 
-    /// Keys are read in place: none is retained.
+    /// Keys are read in place and not retained.
     private mutating func path(_ keys: UnsafeBufferPointer<Key>) {
         bytes.append(UInt8(ascii: "\""))
         for i in keys.indices {

@@ -1,14 +1,14 @@
-/// Encodes the names of a node's children, piece by piece: `{"a":true,"b":true}`; a leaf as it is (`shallow=true`, contract §7.2).
+/// Encodes the names of a node's children piece by piece: `{"a":true,"b":true}`; a leaf is encoded as it is (`shallow=true`, contract §7.2).
 ///
-/// It walks the node itself, which is immutable: nothing is copied, however many children there are. O(children named)
+/// It iterates over the immutable node without copying, however many children there are. O(children named)
 public struct NameEncoder: Sendable {
     /// The children to name.
     public struct Range: Sendable {
-        /// Only children behind this key.
+        /// Only children after this key.
         public var after: Key?
-        /// Most children to name.
+        /// The most children to name.
         public var limit: Int?
-        /// The last ones instead of the first.
+        /// Whether `limit` keeps the last children instead of the first.
         public var keepsLast: Bool
 
         public init(after: Key? = nil, limit: Int? = nil, keepsLast: Bool = false) {
@@ -24,7 +24,7 @@ public struct NameEncoder: Sendable {
     private var children: ChildMap.Iterator
     private var left: Int
     private var hasBegun = false
-    /// Whether all has been written.
+    /// Whether everything has been written.
     public private(set) var isDone = false
 
     /// O(log n)
@@ -36,7 +36,7 @@ public struct NameEncoder: Sendable {
         left = range.limit ?? .max
         let start = range.keepsLast ? map.count - min(map.count, left) : 0
         children = ChildMap.Iterator(map, at: start)
-        // The last `limit` children may all be behind the key.
+        // The last `limit` children may all lie behind the key.
         if let after = range.after, let first = map.key(at: start), !(after < first) { children = ChildMap.Iterator(map, from: after) }
     }
 
@@ -50,7 +50,7 @@ public struct NameEncoder: Sendable {
         return child.key
     }
 
-    /// Appends until everything, or at least `bytes`, is in the writer. Exceeds that by at most one name.
+    /// Appends until everything, or at least `bytes`, is in the writer. Exceeds `bytes` by at most one name.
     public mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
         if isDone { return }
         let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
@@ -70,7 +70,7 @@ public struct NameEncoder: Sendable {
         writer.node(leaf)
     }
 
-    /// Size of the unwritten rest in bytes, escapes and white space not counted; nil above `limit`. Writes nothing. O(children named)
+    /// Size of the unwritten rest in bytes, without escapes and white space; nil above `limit`. Writes nothing. O(children named)
     public func size(upTo limit: Int) -> Int? {
         var (rest, size) = (self, 2)
         if !leaf.isNull { return leaf.size(upTo: limit) }

@@ -1,42 +1,42 @@
-/// Holds bytes of a memory budget for a value that is being parsed.
+/// Reserves bytes of a memory budget for a value being parsed.
 public protocol NodeHold: AnyObject, Sendable {
-    /// Holds `bytes` more; false when the budget refuses.
+    /// Reserves `bytes` more; false if the budget refuses.
     func grow(by bytes: Int) -> Bool
     /// Releases all but `bytes`.
     func shrink(to bytes: Int)
 }
 
-/// Makes the budget's hold when a value needs more than the free bytes.
+/// Creates the budget's hold when a value needs more than the free bytes.
 public protocol NodePayer: AnyObject {
-    /// A hold for the bytes above the free ones.
+    /// A hold for the bytes beyond the free ones.
     func makeHold() -> any NodeHold
 }
 
-/// Bounds the memory of one value while it is parsed: of the resulting nodes and of temporary buffers. Small values are
-/// free; more is held in steps before it is allocated, and when the budget refuses, parsing ends (`JSONError.overBudget`).
+/// Bounds the memory of one value while it is parsed: of the resulting nodes and of temporary buffers. Small values are free. Larger ones
+/// reserve memory in steps before allocating it. When the budget refuses, parsing ends with `JSONError.overBudget`.
 ///
 /// Used by one reader at a time.
 public final class NodeAllowance: @unchecked Sendable {
-    // Sendable: confined to the thread of its reader.
+    // Sendable: used only on the thread of its reader.
 
-    /// Bytes that need no hold.
+    /// Bytes that need no reservation.
     public static let freeBytes = 64 << 10
-    /// Least bytes by which a hold grows.
+    /// The smallest step by which a hold grows.
     public static let stepBytes = 64 << 10
 
-    /// Granted bytes that are left.
+    /// Granted bytes not used yet.
     private var left = freeBytes
-    /// Bytes granted so far, free and held.
+    /// Bytes granted so far: free ones plus reserved ones.
     private var granted = freeBytes
     private var mayGrow = true
     private var payer: (any NodePayer)?
-    /// The hold for the bytes above the free ones; nil while there is none.
+    /// The hold for bytes beyond the free ones; nil until needed.
     public private(set) var hold: (any NodeHold)?
 
-    /// - Parameter payer: makes the hold above the free bytes; without one the value is limited to those.
+    /// - Parameter payer: creates the hold beyond the free bytes; without it the value is limited to the free bytes.
     public init(_ payer: (any NodePayer)? = nil) { self.payer = payer }
 
-    /// - Parameter hold: holds the bytes above the free ones.
+    /// - Parameter hold: reserves the bytes beyond the free ones.
     public init(_ hold: any NodeHold) { self.hold = hold }
 
     /// Resets for another value.
@@ -49,7 +49,7 @@ public final class NodeAllowance: @unchecked Sendable {
     }
 
     /// Ends the accounting of a value.
-    /// - Returns: its bytes, and the hold for those above the free ones.
+    /// - Returns: its bytes, and the hold for those beyond the free ones.
     public func end() -> (bytes: Int, hold: (any NodeHold)?) {
         payer = nil
         guard let hold else { return (bytes, nil) }
@@ -70,7 +70,7 @@ public final class NodeAllowance: @unchecked Sendable {
         return left >= 0 || grow()
     }
 
-    /// Charges the bytes of one element of an update, beside its value; false when the budget refuses.
+    /// Charges one element of an update, without its value; false if the budget refuses.
     public func charge(write path: Path, named name: String) -> Bool {
         var bytes = NodeCost.write + NodeCost.text(name.utf8.count) + 2 * (32 + path.keys.count * MemoryLayout<Key>.stride)
         for key in path.keys { bytes += NodeCost.text(key.text.utf8Count) }
@@ -96,17 +96,17 @@ public final class NodeAllowance: @unchecked Sendable {
     }
 }
 
-/// Memory of the parts of a value, with the allocator's overhead. A test compares them with measured values.
+/// Memory cost of the parts of a value, including allocator overhead. A test compares these with measured values.
 enum NodeCost {
-    /// A child of an object that is collected as keys and nodes, as claims are.
+    /// A child of an object collected as keys and nodes, as claims are.
     static let collected = 2 * (MemoryLayout<Key>.stride + MemoryLayout<Node>.stride)
     /// An object without its children.
     static let object = 96
-    /// An inner page without what it points to, and its two lists.
+    /// An inner page without its targets, and its two arrays.
     static let innerPage = 144
-    /// The box of a text in a slot.
+    /// The box of a long text in a slot.
     static let longText = 64
-    /// A packed page, rounded as the allocator does.
+    /// A packed page, rounded like the allocator does.
     @inline(__always)
     static func page(bytes: Int, slots: Int) -> Int { (8 + 32 + 8 * slots + (bytes + 7) / 8 * 8 + 15) & ~15 }
     /// A leaf with a priority.
@@ -115,7 +115,7 @@ enum NodeCost {
     static let hash = 112
     /// A server value: its kind and place.
     static let serverValue = 256
-    /// An element of an update, beside its value.
+    /// An element of an update, without its value.
     static let write = 2 * (MemoryLayout<TreeWrite>.stride + 64)
 
     /// A text of `utf8Count` bytes; short ones are stored inline.

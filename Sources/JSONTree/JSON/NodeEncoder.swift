@@ -1,17 +1,17 @@
-/// Encodes a node in the form of REST (contract §4.3, §4.4), piece by piece: a large one needs no more memory than a piece.
+/// Encodes a node in REST form (contract §4.3, §4.4) piece by piece, so that a large node needs no more memory than one piece.
 ///
-///     {"a":1,"b":{"c":[true,null,2]}}        nodes whose keys are (nearly) 0…n−1 are arrays
+///     {"a":1,"b":{"c":[true,null,2]}}        nodes whose keys are (nearly) 0…n−1 become arrays
 ///     {"a":{".value":1,".priority":2}}       with priorities
 ///
-/// It retains the node, which is immutable, so it may be used on any one queue while the tree changes. O(nodes)
+/// It retains the immutable node, so it can be used on any one queue while the tree changes. O(nodes)
 public struct NodeEncoder: @unchecked Sendable {
-    // Sendable: its levels point into `root`, which is retained and immutable.
+    // Sendable: its levels point into `root`, which is immutable and retained.
     public struct Form: Sendable, Hashable {
         /// Shows priorities.
         public var showsPriorities: Bool
-        /// Which nodes are shown as arrays, of those whose keys are indexes; never one with a priority that is shown.
+        /// Which nodes with index keys become arrays; never one with a visible priority.
         public var arrays: Arrays
-        /// Indented by two spaces for each object around, with the elements of an array on one line (`print=pretty`).
+        /// Whether to indent by two spaces per enclosing object, with the elements of an array on one line (`print=pretty`).
         public var isPretty: Bool
 
         public enum Arrays: Sendable { case everywhere, belowRoot, never }
@@ -26,7 +26,7 @@ public struct NodeEncoder: @unchecked Sendable {
         public static let export = Form(showsPriorities: true, arrays: .never)
     }
 
-    /// A container that is being encoded.
+    /// A container being encoded.
     private struct Level {
         var children: ChildCursor
         var priority: Node
@@ -35,7 +35,7 @@ public struct NodeEncoder: @unchecked Sendable {
         var isFirst = true
     }
 
-    /// Room for the longest text of a packed object, besides the bytes that are asked for.
+    /// Capacity for the longest text of a packed object, in addition to the requested bytes.
     public static let slackBytes = PackedJSON.mostBytes(PackedLimits.objectBytes) + 1024
 
     private let form: Form
@@ -48,14 +48,14 @@ public struct NodeEncoder: @unchecked Sendable {
         self.form = form
     }
 
-    /// Its size in bytes, counted as ``Node/size(upTo:)`` does; nil above `limit`. O(nodes)
+    /// Size in bytes, counted like ``Node/size(upTo:)``; nil above `limit`. O(nodes)
     public func size(upTo limit: Int) -> Int? { root.size(upTo: limit) }
 
-    /// Whether all has been written.
+    /// Whether everything has been written.
     public var isDone: Bool { hasBegun && levels.isEmpty }
 
-    /// Appends until everything, or at least `bytes`, is in the writer. Exceeds that by at most one leaf with its key, or one object that
-    /// is packed: these are encoded as a whole, in place where the writer has room for the longest text of one (``slackBytes``).
+    /// Appends until everything, or at least `bytes`, is in the writer. Exceeds `bytes` by at most one leaf with its key, or one packed object.
+    /// A packed object is encoded as a whole; in place if the writer has capacity for the longest text (``slackBytes``).
     public mutating func write(to writer: inout JSONWriter, atLeast bytes: Int) {
         let enough = bytes < .max - writer.bytes.count ? writer.bytes.count + bytes : .max
         if !hasBegun {
@@ -85,13 +85,13 @@ public struct NodeEncoder: @unchecked Sendable {
         }
     }
 
-    /// Writes a leaf, or the beginning of a container.
+    /// Writes a leaf, or begins a container.
     @inline(__always)
     private mutating func begin(_ node: NodeCursor, _ writer: inout JSONWriter) {
         switch node.kind {
         case .object:
             let mayBeArray = form.arrays == .everywhere || form.arrays == .belowRoot && !levels.isEmpty
-            // All below a packed object is shown as the object is.
+            // Everything below a packed object has the same form as the object.
             if node.form == .packed, !form.isPretty, mayBeArray || form.arrays == .never {
                 let (value, form) = (PackedValue(node.address), form)
                 return PackedJSON.append(value, to: &writer.bytes, showsPriorities: form.showsPriorities, showsArrays: mayBeArray)
@@ -153,7 +153,7 @@ public struct NodeEncoder: @unchecked Sendable {
 }
 
 extension JSONWriter {
-    /// A node in the form of REST.
+    /// Writes a node in REST form.
     public mutating func rest(_ node: Node, _ form: NodeEncoder.Form = NodeEncoder.Form()) {
         var encoder = NodeEncoder(node, form)
         encoder.write(to: &self, atLeast: .max)
@@ -161,8 +161,8 @@ extension JSONWriter {
 }
 
 extension ChildMap {
-    /// Whether REST shows the children as an array: all keys are plain indexes, and more than half of them up to the last exist
-    /// (contract §4.4). O(log n): a net loop asks in the middle of an answer.
+    /// Whether REST shows the children as an array: all keys are plain indexes, and more than half of the indexes up to the last exist
+    /// (contract §4.4). O(log n), as an event loop calls it while writing a response.
     public var isArray: Bool {
         // Integer keys come first, so the last key decides whether all are integers.
         guard let highest = lastKey?.integer, Int(highest) < 2 * count else { return false }
@@ -171,7 +171,7 @@ extension ChildMap {
 }
 
 extension NodeCursor {
-    /// As `ChildMap.isArray`.
+    /// Like `ChildMap.isArray`.
     fileprivate var isArray: Bool {
         guard form == .packed else { return Unmanaged<ObjectNode>.fromOpaque(address)._withUnsafeGuaranteedRef { $0.children.isArray } }
         return PackedValue(address).members.isArray
@@ -189,30 +189,29 @@ extension Key {
 }
 
 extension Node {
-    /// Whether the node's REST form has more than `limit` bytes, escapes in strings and white space not counted. O(nodes) up to
-    /// the limit. Writes nothing.
+    /// Whether the node's REST form exceeds `limit` bytes, without escapes and white space. Writes nothing. O(nodes), up to the limit
     public func isLarger(than limit: Int) -> Bool { size(upTo: limit) == nil }
 
-    /// The bytes of the node's REST form, counted in the same way; nil for more than `limit`.
+    /// The bytes of the node's REST form, without escapes and white space; nil above `limit`.
     public func size(upTo limit: Int) -> Int? {
         var left = limit
         return isWithin(&left) ? limit - left : nil
     }
 
-    /// Subtracts the node's bytes, counted as for `isLarger`, from `left`; false as soon as that is negative.
+    /// Subtracts the node's bytes, counted as for `isLarger`, from `left`; false once that is negative.
     public func isWithin(_ left: inout Int) -> Bool {
         withUnsafePointer(to: self) { NodeCursor($0).subtractSize(from: &left) }
     }
 }
 
 extension NodeCursor {
-    /// As `Node.isLarger`.
+    /// Like `Node.isLarger`.
     public func isLarger(than limit: Int) -> Bool {
         var left = limit
         return !subtractSize(from: &left)
     }
 
-    /// Subtracts the node's bytes from `left`; false as soon as that is negative.
+    /// Subtracts the node's bytes from `left`; false once that is negative.
     fileprivate func subtractSize(from left: inout Int) -> Bool {
         switch kind {
         case .null, .bool: left -= 4

@@ -1,4 +1,4 @@
-/// Objects begin and end: a small one is moved behind the key of its member, a large one becomes a node.
+/// Begins and ends objects: a small one is moved behind the key of its member, a large one becomes a node.
 extension ObjectBuilder {
     /// Begins an object as the value of the open member, or the outermost one.
     mutating func beginObject() -> Level {
@@ -7,7 +7,7 @@ extension ObjectBuilder {
         return outer
     }
 
-    /// Ends the innermost object, which becomes the value of the open member; none without members.
+    /// Ends the innermost object, which becomes the value of the open member. An object without members adds no value.
     mutating func endObject(_ outer: consuming Level, priority: Node = .null) {
         if level.pages.isEmpty, level.map == nil, slots.count == level.firstSlot {
             if !level.isAscending { sort() }
@@ -35,7 +35,7 @@ extension ObjectBuilder {
     /// Ends the outermost object; null without members.
     mutating func finish(priority: Node = .null) -> Node { takeNode(priority) }
 
-    /// Puts the head of the innermost object in front of its entries.
+    /// Inserts the head of the innermost object before its entries.
     private mutating func wrap(_ count: Int, size: Int, head: Int, _ priority: Node) {
         let entryBytes = bytes.count - level.firstByte
         bytes.reserve(size - entryBytes)
@@ -52,7 +52,7 @@ extension ObjectBuilder {
         bytes.count = level.firstByte + size
     }
 
-    /// The innermost object as a node; its entries are removed.
+    /// Converts the innermost object into a node and removes its entries.
     private mutating func takeNode(_ priority: Node) -> Node {
         if level.pages.isEmpty, level.map == nil {
             if !level.isAscending { sort() }

@@ -1,9 +1,9 @@
-/// Objects that are larger than a page: pages while their members come in order, else a map that sorts them.
+/// Objects larger than a page: a list of pages while members arrive in key order, otherwise a map that sorts them.
 extension ObjectBuilder {
-    /// Moves the entries that are in order into a page, or all into a map that sorts them.
+    /// Moves the entries into a page if they are in key order, otherwise all members into a map that sorts them.
     mutating func spill() {
         if level.isAscending {
-            // The last one waits for the next page if it is too much for this one.
+            // An entry that does not fit into this page waits for the next one.
             let isTooMuch = levelBytes > PackedLimits.pageBytes && entries.count - level.firstEntry > 1
             if let page = takePage(.null, besidesLast: isTooMuch, isFull: true) { level.pages.append(page) }
             return
@@ -11,7 +11,7 @@ extension ObjectBuilder {
         if level.pages.isEmpty {
             let all = entries.count - level.firstEntry
             sort()
-            // Removed ones make room.
+            // Entries removed by sorting have freed space.
             if entries.count - level.firstEntry < all, levelBytes < PackedLimits.pageBytes / 2,
                 slots.count - level.firstSlot <= PackedLimits.pageSlots / 2
             {
@@ -21,7 +21,7 @@ extension ObjectBuilder {
         beginMap()
     }
 
-    /// From here on the members are sorted by a map.
+    /// Switches to a map, which sorts the members from here on.
     mutating func beginMap() {
         level.map = ChildMap(pages: level.pages)
         level.pages = []
@@ -43,7 +43,7 @@ extension ObjectBuilder {
             } else {
                 node = NodeCursor(entry.value).node
             }
-            // Pages that are split are two thirds to nine tenths full.
+            // Charge 5/4 of the size: pages that are split end up two thirds to nine tenths full.
             let size = PackedEntry.keyBytes(entry.key.count) + entry.value.size
             charge((size + 2) * 5 / 4)
             map.set(Key(entry.key), node)
@@ -55,7 +55,7 @@ extension ObjectBuilder {
         level.map = map
     }
 
-    /// The entries of the innermost object, which are in order, as a page; nil without any. A full page may be a run.
+    /// Takes the sorted entries of the innermost object as a page; nil without entries. A full page may be a run.
     mutating func takePage(_ priority: Node, besidesLast: Bool = false, isFull: Bool = false) -> PackedPage? {
         let last = entries.count - (besidesLast ? 1 : 0)
         let count = last - level.firstEntry
@@ -90,7 +90,7 @@ extension ObjectBuilder {
         return writer.page
     }
 
-    /// Removes the first entries of the innermost object, which are in a page now; those behind `end` move to the front.
+    /// Removes the first entries of the innermost object, which are now in a page. The entries after `end` move to the front.
     private mutating func remove(upTo last: Int, end: Int) {
         entries.removeSubrange(level.firstEntry..<last)
         let rest = bytes.count - end
@@ -111,7 +111,7 @@ extension ObjectBuilder {
 }
 
 extension Node {
-    /// What lies in a slot.
+    /// The node stored in a slot.
     init(slot tag: UInt8, _ object: Unmanaged<AnyObject>) {
         switch tag {
         case PackedTag.objectSlot: self = .object(Unmanaged<ObjectNode>.fromOpaque(object.toOpaque()).takeUnretainedValue())

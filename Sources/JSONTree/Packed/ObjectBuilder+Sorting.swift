@@ -1,15 +1,15 @@
-/// Members that came in another order than that of their keys.
+/// Sorts members that arrived out of key order.
 extension ObjectBuilder {
-    /// An entry of the innermost object while they are sorted. Two words: sorting a few moves each several times.
+    /// An entry of the innermost object during sorting. Kept to two words, as sorting moves each several times.
     private struct Place {
-        /// The first eight bytes of the key as a number, for keys whose order is that of these; else 0.
+        /// The first eight bytes of the key as a number, for keys that this number orders; otherwise 0.
         let prefix: UInt64
-        /// Where it begins (32 bits), its size (16) and its slot (16).
+        /// The entry's offset (32 bits), size (16) and slot (16).
         private let place: UInt64
 
         /// - Parameters:
-        ///   - size: below 2^16, as the offsets of a page have two bytes.
-        ///   - slot: of what lies in its slot, among those of the object; -1 without one.
+        ///   - size: below 2^16, as page offsets have two bytes.
+        ///   - slot: the index of its slot among those of the object; -1 without one.
         @inline(__always)
         init(prefix: UInt64, start: UInt32, size: UInt16, slot: Int16) {
             self.prefix = prefix
@@ -20,7 +20,7 @@ extension ObjectBuilder {
         var size: Int { Int(UInt16(truncatingIfNeeded: place &>> 32)) }
         var slot: Int { Int(Int16(truncatingIfNeeded: place &>> 48)) }
 
-        /// Negative, zero or positive as its key comes before, is, or comes after the other's.
+        /// Negative, zero or positive if its key comes before, equals, or comes after the other's.
         @inline(__always)
         func order(_ other: Place, _ base: UnsafeRawPointer) -> Int {
             if prefix != other.prefix, prefix != 0, other.prefix != 0 { return prefix < other.prefix ? -1 : 1 }
@@ -33,7 +33,7 @@ extension ObjectBuilder {
         }
     }
 
-    /// Letters, and what else of ASCII comes behind the digits: neither integers nor bytes that order otherwise. Reads eight bytes.
+    /// Covers keys that begin with an ASCII byte above the digits: no integers, and no bytes whose UTF-16 order differs. Reads eight bytes.
     @inline(__always)
     private static func prefix(_ key: UnsafeBufferPointer<UInt8>) -> UInt64 {
         guard let start = UnsafeRawPointer(key.baseAddress), key.count > 0, start.byte() > UInt8(ascii: "9") else { return 0 }
@@ -42,11 +42,11 @@ extension ObjectBuilder {
         return word & 0x8080_8080_8080_8080 == 0 ? word : 0
     }
 
-    /// Brings the entries of the innermost object into key order; of one name the last stays, and removed ones go.
+    /// Sorts the entries of the innermost object by key. Keeps the last of equal names, and drops removed ones.
     mutating func sort() {
         let count = entries.count - level.firstEntry
         let size = bytes.count - level.firstByte
-        // Sorted behind the entries, and moved to their place; `prefix` reads on behind a key.
+        // Sorted copies are written behind the entries, then moved into place. `prefix` may read past the end of a key.
         bytes.reserve(size + 8)
         level.isAscending = true
         if count == 0 { return }

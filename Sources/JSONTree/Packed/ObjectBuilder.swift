@@ -1,21 +1,21 @@
-/// Packs objects while their members come in, innermost object last, without a node or an array for each.
+/// Packs objects while their members arrive, innermost object last, without allocating a node or array for each.
 ///
 ///     bytes   │ entry entry key⟨│ entry entry              entries of the open objects; `key⟨` is a member whose object is open
 ///
-/// A finished object that is small is moved together behind its key; a large one becomes pages as it grows, so that what is kept here
-/// stays within some pages. Members may come in any order; of one name the last counts, also a null.
+/// A finished small object is moved together behind its key. A large one becomes pages as it grows, so that the builder holds only a few
+/// pages. Members may arrive in any order; the last of equal names counts, even if it is null.
 ///
-/// Here are members and their values; `+Objects` ends objects, `+Pages` cuts large ones into pages, `+Sorting` brings members in order.
+/// This file has members and their values. `+Objects` ends objects, `+Pages` splits large ones into pages, `+Sorting` sorts members.
 struct ObjectBuilder: ~Copyable {
     var bytes = PackedScratch()
-    /// Where the entries of the open objects begin.
+    /// The offsets of the open objects' entries.
     var entries = ContiguousArray<UInt32>()
-    /// What lies in the slots of those entries, in their order; owned.
+    /// The owned objects in the slots of those entries, in the same order.
     var slots = ContiguousArray<Unmanaged<AnyObject>>()
     /// The innermost open object.
     var level = Level()
     private let allowance: NodeAllowance?
-    /// Whether the allowance has refused; nothing is to be added then.
+    /// Whether the allowance has refused; then nothing may be added.
     private(set) var isRefused = false
 
     /// An open object.
@@ -24,9 +24,9 @@ struct ObjectBuilder: ~Copyable {
         var firstEntry = 0
         var firstSlot = 0
         var isAscending = true
-        /// The pages of a large object, as long as its members come in order.
+        /// The pages of a large object, as long as its members arrive in key order.
         var pages = ContiguousArray<PackedPage>()
-        /// The members so far of a large object whose members are not in order.
+        /// The members so far of a large object with members out of order.
         var map: ChildMap?
     }
 
@@ -39,7 +39,7 @@ struct ObjectBuilder: ~Copyable {
 
     // MARK: Members
 
-    /// Begins the next member; its value follows, then `endMember`.
+    /// Begins the next member; the caller adds its value, then calls `endMember`.
     mutating func beginMember(_ key: UnsafeBufferPointer<UInt8>) {
         bytes.reserve(key.count + 16)
         if level.isAscending, !isBehindLast(key) { level.isAscending = false }
@@ -55,13 +55,13 @@ struct ObjectBuilder: ~Copyable {
         return page.keyCursor(page.count - 1).withBytes { Key.order($0, key) } < 0
     }
 
-    /// Ends a member of which a value has been added, or none: null.
+    /// Ends a member; without an added value the member is null.
     mutating func endMember() {
         let start = Int(entries[entries.count - 1])
         let entry = PackedEntry(UnsafeRawPointer(bytes.base) + start)
         if entry.value.start == UnsafeRawPointer(bytes.base) + bytes.count {
             if level.isAscending {
-                // No earlier member has this name.
+                // No earlier member has this name, so the null needs no entry.
                 entries.removeLast()
                 bytes.count = start
                 return
@@ -74,13 +74,13 @@ struct ObjectBuilder: ~Copyable {
         if levelBytes > PackedLimits.pageBytes * 7 / 8 || slots.count - level.firstSlot > PackedLimits.pageSlots * 3 / 4 { spill() }
     }
 
-    /// Bytes of a page of the innermost object's entries.
+    /// The bytes of a page with the innermost object's entries.
     @inline(__always)
     var levelBytes: Int {
         PackedPage.size(entries: entries.count &- level.firstEntry, bytes: bytes.count &- level.firstByte)
     }
 
-    /// Where the member that was begun last lies; it stays there until it ends.
+    /// The offset of the last begun member, fixed until it ends.
     @inline(__always)
     var openEntry: Int { Int(entries[entries.count - 1]) }
     var openKey: Key { key(ofEntryAt: openEntry) }
@@ -88,7 +88,7 @@ struct ObjectBuilder: ~Copyable {
     /// The key of an open member.
     func key(ofEntryAt offset: Int) -> Key { Key(PackedEntry(UnsafeRawPointer(bytes.base) + offset).key) }
 
-    /// Whether the innermost object has no members so far, nulls not counted.
+    /// Whether the innermost object has no members so far, ignoring nulls.
     mutating func isLevelEmpty() -> Bool {
         if !level.pages.isEmpty, !level.isAscending { beginMap() }
         if let map = level.map { return map.isEmpty }
@@ -116,7 +116,7 @@ struct ObjectBuilder: ~Copyable {
         bytes.count &+= 1
     }
 
-    /// A text that fits packed bytes (`PackedLimits.textBytes`).
+    /// Adds a text that fits packed bytes (`PackedLimits.textBytes`).
     @inline(__always)
     mutating func add(text: UnsafeBufferPointer<UInt8>) {
         bytes.reserve(text.count &+ 3)
@@ -143,7 +143,7 @@ struct ObjectBuilder: ~Copyable {
         endMember()
     }
 
-    /// Charges bytes of what is being made; a refusal ends the work.
+    /// Charges bytes of the value being built; a refusal ends the build.
     mutating func charge(_ bytes: Int) {
         if let allowance, !allowance.charge(bytes) { isRefused = true }
     }

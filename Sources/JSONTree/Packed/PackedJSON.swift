@@ -1,9 +1,8 @@
-/// Writes objects in packed bytes as JSON text, straight into memory that has room for the longest text of them: none of their parts is
-/// checked for room or passes through an array. The same text as that of the encoders of nodes.
+/// Writes packed objects as JSON text directly into memory with capacity for their longest text. Nothing is checked for capacity or passes
+/// through an array on the way. The text equals that of the node encoders.
 struct PackedJSON {
-    /// Shows priorities.
     let showsPriorities: Bool
-    /// Shows objects whose keys are indexes as arrays; never those with a priority that is shown.
+    /// Whether objects with index keys become arrays; never those with a visible priority.
     let showsArrays: Bool
     private var next: UnsafeMutableRawPointer
 
@@ -12,8 +11,8 @@ struct PackedJSON {
         (self.showsPriorities, self.showsArrays) = (showsPriorities, showsArrays)
     }
 
-    /// Appends an object: in place where the buffer has room for the longest text, else through memory of its own, as the text is
-    /// mostly far shorter and the buffer may be kept.
+    /// Appends an object. Writes in place if the buffer has capacity for the longest text, otherwise through temporary memory: the text is
+    /// usually far shorter, and the buffer may be long-lived.
     static func append(_ object: PackedValue, to bytes: inout [UInt8], showsPriorities: Bool, showsArrays: Bool = false) {
         let most = mostBytes(object.size)
         func write(to start: UnsafeMutableRawPointer) -> Int {
@@ -34,8 +33,8 @@ struct PackedJSON {
         }
     }
 
-    /// Bytes of the longest text of a packed object. A byte of a text becomes six at most, one of a small integer three, and an entry's
-    /// three bytes besides key and value pay for quotes, colon and comma, and for the words around a priority.
+    /// The bytes of the longest text of a packed object. A text's byte becomes at most six, a small integer's at most three. Each entry's three
+    /// overhead bytes pay for quotes, colon and comma, and for the names around a priority.
     static func mostBytes(_ size: Int) -> Int { 8 &* size &+ 16 }
 
     // MARK: Values
@@ -122,7 +121,7 @@ struct PackedJSON {
         put(UInt8(ascii: "\""))
     }
 
-    /// Eight bytes at a time; the last ones again with some before them.
+    /// Copies eight bytes at a time; the last copy overlaps the one before.
     @inline(__always)
     private mutating func long(_ start: UnsafeRawPointer, _ count: Int) {
         var i = 0
@@ -176,7 +175,7 @@ struct PackedJSON {
         digits(magnitude, count: Self.digitCount(magnitude))
     }
 
-    /// Exactly so many digits, zeros in front.
+    /// Writes exactly `count` digits, with leading zeros.
     @inline(__always)
     private mutating func digits(_ number: UInt64, count: Int) {
         var (rest, i) = (number, count)
@@ -202,7 +201,7 @@ struct PackedJSON {
         return count
     }
 
-    /// As `JSONWriter.double`.
+    /// Like `JSONWriter.double`.
     private mutating func double(_ value: Double) {
         guard let decimal = ShortDecimal(value) else {
             for byte in value.description.utf8 { put(byte) }
@@ -226,11 +225,11 @@ struct PackedJSON {
     }
 }
 
-/// A double that is a decimal of at most seven digits behind the point, and of fifteen in all: most are, and its digits are then the
-/// shortest that parse as it.
+/// A double that is a decimal of at most seven fractional and fifteen total digits. Most doubles are, and then these digits are the shortest
+/// that parse back.
 struct ShortDecimal {
     let whole: Int64
-    /// Ten-millionths.
+    /// The fraction in ten-millionths.
     let fraction: Int64
 
     @inline(__always)
@@ -243,7 +242,7 @@ struct ShortDecimal {
 }
 
 extension PackedMembers {
-    /// As `ChildMap.isArray`.
+    /// Like `ChildMap.isArray`.
     @inline(__always)
     var isArray: Bool {
         let count = count

@@ -1,4 +1,4 @@
-/// How values lie in packed bytes. All numbers are little-endian and unaligned.
+/// The layout of values in packed bytes. All numbers are little-endian and unaligned.
 ///
 ///     value   tag, then by tag:
 ///             00 false │ 01 true │ 02–05 integer of 1, 2, 4, 8 bytes │ 06 double
@@ -6,12 +6,12 @@
 ///             09 size (2) members                          object
 ///             0A size (2) priority value, members          object with a priority
 ///             0B priority value, leaf value                leaf with a priority
-///             0C–0E slot (2)                               what does not fit: object, long text, leaf with a long text
+///             0C–0E slot (2)                               values that do not fit: object, long text, leaf with a long text
 ///             10 size (2) index (4) members                page of a long array, entries without keys (`PackedPage+Run`)
 ///     members count (2) │ offset (2) of each entry │ entries ascending by key
 ///     entry   length of the key (1 below 128, else 2), key, value
 ///
-/// `size` counts the whole value with its tag; an offset counts from the members' begin. Slots exist only in the outermost object of a
+/// `size` counts the whole value with its tag; an offset counts from the start of the members. Slots exist only in the outermost object of a
 /// page (`PackedPage`). Equal values without slots have equal bytes.
 enum PackedTag {
     static let no: UInt8 = 0x00
@@ -29,7 +29,7 @@ enum PackedTag {
     static let objectSlot: UInt8 = 0x0C
     static let textSlot: UInt8 = 0x0D
     static let leafSlot: UInt8 = 0x0E
-    /// A member that a later null of the same name removed; only while an object is built.
+    /// A member that a later null of the same name removed; occurs only while an object is built.
     static let removed: UInt8 = 0x0F
     static let run: UInt8 = 0x10
     static let shortText: UInt8 = 0x40
@@ -43,17 +43,17 @@ enum PackedTag {
     static let runHead = 7
 }
 
-/// Sizes of packed buffers in bytes; `docs/fast-paths.md` compares them with others.
+/// Sizes of packed buffers in bytes; `docs/fast-paths.md` compares alternatives.
 enum PackedLimits {
-    /// Largest object that is one value in packed bytes, with everything below it.
+    /// The largest object stored as one value in packed bytes, including everything below it.
     static let objectBytes = 1024
-    /// A page of a larger object is split above this.
+    /// A page of a larger object is split above this size.
     static let pageBytes = 4096
-    /// Longest key, so that the sizes of a page fit two bytes. Stored keys are shorter (`Key.maxBytes`).
+    /// The longest key, so that the sizes of a page fit two bytes. Stored keys are shorter (`Key.maxBytes`).
     static let keyBytes = 4096
-    /// Longest text within a page; longer ones have a slot.
+    /// The longest text stored inside a page; longer ones use a slot.
     static let textBytes = 512
-    /// Most slots of a page, as each is counted when the page is copied.
+    /// The most slots of a page: copying a page retains each slot.
     static let pageSlots = 32
 }
 
@@ -66,7 +66,7 @@ extension UnsafeRawPointer {
 }
 
 extension UnsafeMutableRawPointer {
-    /// Copies bytes that are mostly few: a call would cost more than they do.
+    /// Copies a few bytes inline, as a call would cost more.
     @inline(__always)
     func copyFew(_ source: UnsafeRawPointer, _ count: Int) {
         if count > 16 { return copyMemory(from: source, byteCount: count) }

@@ -1,8 +1,8 @@
-/// An object in packed bytes: that of a page, or one within another. Immutable.
+/// An object in packed bytes: a page's own object, or one nested in it. Immutable.
 public struct PackedObject: @unchecked Sendable {
-    // Sendable: a page is changed only after isKnownUniquelyReferenced said that one owner holds it; immutable once shared.
+    // Sendable: a page is changed only by its single owner (isKnownUniquelyReferenced); immutable once shared.
     let page: PackedPage
-    /// Where its value lies in the page's bytes.
+    /// The offset of its value in the page's bytes.
     let offset: UInt32
 
     init(_ page: PackedPage, offset: Int = 0) {
@@ -16,10 +16,10 @@ public struct PackedObject: @unchecked Sendable {
     var members: PackedMembers { value.members }
     @inline(__always)
     var count: Int { members.count }
-    /// Where the entries end, counted from the members.
+    /// The end of the entries, counted from the start of the members.
     var end: Int { value.size - (members.start - value.start) }
 
-    /// The node of a value of its members.
+    /// The node of one of its members' values.
     @inline(__always)
     func node(_ value: PackedValue) -> Node {
         let tag = value.tag
@@ -40,7 +40,7 @@ public struct PackedObject: @unchecked Sendable {
     @inline(__always)
     func child(_ probe: Key.Probe) -> Node? { members.value(probe).map { node($0) } }
 
-    /// Key and node of the child at an index, also in a run.
+    /// Key and node of the child at an index; works in a run, too.
     @inline(__always)
     func child(_ i: Int) -> (key: Key, node: Node) {
         if value.tag == PackedTag.run { return (page.key(i), node(page.value(i))) }
@@ -48,7 +48,7 @@ public struct PackedObject: @unchecked Sendable {
         return (Key(entry.key), node(entry.value))
     }
 
-    /// Whether both lie in the same place.
+    /// Whether both are at the same address.
     func isSame(as other: PackedObject) -> Bool { page === other.page && offset == other.offset }
 
     /// Whether both have equal content. O(bytes)
@@ -56,8 +56,8 @@ public struct PackedObject: @unchecked Sendable {
 }
 
 extension Node {
-    /// The bytes of a small object that lies in packed bytes with all that it has; nil for other nodes. Its JSON text has about as many: a
-    /// third less to twice as many for most, up to five times as many where all of it is priorities. Escapes are not counted. O(1)
+    /// The size in packed bytes of a small object that uses no slots; nil for other nodes. Its JSON text usually has a third fewer to twice as
+    /// many bytes, or up to five times as many for an object full of priorities. Escapes are not counted. O(1)
     public var packedBytes: Int? {
         guard case .packed(let object) = self, object.page.slotCount == 0 else { return nil }
         return object.value.size
@@ -65,7 +65,7 @@ extension Node {
 }
 
 extension PackedValue {
-    /// Whether both have the same bytes: for values without slots, whether they are equal.
+    /// Whether both have the same bytes; for values without slots this means equality.
     func hasBytes(of other: PackedValue) -> Bool {
         let size = size
         return size == other.size && size > 0 && memoryEqual(bytes(size), other.bytes(size))
@@ -78,7 +78,7 @@ extension PackedValue {
 }
 
 extension Key {
-    /// A copy of a key in packed bytes.
+    /// Copies a key from packed bytes.
     @inline(__always)
     init(_ bytes: UnsafeBufferPointer<UInt8>) { text = Text(String(decoding: bytes, as: UTF8.self)) }
 }

@@ -1,14 +1,14 @@
-/// One change of an object's members: an entry is replaced, inserted or removed. The bytes around it are copied as they are.
+/// One change of an object's members: an entry is replaced, inserted or removed. The bytes around it are copied unchanged.
 struct PackedEdit {
-    /// The object, which remains as it is.
+    /// The object before the change; it stays unchanged.
     let source: PackedObject
     let index: Int
-    /// Whether the entry at the index goes.
+    /// Whether the entry at the index is removed.
     let removes: Bool
     let key: UnsafeBufferPointer<UInt8>
-    /// The new value, or null for none.
+    /// The new value; null for none.
     let node: Node
-    /// Bytes of the packed object afterwards.
+    /// The size of the packed object after the change.
     let size: Int
     private let entryBytes: Int
     private let nodeSize: Int?
@@ -31,7 +31,7 @@ struct PackedEdit {
     /// Whether the new value needs a slot.
     var needsSlot: Bool { node.exists && nodeSize == nil }
 
-    /// The object after the change, in a page of its own.
+    /// The object after the change, in its own page.
     func page() -> PackedPage {
         let value = source.value
         let members = value.members
@@ -76,7 +76,7 @@ struct PackedEdit {
         return page
     }
 
-    /// How many slots the new page has, and which is the new value's.
+    /// The number of slots of the new page, and the new value's slot.
     private func slots(_ old: PackedPage?, dropped: Int) -> (count: Int, new: Int) {
         let count = old?.slotCount ?? 0
         guard needsSlot else { return (old?.hasUsedSlots(besides: dropped) ?? false ? count : 0, -1) }
@@ -121,9 +121,9 @@ extension PackedPage {
         }
     }
 
-    /// Lets `body` change the child of a key (`null` when missing); a child left `null` is removed. The page, which says all about an
-    /// object without a priority or is a part of one, is replaced, or changed in place where only this owner holds it.
-    /// - Parameter isReplaced: whether `body` sets the child, whatever it was: it gets `null` then where that would have to be made.
+    /// Lets `body` change the child of a key (`null` if missing); a child left `null` is removed. The page must be an object without a priority,
+    /// or a part of one. It is replaced, or changed in place if this is its only owner.
+    /// - Parameter isReplaced: whether `body` sets the child without reading it: then it gets `null` if the old node would have to be created.
     /// - Returns: the change of the count.
     static func mutate(_ page: inout PackedPage, _ key: Key, isReplaced: Bool = false, _ body: (inout Node) -> Void) -> Int {
         if page.isRun { page = page.keyed }
@@ -144,7 +144,7 @@ extension PackedPage {
         return (node.exists ? 1 : 0) - (found ? 1 : 0)
     }
 
-    /// The same for the object in a slot of a page of its own: moved out meanwhile, so that its single owner may change it in place.
+    /// Changes an object in a slot of a uniquely owned page. The object is moved out meanwhile, so that `body` can change it in place.
     private static func mutate(_ page: inout PackedPage, _ i: Int, slot: Int, _ key: Key, _ body: (inout Node) -> Void) -> Int {
         var node = Node.object(unsafeDowncast(page.empty(slot).takeRetainedValue(), to: ObjectNode.self))
         body(&node)
@@ -156,13 +156,13 @@ extension PackedPage {
         return node.exists ? 0 : -1
     }
 
-    /// Whether the node is the very value at the index.
+    /// Whether the node is the identical value at the index.
     private func has(_ node: Node, at i: Int) -> Bool {
         guard case .packed(let object) = node, object.page === self else { return false }
         return object.value.start == members.entry(i).value.start
     }
 
-    /// Writes a value in the place of one that takes as many bytes.
+    /// Overwrites a value with one of the same size.
     private func overwrite(_ i: Int, _ node: Node) -> Bool {
         let value = members.entry(i).value
         guard !PackedPage.isSlot(value.tag), let size = node.packedSize, size == value.size else { return false }

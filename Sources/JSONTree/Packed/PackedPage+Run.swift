@@ -1,9 +1,9 @@
-/// Pages of a long array: their children's keys follow each other, so that they are counted and not stored. What `[1,1,…]` becomes has a
-/// third of the bytes that it would have with its keys.
+/// Pages of a long array: the keys are consecutive, so they are computed and not stored. `[1,1,…]` takes a third of the bytes that it would
+/// with keys.
 ///
 ///     run    10 size (2) index of the first child (4), members whose entries are values without keys
 ///
-/// Only pages below an inner page are runs, and only where nothing has a slot. A change gives the page its keys.
+/// Only pages below an inner page can be runs, and only without slots. Changing a run converts it to a page with keys.
 extension PackedPage {
     @inline(__always)
     var isRun: Bool { value.tag == PackedTag.run }
@@ -30,7 +30,7 @@ extension PackedPage {
         return found ? value(i) : nil
     }
 
-    /// The index of a key, or the one at which to insert it.
+    /// The index of a key, or its insertion index.
     @inline(__always)
     func position(_ probe: Key.Probe) -> (index: Int, found: Bool) { isRun ? runPosition(probe) : members.position(probe) }
 
@@ -39,11 +39,11 @@ extension PackedPage {
         guard let number = probe.integer else { return (count, false) }
         let i = Int(number) - firstIndex
         if i < 0 || i >= count { return (i < 0 ? 0 : count, false) }
-        // Other spellings of a number come behind the plain one.
+        // Other spellings of a number sort after the plain one.
         return Key.isIndex(probe.bytes) ? (i, true) : (i + 1, false)
     }
 
-    /// Calls `body` for each child in order until it returns false; returns whether it never did.
+    /// Calls `body` for each child in order until it returns false; returns true if it never did.
     @inline(__always)
     func all(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
         let own = Unmanaged.passUnretained(self)
@@ -52,18 +52,18 @@ extension PackedPage {
         return true
     }
 
-    /// Children whose key is no index of an array. O(1), or O(n) where keys are numbers.
+    /// The number of children whose key is not an array index. O(1), or O(n) if keys are numbers.
     var named: Int {
         if isRun { return 0 }
         let members = members
-        // Numbers come first.
+        // Numbers sort first.
         if Key.integer(members.entry(0).key) == nil { return members.count }
         var named = 0
         for i in 0..<members.count where !Key.isIndex(members.entry(i).key) { named += 1 }
         return named
     }
 
-    /// The page, if its children have keys; else another one with the same children.
+    /// The page itself if its children have keys, otherwise a page with keys and the same children.
     var keyed: PackedPage {
         guard isRun else { return self }
         let (members, end) = (members, end)
@@ -79,13 +79,13 @@ extension PackedPage {
 }
 
 extension ObjectBuilder {
-    /// The first entries of the innermost object as a run, if they are one. Their number is that of a full page.
+    /// Takes the first entries of the innermost object as a run; nil unless they are one. There are as many as fill a page.
     func takeRun(upTo last: Int, end: Int) -> PackedPage? {
         let base = UnsafeRawPointer(bytes.base)
         let count = last - level.firstEntry
         let first = PackedEntry(base + Int(entries[level.firstEntry])).key
         let highest = Key.integer(PackedEntry(base + Int(entries[last - 1])).key)
-        // In key order, so the ends tell nearly always.
+        // The entries are in key order, so the first and last key nearly always decide.
         guard let index = Key.integer(first).map(Int.init), let highest, index >= 0, Int(highest) - index == count - 1 else { return nil }
         var valueBytes = end - level.firstByte
         for i in 0..<count {

@@ -1,22 +1,22 @@
 import Synchronization
 
-/// One allocation with an object in packed bytes: all of a small object, or a page of a large one's children.
+/// One allocation with an object in packed bytes: a small object, or a page of a large one's children.
 ///
 ///     hash │ sizes │ slots (8 each) │ packed object
 ///
-/// Immutable once published: changed in place only by its single owner while no hash is cached.
+/// Immutable once published: only its single owner changes it in place, and only while no hash is cached.
 public final class PackedPage: ManagedBuffer<PackedPage.Header, UInt64> {
 
     public struct Header {
-        /// Owned reference to a `HashText`: what the page's children contribute to the hash of their object (contract §4.5); 0 until it
-        /// is asked for. Its first field, as it is read atomically there.
+        /// Owned reference to a `HashText`: the contribution of the page's children to their object's hash (contract §4.5). 0 until it is computed.
+        /// The first field, as it is accessed atomically at this address.
         fileprivate var hash: UInt = 0
         /// Bytes of the packed object.
         var byteCount: UInt32
         var slotCount: UInt32
     }
 
-    /// An uninitialized page whose slots are empty.
+    /// An uninitialized page with empty slots.
     static func make(byteCount: Int, slotCount: Int) -> PackedPage {
         let words = slotCount + (byteCount + 7) / 8
         let buffer = create(minimumCapacity: words) { _ in
@@ -66,7 +66,7 @@ public final class PackedPage: ManagedBuffer<PackedPage.Header, UInt64> {
     @inline(__always)
     var isHashed: Bool { withHash { $0.pointee.load(ordering: .relaxed) } != 0 }
 
-    /// Keeps the text; the first one that a thread made stays.
+    /// Caches the text; if several threads compute it, the first one stays.
     func keep(hashText: String) {
         let made = Unmanaged.passRetained(HashText(hashText))
         let isKept = withHash {
@@ -75,15 +75,15 @@ public final class PackedPage: ManagedBuffer<PackedPage.Header, UInt64> {
         if !isKept { made.release() }
     }
 
-    /// Whether the page says all about its object, which then needs no `ObjectNode`.
+    /// Whether the page alone represents its object, so that no `ObjectNode` is needed.
     var isWhole: Bool { byteCount <= PackedLimits.objectBytes && usedSlots == 0 }
 
-    /// Approximate bytes in memory, with the allocator's overhead; texts in slots not included.
+    /// Approximate bytes in memory, with allocator overhead; texts in slots not included.
     var memoryBytes: Int { NodeCost.page(bytes: byteCount, slots: slotCount) }
 
     // MARK: Slots
 
-    /// The kinds of what lies in slots, by the tag of the value.
+    /// Whether a value's tag refers to a slot.
     @inline(__always)
     static func isSlot(_ tag: UInt8) -> Bool { tag >= PackedTag.objectSlot && tag <= PackedTag.leafSlot }
 
@@ -93,7 +93,7 @@ public final class PackedPage: ManagedBuffer<PackedPage.Header, UInt64> {
         return withUnsafeMutablePointerToElements { slots in (0..<count).reduce(0) { $0 + (slots[$1] == 0 ? 0 : 1) } }
     }
 
-    /// What lies in a slot, which must be used.
+    /// The object in a slot, which must be used.
     @inline(__always)
     func slot(_ i: Int) -> UnsafeRawPointer {
         withUnsafeMutablePointerToElements { UnsafeRawPointer(bitPattern: UInt($0[i])).unsafelyUnwrapped }
@@ -121,11 +121,11 @@ public final class PackedPage: ManagedBuffer<PackedPage.Header, UInt64> {
         if let pointer = UnsafeRawPointer(bitPattern: UInt(slot)) { Unmanaged<AnyObject>.fromOpaque(pointer).release() }
     }
 
-    /// Bytes of a page in which the entries of `members` would be alone.
+    /// The bytes of a page with only the entries of `members`.
     static func size(entries: Int, bytes: Int, priority: Int = 0) -> Int { PackedTag.objectHead + priority + 2 + 2 * entries + bytes }
 }
 
-/// A text that is too long for packed bytes.
+/// A text too long for packed bytes.
 final class LongText: @unchecked Sendable {
     // Sendable: immutable; `bytes` points into `text`.
     let text: Text
@@ -136,13 +136,13 @@ final class LongText: @unchecked Sendable {
         var native = text.string
         native.makeContiguousUTF8()
         self.text = Text(native)
-        // More than 15 bytes lie on the heap or in the program, at an address of their own.
+        // Strings above 15 bytes are on the heap or in the binary, so their address is stable.
         bytes = self.text.withBytes { $0 }
     }
 }
 
 extension Node {
-    /// The tag and the object of a node that has no packed value; retained.
+    /// The slot tag and the retained object of a node without a packed value.
     func slotted() -> (tag: UInt8, object: Unmanaged<AnyObject>) {
         switch self {
         case .object(let object): (PackedTag.objectSlot, Unmanaged.passRetained(object as AnyObject))

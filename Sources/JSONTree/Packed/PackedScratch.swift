@@ -1,4 +1,4 @@
-/// Bytes that grow, for values that are being packed.
+/// A growing byte buffer for values being packed.
 struct PackedScratch: ~Copyable {
     private(set) var base: UnsafeMutableRawPointer
     private var capacity: Int
@@ -11,7 +11,7 @@ struct PackedScratch: ~Copyable {
 
     deinit { base.deallocate() }
 
-    /// Makes room for more bytes behind `count`.
+    /// Ensures capacity for `more` bytes after `count`.
     @inline(__always)
     mutating func reserve(_ more: Int) {
         if count &+ more > capacity { grow(more) }

@@ -1,5 +1,5 @@
 extension Node {
-    /// Bytes of the node as a packed value; nil when it needs a slot. O(1)
+    /// Size of the node as a packed value; nil if it needs a slot. O(1)
     var packedSize: Int? {
         switch self {
         case .null: return nil
@@ -15,7 +15,7 @@ extension Node {
         }
     }
 
-    /// Writes the packed value, of which `packedSize` says the bytes; returns what it took.
+    /// Writes the packed value, which has `packedSize` bytes; returns the bytes written.
     @discardableResult
     func writePacked(to target: UnsafeMutableRawPointer) -> Int {
         switch self {

@@ -1,4 +1,4 @@
-/// A value in packed bytes, in place. Valid as long as the page that holds the bytes is held.
+/// A value in packed bytes, in place. Valid while the page with the bytes is retained.
 struct PackedValue {
     let start: UnsafeRawPointer
 
@@ -106,7 +106,7 @@ struct PackedValue {
     }
 }
 
-/// The members of an object in packed bytes, ascending by key. Those of a run have no entries: `PackedPage+Run` reads them.
+/// The members of an object in packed bytes, ascending by key. Those of a run have no keys: `PackedPage+Run` reads them.
 struct PackedMembers {
     let start: UnsafeRawPointer
 
@@ -122,7 +122,7 @@ struct PackedMembers {
     @inline(__always)
     func entry(_ i: Int) -> PackedEntry { PackedEntry(start + offset(i)) }
 
-    /// The value of a key. Small objects are searched from the front, as most of their names differ in length or in the first bytes.
+    /// The value of a key. Small objects are searched linearly, as most names differ in length or in the first bytes.
     @inline(__always)
     func value(_ probe: Key.Probe) -> PackedValue? {
         let count = count
@@ -139,16 +139,16 @@ struct PackedMembers {
         return found ? entry(i).value : nil
     }
 
-    /// The index of a key, or the one at which to insert it. O(log n)
+    /// The index of a key, or its insertion index. O(log n)
     func position(_ probe: Key.Probe) -> (index: Int, found: Bool) {
         var (low, high) = (0, count)
-        // Appends in key order (push ids) are the usual insert, and what was added last is looked at: compare with the last key first.
+        // Compare with the last key first: most inserts append in key order (push ids), and most reads are of recent children.
         if high > 4 {
             let order = probe.order(entry(high &- 1).key)
             if order <= 0 { return order == 0 ? (high &- 1, true) : (high, false) }
             high &-= 1
         }
-        // Keys between two others have the beginning that these have in common: it is not compared each time.
+        // All keys between two others share their common prefix, so it is not compared again.
         var word: Key.ProbeWord?
         if high > 8 {
             let first = entry(0).key
@@ -193,7 +193,7 @@ struct PackedEntry {
         return PackedValue(start + bytes + count)
     }
 
-    /// The entry's bytes, of which the caller knows the number.
+    /// A buffer over the entry's bytes; the caller knows their number.
     @inline(__always)
     func bytes(_ count: Int) -> UnsafeBufferPointer<UInt8> {
         UnsafeBufferPointer(start: start.assumingMemoryBound(to: UInt8.self), count: count)
@@ -206,11 +206,11 @@ struct PackedEntry {
         return memoryEqual(start + bytes, other, count)
     }
 
-    /// Bytes that a key takes, with its length.
+    /// The bytes of a key with its length.
     @inline(__always)
     static func keyBytes(_ count: Int) -> Int { count &+ (count < 0x80 ? 1 : 2) }
 
-    /// Writes a key with its length; returns what it took.
+    /// Writes a key with its length; returns the bytes written.
     @inline(__always)
     static func write(_ key: UnsafeBufferPointer<UInt8>, to target: UnsafeMutableRawPointer) -> Int {
         let count = key.count

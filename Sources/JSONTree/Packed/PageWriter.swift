@@ -1,15 +1,15 @@
-/// Writes a page entry by entry, in key order. The number and the bytes of all entries must be known.
+/// Writes a page entry by entry, in key order. The number and total size of the entries must be known in advance.
 struct PageWriter {
     let page: PackedPage
     private let members: UnsafeMutableRawPointer
     private var index = 0
-    /// Where the next entry begins, counted from the members.
+    /// The offset of the next entry, counted from the start of the members.
     private var next: Int
     private var nextSlot = 0
 
     /// - Parameters:
-    ///   - entryBytes: bytes of all entries; a value with a slot has `PackedTag.slotBytes`.
-    ///   - priority: a priority of the object that has a packed size, or null.
+    ///   - entryBytes: the bytes of all entries; a value in a slot takes `PackedTag.slotBytes`.
+    ///   - priority: the object's priority, which must have a packed size, or null.
     init(entries: Int, entryBytes: Int, slots: Int, priority: Node = .null) {
         let priorityBytes = priority.packedSize ?? 0
         let size = PackedPage.size(entries: entries, bytes: entryBytes, priority: priorityBytes)
@@ -23,7 +23,7 @@ struct PageWriter {
         next = 2 + 2 * entries
     }
 
-    /// Adds an entry whose value has no slot.
+    /// Adds an entry whose value needs no slot.
     @inline(__always)
     mutating func add(_ entry: UnsafeRawPointer, _ count: Int) {
         members.setShort(next, at: 2 &+ 2 &* index)
@@ -32,7 +32,7 @@ struct PageWriter {
         next &+= count
     }
 
-    /// Adds an entry with a slot, and takes over the reference.
+    /// Adds an entry with a slot; consumes the reference.
     mutating func add(_ entry: UnsafeRawPointer, _ count: Int, _ object: Unmanaged<AnyObject>) {
         add(entry, count)
         (members + next).setShort(nextSlot, at: -2)
@@ -40,7 +40,7 @@ struct PageWriter {
         nextSlot += 1
     }
 
-    /// Adds an entry of another page, with what lies in its slot.
+    /// Copies an entry of another page, with the object in its slot.
     mutating func add(_ i: Int, of source: PackedPage, _ members: PackedMembers, end: Int) {
         let entry = members.entry(i)
         let value = entry.value
@@ -76,26 +76,26 @@ struct PageWriter {
 }
 
 extension PackedMembers {
-    /// Where the entry at an index begins, or where the last one ends; `end` is the latter.
+    /// The offset of the entry at an index, or `end` for the index after the last.
     @inline(__always)
     func bound(_ i: Int, end: Int) -> Int { i < count ? offset(i) : end }
 }
 
 extension PackedPage {
-    /// Where the page's entries end, counted from its members.
+    /// The end of the page's entries, counted from the start of its members.
     var end: Int { PackedObject(self).end }
 
-    /// A page of a part of the entries.
+    /// A page with a range of the entries.
     func part(_ range: Range<Int>) -> PackedPage { PackedPage.joining([(self, range)]) }
 
-    /// Whether two neighbours are small enough to be one page that has room. Runs stay by themselves: they are full pages.
+    /// Whether two neighbours fit into one page with space left. Runs stay separate: they are full pages.
     func fits(beside other: PackedPage) -> Bool {
         if isRun || other.isRun { return false }
         return byteCount + other.byteCount <= PackedLimits.pageBytes * 3 / 4
             && slotCount + other.slotCount <= PackedLimits.pageSlots * 3 / 4
     }
 
-    /// A page of the entries of two pages, all of one before all of the other.
+    /// A page with the entries of both pages; all of this one sort before those of `right`.
     func joined(with right: PackedPage) -> PackedPage { PackedPage.joining([(self, 0..<count), (right, 0..<right.count)]) }
 
     private static func joining(_ parts: [(page: PackedPage, range: Range<Int>)]) -> PackedPage {
@@ -114,7 +114,7 @@ extension PackedPage {
         return writer.page
     }
 
-    /// A page of one child.
+    /// A page with one child.
     static func of(_ key: Key, _ node: Node) -> PackedPage {
         key.text.withBytes { key in
             let size = node.packedSize

@@ -1,9 +1,9 @@
-/// The children of a place in some order: in key order the tree itself is the index.
+/// The children of a place in some order; for key order the tree itself is the index.
 public enum OrderedChildren: Sendable {
     case byKey(ChildMap)
     case indexed(OrderedIndex)
 
-    /// Calls `body` from the first child that a start bound admits, in ascending order, until it returns false.
+    /// Calls `body` for children in ascending order, from the first one that the start bound admits, until it returns false.
     public func ascend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
         switch self {
         case .indexed(let index): index.ascend(from: bound, body)
@@ -22,7 +22,7 @@ public enum OrderedChildren: Sendable {
         }
     }
 
-    /// Calls `body` from the last child that an end bound admits, in descending order, until it returns false.
+    /// Calls `body` for children in descending order, from the last one that the end bound admits, until it returns false.
     public func descend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
         switch self {
         case .indexed(let index): index.descend(from: bound, body)
@@ -43,7 +43,7 @@ public enum OrderedChildren: Sendable {
 }
 
 extension OrderedChildren {
-    /// Steps that `TreeQuery.extent` takes, at most.
+    /// The most steps that `TreeQuery.extent` takes.
     public var stepsOfExtent: Int { if case .indexed(let index) = self { 3 * index.parts } else { 0 } }
 
     fileprivate func rank(of child: OrderedChild) -> Int {
@@ -62,8 +62,8 @@ extension OrderedChildren {
 }
 
 extension TreeQuery {
-    /// How many children the query selects, and the outermost of them on the side that its limit cuts; nil when there are none.
-    /// None of them is visited: O(log n) by key, O(log n + n / 256) in another order.
+    /// The number of selected children, and the outermost of them on the side that the limit cuts; nil if the selection is empty. Visits no
+    /// child: O(log n) by key, O(log n + n / 256) in another order.
     public func extent(in children: OrderedChildren) -> (count: Int, edge: OrderedChild?) {
         var ends: (first: OrderedChild?, last: OrderedChild?)
         children.ascend(from: lowerBound) {
@@ -80,10 +80,10 @@ extension TreeQuery {
         return (count, children.child(at: keeps == .first ? low + count - 1 : high - count))
     }
 
-    /// The children that the query selects, in ascending order. O(log n + result)
+    /// The selected children in ascending order. O(log n + result)
     public func select(from children: OrderedChildren) -> ContiguousArray<OrderedChild> { select(from: children, first: limit ?? .max) }
 
-    /// The same, or nil for more than `most` children; visits no more than those.
+    /// The selected children; nil if there are more than `most`. Visits no more than those.
     public func select(from children: OrderedChildren, atMost most: Int) -> ContiguousArray<OrderedChild>? {
         let selected = select(from: children, first: min(limit ?? .max, most + 1))
         return selected.count > most ? nil : selected
@@ -111,7 +111,7 @@ extension TreeQuery {
         return selected
     }
 
-    /// Bytes that `value(of:in:)` copies, with the names of the selected. O(result · log n)
+    /// The bytes that `value(of:in:)` copies, including the names. O(result · log n)
     public static func copiedBytes(of selected: some Sequence<OrderedChild>, in node: Node) -> Int {
         let children = node.children
         return selected.reduce(0) { sum, child in
@@ -121,8 +121,8 @@ extension TreeQuery {
         }
     }
 
-    /// The query's result as a value: the selected children without the place's own priority; null for a leaf, a missing
-    /// place or an empty selection (contract §3.3).
+    /// The query's result as a value: the selected children without the place's own priority. Null for a leaf, a missing place or an empty
+    /// selection (contract §3.3).
     public static func value(of selected: some Sequence<OrderedChild>, in node: Node) -> Node {
         let children = node.children
         return .object(selected.lazy.map { ($0.key, children[$0.key] ?? .null) })

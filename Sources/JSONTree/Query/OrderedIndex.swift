@@ -1,17 +1,17 @@
 /// The children of one place in the order of an index, updated with each change.
 ///
-///     chunks  [ a b c … | d e f … | … ]     each ascending, ≤ 256 entries, all of one before all of the next
+///     chunks  [ a b c … | d e f … | … ]     each ascending, ≤ 256 entries; each chunk sorts before the next
 ///
-/// Insert, remove and seek cost O(log n) comparisons and move at most a chunk.
+/// Insert, remove and seek take O(log n) comparisons and move at most one chunk.
 public struct OrderedIndex: Sendable {
     private var chunks: ContiguousArray<ContiguousArray<OrderedChild>> = []
     public private(set) var count = 0
-    /// Parts that a rank counts one by one.
+    /// The number of chunks, which a rank adds up one by one.
     var parts: Int { chunks.count }
 
     private static let chunkCapacity = 256
 
-    /// Bytes of one entry: its place, with copies of a name as push ids are and of a short text.
+    /// The bytes of one entry: its fields, plus copies of a name the length of a push id and of a short text.
     public static let bytesOfEntry = MemoryLayout<OrderedChild>.stride + 2 * NodeCost.text(20)
 
     /// Builds the index of an object's children. O(n log n)
@@ -26,7 +26,7 @@ public struct OrderedIndex: Sendable {
         }
     }
 
-    /// Precondition: no entry has this place.
+    /// Precondition: no entry has the same value and key.
     public mutating func insert(_ child: OrderedChild) {
         count += 1
         guard !chunks.isEmpty else {
@@ -37,13 +37,13 @@ public struct OrderedIndex: Sendable {
         let at = Self.position(of: child, in: chunks[i])
         chunks[i].insert(child, at: at)
         guard chunks[i].count > Self.chunkCapacity else { return }
-        // At the right edge the left chunk stays full, so that ascending values fill their chunks.
+        // At the right edge the left chunk stays full, so that ascending inserts fill their chunks.
         let cut = i == chunks.count - 1 && at == chunks[i].count - 1 ? chunks[i].count - 1 : chunks[i].count / 2
         chunks.insert(ContiguousArray(chunks[i][cut...]), at: i + 1)
         chunks[i].removeSubrange(cut...)
     }
 
-    /// Removes an entry; no effect when there is none.
+    /// Removes an entry; no effect if it does not exist.
     public mutating func remove(_ child: OrderedChild) {
         guard !chunks.isEmpty else { return }
         let i = chunkIndex(for: child)
@@ -54,9 +54,9 @@ public struct OrderedIndex: Sendable {
         if chunks[i].isEmpty { chunks.remove(at: i) }
     }
 
-    /// Updates an index of `old` to `new`, another version of the same children.
-    /// - Parameter most: as with `ChildMap.changes(since:atMost:)`.
-    /// - Returns: false, with the index unchanged, when that is not enough.
+    /// Updates an index of `old` to `new`, a later version of the same children.
+    /// - Parameter most: the bound of `ChildMap.changes(since:atMost:)`.
+    /// - Returns: false, with the index unchanged, if the bound is exceeded.
     public mutating func follow(_ ordering: TreeQuery.Index, from old: Node, to new: Node, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
         let (before, after) = (old.children, new.children)
@@ -65,7 +65,7 @@ public struct OrderedIndex: Sendable {
         return true
     }
 
-    /// Moves the entry of one child that was changed.
+    /// Moves the entry of one changed child.
     public mutating func move(_ ordering: TreeQuery.Index, _ change: ChildMap.Change) {
         let was = change.old.map { ordering.place(change.key, $0) }
         let now = change.new.map { ordering.place(change.key, $0) }
@@ -74,7 +74,7 @@ public struct OrderedIndex: Sendable {
         if let now { insert(now) }
     }
 
-    /// The chunk that contains an entry, or into which it belongs: the last one that does not begin behind it.
+    /// The chunk of an entry, also for inserting it: the last chunk that does not begin after it.
     private func chunkIndex(for child: OrderedChild) -> Int {
         max(0, partition { $0[0].order(child) > 0 } - 1)
     }
@@ -101,14 +101,14 @@ public struct OrderedIndex: Sendable {
         return low
     }
 
-    /// Entries before this place. O(log n + chunks)
+    /// The number of entries before this one. O(log n + chunks)
     func rank(of child: OrderedChild) -> Int {
         guard !chunks.isEmpty else { return 0 }
         let i = chunkIndex(for: child)
         return chunks[..<i].reduce(0) { $0 + $1.count } + Self.position(of: child, in: chunks[i])
     }
 
-    /// The entry that so many others come before; nil when there are no more. O(chunks)
+    /// The entry at a rank; nil if out of range. O(chunks)
     func child(at rank: Int) -> OrderedChild? {
         var left = rank
         for i in chunks.indices {
@@ -118,7 +118,7 @@ public struct OrderedIndex: Sendable {
         return nil
     }
 
-    /// Calls `body` in ascending order from the first entry that a start bound admits, until it returns false.
+    /// Calls `body` in ascending order, from the first entry that a start bound admits, until it returns false.
     func ascend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
         guard !chunks.isEmpty else { return }
         var i = 0
@@ -137,7 +137,7 @@ public struct OrderedIndex: Sendable {
         }
     }
 
-    /// Calls `body` in descending order from the last entry that an end bound admits, until it returns false.
+    /// Calls `body` in descending order, from the last entry that an end bound admits, until it returns false.
     func descend(from bound: OrderBound?, _ body: (OrderedChild) -> Bool) {
         guard !chunks.isEmpty else { return }
         var i = chunks.count - 1

@@ -1,10 +1,10 @@
-/// A child's place in an order: first by value, then by key (contract §3.2).
+/// A child's position in an order: first by value, then by key (contract §3.2).
 public struct OrderedChild: Sendable {
-    /// The value that is compared: null when missing, and always null in key order. All objects are equal.
+    /// The compared value: null if missing, and always null in key order. All objects are equal.
     public let value: Node
     public let key: Key
 
-    /// Negative, zero or positive as this comes before, is, or comes after the other.
+    /// Negative, zero or positive if this comes before, equals, or comes after the other.
     @inline(__always)
     public func order(_ other: OrderedChild) -> Int {
         let byValue = value.valueOrder(other.value)
@@ -18,7 +18,7 @@ public struct OrderBound: Sendable {
         /// `[MIN_NAME]`: before every key.
         case lowest
         case key(Key)
-        /// `[MAX_NAME]` and `[MAX_KEY]`: behind every key.
+        /// `[MAX_NAME]` and `[MAX_KEY]`: after every key.
         case highest
     }
 
@@ -32,17 +32,17 @@ public struct OrderBound: Sendable {
         self.isInclusive = isInclusive
     }
 
-    /// The bound at a child, inclusive: to continue with it.
+    /// An inclusive bound at a child, to continue with it.
     public init(including child: OrderedChild) {
         self.init(value: child.value, key: .key(child.key), isInclusive: true)
     }
 
-    /// The bound at a child, exclusive: to continue behind it.
+    /// An exclusive bound at a child, to continue after it.
     public init(excluding child: OrderedChild) {
         self.init(value: child.value, key: .key(child.key), isInclusive: false)
     }
 
-    /// Negative, zero or positive as the child comes before, at, or after the bound.
+    /// Negative, zero or positive if the child comes before, at, or after the bound.
     func order(of child: OrderedChild) -> Int {
         let byValue = child.value.valueOrder(value)
         if byValue != 0 { return byValue }
@@ -53,13 +53,13 @@ public struct OrderBound: Sendable {
         }
     }
 
-    /// Whether a child lies in a range that begins here.
+    /// Whether a child lies in a range that starts at this bound.
     public func admitsAsStart(_ child: OrderedChild) -> Bool {
         let order = order(of: child)
         return order > 0 || (order == 0 && isInclusive)
     }
 
-    /// Whether a child lies in a range that ends here.
+    /// Whether a child lies in a range that ends at this bound.
     public func admitsAsEnd(_ child: OrderedChild) -> Bool {
         let order = order(of: child)
         return order < 0 || (order == 0 && isInclusive)
@@ -67,9 +67,9 @@ public struct OrderBound: Sendable {
 }
 
 extension TreeQuery {
-    /// The lower end of the range in the query's order; nil when open.
+    /// The lower end of the range in the query's order; nil if open.
     public var lowerBound: OrderBound? { start.map { bound($0, absentKey: .lowest) } }
-    /// The upper end; nil when open.
+    /// The upper end; nil if open.
     public var upperBound: OrderBound? { end.map { bound($0, absentKey: .highest) } }
 
     private func bound(_ bound: Bound, absentKey: OrderBound.KeyBound) -> OrderBound {
@@ -91,7 +91,7 @@ extension TreeQuery {
         }
     }
 
-    /// Whether a child at this place of the order lies in the range; the limit is ignored.
+    /// Whether a child lies in the range; the limit is ignored.
     public func admits(_ child: OrderedChild) -> Bool {
         (lowerBound?.admitsAsStart(child) ?? true) && (upperBound?.admitsAsEnd(child) ?? true)
     }
@@ -108,7 +108,7 @@ extension TreeQuery.Index {
         }
     }
 
-    /// A child's place in this order.
+    /// A child's position in this order.
     public func place(_ key: Key, _ node: Node) -> OrderedChild {
         switch self {
         case .key: OrderedChild(value: .null, key: key)
@@ -120,7 +120,7 @@ extension TreeQuery.Index {
 }
 
 extension Node {
-    /// An index entry's value: the leaf, or a stand-in for any object, so that an index references no part of the tree.
+    /// An index entry's value: the leaf, or one fixed object for all objects, so that an index references no part of the tree.
     fileprivate var orderValue: Node {
         switch self {
         case .object, .packed: Node.anyObject

@@ -1,7 +1,7 @@
-/// A query as sent (contract §3.1). Absent members stay nil, because a cancel push must repeat the query
-/// exactly as the client sent it (contract §2.3); the computed members give the meaning.
+/// A query as the client sent it (contract §3.1). Absent members stay nil, because a cancel push must repeat the query exactly (contract
+/// §2.3). The computed members give the meaning.
 public struct TreeQuery: Sendable, Hashable {
-    /// `i`: what children are ordered by.
+    /// `i`: the order of the children.
     public enum Index: Sendable, Hashable {
         case key
         case value
@@ -12,10 +12,10 @@ public struct TreeQuery: Sendable, Hashable {
 
     /// One end of the range.
     public struct Bound: Sendable, Hashable {
-        /// `sp` / `ep`: a leaf, or null, which is a bound of its own and sorts first.
+        /// `sp` / `ep`: a leaf, or null, which is also a valid bound and sorts first.
         public var value: Node
-        /// `sn` / `en`: tie-break among equal values. May be `[MIN_NAME]`, `[MAX_NAME]`, `[MAX_KEY]`, or longer than a key
-        /// can be: compare it by key order, do not validate it.
+        /// `sn` / `en`: breaks ties among equal values. May be `[MIN_NAME]`, `[MAX_NAME]`, `[MAX_KEY]`, or longer than a valid key: compare it by
+        /// key order, but do not validate it.
         public var key: Key?
         /// `sin` / `ein` as sent.
         public var inclusive: Bool?
@@ -70,8 +70,8 @@ public struct TreeQuery: Sendable, Hashable {
 
     /// `i` with its default.
     public var orderedBy: Index { index ?? .priority }
-    /// The side a limit keeps: `vf`, or by the legacy default first if there is a start bound, else last.
+    /// The side a limit keeps: `vf`, or by the legacy default the first children if there is a start bound, otherwise the last.
     public var keeps: Side { viewFrom ?? (start == nil ? .last : .first) }
-    /// Loads everything: no range and no limit, whatever the order (contract §2.2).
+    /// Whether the query selects everything: no range and no limit, in any order (contract §2.2).
     public var isDefault: Bool { start == nil && end == nil && limit == nil }
 }

@@ -1,13 +1,13 @@
-/// Iterates over the children of an object in key order without copying nodes or counting references. The caller that makes one holds
-/// a root above the object for as long as it lives (see `NodeCursor`).
+/// Iterates over the children of an object in key order without copying nodes or counting references. The caller keeps a root above the
+/// object alive as long as the cursor exists (see `NodeCursor`).
 struct ChildCursor {
-    /// The packed page of the outermost members; nil within packed bytes, which have no slots.
+    /// The page of the outermost members; nil for an object nested in packed bytes, which has no slots.
     private var page: Unmanaged<PackedPage>?
     private var isRun = false
     private var members: PackedMembers?
     private var index = 0
     private var count = 0
-    /// Inner pages on the way down, each with the index of its next page.
+    /// The inner pages above, each with the index of its next page.
     private var above: [(page: Unmanaged<ChildPage>, next: Int)] = []
 
     /// A cursor without children.

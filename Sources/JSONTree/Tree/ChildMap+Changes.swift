@@ -1,5 +1,5 @@
 extension ChildMap {
-    /// One child that differs between two maps; nil where it does not exist.
+    /// One child that differs between two maps; nil if absent in that map.
     public struct Change: Sendable {
         public let key: Key
         public let old: Node?
@@ -12,12 +12,12 @@ extension ChildMap {
         }
     }
 
-    /// The children that differ from an earlier state of the map, in key order. Shared pages are skipped, so the work depends on the
-    /// writes in between and not on the size of the map.
+    /// The children that differ from an earlier state of the map, in key order. Shared pages are skipped, so the cost depends on the writes in
+    /// between and not on the size of the map.
     ///
-    /// A child that was written again with equal content may be included.
-    /// - Parameter most: most entries and pages to visit.
-    /// - Returns: nil when that is not enough, as with maps that share nothing. O(least of `most` and changes · page size · log n)
+    /// May include a child that was rewritten with equal content.
+    /// - Parameter most: the most entries and pages to visit.
+    /// - Returns: nil if that is exceeded, as for maps that share nothing. O(min(`most`, changes · page size · log n))
     public func changes(since old: ChildMap, atMost most: Int) -> ContiguousArray<Change>? {
         var look = Look(left: most)
         return changes(since: old, &look)
@@ -25,13 +25,13 @@ extension ChildMap {
 
     /// The state of a comparison of two maps.
     struct Look {
-        /// Entries and pages that may still be visited.
+        /// The number of entries and pages that may still be visited.
         var left: Int
-        /// Bytes of the newer map's packed pages that the older one does not share.
+        /// The bytes of the newer map's packed pages that the older map does not share.
         var ownBytes = 0
     }
 
-    /// As above; visits are subtracted from `look`.
+    /// Like `changes(since:atMost:)`; visits are subtracted from `look`.
     func changes(since old: ChildMap, _ look: inout Look) -> ContiguousArray<Change>? {
         var changes = ContiguousArray<Change>()
         if let one = root, let other = old.root, one === other { return changes }
@@ -53,7 +53,7 @@ extension ChildMap {
                     if isLower, let leaf = after.open() { look.ownBytes += leaf.memoryBytes }
                 }
             case (let a?, nil):
-                // Opened only when it is reached, so that both walks come to a shared page at the same time.
+                // Open a page only when the walk reaches it, so that both walks meet at shared pages.
                 if let (object, entry) = after.entry, Key(entry.key) < a.firstKey {
                     changes.append(Change(key: Key(entry.key), old: nil, new: object.node(entry.value)))
                     after.advance()
@@ -97,7 +97,7 @@ extension ChildMap {
 }
 
 extension PackedObject {
-    /// Whether a value of these members is the same as one of another object's: equal bytes, or the same object in their slots.
+    /// Whether a value equals one of another object's: equal bytes, or the same object in their slots.
     @inline(__always)
     func isSame(_ value: PackedValue, as other: PackedValue, of object: PackedObject) -> Bool {
         let (a, b) = (value.tag, other.tag)
@@ -106,6 +106,6 @@ extension PackedObject {
         return page.slot(value.start.short(1)) == object.page.slot(other.start.short(1))
     }
 
-    /// Approximate bytes in memory of what holds it.
+    /// Approximate bytes in memory of its storage.
     var memoryBytes: Int { offset == 0 ? page.memoryBytes : value.size }
 }

@@ -1,15 +1,15 @@
 extension ChildMap {
-    /// Children in descending order, beginning with the last key that is not above the given one. O(log n) to start.
+    /// Children in descending order, starting at the last key not above the given one. O(log n) to start.
     public func descending(from key: Key? = nil) -> IteratorSequence<DescendingIterator> {
         IteratorSequence(DescendingIterator(self, from: key))
     }
 
-    /// Walks packed pages right to left with a stack of the inner pages above.
+    /// Walks packed pages right to left, with a stack of the inner pages above.
     public struct DescendingIterator: IteratorProtocol {
         private var leaf: PackedObject?
-        /// One behind the next entry.
+        /// The index after the next entry.
         private var end = 0
-        /// Inner pages with the index of the page that was entered last.
+        /// Inner pages, each with the index of the page entered last.
         private var stack: ContiguousArray<(page: ChildPage, entered: Int)> = []
 
         init(_ map: ChildMap, from key: Key?) {

@@ -2,12 +2,12 @@ extension ChildMap: Sequence {
     /// Children in ascending key order.
     public func makeIterator() -> Iterator { Iterator(self, from: nil) }
 
-    /// Children in ascending order, beginning with the first key that is not below the given one. O(log n) to start.
+    /// Children in ascending order, starting at the first key not below the given one. O(log n) to start.
     public func ascending(from key: Key?) -> IteratorSequence<Iterator> { IteratorSequence(Iterator(self, from: key)) }
 
     public var underestimatedCount: Int { count }
 
-    /// Walks packed pages left to right with a stack of the inner pages above.
+    /// Walks packed pages left to right, with a stack of the inner pages above.
     public struct Iterator: IteratorProtocol, Sendable {
         private var leaf: PackedObject?
         private var index = 0
@@ -31,7 +31,7 @@ extension ChildMap: Sequence {
             }
         }
 
-        /// Begins with the child at an index. O(log n)
+        /// Starts at the child with an index. O(log n)
         init(_ map: ChildMap, at index: Int) {
             var left = index
             guard var page = map.root else {
@@ -64,7 +64,7 @@ extension ChildMap: Sequence {
             count = packed.count
         }
 
-        /// To the next packed page; false at the end.
+        /// Moves to the next packed page; false at the end.
         private mutating func climb() -> Bool {
             while let top = stack.last {
                 if top.next >= (top.page.isLowest ? top.page.leaves.count : top.page.pages.count) {
@@ -97,7 +97,7 @@ extension ChildMap: Equatable {
         return a.isEqual(to: b, &visits)
     }
 
-    /// - Parameter visits: is raised by the pages that are passed or opened and the entries that are compared one by one.
+    /// - Parameter visits: incremented by the pages passed or opened, and by the entries compared one by one.
     func isEqual(to other: ChildMap, _ visits: inout Int) -> Bool {
         guard count == other.count else { return false }
         if let x = root, let y = other.root, x === y { return true }
@@ -115,7 +115,7 @@ extension ChildMap: Equatable {
                     if isTaller { a.open() }
                     if isLower { b.open() }
                 }
-            // The other walk is within a page: what it stands at is compared with the first entry of this one.
+            // The other walk is inside a page: open this one to compare entry by entry.
             case (_?, nil): a.open()
             case (nil, _?): b.open()
             case (nil, nil):
@@ -131,7 +131,7 @@ extension ChildMap: Equatable {
 }
 
 extension ChildMap {
-    /// Checks order, counts and page sizes; for tests. Returns the fault, or nil.
+    /// Checks order, counts and page sizes, for tests. Returns the fault, or nil.
     func invariantFault() -> String? {
         if root != nil, packed != nil { return "a page beside pages" }
         if packed?.count == 0 { return "an empty page" }
@@ -178,7 +178,7 @@ extension ChildMap {
 }
 
 extension PackedPage {
-    /// Keys that are no indexes; for tests.
+    /// The number of keys that are not indexes, for tests.
     fileprivate var namesOneByOne: Int { (0..<count).count { !key($0).isIndex } }
 
     /// Whether each used slot belongs to one entry; for tests.

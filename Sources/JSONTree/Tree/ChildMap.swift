@@ -3,21 +3,21 @@
 ///     ≤ 4 KiB            page  [k v k v k v …]
 ///     more               root ─► [sep page | sep page | …] ─► … ─► pages of ≤ 4 KiB
 ///
-/// A value type: copying is O(1), and a change copies the shared pages on its path.
-/// Look-up and change are O(log n); iteration is in key order from any key, forwards or backwards.
+/// A value type: copying is O(1), and a change copies the shared pages on its path. Lookup and change are O(log n). Iteration is in key order
+/// from any key, in both directions.
 public struct ChildMap: Sendable {
-    /// The children while small; nil when there are none and when `root` is set.
+    /// The children of a small map; nil if empty or if `root` is set.
     var packed: PackedObject?
     var root: ChildPage?
 
-    /// Most pages below an inner page.
+    /// The most pages below an inner page.
     static let pageCapacity = 32
 
     public init() {}
 
     init(_ packed: PackedObject) { self.packed = packed }
 
-    /// The pages of an object's children, in order; none is empty.
+    /// Creates a map from pages in order; none is empty.
     init(pages: ContiguousArray<PackedPage>) {
         if pages.count > 1 { root = ChildPage.build(pages) } else { packed = pages.first.map { PackedObject($0.keyed) } }
     }
@@ -39,7 +39,7 @@ public struct ChildMap: Sendable {
         mutate(key) { $0 = node }
     }
 
-    /// Lets `body` change the child in place (`null` when missing); a child left `null` is removed. O(log n) plus the body.
+    /// Lets `body` change the child in place (`null` if missing); a child left `null` is removed. O(log n) plus the body.
     mutating func mutate(_ key: Key, isReplaced: Bool = false, _ body: (inout Node) -> Void) {
         if root != nil { return mutatePages(key, isReplaced, body) }
         guard var page = takePage() else {
@@ -53,7 +53,7 @@ public struct ChildMap: Sendable {
         if page.isOverfull { root = ChildPage(leaves: page.split(appending: false)) } else { packed = PackedObject(page) }
     }
 
-    /// Moves the single page out; one that is a part of another, or has a priority, is copied.
+    /// Moves the single page out. A page that is part of another, or has a priority, is copied.
     private mutating func takePage() -> PackedPage? {
         guard let object = packed.take() else { return nil }
         return object.asPage
@@ -75,7 +75,7 @@ public struct ChildMap: Sendable {
         packed = page.leaves.first.map { PackedObject($0.keyed) }
     }
 
-    /// Adds the children of another map, all of which come behind those of this one; their pages are taken over as they are.
+    /// Adds the children of another map, all of which sort after those of this one. Reuses the other map's pages.
     /// O(pages of the other · log n)
     mutating func append(_ later: ChildMap) {
         guard !later.isEmpty else { return }
@@ -104,7 +104,7 @@ public struct ChildMap: Sendable {
         }
     }
 
-    /// The pages of the children in order.
+    /// The packed pages in order.
     private var leaves: ContiguousArray<PackedPage> {
         guard let root else { return packed.map { [$0.asPage] } ?? [] }
         var leaves = ContiguousArray<PackedPage>()
@@ -115,7 +115,7 @@ public struct ChildMap: Sendable {
     var firstKey: Key? { root?.firstKey ?? packed?.key(0) }
     var lastKey: Key? { root?.lastKey ?? packed.map { $0.key($0.count - 1) } }
 
-    /// Children below the key. O(log n)
+    /// The number of children below the key. O(log n)
     func rank(of key: Key) -> Int {
         guard var page = root else { return packed?.position(of: key).index ?? 0 }
         var rank = 0
@@ -129,7 +129,7 @@ public struct ChildMap: Sendable {
         return rank + PackedObject(page.leaves[i]).position(of: key).index
     }
 
-    /// The key that so many others come before; nil when there are no more. O(log n)
+    /// The key at a rank; nil if out of range. O(log n)
     func key(at rank: Int) -> Key? {
         guard rank < count else { return nil }
         guard var page = root else { return packed?.key(rank) }
@@ -171,13 +171,13 @@ public struct ChildMap: Sendable {
 }
 
 extension PackedObject {
-    /// The index of a key, or the one at which to insert it.
+    /// The index of a key, or its insertion index.
     @inline(__always)
     func position(of key: Key) -> (index: Int, found: Bool) {
         key.text.withBytes { value.tag == PackedTag.run ? page.position(Key.Probe($0)) : members.position(Key.Probe($0)) }
     }
 
-    /// The members as a page of their own, without the priority.
+    /// The members in a page of their own, without the priority.
     var asPage: PackedPage {
         let value = value
         if offset == 0, value.tag == PackedTag.object { return page }
@@ -193,17 +193,17 @@ extension PackedObject {
 }
 
 extension PackedPage {
-    /// Whether the page is to be split.
+    /// Whether the page must be split.
     var isOverfull: Bool { (byteCount > PackedLimits.pageBytes || slotCount > PackedLimits.pageSlots) && count > 1 }
 
-    /// The page in parts of which none is overfull: mostly two, more where large entries meet.
+    /// The page in parts, none overfull: usually two, more if large entries meet.
     func split(appending: Bool) -> ContiguousArray<PackedPage> {
         guard isOverfull else { return [self] }
         let at = middle(appending: appending)
         return part(0..<at).split(appending: false) + part(at..<count).split(appending: false)
     }
 
-    /// Where to split: at half the bytes, or so that the left page stays full while keys arrive in order.
+    /// The split index: half of the bytes, or the last entry when appending, so that the left page stays full while keys arrive in order.
     private func middle(appending: Bool) -> Int {
         let (members, count) = (members, count)
         if appending || count < 3 { return count - 1 }

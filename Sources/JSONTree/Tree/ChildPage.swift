@@ -1,17 +1,18 @@
-/// An inner page of a large child map: pages above pages, and above packed ones at the bottom. Changed in place only by its single owner.
+/// An inner page of a large child map, above other inner pages or, at the lowest level, packed pages. Only its single owner changes it in
+/// place.
 final class ChildPage: @unchecked Sendable {
-    // Sendable: changed only after isKnownUniquelyReferenced said that one owner holds it; immutable once shared.
+    // Sendable: changed only by its single owner (isKnownUniquelyReferenced); immutable once shared.
     // Exclusivity is not checked at run time: only a single owner changes a page, so there is no concurrent reader.
 
     /// Children below this page.
     @exclusivity(unchecked) var count: Int
-    /// Those of them whose key is no index of an array.
+    /// The number of them whose key is not an array index.
     @exclusivity(unchecked) var named: Int
-    /// `separators[i]` ≤ every key in the page `i` < `separators[i + 1]`; the first one is unused.
+    /// `separators[i]` ≤ every key in page `i` < `separators[i + 1]`; the first separator is unused.
     @exclusivity(unchecked) var separators: ContiguousArray<Key>
-    /// The pages below, when they are inner pages.
+    /// The pages below, if they are inner pages.
     @exclusivity(unchecked) var pages: ContiguousArray<ChildPage> = []
-    /// The pages below, when this is a lowest inner page.
+    /// The pages below, if this is a lowest inner page.
     @exclusivity(unchecked) var leaves: ContiguousArray<PackedPage> = []
 
     init(separators: ContiguousArray<Key>, pages: ContiguousArray<ChildPage>) {
@@ -54,7 +55,7 @@ final class ChildPage: @unchecked Sendable {
 
     var lastKey: Key { lastLeaf.lastKey }
 
-    /// The index of the page that contains the key, or into which it belongs.
+    /// The index of the page that contains the key, or into which it would be inserted.
     @inline(__always)
     func pageIndex(for key: Key) -> Int { key.text.withBytes { pageIndex(for: Key.Probe($0)) } }
 
@@ -70,10 +71,10 @@ final class ChildPage: @unchecked Sendable {
         }
     }
 
-    /// The packed page that contains a key, or into which it belongs; held by this one.
+    /// The packed page that contains a key, or into which it would be inserted; retained by this page.
     @inline(__always)
     func leaf(_ probe: Key.Probe) -> Unmanaged<PackedPage> {
-        // Pages are held by those above them: on the way down none is retained.
+        // Each page is retained by its parent, so the descent retains none.
         var page = Unmanaged.passUnretained(self)
         while true {
             let (next, leaf) = page._withUnsafeGuaranteedRef { page -> (Unmanaged<ChildPage>?, Unmanaged<PackedPage>?) in
@@ -93,8 +94,8 @@ final class ChildPage: @unchecked Sendable {
         return PackedObject(leaf.takeUnretainedValue()).node(value)
     }
 
-    /// Precondition: this page is uniquely owned. Afterwards it may be overfull by some pages or empty; the caller repairs that.
-    /// - Parameter isAtEnd: whether no page of the tree lies right of this one.
+    /// Precondition: this page is uniquely owned. Afterwards it may be empty, or exceed its capacity by some pages; the caller repairs that.
+    /// - Parameter isAtEnd: whether this page is the rightmost of the tree.
     func mutate(_ key: Key, isReplaced: Bool, isAtEnd: Bool, _ body: (inout Node) -> Void) {
         let i = pageIndex(for: key)
         if isLowest {
@@ -105,7 +106,7 @@ final class ChildPage: @unchecked Sendable {
             return
         }
         if !isKnownUniquelyReferenced(&pages[i]) { pages[i] = pages[i].copy() }
-        // Held once: each look into the array retains what it finds.
+        // Read once, as each array access retains the element.
         let page = pages[i]
         let before = (count: page.count, named: page.named)
         let isLast = isAtEnd && i == pages.count - 1
@@ -159,8 +160,8 @@ final class ChildPage: @unchecked Sendable {
         }
     }
 
-    /// Adds a packed page whose keys are all above those below this page. Precondition: this page is uniquely owned. Afterwards it may be
-    /// overfull by one page.
+    /// Adds a packed page whose keys all sort after those below this page. Precondition: this page is uniquely owned. Afterwards it may exceed
+    /// its capacity by one page.
     func append(_ leaf: PackedPage) {
         count += leaf.count
         named += leaf.named
@@ -183,14 +184,14 @@ final class ChildPage: @unchecked Sendable {
         pages.append(right)
     }
 
-    /// Adds the packed pages below this one, in order.
+    /// Appends the packed pages below this one to `all`, in order.
     func collect(_ all: inout ContiguousArray<PackedPage>) {
         all.append(contentsOf: leaves)
         for page in pages { page.collect(&all) }
     }
 
-    /// Moves the upper part into a new page. At the end of the tree the left page stays full, so keys that arrive in order fill
-    /// their pages; elsewhere both have room for what comes between their keys.
+    /// Moves the upper part into a new page. At the end of the tree the left page stays full, so that keys arriving in order fill their pages.
+    /// Elsewhere both halves keep space for inserts.
     func split(appending: Bool) -> (separator: Key, right: ChildPage) {
         let at = appending ? width - 1 : width / 2
         let separator = separators[at]
@@ -208,7 +209,7 @@ final class ChildPage: @unchecked Sendable {
         return (separator, right)
     }
 
-    /// Builds a tree over packed pages in order, at least one. O(pages)
+    /// Builds a tree over at least one packed page, in order. O(pages)
     static func build(_ leaves: ContiguousArray<PackedPage>) -> ChildPage {
         let fill = ChildMap.pageCapacity * 3 / 4
         var level = stride(from: 0, to: leaves.count, by: fill).map { start in

@@ -3,21 +3,21 @@ import Glibc
 import Synchronization
 
 extension Node {
-    /// The contract's simple hash (§4.5): base64 of SHA-1 over a canonical text; empty for a missing node. Large objects cache
-    /// theirs, and pages what they contribute to it, so an unchanged part is hashed once. O(nodes not hashed yet)
+    /// The contract's simple hash (§4.5): base64 of SHA-1 over a canonical text; empty for a missing node. Large objects cache their hash, and
+    /// pages their contribution, so unchanged parts are hashed once. O(nodes not hashed yet)
     public var hash: String { hash(.contract) }
 
-    /// Whether the node has at most `limit` nodes, itself included. O(limit)
+    /// Whether the node has at most `limit` nodes, including itself. O(limit)
     public func hasNodes(atMost limit: Int) -> Bool {
         var room = limit
         return hasNodes(within: &room)
     }
 
-    /// The same for several values together.
-    /// - Parameter room: nodes left; negative when there were more.
+    /// Counts the nodes of several values together.
+    /// - Parameter room: the number of nodes left; negative once exceeded.
     public func hasNodes(within room: inout Int) -> Bool { withUnsafePointer(to: self) { NodeCursor($0).hasNodes(within: &room) } }
 
-    /// The hash in one of the variants; only the contract's is cached.
+    /// The hash in one of the variants; only the contract's variant is cached.
     func hash(_ manner: HashManner) -> String { withUnsafePointer(to: self) { NodeCursor($0).hash(manner) } }
 }
 
@@ -54,7 +54,7 @@ extension NodeCursor {
         return sha1Base64(text)
     }
 
-    /// Whether the node has a priority of its own.
+    /// Whether the node itself has a priority.
     var isPrioritized: Bool {
         switch form {
         case .packed:
@@ -78,7 +78,7 @@ extension ChildPage {
 }
 
 extension PackedPage {
-    /// What the children contribute to their object's hash, kept from then on; empty when one has a priority.
+    /// The children's contribution to their object's hash, cached once computed; empty if a child has a priority.
     fileprivate var contribution: String {
         if let hashText { return hashText }
         var text = [UInt8]()
@@ -103,7 +103,7 @@ enum HashManner {
 }
 
 extension ObjectNode {
-    /// The text whose hash is the object's.
+    /// The text that is hashed for the object.
     fileprivate func hashedText(_ manner: HashManner) -> [UInt8] {
         var text = [UInt8]()
         text.appendPriority(priority, manner)
@@ -160,7 +160,7 @@ extension [UInt8] {
         for shift in stride(from: 60, through: 0, by: -4) { append(digits[Int(bits >> UInt64(shift) & 15)]) }
     }
 
-    /// The bits of a double as the JavaScript SDK computes them.
+    /// The bits of a double, computed like the JavaScript SDK does.
     static func bitsByLogarithm(_ value: Double) -> UInt64 {
         let size = value.magnitude
         guard size >= .leastNormalMagnitude, size.isFinite else { return value.bitPattern }
@@ -178,7 +178,7 @@ extension [UInt8] {
         append(contentsOf: child.hash(manner).utf8)
     }
 
-    /// The children in the order of the hash: by priority when one has a priority, else by key.
+    /// Appends the children in hash order: by priority if any has one, otherwise by key.
     fileprivate mutating func appendChildren(of node: NodeCursor, _ manner: HashManner) {
         var (prioritised, all) = (false, true)
         _ = node.allChildren { _, child in

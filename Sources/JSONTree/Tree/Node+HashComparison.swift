@@ -1,17 +1,17 @@
-/// Comparing a place with the hash that a client sent (contract §4.5), for a bounded part of the work.
+/// Compares a place with a hash that a client sent (contract §4.5), within a work limit.
 extension Node {
-    /// Whether a client's hash matches this value. Some SDKs deviate from the contract's hash (§4.5), and a transaction on a
-    /// value where they do would never end. Their deviations are accepted in values of up to 10,000 nodes.
+    /// Whether a client's hash matches this value. Some SDKs deviate from the contract's hash (§4.5), and a transaction on an affected value
+    /// would never end. Their deviations are accepted in values of up to 10,000 nodes.
     public func hasHash(_ text: String) -> Bool {
         if text == hash { return true }
         guard !text.isEmpty, hasNodes(atMost: Self.toleratedNodes) else { return false }
         return hasDeviatingHash(text)
     }
 
-    /// As `hasHash`, or nil when one walk over the value would be more work than `limit`. O(limit)
+    /// Like `hasHash(_:)`; nil if one walk over the value would exceed `limit`. O(limit)
     /// - Parameters:
-    ///   - limit: units of work: one for each node that is not hashed yet, and one for each 64 bytes of its text.
-    ///   - work: what was done is added, in the same units.
+    ///   - limit: units of work: one for each node not hashed yet, and one for each 64 bytes of its text.
+    ///   - work: incremented by the work done, in the same units.
     public func hasHash(_ text: String, within limit: Int, work: inout Int) -> Bool? {
         if isNull || text.isEmpty { return isNull && text.isEmpty }
         var room = limit
@@ -25,14 +25,14 @@ extension Node {
         return hasDeviatingHash(text, work: limit - room, &work)
     }
 
-    /// Whether `hash` is at most `limit` units of work, as the rest is cached. O(limit)
+    /// Whether computing `hash` takes at most `limit` units of work, given the cached parts. O(limit)
     public func isHashed(within limit: Int) -> Bool {
         var room = limit
         return isHashed(&room)
     }
 
     private static let toleratedNodes = 10_000
-    /// Nodes that are examined for a deviation in the time in which one is hashed.
+    /// The number of nodes checked for a deviation in the time of hashing one.
     private static let examinedInUnit = 8
 
     private func isHashed(_ room: inout Int) -> Bool { withUnsafePointer(to: self) { NodeCursor($0).isHashed(&room) } }
@@ -52,10 +52,10 @@ extension Node {
 }
 
 extension NodeCursor {
-    /// Bytes of text that are hashed in the time of a node.
+    /// The bytes of text hashed in the time of one node.
     private static let bytesOfUnit = 64
 
-    /// Units for the texts of the node itself: a leaf's and the priority's.
+    /// Units for the node's own texts: a leaf's and the priority's.
     private var textWork: Int {
         var bytes = 0
         if isPrioritized, case .string(let text) = priority { bytes += text.string.utf8.count }
@@ -70,7 +70,7 @@ extension NodeCursor {
     /// Units for a key's text.
     fileprivate static func work(_ key: TextCursor) -> Int { key.utf8Count / bytesOfUnit }
 
-    /// Takes off what hashing all of the node is. False when there is not enough room: O(room).
+    /// Subtracts the cost of hashing the whole node. False if `room` is exceeded: O(room).
     fileprivate func takesHashing(from room: inout Int) -> Bool {
         room -= 1 + textWork
         guard room >= 0, hasChildren else { return room >= 0 }
@@ -84,7 +84,7 @@ extension NodeCursor {
         }
     }
 
-    /// The same of what has no cached hash, without the node itself.
+    /// Subtracts the cost of hashing the parts without a cached hash, except the node itself.
     fileprivate func isHashed(_ room: inout Int) -> Bool {
         switch form {
         case .object:
@@ -99,7 +99,7 @@ extension NodeCursor {
         }
     }
 
-    /// Whether a variant of the hash may differ from the contract's: by a priority, or by a number whose bits one takes for others.
+    /// Whether a variant of the hash may differ from the contract's: by a priority, or by a number whose bits a variant computes differently.
     fileprivate var mayDeviate: Bool {
         if isPrioritized { return true }
         switch kind {
@@ -116,7 +116,7 @@ extension NodeCursor {
 extension ObjectNode {
     fileprivate func isHashed(_ room: inout Int) -> Bool {
         if isHashed { return true }
-        // Its text is put together anew, also of pages that keep theirs.
+        // The object's text is assembled again, even from pages with cached contributions.
         room -= children.count
         guard room >= 0 else { return false }
         guard let root = children.root else { return children.packed?.page.isHashed(&room) ?? true }
@@ -133,9 +133,9 @@ extension ChildPage {
 }
 
 extension PackedPage {
-    /// Of what the page contributes; its children themselves are counted already.
+    /// Subtracts the cost of the page's contribution; its children are already counted.
     fileprivate func isHashed(_ room: inout Int) -> Bool {
-        // An empty text helps nothing: a child has a priority, so all children are hashed again, in another order.
+        // An empty text cannot be reused: a child has a priority, so all children are hashed again, in another order.
         if let hashText { return !hashText.isEmpty }
         return all { key, child in
             room -= NodeCursor.work(key)

@@ -1,15 +1,15 @@
 extension Node {
-    /// Approximate bytes of the node in memory: objects, pages and texts, with the allocator's overhead. Parts shared with other trees are
-    /// included. O(nodes)
+    /// Approximate bytes of the node in memory: objects, pages and texts, with allocator overhead. Includes parts shared with other trees.
+    /// O(nodes)
     public var memoryBytes: Int {
         var sum = MemorySum()
         sum.add(self)
         return sum.bytes
     }
 
-    /// Approximate bytes of the node that another version does not share, rather too many.
-    /// - Parameter most: most entries and pages to visit.
-    /// - Returns: nil when that is not enough, as with versions that share nothing. O(least of `most` and the difference)
+    /// Approximate bytes of the node that another version does not share, rather overestimated.
+    /// - Parameter most: the most entries and pages to visit.
+    /// - Returns: nil if that is exceeded, as for versions that share nothing. O(min(`most`, difference))
     public func memoryBytes(besides other: Node, atMost most: Int) -> Int? {
         var sum = MemorySum(left: most)
         return sum.add(self, besides: other) ? sum.bytes : nil
@@ -18,7 +18,7 @@ extension Node {
 
 private struct MemorySum {
     var bytes = 0
-    /// Entries and pages that may still be visited.
+    /// The number of entries and pages that may still be visited.
     var left = Int.max
 
     mutating func add(_ node: Node) {
@@ -80,10 +80,10 @@ private struct MemorySum {
         var look = ChildMap.Look(left: left)
         guard let changes = object.children.changes(since: other.children, &look) else { return false }
         left = look.left
-        // Inner pages, which were copied with them, are a 24th.
+        // Inner pages copied along add about one 24th.
         bytes += look.ownBytes + look.ownBytes / 24
         for change in changes {
-            // What lies in packed bytes is in the pages' bytes.
+            // Nodes in packed bytes are included in the pages' bytes.
             guard let node = change.new, node.packedSize == nil else { continue }
             guard add(node, besides: change.old ?? .null) else { return false }
         }
@@ -92,7 +92,7 @@ private struct MemorySum {
 }
 
 extension ChildPage {
-    /// Bytes of the page without those below.
+    /// The page's own bytes, without the pages below.
     fileprivate var ownBytes: Int {
         let names = separators.reduce(0) { $0 + NodeCost.text($1.text.utf8Count) }
         return NodeCost.innerPage + names + separators.capacity * MemoryLayout<Key>.stride

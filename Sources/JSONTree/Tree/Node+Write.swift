@@ -1,19 +1,19 @@
 extension Node {
-    /// Replaces the value at a place below this node; `null` removes it, and objects left without children are removed upwards.
+    /// Replaces the value at a place below this node. `null` removes it, together with ancestors left without children.
     ///
-    /// Writing below a leaf turns it into an object that keeps the leaf's priority; removing below a leaf or a missing node
-    /// changes nothing (contract §4.2). O(depth · log children); objects with other references are copied, not changed.
+    /// Writing below a leaf turns it into an object that keeps the leaf's priority. Removing below a leaf or a missing node changes nothing
+    /// (contract §4.2). O(depth · log children); shared objects are copied, not changed.
     public mutating func set(_ value: Node, at path: Path) {
-        // Copies nothing when there is nothing to remove, so that an unchanged tree stays identical.
+        // A removal of a missing node copies nothing, so that an unchanged tree stays identical.
         if value.isNull, node(at: path).isNull { return }
-        // By its address, as what a closure captures is retained on each level.
+        // Passed by address, as a captured node would be retained at each level.
         withUnsafePointer(to: value) { value in
             path.keys.withUnsafeBufferPointer { keys in mutate(at: keys, isReplaced: true) { $0 = value.pointee } }
         }
     }
 
-    /// The same value at several places, none at or above another: the way that they have in common is gone once.
-    /// - Returns: those of them that had another value or none, in their order.
+    /// Writes one value at several places, none at or above another, walking their common path once.
+    /// - Returns: the places that had another value or none, in order.
     @discardableResult
     public mutating func set(_ value: Node, atEach paths: [Path]) -> [Path] {
         var changed: [Path] = []
@@ -34,8 +34,8 @@ extension Node {
         return changed
     }
 
-    /// The same at the rest of a path, behind so many keys.
-    /// - Returns: whether there was another value, or none.
+    /// Writes the value at the rest of a path, after `depth` keys.
+    /// - Returns: whether the place had another value or none.
     private mutating func set(_ value: Node, atRest path: Path, from depth: Int) -> Bool {
         withUnsafePointer(to: value) { value in
             path.keys.withUnsafeBufferPointer { keys in
@@ -49,15 +49,14 @@ extension Node {
         }
     }
 
-    /// Changes only the priority at a place; no effect where there is no value.
+    /// Changes only the priority at a place; no effect without a value there.
     public mutating func setPriority(_ priority: Node, at path: Path) {
         if node(at: path).isNull { return }
         path.keys.withUnsafeBufferPointer { keys in mutate(at: keys) { $0 = $0.with(priority: priority) } }
     }
 
-    /// Sets every child of an object below a place in one walk; the place's other children and its priority stay.
-    /// Does nothing unless `children` is an object. O(depth · log n + children · log n); of children that all come behind those of the
-    /// place whole pages are taken over.
+    /// Sets every child of an object below a place in one walk; the place's other children and its priority stay. Does nothing unless `children`
+    /// is an object. O(depth · log n + children · log n). If all new children sort after the existing ones, their pages are reused.
     public mutating func merge(_ children: Node, at path: Path) {
         guard children.hasChildren else { return }
         path.keys.withUnsafeBufferPointer { keys in mutate(at: keys) { $0.adopt(children.children) } }
@@ -66,7 +65,7 @@ extension Node {
     private mutating func adopt(_ added: ChildMap) {
         var children = children
         let priority = priority
-        // The only reference to an object of its own.
+        // Release this reference, so that `children` is the only owner.
         self = .null
         if let last = children.lastKey, let first = added.firstKey, first <= last {
             for (key, node) in added { children.set(key, node) }
@@ -76,10 +75,10 @@ extension Node {
         self = Node(children, priority: priority)
     }
 
-    /// Lets `body` change the node at a place, copying only shared objects on the way. The result exists, or the place did.
+    /// Lets `body` change the node at a place, copying only shared objects on the path. Precondition: the node exists before or after.
     /// - Parameters:
-    ///   - keys: in place, as a slice of an array would be retained at each level.
-    ///   - isReplaced: whether `body` sets the node, whatever it was: it gets `null` then where the node would have to be made.
+    ///   - keys: read in place, as an array slice would be retained at each level.
+    ///   - isReplaced: whether `body` sets the node without reading it: then it gets `null` if the old node would have to be created.
     private mutating func mutate(at keys: UnsafeBufferPointer<Key>, isReplaced: Bool = false, _ body: (inout Node) -> Void) {
         guard let key = keys.first else {
             body(&self)
@@ -102,14 +101,14 @@ extension Node {
         self = object.node
     }
 
-    /// Moves the large object out, leaving `null`: a second reference would force a copy.
+    /// Moves a large object out, leaving `null`: a second reference would force a copy.
     private mutating func extractObject() -> ObjectNode? {
         guard case .object(let object) = self else { return nil }
         self = .null
         return object
     }
 
-    /// An object of these children, packed if it is small; null without any.
+    /// An object with these children, packed if small; null without children.
     init(_ children: ChildMap, priority: Node) {
         self = ObjectNode(children: children, priority: priority).node
     }
@@ -126,7 +125,7 @@ extension ObjectNode {
 }
 
 extension PackedObject {
-    /// The object with one child changed by `body`; `Node.null` without any, nil when nothing has changed.
+    /// The object with one child changed by `body`. `Node.null` if no child is left, nil if nothing changed.
     fileprivate func mutated(_ key: Key, isReplaced: Bool, _ body: (inout Node) -> Void) -> Node? {
         let (i, found) = position(of: key)
         var child = found && !isReplaced ? node(i) : .null
@@ -144,7 +143,7 @@ extension PackedObject {
 }
 
 extension PackedObject {
-    /// Whether a node is the value at an index, or an equal leaf.
+    /// Whether a node is the identical value at an index, or an equal leaf.
     fileprivate func holds(_ node: Node, at i: Int) -> Bool {
         let value = members.entry(i).value
         switch node {

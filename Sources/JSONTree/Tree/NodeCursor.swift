@@ -1,9 +1,9 @@
 /// Reads a tree without copying nodes or counting references.
 ///
-/// A cursor points at the storage of its node, which does not move while a reference to the tree's root is held: a tree is
-/// changed in place only by its single owner. The caller that makes a cursor holds that root for as long as any cursor lives.
+/// A cursor points at its node's storage, which does not move while the tree's root is retained: only the single owner of a tree changes it in
+/// place. The caller retains the root as long as any cursor exists.
 public struct NodeCursor: Equatable {
-    /// What lies at the address.
+    /// The kind of data at the address.
     enum Form: UInt8 {
         /// A `Node` that is a leaf or null.
         case leaf
@@ -43,7 +43,7 @@ public struct NodeCursor: Equatable {
         form = .object
     }
 
-    /// A value among the outermost members of a page.
+    /// A cursor to a value among the outermost members of a page.
     @inline(__always)
     init(_ value: PackedValue, in page: Unmanaged<PackedPage>) {
         let tag = value.tag
@@ -86,7 +86,7 @@ public struct NodeCursor: Equatable {
         case .bool(let value): .bool(value)
         case .int(let value): .int(value)
         case .double(let value): .double(value)
-        // The payloads of an enum share their beginning with it.
+        // An enum's payload starts at the same address as the enum.
         case .string: .text(TextCursor(address.assumingMemoryBound(to: Text.self)))
         case .object, .packed: .object
         case .prioritized: .prioritized
@@ -138,7 +138,7 @@ public struct NodeCursor: Equatable {
         }
     }
 
-    /// A copy of the node. O(bytes) for an object in packed bytes, as the cursor does not know the page.
+    /// A copy of the node. O(bytes) for an object in packed bytes, as the cursor does not know its page.
     public var node: Node {
         switch form {
         case .leaf: return address.assumingMemoryBound(to: Node.self).pointee
@@ -163,12 +163,12 @@ public struct NodeCursor: Equatable {
         }
     }
 
-    /// Whether both are the same node, or equal packed bytes. O(bytes), of which packed ones are few. False says nothing.
+    /// Whether both are the same node, or equal packed bytes. O(bytes) of a packed value, which is small. False does not imply a difference.
     public func isIdentical(to other: NodeCursor) -> Bool {
         self == other || form == .packed && other.form == .packed && PackedValue(address).hasBytes(of: PackedValue(other.address))
     }
 
-    /// Whether the node is equal to another. Nothing is copied of leaves without a priority and of packed bytes. O(bytes)
+    /// Whether the node equals another. Copies nothing for packed bytes and for leaves without a priority. O(bytes)
     public func isEqual(to node: Node) -> Bool {
         if case .packed(let object) = node, form == .packed { return object.value.hasBytes(of: PackedValue(address)) }
         switch (kind, node) {
@@ -181,7 +181,7 @@ public struct NodeCursor: Equatable {
         }
     }
 
-    /// Whether the node is an object that does not lie in packed bytes: it may have any number of children.
+    /// Whether the node is an object outside packed bytes, with any number of children.
     public var isLargeObject: Bool { form == .object }
 
     /// Number of children. O(1)
@@ -193,7 +193,7 @@ public struct NodeCursor: Equatable {
         }
     }
 
-    /// Calls `body` for each child in ascending order until it returns false; returns whether it never did.
+    /// Calls `body` for each child in ascending order until it returns false; returns true if it never did.
     public func allChildren(_ body: (TextCursor, NodeCursor) -> Bool) -> Bool {
         switch form {
         case .packed:
@@ -206,17 +206,17 @@ public struct NodeCursor: Equatable {
 }
 
 extension Node {
-    /// Whether the node at a place below this one has children. Nothing is copied. O(depth · log children)
+    /// Whether the node at a place below this one has children. Copies nothing. O(depth · log children)
     public func hasChildren(at path: Path) -> Bool { look(at: path) { $0?.hasChildren ?? false } }
 
-    /// Calls `body` with a cursor at a place below this one, valid during the call; nil where there is no node. Nothing is copied.
+    /// Calls `body` with a cursor at a place below this one, valid during the call; nil if no node exists there. Copies nothing.
     /// O(depth · log children)
     public func withCursor(at path: Path, _ body: (NodeCursor?) -> Void) { look(at: path, body) }
 
-    /// Whether there is a node at a place below this one, or at the first so many keys of it. Nothing is copied. O(depth · log children)
+    /// Whether a node exists at a place below this one, or at the first `depth` keys of it. Copies nothing. O(depth · log children)
     public func exists(at path: Path, depth: Int = .max) -> Bool { look(at: path, depth: depth) { $0 != nil } }
 
-    /// Calls `body` with a cursor at a place below this one; nil where there is no node.
+    /// Calls `body` with a cursor at a place below this one; nil if no node exists there.
     @inline(__always)
     private func look<R>(at path: Path, depth: Int = .max, _ body: (NodeCursor?) -> R) -> R {
         withUnsafePointer(to: self) { root in
@@ -235,10 +235,10 @@ extension Node {
 }
 
 extension NodeCursor {
-    /// The node at a place below another, of which nothing on the way is copied.
+    /// The node at a place below another; copies nothing on the path.
     static func node(below root: UnsafePointer<Node>, along keys: UnsafeBufferPointer<Key>) -> Node {
         var cursor = NodeCursor(root)
-        // That in which the cursor's bytes lie; held by what is above it.
+        // The page with the cursor's bytes; retained by its parent.
         var page: Unmanaged<PackedPage>?
         if case .packed(let object) = root.pointee { page = .passUnretained(object.page) }
         guard let first = keys.baseAddress else { return root.pointee }
@@ -263,7 +263,7 @@ extension NodeCursor {
     }
 
     /// Whether the memory layout is as cursors assume: string nodes and keys begin with the 16 bytes of their `Text`. The language does not
-    /// guarantee it, so callers check this before they make cursors.
+    /// guarantee it, so callers check this before using cursors.
     public static let hasKnownLayout: Bool = {
         guard MemoryLayout<Text>.size == 16, MemoryLayout<Key>.size == 16, MemoryLayout<Node>.size > 16 else { return false }
         return ["", "a", "fifteen letters", "longer than any string in place", "\u{E9}\u{1F600}"].allSatisfy { string in
@@ -294,7 +294,7 @@ extension ObjectNode {
     @inline(__always)
     fileprivate func cursor(_ probe: Key.Probe) -> NodeCursor? { find(probe).map { NodeCursor($1, in: $0) } }
 
-    /// The value of a key, and the page in which it lies.
+    /// The value of a key, and its page.
     @inline(__always)
     fileprivate func find(_ probe: Key.Probe) -> (page: Unmanaged<PackedPage>, value: PackedValue)? {
         let leaf: Unmanaged<PackedPage>
@@ -322,7 +322,7 @@ extension ChildPage {
 }
 
 extension PackedPage {
-    /// A page of its own for an object without slots.
+    /// A new page for an object without slots.
     static func copy(of value: PackedValue) -> PackedPage {
         let size = value.size
         let page = make(byteCount: size, slotCount: 0)

@@ -1,22 +1,22 @@
 import Synchronization
 
-/// An object of the tree that is too large for packed bytes: its children in key order, its priority and its cached hash.
+/// An object too large for packed bytes: its children in key order, its priority and its cached hash.
 ///
-/// Immutable once published. `Node` writes change an object in place only when it is uniquely referenced and has no cached
-/// hash; else they copy it, sharing all untouched pages.
+/// Immutable once published. A write changes an object in place only if it is uniquely referenced and has no cached hash; otherwise it copies
+/// the object, sharing all untouched pages.
 public final class ObjectNode: @unchecked Sendable {
     // Sendable: `children` and `priority` change only while a single owner holds the object (isKnownUniquelyReferenced).
     // Exclusivity is not checked at run time: only a single owner changes an object, so there is no concurrent reader.
     @exclusivity(unchecked) var children: ChildMap
     /// int, double, string or null.
     let priority: Node
-    /// Owned reference to a `HashText`; 0 until the hash is asked for. Every write looks at it: a lazy reference, which is generic, costs
-    /// more than all else that it looks at.
+    /// Owned reference to a `HashText`; 0 until the hash is computed. Every write reads it, and a generic lazy reference would cost more than
+    /// everything else in that check.
     private let cachedHash = Atomic<UInt>(0)
 
     init(children: ChildMap, priority: Node = .null) {
         self.children = children
-        // Cursors read a page from its beginning.
+        // Cursors read a page from its start.
         if let packed = children.packed { self.children.packed = PackedObject(packed.asPage) }
         self.priority = priority
     }
@@ -25,7 +25,7 @@ public final class ObjectNode: @unchecked Sendable {
         if let hash = UnsafeRawPointer(bitPattern: cachedHash.load(ordering: .relaxed)) { Unmanaged<HashText>.fromOpaque(hash).release() }
     }
 
-    /// The child, or nil: that of `children`, without a copy of the map's references. O(log n)
+    /// The child, or nil: like `children[key]`, but without copying the map's references. O(log n)
     @inline(__always)
     func child(_ key: Key) -> Node? {
         key.text.withBytes { bytes in
@@ -37,7 +37,7 @@ public final class ObjectNode: @unchecked Sendable {
 
     func copy(priority: Node) -> ObjectNode { ObjectNode(children: children, priority: priority) }
 
-    /// Whether the single owner may change this object in place: a cached hash would go stale.
+    /// Whether a hash is cached, which forbids changing the object in place.
     @inline(__always)
     var isHashed: Bool { cachedHash.load(ordering: .relaxed) != 0 }
 
@@ -48,7 +48,7 @@ public final class ObjectNode: @unchecked Sendable {
         }
     }
 
-    /// Keeps the hash; the first one that a thread made stays.
+    /// Caches the hash; if several threads compute it, the first one stays.
     func keep(hashText: String) {
         let made = Unmanaged.passRetained(HashText(hashText))
         let isKept = cachedHash.compareExchange(
@@ -58,7 +58,7 @@ public final class ObjectNode: @unchecked Sendable {
     }
 }
 
-/// A computed hash, boxed so that it can be published once without a lock.
+/// A computed hash, boxed so that it can be published without a lock.
 final class HashText: Sendable {
     let text: String
     init(_ text: String) { self.text = text }

@@ -1,6 +1,6 @@
-/// Iterates over a map in key order and can skip whole pages: it stands before a page, at an entry, or at the end.
+/// Iterates over a map in key order and can skip whole pages. Its position is a closed page, an entry, or the end.
 struct PageWalk {
-    /// A page that has not been opened.
+    /// A page that is not open.
     enum Page {
         case inner(ChildPage)
         case leaf(PackedPage)
@@ -21,15 +21,15 @@ struct PageWalk {
         }
     }
 
-    /// The next page; nil at an entry and at the end.
+    /// The next closed page; nil at an entry and at the end.
     private(set) var page: Page?
-    /// Levels below `page`.
+    /// The number of levels below `page`.
     private(set) var height = 0
     /// The open packed page, and the position among its entries.
     private var leaf: PackedObject?
     private var index = 0
     private var count = 0
-    /// Where its entries end, counted from its members.
+    /// The end of its entries, counted from its members.
     private var end = 0
     private var above: ContiguousArray<(page: ChildPage, next: Int, height: Int)> = []
 
@@ -47,7 +47,7 @@ struct PageWalk {
         }
     }
 
-    /// The position among the entries of a page.
+    /// The current entry of the open page.
     @inline(__always)
     var entry: (object: PackedObject, entry: PackedEntry)? {
         guard index < count, let leaf else { return nil }
@@ -58,7 +58,7 @@ struct PageWalk {
         (leaf, index, count, end) = (packed, 0, packed.count, packed.end)
     }
 
-    /// - Returns: the packed page, if it is one.
+    /// - Returns: the opened page, if it is a packed one.
     @discardableResult
     mutating func open() -> PackedPage? {
         guard let opened = page else { return nil }
@@ -75,8 +75,8 @@ struct PageWalk {
         }
     }
 
-    /// Passes the entries that are the same in both walks, which stand at entries.
-    /// - Returns: how many they are.
+    /// Skips equal entries in both walks, which must be at entries.
+    /// - Returns: the number of entries skipped.
     @discardableResult
     static func passEqual(_ a: inout PageWalk, _ b: inout PageWalk) -> Int {
         guard let x = a.leaf, let y = b.leaf else { return 0 }
@@ -108,7 +108,7 @@ struct PageWalk {
         if index >= count { climb() }
     }
 
-    /// To the next page to the right.
+    /// Moves to the next page to the right.
     private mutating func climb() {
         (leaf, index, count) = (nil, 0, 0)
         while let top = above.last {

@@ -1,13 +1,13 @@
-/// A text of a tree, of a path or of a program, in place: valid as long as its owner holds it. Holds no references.
+/// A text in a tree, a path or a program, in place: valid while its owner retains it. Holds no references.
 ///
 ///     base ──► Text              count -1
 ///     base ──► UTF-8 bytes       count of them
-///     base = number              count -2: the key of an array's element, whose digits are made when they are asked for
+///     base = number              count -2: the key of an array element, whose digits are computed on demand
 ///
-/// Equal are cursors of the same address and form; `isEqual(to:)` compares what they point at.
+/// `==` compares address and form; `isEqual(to:)` compares the texts.
 public struct TextCursor: Equatable {
     @usableFromInline let base: UnsafeRawPointer
-    /// Number of bytes at `base`; -1 where a `Text` lies there, -2 where it is a number.
+    /// The number of bytes at `base`; -1 if `base` points at a `Text`, -2 if it is a number.
     @usableFromInline let count: Int
 
     @inlinable public init(_ text: UnsafePointer<Text>) {
@@ -23,19 +23,19 @@ public struct TextCursor: Equatable {
 
     /// Points at well-formed UTF-8.
     @inlinable init(_ bytes: UnsafeBufferPointer<UInt8>) {
-        // Any address serves a text without bytes.
+        // An empty text may have any address.
         base = UnsafeRawPointer(bytes.baseAddress) ?? UnsafeRawPointer(bitPattern: 1).unsafelyUnwrapped
         count = bytes.count
     }
 
     /// The key of an array's element.
     init(index: Int) {
-        // No address is 0.
+        // Adds one, as no address is 0.
         base = UnsafeRawPointer(bitPattern: index + 1).unsafelyUnwrapped
         count = -2
     }
 
-    /// The `Text` in place, where there is one.
+    /// The `Text` in place, if any.
     @usableFromInline var stored: UnsafePointer<Text>? {
         @inline(__always) get { count == -1 ? base.assumingMemoryBound(to: Text.self) : nil }
     }
@@ -53,7 +53,7 @@ public struct TextCursor: Equatable {
         return body(UnsafeBufferPointer(start: base.assumingMemoryBound(to: UInt8.self), count: count))
     }
 
-    /// The number that the text reads as, as a key does.
+    /// The number that the text represents by the rules of keys.
     var integer: Int32? { count == -2 ? Int32(exactly: Int(bitPattern: base) - 1) : withBytes(Key.integer) }
 
     /// Length in bytes of UTF-8.
@@ -67,14 +67,14 @@ public struct TextCursor: Equatable {
         return withBytes { bytes in
             var units = 0
             var rest = bytes[...]
-            // Letters of ASCII are one each, which most texts are made of.
+            // ASCII bytes are one unit each, and most texts are ASCII.
             if let base = UnsafeRawPointer(bytes.baseAddress) {
                 while units &+ 8 <= bytes.count, base.loadUnaligned(fromByteOffset: units, as: UInt64.self) & 0x8080_8080_8080_8080 == 0 {
                     units &+= 8
                 }
                 rest = bytes[units...]
             }
-            // Each scalar is one unit, and two above U+FFFF, where it has four bytes.
+            // Each scalar is one unit; above U+FFFF, with four bytes, it is two.
             for byte in rest { units &+= (byte & 0xC0 != 0x80 ? 1 : 0) &+ (byte >= 0xF0 ? 1 : 0) }
             return units
         }
@@ -94,11 +94,11 @@ public struct TextCursor: Equatable {
 }
 
 extension TextCursor {
-    /// Whether both texts are equal; immediate where they share their storage, as equal short ones of a `Text` do.
+    /// Whether both texts are equal; immediate if they share their storage, as equal short `Text`s do.
     @inlinable @inline(__always)
     public func isEqual(to other: TextCursor) -> Bool {
         if self == other { return true }
-        // Two `Text`s, whose 16 bytes decide when they are the same.
+        // For two `Text`s, equal 16 bytes mean equal texts.
         if count & other.count == -1, base.load(as: UInt64.self) == other.base.load(as: UInt64.self),
             base.load(fromByteOffset: 8, as: UInt64.self) == other.base.load(fromByteOffset: 8, as: UInt64.self)
         {
@@ -113,7 +113,7 @@ extension TextCursor {
         return withBytes { x in other.withBytes { y in x.count == y.count && (x.isEmpty || memoryEqual(x, y)) } }
     }
 
-    /// Whether the text comes before the other by UTF-16 code unit, as `Text` orders.
+    /// Whether the text sorts before the other by UTF-16 code unit, like `Text`.
     public func isBelow(_ other: TextCursor) -> Bool { withBytes { x in other.withBytes { y in utf16Order(x, y) < 0 } } }
 
     /// A quick hash of the length and the first and last eight bytes, which differ for the names of a rules file.
@@ -132,7 +132,7 @@ extension TextCursor {
         }
     }
 
-    /// The text itself if it can be one segment of a path: not empty, at most `Key.maxBytes` long and without a slash.
+    /// The text itself if it can be one segment of a path: non-empty, at most `Key.maxBytes` long and without a slash.
     public var segment: TextCursor? {
         let isOne = withBytes { bytes in
             guard !bytes.isEmpty, bytes.count <= Key.maxBytes else { return false }

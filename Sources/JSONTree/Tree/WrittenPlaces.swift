@@ -1,16 +1,15 @@
-/// Places that were written, each with everything below it, as a tree of their own: `true` at each.
+/// A set of written places, each with everything below it, as a tree with `true` at each place.
 public struct WrittenPlaces: Sendable, Equatable {
     public private(set) var tree = Node.null
 
     public init() {}
-    /// One place.
     public init(_ path: Path) { insert(path) }
-    /// Places as they were stored; anything but `true` in the tree is no place.
+    /// Reads a stored set; anything but `true` in the tree is ignored.
     public init(tree: Node) { self.tree = tree }
 
     public var isEmpty: Bool { tree.isNull }
 
-    /// Adds a place, unless one above it is there; it takes the place of those below it. O(depth)
+    /// Adds a place, unless an ancestor is in the set; replaces those below it. O(depth)
     public mutating func insert(_ path: Path) {
         var mark = tree
         for key in path.keys {
@@ -20,7 +19,7 @@ public struct WrittenPlaces: Sendable, Equatable {
         tree.set(true, at: path)
     }
 
-    /// Whether a place is at, above or below one of them. O(depth)
+    /// Whether a place is at, above or below one in the set. O(depth)
     public func touch(_ path: Path) -> Bool {
         var mark = tree
         for key in path.keys {

@@ -1,11 +1,11 @@
 /// The name of a child: 1–768 UTF-8 bytes without `. $ # [ ] /` and without control characters (contract §4.1).
 ///
 /// Keys that read as 32-bit integers come first, in numeric order; all others follow by UTF-16 code unit (contract §3.2).
-/// Bounds of queries (`[MIN_NAME]`, padded successors) use the same type although they are no valid names of children.
+/// Query bounds (`[MIN_NAME]`, padded successors) use the same type, although they are not valid child names.
 public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringConvertible {
     public let text: Text
 
-    /// Makes a key without validation; see `isValid` for the rules of stored keys.
+    /// Creates a key without validation; see `isValid` for the rules of stored keys.
     public init(_ string: String) { text = Text(string) }
     public init(stringLiteral value: String) { text = Text(value) }
     /// The key of an array element.
@@ -31,10 +31,10 @@ public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringC
     /// Longest key in bytes of UTF-8 (contract §4.1).
     public static let maxBytes = 768
 
-    /// Whether this can name a stored child.
+    /// Whether this is a valid name of a stored child.
     public var isValid: Bool { text.withBytes(Key.isValid) }
 
-    /// Whether the bytes can name a stored child: length and forbidden characters.
+    /// Whether the bytes are a valid name of a stored child, by length and forbidden characters.
     public static func isValid(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         let count = bytes.count
         guard count > 0, count <= maxBytes, let base = UnsafeRawPointer(bytes.baseAddress) else { return false }
@@ -51,7 +51,7 @@ public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringC
             if hasForbidden(base.loadUnaligned(fromByteOffset: i, as: UInt64.self)) { return false }
             i &+= 8
         }
-        // The last ones again with some before them.
+        // The last eight bytes overlap the ones before.
         return !hasForbidden(base.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self))
     }
 
@@ -60,14 +60,14 @@ public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringC
     private static func hasForbidden(_ word: UInt64) -> Bool {
         let (ones, highs): (UInt64, UInt64) = (0x0101_0101_0101_0101, 0x8080_8080_8080_8080)
         var found = (word &- ones &* 0x20) & ~word
-        // Marks where `difference` is 0; further bytes only above one of these.
+        // Marks bytes where `difference` is 0; other bytes are marked only above such a byte.
         func mark(_ difference: UInt64) { found |= (difference &- ones) & ~difference }
         mark(word ^ (ones &* 0x23))
         mark(word ^ (ones &* 0x24))
         mark(word ^ (ones &* 0x5B))
         mark(word ^ (ones &* 0x5D))
         mark(word ^ (ones &* 0x7F))
-        // 2E and 2F.
+        // 2E and 2F, checked together.
         mark((word ^ (ones &* 0x2E)) & ~ones)
         return found & highs != 0
     }
@@ -82,7 +82,7 @@ public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringC
         }
     }
 
-    /// The number that the key reads as: `-?0*[0-9]{1,10}` within 32 bits, at most 11 characters (the mobile SDKs' limit).
+    /// The integer that the key represents: `-?0*[0-9]{1,10}` within 32 bits, at most 11 characters (the mobile SDKs' limit).
     public var integer: Int32? { text.withBytes(Key.integer) }
 
     @inline(__always)
@@ -106,13 +106,13 @@ public struct Key: Sendable, Hashable, ExpressibleByStringLiteral, CustomStringC
 extension Key: Comparable {
     public static func < (a: Key, b: Key) -> Bool { order(a, b) < 0 }
 
-    /// Negative, zero or positive as `a` comes before, is, or comes after `b`. Equal integers order by length: `1` before `01`.
+    /// Negative, zero or positive if `a` comes before, equals, or comes after `b`. Equal integers order by length: `1` before `01`.
     @inline(__always)
     static func order(_ a: Key, _ b: Key) -> Int {
         a.text.withBytes { x in b.text.withBytes { y in order(x, y) } }
     }
 
-    /// A key to look up among many, with precomputed properties.
+    /// A key for repeated comparison in a lookup, with precomputed properties.
     struct Probe {
         let bytes: UnsafeBufferPointer<UInt8>
         let integer: Int32?
@@ -123,13 +123,13 @@ extension Key: Comparable {
             integer = Key.integer(bytes)
         }
 
-        /// Negative, zero or positive as `key` comes before, is, or comes after the one looked for.
+        /// Negative, zero or positive if `key` comes before, equals, or comes after the probe.
         @inline(__always)
         func order(_ key: Key) -> Int { key.text.withBytes { order($0) } }
 
         @inline(__always)
         func order(_ x: UnsafeBufferPointer<UInt8>) -> Int {
-            // Most keys differ in their first byte; integers begin with a digit, and UTF-16 order deviates from 0xEE on.
+            // Most keys differ in their first byte. Integers begin with a digit, and UTF-16 order deviates from byte order above 0xED.
             if let a = x.first, let b = bytes.first, a != b, a > UInt8(ascii: "9"), b > UInt8(ascii: "9"), a < 0xEE, b < 0xEE {
                 return Int(a) &- Int(b)
             }
@@ -137,12 +137,12 @@ extension Key: Comparable {
         }
     }
 
-    /// The eight bytes of a key in which it differs from its neighbours, with which it begins alike.
+    /// The eight bytes after the prefix that the probe shares with all candidates.
     struct ProbeWord {
         private let at: Int
         private let word: UInt64
 
-        /// Nil for short keys, and where numbers are among the others.
+        /// Nil for short keys, and if the candidates include numbers.
         @inline(__always)
         init?(_ probe: Probe, between first: UnsafeBufferPointer<UInt8>, _ last: UnsafeBufferPointer<UInt8>) {
             let bytes = probe.bytes
@@ -151,7 +151,7 @@ extension Key: Comparable {
             word = base.loadUnaligned(fromByteOffset: at, as: UInt64.self)
         }
 
-        /// As that of the probe; nil where these bytes do not tell.
+        /// The order as the probe defines it; nil if these eight bytes do not decide.
         @inline(__always)
         func order(_ key: UnsafeBufferPointer<UInt8>) -> Int? {
             guard key.count >= at &+ 8, let base = UnsafeRawPointer(key.baseAddress) else { return nil }
@@ -163,7 +163,7 @@ extension Key: Comparable {
     @inline(__always)
     static func order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
         if let a = x.first, let b = y.first, a > UInt8(ascii: "9"), b > UInt8(ascii: "9") {
-            // Neither is an integer; UTF-16 order deviates from that of bytes from 0xEE on.
+            // Neither is an integer; UTF-16 order deviates from byte order above 0xED.
             return a != b && a < 0xEE && b < 0xEE ? Int(a) &- Int(b) : utf16Order(x, y)
         }
         return order(x, integer(x), y, integer(y))

@@ -1,8 +1,8 @@
 extension Node {
-    /// Order of values in child, value and priority indexes: missing < false < true < numbers < strings < objects; all
-    /// objects are equal (contract §3.2). Negative, zero or positive; the node's own priority plays no part.
+    /// Order of values in child, value and priority indexes: missing < false < true < numbers < strings < objects; all objects are equal
+    /// (contract §3.2). Negative, zero or positive; the node's own priority is ignored.
     public func valueOrder(_ other: Node) -> Int {
-        // Most indexes are of times: two integers need no look at what else they could be.
+        // The usual case: most indexes are over times, which are integers.
         if case .int(let m) = self, case .int(let n) = other { return m == n ? 0 : (m < n ? -1 : 1) }
         let (a, b) = (leafOrObject, other.leafOrObject)
         let (x, y) = (a.rank, b.rank)
@@ -30,7 +30,7 @@ extension Node {
         }
     }
 
-    /// Exact comparison of an integer with a double, also beyond 2^53.
+    /// Exact comparison of an integer with a double, even beyond 2^53.
     private static func order(_ m: Int64, _ n: Double) -> Int {
         if n >= 0x1p63 { return -1 }
         if n < -0x1p63 { return 1 }

@@ -1,9 +1,9 @@
-/// A value of the tree: nothing, a leaf, or an object with at least one child; leaves and objects may carry a priority.
+/// A value of the tree: null, a leaf, or an object with at least one child. Leaves and objects may have a priority.
 ///
-/// Nodes are values. Objects are shared between versions of a tree and are changed in place only while there is a single reference
-/// (see `ObjectNode`, `PackedPage`), so an old root costs only the memory of what has changed since.
+/// Nodes are values. Objects are shared between versions of a tree and changed in place only while uniquely referenced (see `ObjectNode`,
+/// `PackedPage`). So keeping an old root costs only the memory of later changes.
 ///
-///     Node  ── null | bool | int | double | string            17 bytes, no allocation but for long strings
+///     Node  ── null | bool | int | double | string            17 bytes, no allocation except for long strings
 ///           ── packed ──► PackedPage  (a small object in one allocation, or one within a page)
 ///           ── object ──► ObjectNode  (children in packed pages, priority, cached hash)
 ///           ── prioritized ──► PrioritizedLeaf (leaf, priority)
@@ -16,14 +16,14 @@ public enum Node: Sendable {
     /// Any other finite number. Integral doubles up to 2^53 are parsed as `int`, so `1.0` is `1`.
     case double(Double)
     case string(Text)
-    /// An object that is too large for packed bytes. Has at least one child; an object without children is `null` (contract §4.1).
+    /// An object too large for packed bytes. Has at least one child; an object without children is `null` (contract §4.1).
     case object(ObjectNode)
     /// A small object, in packed bytes.
     case packed(PackedObject)
     /// A leaf with a priority.
     case prioritized(PrioritizedLeaf)
 
-    /// A number, as `int` when it is integral and at most 2^53 in size. NaN and infinities are not JSON and become `null`.
+    /// A number, as `int` if it is integral and at most 2^53 in magnitude. NaN and infinities are not JSON and become `null`.
     public static func number(_ value: Double) -> Node {
         guard value.isFinite else { return .null }
         if value.rounded(.towardZero) == value, value.magnitude <= 9_007_199_254_740_992 { return .int(Int64(value)) }
@@ -67,7 +67,7 @@ extension Node {
         }
     }
 
-    /// The node without its priority when it is a leaf; `null` for an object.
+    /// The leaf without its priority; `null` for an object.
     public var leaf: Node {
         switch self {
         case .object, .packed: .null
@@ -96,7 +96,7 @@ extension Node {
         }
     }
 
-    /// Whether the node fits below a place of this depth: with its descendants it reaches at most `Path.maxDepth` levels. O(nodes)
+    /// Whether the node fits below a place of this depth: with its descendants at most `Path.maxDepth` levels. O(nodes)
     public func fits(below depth: Int) -> Bool {
         withUnsafePointer(to: self) { NodeCursor($0).fits(below: depth) }
     }
@@ -136,14 +136,14 @@ extension Node {
         keys.isEmpty ? self : withUnsafePointer(to: self) { NodeCursor.node(below: $0, along: keys) }
     }
 
-    /// An object of these children; nulls are dropped, a later entry of a key wins, no children make `null`.
+    /// An object with these children. Nulls are dropped, the last of equal keys counts, and no children make `null`.
     public static func object(_ children: some Sequence<(Key, Node)>, priority: Node = .null) -> Node {
         var builder = ObjectBuilder()
         for (key, node) in children { builder.add(key, node) }
         return builder.finish(priority: priority)
     }
 
-    /// Whether both are identical: the same large object, or equal packed bytes, or equal leaves. O(bytes), of which packed ones are few.
+    /// Whether both are identical: the same large object, equal packed bytes, or equal leaves. O(bytes) of a packed value, which is small.
     public func isIdentical(to other: Node) -> Bool {
         switch (self, other) {
         case (.object(let a), .object(let b)): a === b
@@ -153,7 +153,7 @@ extension Node {
         }
     }
 
-    /// Whether both are objects in the same place in memory.
+    /// Whether both are objects at the same address.
     public func isSameObject(as other: Node) -> Bool {
         switch (self, other) {
         case (.object(let a), .object(let b)): a === b
@@ -180,7 +180,7 @@ extension PackedObject {
         return .object(ObjectNode(children: ChildMap(PackedObject(asPage)), priority: priority))
     }
 
-    /// The same object in packed bytes with another priority, or with none for null; nil when that does not fit.
+    /// The same object in packed bytes with another priority; null removes it. Nil if the result does not fit.
     /// Precondition: no member has a slot.
     func prioritized(_ priority: Node) -> PackedObject? {
         if priority.isNull, value.tag == PackedTag.object { return self }
@@ -199,7 +199,7 @@ extension PackedObject {
 }
 
 extension Node: Equatable {
-    /// Deep equality with priorities; shared parts are not visited.
+    /// Deep equality including priorities; shared parts are not visited.
     public static func == (a: Node, b: Node) -> Bool {
         switch (a, b) {
         case (.null, .null): true

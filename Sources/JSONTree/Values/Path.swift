@@ -6,11 +6,11 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
     public init() { keys = [] }
     public init(_ keys: some Sequence<Key>) { self.keys = ContiguousArray(keys) }
 
-    /// Deepest place that can hold a value (contract §4.1).
+    /// The deepest place that can hold a value (contract §4.1).
     public static let maxDepth = 32
 
     /// Parses `/a/b`, `a/b` or `/`; repeated and outer slashes collapse (contract §2.1).
-    /// - Throws: `PathError` for a segment that is no valid key, or more than `maxDepth` segments.
+    /// - Throws: `PathError` for a segment that is not a valid key, or more than `maxDepth` segments.
     public init(parsing text: String) throws(PathError) {
         var native = text
         let result: Result<ContiguousArray<Key>, PathError> = native.withUTF8 { bytes in
@@ -19,7 +19,7 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
         keys = try result.get()
     }
 
-    /// The same for the text's bytes.
+    /// Parses a path from UTF-8 bytes.
     public init(parsing text: UnsafeBufferPointer<UInt8>) throws(PathError) { keys = try Path.segments(text) }
 
     /// A path literal in source code; not validated.
@@ -72,13 +72,13 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
         return true
     }
 
-    /// The deepest place that holds both.
+    /// The deepest place that contains both.
     public func common(with other: Path) -> Path {
         let depth = commonDepth(with: other)
         return depth == keys.count ? self : Path(keys.prefix(depth))
     }
 
-    /// How many keys both begin with.
+    /// The number of leading keys that both share.
     public func commonDepth(with other: Path) -> Int {
         var depth = 0
         while depth < min(keys.count, other.keys.count), keys[depth] == other.keys[depth] { depth += 1 }
@@ -88,7 +88,7 @@ public struct Path: Sendable, Hashable, ExpressibleByStringLiteral {
     /// Approximate bytes of the path in memory: its list of keys and their texts. O(depth)
     public var memoryBytes: Int { keys.reduce(32) { $0 + MemoryLayout<Key>.stride + NodeCost.text($1.text.utf8Count) } }
 
-    /// The rest of this path below an ancestor that is `depth` keys long.
+    /// The rest of this path after its first `depth` keys.
     public func dropping(_ depth: Int) -> Path { Path(keys.dropFirst(depth)) }
 }
 
@@ -99,7 +99,7 @@ extension Path: CustomStringConvertible {
     /// `a/b`, and the empty text for the root: the form of server pushes (contract §2.1).
     public var relativeText: String { keys.map(\.string).joined(separator: "/") }
 
-    /// Reads `relativeText` back, without validation.
+    /// Parses `relativeText`, without validation.
     public init(relative text: String) { self.init(text.split(separator: "/").map { Key(String($0)) }) }
 }
 
@@ -113,7 +113,7 @@ extension Path: Comparable {
     }
 }
 
-/// Why a text is no path.
+/// Why a text is not a path.
 public enum PathError: Error, Equatable {
     /// A segment is empty after trimming, too long, or holds a forbidden character; the text is cut at 64 bytes.
     case invalidKey(String)

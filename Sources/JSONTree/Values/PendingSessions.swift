@@ -1,4 +1,4 @@
-/// The disconnect writes of one session, and the identity they are made with.
+/// The disconnect writes of one session, and the identity that they are committed with.
 public struct PendingSession: Sendable, Equatable {
     public let id: String
     /// The rules' `auth` variable of the session.
@@ -14,7 +14,7 @@ public struct PendingSession: Sendable, Equatable {
     }
 }
 
-/// One change of the disconnect writes; replaying a journal's changes restores those pending when the process ended.
+/// One change of the disconnect writes. Replaying a journal's changes restores those pending when the process ended.
 public enum PendingChange: Sendable, Equatable {
     /// Adds a write.
     case keep(session: String, TreeWrite)
@@ -35,7 +35,7 @@ public enum PendingChange: Sendable, Equatable {
 /// The disconnect writes of all sessions.
 public struct PendingSessions: Sendable {
     private struct Entry {
-        /// Orders sessions by the time they entered the set.
+        /// Orders sessions by when they were added.
         let number: Int
         var session: PendingSession
     }
@@ -45,7 +45,7 @@ public struct PendingSessions: Sendable {
 
     public init() {}
 
-    /// Sessions with writes, in the order in which they entered the set. O(n log n)
+    /// Sessions with writes, in the order they were added. O(n log n)
     public var sessions: [PendingSession] {
         byID.values.filter { !$0.session.writes.isEmpty }.sorted { $0.number < $1.number }.map(\.session)
     }

@@ -1,9 +1,8 @@
-/// The writes that are committed when a client disconnects: an ordered sparse set, in which no value lies below another (contract
-/// §6.2).
+/// The writes committed when a client disconnects: an ordered sparse set, in which no value lies below another (contract §6.2).
 public struct PendingWrites: Sendable, Equatable {
     public private(set) var writes: [TreeWrite] = []
-    /// For each write the hashes of the root, of the places on the way and of its own, so that two places are told apart by one number:
-    /// a client may have a thousand of them, all in one depth.
+    /// For each write, the hashes of the root, of each place on its path and of the place itself. So two places compare by one number: a client
+    /// may have a thousand writes, all at one depth.
     private var places: [[Int32]] = []
 
     public init() {}
@@ -12,8 +11,8 @@ public struct PendingWrites: Sendable, Equatable {
 
     public var isEmpty: Bool { writes.isEmpty }
 
-    /// Adds a write. A value replaces all pending writes at and below its place; a priority replaces only the
-    /// priority there. Below a pending value the write is merged into that value. O(depth + pending writes)
+    /// Adds a write. A value replaces all pending writes at and below its place; a priority replaces only the priority there. A write below a
+    /// pending value is merged into that value. O(depth + pending writes)
     public mutating func add(_ write: TreeWrite) {
         let place = Self.hashes(write.path)
         let above = writes.indices.first { i in
@@ -33,7 +32,7 @@ public struct PendingWrites: Sendable, Equatable {
         places.append(place)
     }
 
-    /// Removes everything at and below a place, also that part of a value which is pending above it.
+    /// Cancels everything at and below a place, including that part of a value pending above it.
     public mutating func cancel(_ path: Path) {
         remove(writes.indices.filter { path.contains(writes[$0].path) })
         for i in writes.indices where writes[i].path.contains(path) {
@@ -43,7 +42,7 @@ public struct PendingWrites: Sendable, Equatable {
         }
     }
 
-    /// Removes the writes at these indices, which ascend.
+    /// Removes the writes at these ascending indices.
     private mutating func remove(_ indices: [Int]) {
         for i in indices.reversed() {
             writes.remove(at: i)
@@ -55,7 +54,7 @@ public struct PendingWrites: Sendable, Equatable {
         var hasher = Hasher()
         return [0] + path.keys.map { key in
             hasher.combine(key)
-            // Of a copy: the next key is added to this one.
+            // Finalize a copy, as the next key is added to this hasher.
             let soFar = hasher
             return Int32(truncatingIfNeeded: soFar.finalize())
         }

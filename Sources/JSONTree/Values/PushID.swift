@@ -1,4 +1,4 @@
-/// Makes push ids: 20 characters that sort by time of creation (contract §5).
+/// Generates push ids: 20 characters that sort by creation time (contract §5).
 ///
 ///     |—— 8 characters: ms since the epoch ——|—— 12 random characters; +1 within the same ms ——|
 public struct PushIDGenerator: Sendable {
@@ -8,7 +8,7 @@ public struct PushIDGenerator: Sendable {
 
     public init() {}
 
-    /// - Parameter now: ms since the epoch. When the clock steps back, the last time is used, so ids always ascend.
+    /// - Parameter now: ms since the epoch. If the clock steps back, the last time is used, so ids always ascend.
     public mutating func next(now: Int64) -> Key {
         if now > lastMs {
             lastMs = now
@@ -24,9 +24,9 @@ public struct PushIDGenerator: Sendable {
         return Self.id(lastMs, random)
     }
 
-    /// The id of what happens once at a time and is told apart by a name: the same whenever it is computed.
+    /// A reproducible id for an event at a time, distinguished by a name.
     public static func id(now: Int64, of name: String) -> Key {
-        // FNV-1a, from two starts for 72 bits.
+        // FNV-1a from two start values, for 72 bits.
         var (a, b): (UInt64, UInt64) = (0xCBF2_9CE4_8422_2325, 0x9AE1_6A3B_2F90_404F)
         for byte in name.utf8 {
             a = (a ^ UInt64(byte)) &* 0x100_0000_01B3

@@ -1,8 +1,7 @@
 /// A string that is equal only to the same UTF-8 bytes, ordered by UTF-16 code unit.
 ///
-/// `String` compares by canonical equivalence ("é" as one scalar equals "e" plus an accent), which would merge keys and
-/// values the contract keeps apart. The order is the one every SDK uses, so a server window is a client window
-/// (contract §3.2).
+/// `String` compares by canonical equivalence ("é" as one scalar equals "e" plus an accent), which would merge keys and values that the
+/// contract distinguishes. Every SDK uses this order, so a query window on the server equals that on the client (contract §3.2).
 public struct Text: Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
     public let string: String
 
@@ -25,7 +24,7 @@ extension Text: Hashable {
         withBytes { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
     }
 
-    /// The string's UTF-8 bytes, without a copy where the string is stored on the heap.
+    /// The string's UTF-8 bytes, without a copy if the string is stored on the heap.
     @inlinable @inline(__always)
     func withBytes<R>(_ body: (UnsafeBufferPointer<UInt8>) -> R) -> R {
         if let result = string.utf8.withContiguousStorageIfAvailable(body) { return result }
@@ -40,13 +39,13 @@ extension Text: Comparable {
     }
 }
 
-/// Whether two texts of the same length, at least one byte, are equal.
+/// Whether two texts of equal, non-zero length are equal.
 @inline(__always)
 func memoryEqual(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Bool {
     memoryEqual(UnsafeRawPointer(x.baseAddress!), UnsafeRawPointer(y.baseAddress!), x.count)
 }
 
-/// The same for so many bytes: in words, the last ones with some before them.
+/// Whether `n` bytes are equal. Compares words; the last one overlaps the one before.
 @inline(__always)
 func memoryEqual(_ p: UnsafeRawPointer, _ q: UnsafeRawPointer, _ n: Int) -> Bool {
     var i = 0
@@ -70,8 +69,8 @@ func memoryEqual(_ p: UnsafeRawPointer, _ q: UnsafeRawPointer, _ n: Int) -> Bool
 
 /// Compares two UTF-8 texts as if they were UTF-16: negative, zero or positive.
 ///
-/// Byte order of UTF-8 is scalar order. The two orders differ only between U+E000–U+FFFF (first byte EE or EF) and the
-/// scalars above U+FFFF (first byte F0–F4), which UTF-16 writes with surrogates D800–DFFF and so puts first.
+/// UTF-8 byte order is scalar order. The two orders differ only between U+E000–U+FFFF (first byte EE or EF) and the scalars above U+FFFF
+/// (first byte F0–F4), which UTF-16 writes with surrogates D800–DFFF and so sorts first.
 func utf16Order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
     let n = min(x.count, y.count)
     var i = 0
@@ -82,7 +81,7 @@ func utf16Order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>
         }
         return x.count - y.count
     }
-    // Consecutive push ids share a prefix: compare it in words, the last bytes with some before them.
+    // Consecutive push ids share a prefix: compare words, the last one overlapping the one before.
     while i < n {
         let at = min(i, n &- 8)
         let (a, b) = (p.loadUnaligned(fromByteOffset: at, as: UInt64.self), q.loadUnaligned(fromByteOffset: at, as: UInt64.self))
@@ -92,7 +91,7 @@ func utf16Order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>
     return x.count - y.count
 }
 
-/// The same for eight bytes each, as they lie in memory, that differ behind equal ones.
+/// The order of two words of eight bytes in memory order, which differ and follow equal bytes.
 @inline(__always)
 func utf16Order(_ a: UInt64, _ b: UInt64) -> Int {
     let shift = UInt64(UInt64(littleEndian: a ^ b).trailingZeroBitCount & ~7)
@@ -100,7 +99,7 @@ func utf16Order(_ a: UInt64, _ b: UInt64) -> Int {
     return utf16Order(UInt8(truncatingIfNeeded: u), UInt8(truncatingIfNeeded: v))
 }
 
-/// How many bytes both begin with.
+/// The number of leading bytes that both share.
 @inline(__always)
 func commonPrefix(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
     let n = min(x.count, y.count)
@@ -115,7 +114,7 @@ func commonPrefix(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt
     return i
 }
 
-/// The same for the first bytes that differ.
+/// The order by the first bytes that differ.
 @inline(__always)
 private func utf16Order(_ a: UInt8, _ b: UInt8) -> Int {
     if a >= 0xEE && b >= 0xEE && (a >= 0xF0) != (b >= 0xF0) { return a >= 0xF0 ? -1 : 1 }

@@ -1,12 +1,12 @@
 /// A value that the server computes when a write is committed (contract §5).
 public enum ServerValue: Sendable, Equatable {
-    /// The time of the write in ms since the epoch, the same everywhere in one write.
+    /// The time of the write in ms since the epoch; the same for all timestamps of one write.
     case timestamp
-    /// Adds a number (`Node.int` or `.double`) to what is stored.
+    /// Adds a number (`Node.int` or `.double`) to the stored value.
     case increment(Node)
 }
 
-/// Data of a write request: a node in which the places of server values hold a stand-in until `resolved` fills them.
+/// Data of a write request. Server values are placeholders in the node until `resolved` fills them in.
 public struct WriteValue: Sendable, Equatable {
     public var node: Node
     /// Server values in the data, in document order.
@@ -41,7 +41,7 @@ public struct WriteValue: Sendable, Equatable {
         switch part {
         case .node:
             node.set(value.node, at: place)
-            // Drops server values at and below the place, and those above in a leaf that has become an object.
+            // Drops server values at and below the place, and those above it in a leaf that has become an object.
             deferred.removeAll { place.contains($0.path) || ($0.target == .value && node.node(at: $0.path).hasChildren) }
             deferred += value.deferred.map { Deferred(path: place.appending($0.path), target: $0.target, value: $0.value) }
         case .priority:
@@ -51,7 +51,7 @@ public struct WriteValue: Sendable, Equatable {
         }
     }
 
-    /// The data with its server values computed.
+    /// The data with its server values resolved.
     /// - Parameters:
     ///   - current: the value stored at the written place.
     ///   - now: ms since the epoch.
@@ -72,8 +72,8 @@ public struct WriteValue: Sendable, Equatable {
 }
 
 extension ServerValue {
-    /// The value for the stored one: a non-number counts as absent; integers stay integers unless they overflow.
-    /// A sum beyond the largest double stays at it, as JSON knows no infinity.
+    /// The new value for the stored one: a non-number counts as absent; integers stay integers unless they overflow. A sum beyond the largest
+    /// double stays there, as JSON has no infinity.
     func resolve(_ stored: Node, now: Int64) -> Node {
         switch self {
         case .timestamp: return .int(now)
