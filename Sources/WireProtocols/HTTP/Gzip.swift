@@ -1,6 +1,6 @@
 import CZlib
 
-/// Bodies in gzip (RFC 1952), for clients that take it (`Accept-Encoding: gzip`).
+/// Gzip bodies (RFC 1952), for clients that accept them (`Accept-Encoding: gzip`).
 public enum Gzip {
     /// Method DEFLATE, no name, no time, unknown system.
     private static let head: [UInt8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 2, 0xFF]
@@ -10,7 +10,7 @@ public enum Gzip {
     /// zlib counts in 32 bits.
     private static let largest = Int(UInt32.max) / 2
 
-    /// Compresses a body; nil when it would not be shorter. O(n), some 50 ns a byte: once for each content, not for each request.
+    /// Compresses a body; nil unless that makes it shorter. O(n), about 50 ns per byte: call once per content, not per request.
     public static func compressed(_ body: [UInt8]) -> [UInt8]? {
         guard body.count > head.count + 8, body.count <= largest else { return nil }
         var stream = z_stream()
@@ -35,7 +35,7 @@ public enum Gzip {
 
     private static func littleEndian(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> ($0 * 8)) } }
 
-    /// Whether a client takes gzip: the values of its `Accept-Encoding` name it, or everything, and not with a weight of 0 (RFC 9110 §12.5.3).
+    /// Whether a client accepts gzip: its `Accept-Encoding` lists gzip, or `*`, with a weight above 0 (RFC 9110 §12.5.3).
     public static func isAccepted(_ values: some Sequence<String>) -> Bool {
         var everything = false
         for value in values {

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// The content of a message. A large one stays in the pieces in which it came until somebody needs it in one: putting them
-/// together takes long for its size, and is no work for a net loop.
+/// The content of a message. Large content stays in the pieces in which it arrived until a caller needs it in one: joining takes long, and must
+/// not run on an event loop.
 public struct HTTPBody: Sendable {
-    /// A piece is never moved while more comes. Default 1 MiB: that is moved, or made, in well below a ms.
+    /// The piece size: a full piece is never moved as more arrive. Default 1 MiB, which is moved or allocated in well below a ms.
     static let pieceBytes = 1 << 20
 
     private enum Content: Sendable {
@@ -24,7 +24,7 @@ public struct HTTPBody: Sendable {
         content = .pieces(Pieces(pieces, count: count))
     }
 
-    /// All of it. The first time O(n) where it came in pieces, which are let go of one by one.
+    /// The whole content. Joins the pieces on first use, O(n), freeing them one by one.
     public var bytes: [UInt8] {
         switch content {
         case .whole(let bytes): bytes
@@ -32,8 +32,8 @@ public struct HTTPBody: Sendable {
         }
     }
 
-    /// The same for its only reader: large content belongs to the caller alone afterwards, and copies of the body are empty. So the
-    /// request frees nothing large on its net loop.
+    /// The whole content for its only reader. The caller becomes the only owner of large content, and copies of the body become empty. So the
+    /// request frees nothing large on its event loop.
     public func detachBytes() -> [UInt8] {
         switch content {
         case .whole(let bytes): bytes
@@ -41,10 +41,10 @@ public struct HTTPBody: Sendable {
         }
     }
 
-    /// Shared by the copies of a request: it is put together once for all of them.
+    /// Shared by the copies of a request, so that the content is joined once for all of them.
     private final class Pieces: Sendable {
         private enum State {
-            /// The last one first.
+            /// In reverse order.
             case apart([[UInt8]])
             case joined([UInt8])
         }
@@ -66,7 +66,7 @@ public struct HTTPBody: Sendable {
             }
         }
 
-        /// Puts it together, if it is not.
+        /// Joins the pieces, unless they already are.
         private func put(_ state: inout State) -> [UInt8] {
             guard case .apart(var pieces) = state else {
                 if case .joined(let bytes) = state { return bytes }

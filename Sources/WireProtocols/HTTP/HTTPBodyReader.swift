@@ -1,15 +1,15 @@
 /// Collects a message body by Content-Length or chunked coding (RFC 9112 §6, §7.1).
 struct HTTPBodyReader: Sendable {
     private enum State {
-        /// `left` bytes of a plain body are due.
+        /// `left` bytes of a plain body are missing.
         case plain(left: Int)
         /// At a chunk-size line.
         case chunkSize
-        /// Inside a chunk, `left` bytes of which are due.
+        /// Inside a chunk; `left` bytes of it are missing.
         case chunkData(left: Int)
-        /// At the CR LF behind a chunk's data.
+        /// At the CR LF after a chunk's data.
         case chunkEnd
-        /// In the fields behind the last chunk; they are checked and dropped.
+        /// In the fields after the last chunk; they are validated and dropped.
         case trailers
         case done
     }
@@ -17,16 +17,15 @@ struct HTTPBodyReader: Sendable {
     private var state: State
     private var lines = HTTPLineReader()
     private var trailers = HTTPFieldSection()
-    /// Those that are full, and the one that is being filled: what has come is not moved for what comes, but for the first one's
-    /// sake, which begins small.
+    /// The full pieces, and the piece being filled. Received bytes are not moved as more arrive, except in the first piece, which starts small.
     private(set) var full: [[UInt8]] = []
     private(set) var last: [UInt8] = []
-    /// Bytes so far.
+    /// Bytes received so far.
     private(set) var count = 0
-    /// The length that the head has announced; nil for chunks.
+    /// The length announced by the head; nil for chunked coding.
     let announced: Int?
 
-    /// Throws `bodyTooLarge` immediately when the head announces more than the limit.
+    /// Throws `bodyTooLarge` immediately if the head announces more than the limit.
     init(_ framing: HTTPFieldSection.Framing, _ limits: HTTPLimits) throws(HTTPFailure) {
         switch framing {
         case .none, .length(0):
@@ -43,7 +42,7 @@ struct HTTPBodyReader: Sendable {
         }
     }
 
-    /// What has come.
+    /// The body received so far.
     var body: HTTPBody { full.isEmpty ? HTTPBody(last) : HTTPBody(pieces: full + [last], count: count) }
 
     var isDone: Bool { if case .done = state { true } else { false } }
@@ -81,7 +80,7 @@ struct HTTPBodyReader: Sendable {
         }
     }
 
-    /// Appends up to `left` bytes and returns how many are still due.
+    /// Appends up to `left` bytes and returns how many are still missing.
     private mutating func collect(_ bytes: UnsafeRawBufferPointer, _ at: inout Int, _ left: Int) -> Int {
         var left = left
         while left > 0, at < bytes.count {

@@ -1,7 +1,7 @@
 public import HTTPTypes
 
-/// Why an HTTP message is refused. After one the connection is answered with `status` and closed: where the next
-/// message would begin is no longer certain (RFC 9112 §2.2).
+/// Why an HTTP message is refused. The hub then responds with `status` and closes the connection, as the start of the next message is
+/// uncertain (RFC 9112 §2.2).
 public enum HTTPFailure: Error, Sendable, Hashable {
     /// A line ended in LF without CR (RFC 9112 §2.2).
     case bareLineFeed
@@ -19,13 +19,13 @@ public enum HTTPFailure: Error, Sendable, Hashable {
     case unsupportedVersion
     /// A field line that begins with white space (RFC 9112 §5.2).
     case foldedField
-    /// A field line without a token and a colon right behind it, or with control characters (RFC 9112 §5).
+    /// A field line without a token directly followed by a colon, or with control characters (RFC 9112 §5).
     case badField
-    /// No Host, more than one, or one with impossible characters (RFC 9112 §3.2).
+    /// No Host, more than one, or one with invalid characters (RFC 9112 §3.2).
     case badHost
     /// Content-Length is not one plain number (RFC 9112 §6.3).
     case badContentLength
-    /// Both Transfer-Encoding and Content-Length: the mark of request smuggling (RFC 9112 §6.3).
+    /// Both Transfer-Encoding and Content-Length, a sign of request smuggling (RFC 9112 §6.3).
     case ambiguousLength
     /// A Transfer-Encoding other than plain `chunked`, or one in HTTP/1.0 (RFC 9112 §6.1).
     case unsupportedTransferEncoding
@@ -39,14 +39,14 @@ public enum HTTPFailure: Error, Sendable, Hashable {
     case bodyTooLarge
     /// An Expect other than `100-continue` (RFC 9110 §10.1.1).
     case unknownExpectation
-    /// A WebSocket path was asked for without a WebSocket handshake, or with a malformed one (RFC 6455 §4.2.1).
+    /// A request to a WebSocket path without a handshake, or with a malformed one (RFC 6455 §4.2.1).
     case badHandshake(HandshakeFault)
     /// A WebSocket version other than 13 (RFC 6455 §4.2.2).
     case unsupportedWebSocketVersion
     /// The status line of a response is malformed (RFC 9112 §4).
     case badStatusLine
 
-    /// The part of a WebSocket handshake that is wrong.
+    /// The invalid part of a WebSocket handshake.
     public enum HandshakeFault: Sendable, Hashable {
         /// Not GET over HTTP/1.1.
         case method
@@ -58,7 +58,7 @@ public enum HTTPFailure: Error, Sendable, Hashable {
         case extensions
     }
 
-    /// The status to answer with.
+    /// The status of the response.
     public var status: HTTPResponse.Status {
         switch self {
         case .targetTooLong: .uriTooLong
@@ -72,7 +72,7 @@ public enum HTTPFailure: Error, Sendable, Hashable {
         }
     }
 
-    /// One plain sentence for the answer's body and the log.
+    /// One plain sentence for the response's body and the log.
     public var text: String {
         switch self {
         case .bareLineFeed: "Line ends must be CR LF."

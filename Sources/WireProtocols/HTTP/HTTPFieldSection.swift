@@ -6,7 +6,7 @@ struct HTTPFieldSection: Sendable {
     private var bytesSeen = 0
     private var count = 0
 
-    /// How long the next line may be under `limits`.
+    /// The maximum length of the next line under `limits`.
     func remaining(_ limits: HTTPLimits) -> Int { max(0, limits.fieldBytes - bytesSeen) }
 
     /// Reads the next line of the section from the input.
@@ -56,7 +56,7 @@ struct HTTPFieldSection: Sendable {
         }
         guard let length = lengths.first else { return .none }
         guard lengths.count == 1, !length.isEmpty, length.utf8.allSatisfy(\.isDigit) else { throw .badContentLength }
-        // A number beyond Int is a body beyond any limit.
+        // A number beyond Int exceeds every body limit.
         return .length(Int(length) ?? .max)
     }
 
@@ -70,7 +70,7 @@ struct HTTPFieldSection: Sendable {
 }
 
 extension HTTPFields {
-    /// The values of all Host fields. `HTTPField.Name` has no member for it, as HTTPTypes models it as `:authority`.
+    /// The values of all Host fields. `HTTPField.Name` has no member for Host, as HTTPTypes models it as `:authority`.
     var hosts: [String] {
         compactMap { $0.name.canonicalName == "host" ? $0.value : nil }
     }

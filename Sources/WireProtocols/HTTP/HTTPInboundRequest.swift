@@ -6,9 +6,9 @@ public struct HTTPInboundRequest: Sendable {
     public var target: HTTPTarget
     public var fields: HTTPFields
     public var content: HTTPBody
-    /// False for HTTP/1.0 (and for it alone).
+    /// False only for HTTP/1.0.
     public var isHTTP11: Bool
-    /// Whether the client expects the connection to stay open after the answer (RFC 9112 §9.3).
+    /// Whether the client expects the connection to stay open after the response (RFC 9112 §9.3).
     public var keepsAlive: Bool
 
     public init(
@@ -27,10 +27,10 @@ public struct HTTPInboundRequest: Sendable {
         self.init(method: method, target: target, fields: fields, content: HTTPBody(body))
     }
 
-    /// The content in one piece: for requests that may not have much of it, else see ``HTTPBody/bytes``.
+    /// The content in one piece. For requests with small content; for others see ``HTTPBody/bytes``.
     public var body: [UInt8] { content.bytes }
 
-    /// `host[:port]` the client dialled: the target's authority, else Host; nil when HTTP/1.0 sent none.
+    /// The `host[:port]` that the client dialled: the target's authority, otherwise Host; nil if HTTP/1.0 sent neither.
     public var host: String? { target.authority ?? fields.hosts.first }
 
     /// Whether the client requests an upgrade to WebSocket, well formed or not.

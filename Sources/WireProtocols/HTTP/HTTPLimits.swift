@@ -8,7 +8,7 @@ public struct HTTPLimits: Sendable, Hashable {
     public var fieldCount = 100
     /// Bytes of the decoded body; more → 413, before the excess is read. Default 256 MiB (contract §4.1, REST write).
     public var bodyBytes = 256 * 1024 * 1024
-    /// The same for targets with small bodies (``HTTPRequestParser/init(limits:bodyBytes:)``). Default 1 MiB.
+    /// Bytes of the decoded body for targets with small bodies (``HTTPRequestParser/init(limits:bodyBytes:)``). Default 1 MiB.
     public var smallBodyBytes = 1024 * 1024
     /// Bytes of one chunk-size line with its extensions; more → 400. Default 256.
     public var chunkLineBytes = 256

@@ -2,20 +2,20 @@ import Glibc
 
 /// Collects one CR LF line at a time from reads that may split it anywhere.
 struct HTTPLineReader: Sendable {
-    /// The part of the current line that came with earlier reads, without its CR LF.
+    /// The part of the current line from earlier reads, without its CR LF.
     private var partial: [UInt8] = []
 
-    /// True when no byte of the next line has been seen.
+    /// True if no byte of the next line has arrived.
     var isEmpty: Bool { partial.isEmpty }
 
-    /// Advances `at` behind the next line and returns the result of `body` for it, without CR LF; nil when it is incomplete (all bytes are
-    /// consumed then). `limit` bounds the line without CR LF; exceeding it throws `tooLong` before more is buffered.
+    /// Advances `at` past the next line and returns the result of `body` for it, without CR LF. Nil if the line is incomplete; then all bytes are
+    /// consumed. `limit` bounds the line without CR LF; exceeding it throws `tooLong` before more is buffered.
     mutating func next<Result>(
         _ bytes: UnsafeRawBufferPointer, _ at: inout Int, limit: Int, tooLong: HTTPFailure,
         _ body: (UnsafeRawBufferPointer) throws(HTTPFailure) -> Result
     ) throws(HTTPFailure) -> Result? {
         let start = at
-        // One byte beyond the limit may be the CR that ends a line of exactly `limit` bytes, one more the LF.
+        // Two bytes beyond the limit may be the CR and LF that end a line of exactly `limit` bytes.
         let stop = min(bytes.count, start + max(0, limit + 2 - partial.count))
         at = bytes.position(of: UInt8(ascii: "\n"), in: start..<stop) ?? stop
         let piece = UnsafeRawBufferPointer(rebasing: bytes[start..<at])
@@ -46,7 +46,7 @@ struct HTTPLineReader: Sendable {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Offset of the first `byte` in a range of offsets; compares many bytes per step.
+    /// Offset of the first `byte` in a range of offsets. `memchr` compares many bytes per step.
     func position(of byte: UInt8, in range: Range<Int>) -> Int? {
         guard let base = baseAddress, !range.isEmpty else { return nil }
         guard let found = memchr(base + range.lowerBound, Int32(byte), range.count) else { return nil }

@@ -6,8 +6,8 @@ public import HTTPTypes
 /// request line ──► field lines ──► [expectsContinue] ──► body ──► request ──► request line …
 ///        └───────────────┴──────────────┴──────────────────┴──► failure (further input is ignored)
 /// ```
-/// One call parses at most one request and returns the number of bytes consumed, so pipelined requests, and the first
-/// WebSocket frames behind an upgrade, stay with the caller:
+/// One call parses at most one request and returns the number of bytes consumed. Pipelined requests, and the first WebSocket frames after an
+/// upgrade, stay with the caller:
 /// ```swift
 /// while at < bytes.count {
 ///     let step = parser.receive(bytes[at...]); at += step.consumed
@@ -24,11 +24,11 @@ public struct HTTPRequestParser: Sendable {
     public enum Event: Sendable {
         /// The input ended inside a request.
         case incomplete
-        /// The head is in and the client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1). Call
-        /// again with the rest of the input after answering.
+        /// The head is complete, and the client waits for `100 Continue` before it sends the body (RFC 9110 §10.1.1). Send that, then call again with
+        /// the rest of the input.
         case expectsContinue
         case request(HTTPInboundRequest)
-        /// Answer with the failure's status, `Connection: close`, and close.
+        /// Respond with the failure's status and `Connection: close`, then close.
         case failure(HTTPFailure)
     }
 
@@ -54,18 +54,18 @@ public struct HTTPRequestParser: Sendable {
     private var start: RequestLine?
     private var body: HTTPBodyReader?
     private let bodyBytesOf: (@Sendable (HTTPTarget, HTTPFields) -> Int)?
-    /// The limits of the request that is being read.
+    /// The limits of the current request.
     private var bodyLimits: HTTPLimits
 
-    /// - Parameter bodyBytes: the largest body for a request with this head, if less than ``HTTPLimits/bodyBytes``; called before any of
-    ///   the body is read. Nil when the limit is the same for all targets.
+    /// - Parameter bodyBytes: the largest body for a request with this head, if less than ``HTTPLimits/bodyBytes``; called before the body is
+    ///   read. Nil if the limit is the same for all targets.
     public init(limits: HTTPLimits = HTTPLimits(), bodyBytes: (@Sendable (HTTPTarget, HTTPFields) -> Int)? = nil) {
         self.limits = limits
         bodyBytesOf = bodyBytes
         bodyLimits = limits
     }
 
-    /// True between requests: closing the connection as idle cuts no request off.
+    /// True between requests: then closing an idle connection interrupts no request.
     public var isIdle: Bool {
         if case .requestLine = state { lines.isEmpty } else { false }
     }
@@ -73,7 +73,7 @@ public struct HTTPRequestParser: Sendable {
     /// Bytes received of the current request's body.
     public var bodyBytes: Int { body?.count ?? 0 }
 
-    /// The announced length of the current request's body; nil without one, or when no body is being read.
+    /// The announced length of the current request's body; nil if none was announced or no body is being read.
     public var announcedBytes: Int? { body?.announced }
 
     /// The current request without its body, while the body is being read; nil otherwise.
@@ -134,7 +134,7 @@ public struct HTTPRequestParser: Sendable {
         }
     }
 
-    /// Empty lines tolerated before a request line; some clients send one behind a body.
+    /// The most empty lines accepted before a request line; some clients send one after a body.
     private static let emptyLinesAllowed = 4
 
     private mutating func reset() {
@@ -145,7 +145,7 @@ public struct HTTPRequestParser: Sendable {
         body = nil
     }
 
-    /// Checks the head as a whole; true when the client waits for `100 Continue`.
+    /// Validates the head as a whole; true if the client waits for `100 Continue`.
     private mutating func finishHead() throws(HTTPFailure) -> Bool {
         guard let start else { throw .badRequestLine }
         let fields = section.fields

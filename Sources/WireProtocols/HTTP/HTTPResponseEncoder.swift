@@ -1,21 +1,21 @@
 public import HTTPTypes
 
-/// Responses as bytes (RFC 9112 §4, §6).
+/// Encodes responses (RFC 9112 §4, §6).
 ///
-/// Content-Length, Transfer-Encoding and Connection are written here and ignored when they appear among `fields`.
+/// The encoder writes Content-Length, Transfer-Encoding and Connection itself, and ignores them in `fields`.
 public enum HTTPResponseEncoder {
     /// How the end of the body is marked.
     public enum Framing: Sendable, Hashable {
-        /// Content-Length of this many bytes follow.
+        /// Content-Length: exactly this many bytes follow.
         case length(Int)
-        /// Chunked: go on with `chunk` and end with `lastChunk`. HTTP/1.1 peers only.
+        /// Chunked: continue with `chunk` and end with `lastChunk`. HTTP/1.1 peers only.
         case chunked
         /// Until the connection closes (event streams to HTTP/1.0 peers).
         case untilClose
     }
 
-    /// A whole response. `isHead` leaves the body out but keeps its length (RFC 9110 §9.3.2); 1xx, 204 and 304 have no
-    /// body whatever is passed. `date` is the value of a Date field, an IMF-fixdate (RFC 9110 §5.6.7).
+    /// A whole response. `isHead` omits the body but keeps its length (RFC 9110 §9.3.2); 1xx, 204 and 304 never have a body. `date` is the value
+    /// of a Date field, an IMF-fixdate (RFC 9110 §5.6.7).
     public static func response(
         _ status: HTTPResponse.Status, fields: HTTPFields = [:], body: [UInt8] = [], keepsAlive: Bool = true,
         isHead: Bool = false, date: String? = nil
@@ -28,7 +28,7 @@ public enum HTTPResponseEncoder {
         return bytes
     }
 
-    /// The head alone, for a body that follows in pieces.
+    /// Only the head, for a body that follows in pieces.
     public static func appendHead(
         _ status: HTTPResponse.Status, fields: HTTPFields = [:], framing: Framing, keepsAlive: Bool = true,
         date: String? = nil, to bytes: inout [UInt8]
@@ -44,7 +44,7 @@ public enum HTTPResponseEncoder {
         appendEnd(status, framing, keepsAlive: keepsAlive, to: &bytes)
     }
 
-    /// The same for encoded fields, each line with its end.
+    /// Only the head, with encoded fields, each line with its CR LF.
     static func appendHead(
         _ status: HTTPResponse.Status, lines: [UInt8], framing: Framing, keepsAlive: Bool, to bytes: inout [UInt8]
     ) {
@@ -75,7 +75,7 @@ public enum HTTPResponseEncoder {
         append(staysOpen ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n", to: &bytes)
     }
 
-    /// One chunk of a chunked body (RFC 9112 §7.1); nothing for an empty piece, which would end the body.
+    /// One chunk of a chunked body (RFC 9112 §7.1). Empty for an empty piece, which would end the body.
     public static func chunk(_ piece: [UInt8]) -> [UInt8] {
         if piece.isEmpty { return [] }
         var bytes = Array(String(piece.count, radix: 16).utf8)
@@ -86,10 +86,10 @@ public enum HTTPResponseEncoder {
         return bytes
     }
 
-    /// The beginning of a chunk whose size is not known yet: the bytes follow, then `endChunk`.
+    /// The start of a chunk of unknown size: append the bytes, then call `endChunk`.
     public static let openChunk = Array("00000000\r\n".utf8)
 
-    /// Ends a chunk that begins with `openChunk` and is all there is in `bytes`; an empty one is removed, as it would end the body.
+    /// Ends a chunk that starts with `openChunk` and fills all of `bytes`. Removes an empty chunk, which would end the body.
     public static func endChunk(_ bytes: inout [UInt8]) {
         var left = bytes.count - openChunk.count
         if left <= 0 { return bytes = [] }
@@ -104,16 +104,16 @@ public enum HTTPResponseEncoder {
     /// The end of a chunked body.
     public static let lastChunk = Array("0\r\n\r\n".utf8)
 
-    /// The interim answer to `HTTPRequestParser.Event.expectsContinue`.
+    /// The interim response to `HTTPRequestParser.Event.expectsContinue`.
     public static let continueResponse = Array("HTTP/1.1 100 Continue\r\n\r\n".utf8)
 
-    /// The answer to a refused request: the failure's status, `{"error":text}` as REST clients parse it
-    /// (contract §7.4), `Connection: close`.
+    /// The response to a refused request: the failure's status, `{"error":text}` as REST clients parse it (contract §7.4), and
+    /// `Connection: close`.
     public static func failure(_ failure: HTTPFailure, date: String? = nil) -> [UInt8] {
         var fields: HTTPFields = [.contentType: "application/json; charset=utf-8"]
         if failure == .unsupportedWebSocketVersion { fields[.secWebSocketVersion] = "13" }
         if failure.status == .upgradeRequired { fields[.upgrade] = "websocket" }
-        // No failure text holds a quote or a backslash.
+        // No failure text contains a quote or a backslash.
         let body = Array("{\n  \"error\" : \"\(failure.text)\"\n}\n".utf8)
         return response(failure.status, fields: fields, body: body, keepsAlive: false, date: date)
     }

@@ -6,14 +6,14 @@ public struct HTTPInboundResponse: Sendable {
     public var fields: HTTPFields
     public var body: [UInt8]
     public var isHTTP11: Bool
-    /// False when the server closes after this response, so the connection cannot be used again.
+    /// False if the server closes the connection after this response.
     public var keepsAlive: Bool
 }
 
-/// Reads HTTP/1.1 responses (RFC 9112 §4, §6.3), for the client side: the answer to an upgrade, and plain requests.
+/// Reads HTTP/1.1 responses (RFC 9112 §4, §6.3), for clients: responses to an upgrade and to plain requests.
 ///
-/// Interim responses (1xx) other than 101 are skipped. Like `HTTPRequestParser`, one call reads at most one response,
-/// so the first WebSocket frames behind a 101 stay with the caller.
+/// Skips interim responses (1xx) other than 101. Like `HTTPRequestParser`, one call reads at most one response, so the first WebSocket frames
+/// after a 101 stay with the caller.
 public struct HTTPResponseParser: Sendable {
     public struct Step: Sendable {
         /// Bytes of the input that belong to this step. All of them when the event is `incomplete`.
@@ -54,7 +54,7 @@ public struct HTTPResponseParser: Sendable {
         self.limits = limits
     }
 
-    /// Call before each response that answers HEAD: it has no body whatever its fields say.
+    /// Call before each response to HEAD: it has no body, whatever its fields say.
     public mutating func expectAnswerToHead() {
         answersHead = true
     }
@@ -71,7 +71,7 @@ public struct HTTPResponseParser: Sendable {
         }
     }
 
-    /// The server closed: ends a body without a length. Nil when no response was open in that way (a cut-off one).
+    /// The server closed the connection: ends a body without a length. Nil if no such response was open.
     public mutating func receiveEnd() -> HTTPInboundResponse? {
         guard case .untilClose = state, let start else { return nil }
         let response = inbound(start, body: openBody)
@@ -147,7 +147,7 @@ public struct HTTPResponseParser: Sendable {
         answersHead = false
     }
 
-    /// `HTTP/1.x SP 3DIGIT SP [reason]`; the last space may be missing, as some servers leave it out.
+    /// `HTTP/1.x SP 3DIGIT SP [reason]`; some servers omit the last space.
     private static func statusLine(_ line: UnsafeRawBufferPointer) throws(HTTPFailure) -> StatusLine {
         guard line.count >= 12, line.starts(with: "HTTP/".utf8), line[5].isDigit, line[6] == UInt8(ascii: "."),
             line[7].isDigit, line[8] == UInt8(ascii: " "), line[9...11].allSatisfy(\.isDigit),

@@ -1,8 +1,8 @@
 /// A request target (RFC 9112 §3.2), split and percent-decoded.
 ///
 /// `/a/b%20c.json?ns=demo&x=1+2` → segments `["a", "b c.json"]`, query `[("ns","demo"), ("x","1 2")]`.
-/// Empty segments vanish (contract §1.1: repeated slashes collapse). A decoded segment may hold any character, also `/`
-/// or `..`: callers that map segments to keys or files must check them.
+/// Empty segments are dropped (contract §1.1: repeated slashes collapse). A decoded segment may contain any character, even `/` or `..`:
+/// callers that map segments to keys or files must check them.
 public struct HTTPTarget: Sendable, Hashable {
     public struct QueryItem: Sendable, Hashable {
         public var name: String
@@ -16,7 +16,7 @@ public struct HTTPTarget: Sendable, Hashable {
     public let authority: String?
     /// Decoded path segments without empty ones.
     public let segments: [String]
-    /// Whether the path ends in `/` (also the root does).
+    /// Whether the path ends in `/`, as the root does.
     public let hasTrailingSlash: Bool
     /// Decoded query items in the order sent.
     public let query: [QueryItem]
@@ -37,7 +37,7 @@ public struct HTTPTarget: Sendable, Hashable {
     }
 
     init(bytes: UnsafeRawBufferPointer) throws(HTTPFailure) {
-        // VCHAR only. `"` and the like are not strict RFC 3986, but curl sends them in every published REST example.
+        // VCHAR only. `"` and similar are not strict RFC 3986, but curl sends them in every published REST example.
         guard !bytes.isEmpty, bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "#") }) else {
             throw .badTarget
         }
@@ -102,7 +102,7 @@ public struct HTTPTarget: Sendable, Hashable {
         _ bytes: Slice<UnsafeRawBufferPointer>, plusIsSpace: Bool
     ) throws(HTTPFailure) -> String {
         let (whole, range) = (bytes.base, bytes.indices)
-        // A target is ASCII: without escapes no decoding is needed. Long polling sends kilobytes of that.
+        // A target is ASCII: without escapes no decoding is needed. Long polling sends kilobytes without escapes.
         if whole.position(
             of: UInt8(ascii: "%"), in: range
         ) == nil, !plusIsSpace || whole.position(of: UInt8(ascii: "+"), in: range) == nil {
@@ -131,7 +131,7 @@ public struct HTTPTarget: Sendable, Hashable {
         return String(decoding: decoded, as: UTF8.self)
     }
 
-    /// The characters of `uri-host [":" port]`, without resolving what they mean. An empty Host is legal.
+    /// Whether all characters are valid in `uri-host [":" port]`; does not parse it. An empty Host is legal.
     static func isHost(_ text: String) -> Bool {
         text.utf8.allSatisfy { byte in
             switch byte {

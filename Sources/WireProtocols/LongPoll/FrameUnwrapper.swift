@@ -1,5 +1,5 @@
-/// Unwraps the server's messages from their WebSocket frames, for long-polling clients: so a broadcast message is encoded once for
-/// both transports.
+/// Unwraps the server's messages from their WebSocket frames for long-polling clients, so that a broadcast is encoded once for both
+/// transports.
 public struct FrameUnwrapper: Sendable {
     private var decoder = WebSocketDecoder(role: .client, maxMessageBytes: .max)
     private var assembler: RealtimeAssembler
@@ -10,7 +10,7 @@ public struct FrameUnwrapper: Sendable {
         assembler = RealtimeAssembler(limits: limits)
     }
 
-    /// The messages that `frames` complete, chunks joined. O(n), one copy.
+    /// The messages completed by `frames`, with chunks joined. O(n), one copy.
     public mutating func messages(in frames: [UInt8]) -> [[UInt8]] {
         var frames = frames
         var messages: [[UInt8]] = []

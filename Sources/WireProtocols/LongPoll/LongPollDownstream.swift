@@ -1,24 +1,24 @@
-/// Answers polls (contract §1.8, downstream). Answers are numbered without gaps: the client waits forever for a missing one.
+/// Responds to polls (contract §1.8, downstream). Responses are numbered without gaps: the client would wait forever for a missing one.
 ///
 /// ```
 /// message ─► queue ──┐
-/// poll ──► held ─────┴─► flush ─► answer: pRTLPCB(number,[message,…]);
-///            │ newer poll, or held for too long: answer with the queue, or []
+/// poll ──► held ─────┴─► flush ─► response: pRTLPCB(number,[message,…]);
+///            │ newer poll, or held for too long: respond with the queue, or []
 /// ```
-/// Tickets are the caller's ids of unanswered polls.
+/// Tickets are the caller's ids of polls without a response.
 public struct LongPollDownstream: Sendable {
-    /// Send its script as the answer to a poll.
+    /// A response to a poll: send its script.
     public struct Answer: Sendable, Hashable {
         public var ticket: Int
-        /// Script before the messages.
+        /// The script before the messages.
         var preamble: [UInt8] = []
         var messages: [LongPollMessage] = []
-        /// Number of this answer; nil for an unnumbered one without messages.
+        /// The number of this response; nil for an unnumbered one without messages.
         var number: Int?
-        /// Script behind the messages.
+        /// The script after the messages.
         var closing: [UInt8] = []
 
-        /// Bytes of its messages in memory.
+        /// Bytes of the messages in memory.
         public var bytes: Int { messages.reduce(0) { $0 + $1.count } }
 
         /// The whole script. O(bytes)
@@ -43,32 +43,32 @@ public struct LongPollDownstream: Sendable {
         case open
         /// The last message is queued; the next poll gets it.
         case finishing
-        /// All messages were sent: each poll is answered with a close after the answer `last`.
+        /// All messages were sent: each poll gets a close that follows response number `last`.
         case finished(last: Int)
-        /// The session has ended: each poll is answered with an immediate close.
+        /// The session has ended: each poll gets an immediate close.
         case closed
     }
 
     private struct Poll {
         var ticket: Int
         var serial: Int64?
-        /// Script before the answer; only the first poll has one.
+        /// The script before the messages; only the first poll has one.
         var preamble: [UInt8] = []
     }
 
     private var state = State.open
     private var held: Poll?
     private var queue: [LongPollMessage] = []
-    /// Number of the next answer.
+    /// The number of the next response.
     private var number = 0
-    /// Serials of the last two answered polls: the client has at most two under way.
+    /// The serials of the last two polls with a response: the client has at most two in flight.
     private var answered: [Int64] = []
 
-    /// Bytes that wait for a poll.
+    /// Bytes waiting for a poll.
     public private(set) var queuedBytes = 0
 
     /// - Parameters:
-    ///   - opening: the ticket of the request that opened the session; the first flush answers it.
+    ///   - opening: the ticket of the request that opened the session; the first flush responds to it.
     ///   - preamble: the script that defines the functions (`LongPollScript.open`).
     public init(opening: Int, preamble: [UInt8]) {
         held = Poll(ticket: opening, serial: nil, preamble: preamble)
@@ -77,7 +77,7 @@ public struct LongPollDownstream: Sendable {
     /// Whether the session has ended.
     public var hasClosed: Bool { if case .closed = state { true } else { false } }
 
-    /// Whether a poll waits for an answer.
+    /// Whether a poll is held.
     public var isHolding: Bool { held != nil }
 
     /// Queues a message, one JSON object, for the next flush.
@@ -89,10 +89,10 @@ public struct LongPollDownstream: Sendable {
         queue.append(message)
     }
 
-    /// Accepts a poll. The caller processes its requests after this. A repeated poll whose answer was already sent ends the session
-    /// (`hasClosed`): that answer is lost, and with it a number of the sequence.
-    /// - Parameter bringsRequests: holds the poll although messages are queued, so that it can carry the replies; flush when they are
-    ///   queued, or soon.
+    /// Accepts a poll; the caller processes its requests afterwards. A repeated poll that already got a response ends the session (`hasClosed`):
+    /// that response, and with it a number of the sequence, is lost.
+    /// - Parameter bringsRequests: holds the poll even if messages are queued, so that it can carry the replies. The caller flushes once they
+    ///   are queued, or soon.
     public mutating func poll(_ ticket: Int, serial: Int64?, bringsRequests: Bool = false) -> [Answer] {
         let poll = Poll(ticket: ticket, serial: serial)
         switch state {
@@ -109,27 +109,27 @@ public struct LongPollDownstream: Sendable {
             return bringsRequests ? [] : flush()
         }
         if let serial, let known = older.serial, serial < known {
-            // The held poll is newer than this one, so requests overtook each other: answer both.
+            // The held poll is newer than this one, so requests overtook each other: respond to both.
             held = nil
             return [answer(older), answer(poll)]
         }
         held = poll
-        // A browser repeats a request whose connection broke: the answer to the first is never read.
+        // A browser repeats a request whose connection broke, and never reads the response to the first one.
         if serial != nil, serial == older.serial { return [Answer(ticket: older.ticket)] }
         return [answer(older)]
     }
 
-    /// Answers the held poll if messages are queued.
+    /// Responds to the held poll if messages are queued.
     public mutating func flush() -> [Answer] { queue.isEmpty ? [] : release() }
 
-    /// Answers the held poll, also without messages.
+    /// Responds to the held poll, even without messages.
     public mutating func release() -> [Answer] {
         guard let poll = held, case .open = state else { return [] }
         held = nil
         return [answer(poll)]
     }
 
-    /// Queues `message` as the last one; the client closes when it has received all of them.
+    /// Queues the last message; the client closes after receiving all of them.
     public mutating func finish(with message: [UInt8]) -> [Answer] {
         guard case .open = state else { return [] }
         send(message)
@@ -139,7 +139,7 @@ public struct LongPollDownstream: Sendable {
         return [lastAnswer(poll)]
     }
 
-    /// Drops the queued messages. Call `close` next: the client has missed them.
+    /// Drops the queued messages. Call `close` next, as the client has missed them.
     public mutating func dropQueue() {
         queue = []
         queuedBytes = 0

@@ -2,8 +2,7 @@ import Cryptography
 
 /// A GET of `/.lp` (contract §1.8). All but the last two are loaded by script tags.
 public enum LongPollRequest: Sendable, Hashable {
-    /// Begins a session. `callback` is the number at the end of the page's function names, digits or nothing: it is
-    /// repeated inside a script.
+    /// Begins a session. `callback` is the number at the end of the page's function names: digits only or empty, as it is repeated in a script.
     case open(callback: String)
     /// Polls for messages, and may carry segments of requests.
     case poll(LongPollKey, serial: Int64?, segments: [LongPollSegment])
@@ -33,7 +32,7 @@ public enum LongPollRequest: Sendable, Hashable {
         }
     }
 
-    /// `seg0, ts0, d0, seg1, …` without a gap in the indices.
+    /// `seg0, ts0, d0, seg1, …` with consecutive indices.
     private static func segments(_ values: [String: String]) throws(LongPollError) -> [LongPollSegment] {
         var segments: [LongPollSegment] = []
         while let number = values["seg\(segments.count)"] {
@@ -67,7 +66,7 @@ public struct LongPollKey: Sendable, Hashable {
 public struct LongPollSegment: Sendable, Hashable {
     /// Position among all segments of the session, from 0.
     public var number: Int
-    /// How many segments its message has.
+    /// The number of segments of its message.
     public var pieces: Int
     /// Base64 text.
     public var data: [UInt8]
@@ -81,17 +80,17 @@ public struct LongPollSegment: Sendable, Hashable {
 
 /// Why a long-polling session ends.
 public enum LongPollError: Error, Sendable, Hashable {
-    /// None of the requests of `LongPollRequest`, or a parameter that is no number.
+    /// Not one of the requests of `LongPollRequest`, or a parameter that is not a number.
     case malformedRequest
-    /// Too many segments arrived before one that is still due.
+    /// Too many segments arrived before a missing one.
     case tooFarAhead
     /// The segments of one message have different counts, or a count above 999,999.
     case pieceCount
-    /// A segment is not base64 in the alphabet of URLs.
+    /// A segment is not URL-safe base64.
     case notBase64
     /// More than `queuedBytes` wait for the client's next poll.
     case tooMuchQueued
-    /// More than `askedBytes` of requests are unanswered.
+    /// More than `askedBytes` of requests have no reply yet.
     case tooMuchAsked
 
     /// A plain sentence for the log.
@@ -109,28 +108,28 @@ public enum LongPollError: Error, Sendable, Hashable {
 
 /// Limits of long polling.
 public struct LongPollLimits: Sendable, Hashable {
-    /// Seconds after which a poll is answered without messages; clients poll again after 25. Default 20.
+    /// Seconds after which a poll gets a response without messages; clients poll again after 25. Default 20.
     public var holdSeconds = 20
-    /// Milliseconds that a poll with requests waits for their replies although other messages are queued: otherwise each reply would need
-    /// another poll, behind older messages. Default 20.
+    /// Milliseconds for which a poll with requests waits for their replies, even if other messages are queued. Otherwise each reply would need
+    /// another poll, after older messages. Default 20.
     public var answerMs = 20
-    /// Seconds without a poll after which the client counts as gone. Default 60 (contract §1.8).
+    /// Seconds without a poll after which the client counts as disconnected. Default 60 (contract §1.8).
     public var silenceSeconds = 60
-    /// Sessions of a server at a time, and of one address (an IPv6 network of 64 bits); one more is answered with 503, or
-    /// 429. Default 10,000 and 500.
+    /// Most concurrent sessions of a server, and of one address (an IPv6 network of 64 bits). Beyond these, a new session gets 503 or 429.
+    /// Default 10,000 and 500.
     public var sessions = 10_000
     public var sessionsPerAddress = 500
-    /// Segments, and bytes of them, that may wait for an earlier one; more ends the session. Default 256 and 512 KiB.
+    /// Most segments, and bytes of them, that may wait for an earlier one; exceeding it ends the session. Default 256 and 512 KiB.
     public var segmentsAhead = 256
     public var bytesAhead = 512 << 10
-    /// Bytes that may wait for the client's next poll; more ends the session. Default 64 MiB.
+    /// Most bytes that may wait for the client's next poll; exceeding it ends the session. Default 64 MiB.
     public var queuedBytes = 64 << 20
-    /// Bytes of requests without an answer; more ends the session. Default 32 MiB: two of the largest.
+    /// Most bytes of requests without a reply; exceeding it ends the session. Default 32 MiB: two of the largest.
     public var askedBytes = 32 << 20
-    /// Bytes per second that a message in several requests must bring on average, in each 30 s: long polling is slow where
-    /// round trips are. Default 512.
+    /// Minimum average bytes per second, over each 30 s, of a message split into several requests. Low, as long polling is slow over long round
+    /// trips. Default 512.
     public var bytesPerSecond = 512
-    /// Bytes of requests that may wait on a joined WebSocket until all requests sent by polls have arrived. Default 32 MiB.
+    /// Most bytes of requests that may wait on a joined WebSocket until all requests sent by polls have arrived. Default 32 MiB.
     public var joiningBytes = 32 << 20
 
     public init() {}

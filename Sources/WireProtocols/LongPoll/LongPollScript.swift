@@ -6,8 +6,8 @@ public enum LongPollScript {
     public static let scriptType = "application/javascript; charset=utf-8"
     public static let pageType = "text/html; charset=utf-8"
 
-    /// The beginning of a session: two functions that call those of the parent window, whose names end in `callback`
-    /// (digits), unless they are gone; then the key.
+    /// Begins a session: defines two functions that call those of the parent window, if these still exist, then passes the key. The names of the
+    /// parent's functions end in `callback` (digits).
     public static func open(callback: String, key: LongPollKey) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw(
@@ -25,19 +25,19 @@ public enum LongPollScript {
         return writer.bytes
     }
 
-    /// The answer to a poll. Messages are JSON.
+    /// The response to a poll. Messages are JSON.
     public static func messages(_ messages: [[UInt8]], number: Int) -> [UInt8] {
         LongPollDownstream.Answer(ticket: 0, messages: messages.map { .text($0) }, number: number).script
     }
 
-    /// The client drops the connection at once.
+    /// The client drops the connection immediately.
     public static let close = Array("pLPCommand('close');".utf8)
 
-    /// The client drops the connection when it has had the answer with this number. 0 would mean at once.
+    /// The client drops the connection after receiving the response with this number. 0 would mean immediately.
     public static func close(after number: Int) -> [UInt8] { Array("pLPCommand('close',\(number));".utf8) }
 
-    /// A page that sends the disconnect request when it is unloaded: with a keep-alive request in current browsers, with a synchronous one
-    /// in older ones. The key's parts are letters and digits.
+    /// A page that sends the disconnect request when unloaded: with a keep-alive request in current browsers, with a synchronous one in older
+    /// ones. The parts of the key are letters and digits.
     public static func disconnectPage(key: LongPollKey) -> [UInt8] {
         let page = """
             <!DOCTYPE html><html><head><meta charset="utf-8"><title>disconnect</title></head><body><script>

@@ -2,11 +2,11 @@
 public enum LongPollMessage: Sendable, Hashable {
     /// One JSON object.
     case text([UInt8])
-    /// Messages in complete server frames, as `RealtimeFraming` makes them. Large ones are unwrapped while they are sent, without a second
-    /// copy in memory.
+    /// Messages in complete server frames, as created by `RealtimeFraming`. Large ones are unwrapped while sending, without a second copy in
+    /// memory.
     case frames([UInt8])
 
-    /// Bytes that it holds.
+    /// The size of its content in bytes.
     public var count: Int {
         switch self {
         case .text(let bytes), .frames(let bytes): bytes.count
@@ -14,32 +14,32 @@ public enum LongPollMessage: Sendable, Hashable {
     }
 }
 
-/// Encodes the script that answers a poll, piece by piece, so that a large one does not occupy the loop.
+/// Encodes the script of a response piece by piece, so that a large one does not block the event loop.
 ///
 ///     preamble  pRTLPCB(number,[message,…]);  closing
 public struct LongPollScriptEncoder: Sendable {
     private var opening: [UInt8]
     private let messages: [LongPollMessage]
     private let closing: [UInt8]
-    /// The message that is being written, and where in it.
+    /// The current message, and the position in it.
     private var index = 0
     private var at = 0
-    /// Bytes of the frame, and frames of its message, that are still to come.
+    /// The remaining bytes of the frame, and the remaining frames of its message.
     private var frameBytes = 0
     private var segments = 0
     private var isFirst = true
     private var escaper = ScriptEscaper()
-    /// Everything is encoded.
+    /// Whether everything is encoded.
     public private(set) var isDone = false
 
-    /// Bytes that are processed between two checks of the output's size.
+    /// Bytes processed between two checks of the output's size.
     private static let stepBytes = 16 << 10
 
     init(opening: [UInt8], messages: [LongPollMessage], closing: [UInt8]) {
         (self.opening, self.messages, self.closing) = (opening, messages, closing)
     }
 
-    /// Appends the next piece: the rest, or at least `count` bytes. O(bytes written)
+    /// Appends the next piece: at least `count` bytes, or the rest. O(bytes written)
     public mutating func write(to bytes: inout [UInt8], atLeast count: Int) {
         guard !isDone else { return }
         let end = bytes.count + count
@@ -72,7 +72,7 @@ public struct LongPollScriptEncoder: Sendable {
         escaper = ScriptEscaper()
     }
 
-    /// Writes some of a message's bytes.
+    /// Writes a part of a message.
     /// - Returns: whether all of `source` is written.
     private mutating func step(_ source: [UInt8], upTo end: Int, endsMessage: (Int) -> Bool, _ bytes: inout [UInt8]) -> Bool {
         let next = min(end, at + Self.stepBytes)
@@ -83,7 +83,7 @@ public struct LongPollScriptEncoder: Sendable {
         return at == source.count
     }
 
-    /// Reads the header of the next frame, or writes some of its payload. Whether that was the end of them; nil for what are no frames.
+    /// Reads the next frame header, or writes a part of its payload. Returns whether all frames are written; nil if `frames` is malformed.
     private mutating func stepFrames(_ frames: [UInt8], _ bytes: inout [UInt8]) -> Bool? {
         if frameBytes > 0 {
             let end = at + frameBytes
@@ -101,7 +101,7 @@ public struct LongPollScriptEncoder: Sendable {
         at += size
         if segments == 0 {
             if frames[at] != UInt8(ascii: "{") {
-                // How many frames the next message has.
+                // The number of frames of the next message.
                 guard let count = Int(String(decoding: frames[at..<(at + header.length)], as: UTF8.self)), count > 0 else { return nil }
                 at += header.length
                 segments = count
@@ -116,16 +116,16 @@ public struct LongPollScriptEncoder: Sendable {
     }
 }
 
-/// Converts JSON into an equivalent script expression that cannot end the script or a line of it: `</` becomes
-/// `<\/`, U+2028 and U+2029 are escaped, and a member named `__proto__`, which would set a prototype, is computed.
+/// Converts JSON into an equivalent script expression that cannot end the script or a line of it. `</` becomes `<\/`, U+2028 and U+2029 are
+/// escaped, and a member named `__proto__`, which would set a prototype, becomes a computed name.
 struct ScriptEscaper: Sendable {
-    /// The unwritten end of the input, in which a sequence to be replaced may begin.
+    /// The unwritten end of the input, which may contain the start of a sequence to replace.
     private var tail: [UInt8] = []
-    /// The byte before it.
+    /// The byte before `tail`.
     private var before: UInt8 = 0
 
     private static let prototypeName: StaticString = "\"__proto__\":"
-    /// Bytes of the longest sequence that is replaced.
+    /// The length in bytes of the longest replaced sequence.
     private static let longest = 12
 
     /// Appends a piece of one message.
@@ -155,7 +155,7 @@ struct ScriptEscaper: Sendable {
         tail = at < json.count ? Array(json[at...]) : []
     }
 
-    /// The replacement at a position and the number of bytes that it replaces; nil for a byte that stays.
+    /// The replacement at a position and the number of bytes replaced; nil for an unchanged byte.
     @inline(__always)
     private static func replacement(_ json: UnsafeRawBufferPointer, _ at: Int, before: UInt8) -> (Int, StaticString?) {
         let byte = json[at]
@@ -167,7 +167,7 @@ struct ScriptEscaper: Sendable {
             guard next(1) == 0x80 else { return (0, nil) }
             return next(2) == 0xA8 ? (3, "\\u2028") : next(2) == 0xA9 ? (3, "\\u2029") : (0, nil)
         default:
-            // Behind a backslash the quote is part of a longer name.
+            // After a backslash the quote is part of a longer name.
             guard next(1) == UInt8(ascii: "_"), before != UInt8(ascii: "\\") else { return (0, nil) }
             for offset in 2..<longest where next(offset) != (prototypeName.utf8Start + offset).pointee { return (0, nil) }
             return (longest, "[\"__proto__\"]:")

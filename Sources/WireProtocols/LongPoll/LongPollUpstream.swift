@@ -1,7 +1,6 @@
 import JSONTree
 
-/// Assembles a client's messages (contract §1.8, upstream). Requests overtake each other, so segments are processed in the order of
-/// their numbers.
+/// Assembles a client's messages (contract §1.8, upstream). Requests overtake each other, so segments are processed in numeric order.
 ///
 /// ```
 /// request ─► ahead (by number) ─► next in order ─► base64 ─► chunks of a message ─► RealtimeInbound
@@ -11,7 +10,7 @@ public struct LongPollUpstream: Sendable {
     private enum State {
         /// The next segment begins a message.
         case idle
-        /// `left` of `pieces` segments of a message are due.
+        /// `left` of `pieces` segments of a message are missing.
         case inside(pieces: Int, left: Int)
         /// An error was found; further segments are ignored.
         case failed
@@ -19,15 +18,14 @@ public struct LongPollUpstream: Sendable {
 
     private let limits: LongPollLimits
     private var state = State.idle
-    /// Number of the next segment in order.
+    /// The number of the next expected segment.
     private var next = 0
     private var ahead: [Int: LongPollSegment] = [:]
     private var bytesAhead = 0
     private var base64 = LongPollBase64()
-    /// Validates the message's text as it comes, so that its end costs no more than its other segments.
+    /// Validates the message's text incrementally, so that its last segment costs no more than the others.
     private var utf8 = UTF8Validator()
     private var isText = true
-    /// Assembles the segments of a message.
     public private(set) var assembler: RealtimeAssembler
 
     public init(limits: LongPollLimits = LongPollLimits(), realtime: RealtimeLimits = RealtimeLimits()) {
@@ -38,7 +36,7 @@ public struct LongPollUpstream: Sendable {
     /// Bytes buffered for incomplete messages.
     public var bufferedBytes: Int { bytesAhead + assembler.bufferedBytes }
 
-    /// Processes the segments of one request and delivers the messages that they complete. Pointers are valid during the call. After an
+    /// Processes the segments of one request and delivers the messages that they complete. Pointers are valid only during the call. After an
     /// error further segments are ignored.
     public mutating func receive(
         _ segments: [LongPollSegment], _ handle: (RealtimeInbound) -> Void
@@ -73,7 +71,7 @@ public struct LongPollUpstream: Sendable {
             base64 = LongPollBase64()
             utf8 = UTF8Validator()
             isText = true
-            // The same limits as for a message in chunks: a count, then its pieces.
+            // Passed as a chunk count, so that the same limits apply as for a message in chunks.
             Array(String(left).utf8).withUnsafeBytes { assembler.receive($0) { _ in } }
         case .inside(let pieces, let due):
             guard segment.pieces == pieces else { throw .pieceCount }
@@ -94,7 +92,7 @@ public struct LongPollUpstream: Sendable {
     }
 }
 
-/// Base64 in the alphabet of URLs with `.` as padding, in pieces that may cut it anywhere.
+/// Decodes URL-safe base64 with `.` as padding, in pieces split anywhere.
 struct LongPollBase64: Sendable {
     private var bits: UInt32 = 0
     private var held = 0
@@ -133,8 +131,8 @@ struct LongPollBase64: Sendable {
         if !isBase64 { throw .notBase64 }
         return bytes
     }
-    /// Decodes whole groups, four letters at once, up to the first one with another letter.
-    /// - Returns: the number of letters.
+    /// Decodes whole groups of four letters, up to the first group with another character.
+    /// - Returns: the number of letters consumed.
     private static func decodeGroups(
         _ text: Slice<UnsafeBufferPointer<UInt8>>, _ values: UnsafeBufferPointer<UInt8>, to bytes: UnsafeMutableBufferPointer<UInt8>,
         _ count: inout Int

@@ -1,11 +1,11 @@
-/// Moves a session from long polling to a WebSocket without losing, doubling or reordering a message (contract §1.8).
+/// Moves a session from long polling to a WebSocket without losing, duplicating or reordering messages (contract §1.8).
 ///
 /// ```
-/// polling ── socket joins: say `a` on it ──► joining ── client's `n` by poll ──► moved
-///    ▲                                          │        say `n` by poll; requests that waited, then those that come
-///    └──────────── socket lost ─────────────────┘
+/// polling ── socket joins: send `a` on it ──► joining ── client's `n` by poll ──► moved
+///    ▲                                           │        send `n` by poll; waiting requests, then new ones
+///    └──────────── socket lost ──────────────────┘
 /// ```
-/// All requests sent by polls have arrived when the client's `n` has; only then may requests from the socket be carried out.
+/// When the client's `n` arrives, all requests sent by polls have arrived. Only then may requests from the socket run.
 public struct TransportSwitch: Sendable {
     public enum State: Sendable {
         /// Both directions use polls.
@@ -25,11 +25,11 @@ public struct TransportSwitch: Sendable {
         case pongByPoll
         /// Send `RealtimeReply.endTransmission` as the last message by poll; everything later goes by the socket.
         case endPolling
-        /// Carry out.
+        /// Run the request.
         case submit(RealtimeRequest)
-        /// More waits than may: end the session.
+        /// Too many bytes are waiting: end the session.
         case overflow
-        /// The client's transport is gone: end the session.
+        /// The client's transport is lost: end the session.
         case end
     }
 
@@ -39,19 +39,19 @@ public struct TransportSwitch: Sendable {
     /// Whether both directions use the socket.
     public var hasMoved: Bool { if case .moved = state { true } else { false } }
 
-    /// Bytes of requests from the socket that wait.
+    /// Bytes of waiting requests from the socket.
     public var waitingBytes: Int { if case .joining(_, let bytes) = state { bytes } else { 0 } }
 
     public init(limits: LongPollLimits = LongPollLimits()) { maxBytes = limits.joiningBytes }
 
-    /// A socket asks to join; nil when it must be refused, because there is one already.
+    /// A socket wants to join; nil if it must be refused, because one has joined already.
     public mutating func join() -> [Action]? {
         guard case .polling = state else { return nil }
         state = .joining(waiting: [], bytes: 0)
         return [.acknowledgeOnSocket]
     }
 
-    /// A message came by poll, in order.
+    /// Receives a message by poll; messages arrive in order.
     public mutating func receiveByPoll(_ message: RealtimeMessage) -> [Action] {
         switch (state, message) {
         case (.moved, _): return []
@@ -65,7 +65,7 @@ public struct TransportSwitch: Sendable {
         }
     }
 
-    /// A message came on the socket. `bytes` is its size.
+    /// Receives a message on the socket. `bytes` is its size.
     public mutating func receiveOnSocket(_ message: RealtimeMessage, bytes: Int) -> [Action] {
         switch (state, message) {
         case (.polling, _): return []
@@ -74,14 +74,14 @@ public struct TransportSwitch: Sendable {
         case (.moved, .request(let request)): return [.submit(request)]
         case (.joining(var waiting, let held), .request(let request)):
             guard held + bytes <= maxBytes else { return [.overflow] }
-            state = .polling  // so that the array has one owner while it grows
+            state = .polling  // gives the array a single owner while it grows
             waiting.append(request)
             state = .joining(waiting: waiting, bytes: held + bytes)
             return []
         }
     }
 
-    /// The socket is gone. Before the switch the session goes on by polls; requests that waited cannot come again.
+    /// The socket is lost. Before the switch the session continues by polls; waiting requests are lost for good.
     public mutating func socketLost() -> [Action] {
         switch state {
         case .polling: return []

@@ -1,38 +1,38 @@
 public import JSONTree
 
-/// What an observer sees, in the order of commits.
+/// An event for an observer, in commit order.
 public enum ObserveEvent: Sendable, Equatable {
-    /// The whole value at the observed place; null when there is none.
+    /// The whole value at the observed place; null if absent.
     case value(Node)
-    /// A child that was not there before.
-    /// - distance: of the child from the centre of a query with `near`, in metres; nil for others.
+    /// A new child.
+    /// - distance: from the centre of a `near` query to the child, in metres; nil for other queries.
     case added(key: Key, value: Node, prev: ObservePrevious, distance: Double? = nil)
     case changed(key: Key, value: Node, prev: ObservePrevious, distance: Double? = nil)
-    /// `value` is what the child was.
-    /// - why: of a query with `where` or `near`; nil for others.
+    /// `value` is the child's last value.
+    /// - why: the reason, for queries with `where` or `near`; nil for others.
     case removed(key: Key, value: Node, distance: Double? = nil, why: ObserveReason? = nil)
-    /// A child of a query may stand elsewhere, as what it is ordered by has changed; its value comes with `changed`. Or the centre of
-    /// the circle has moved, and its value is what it was.
+    /// A child's position in a query may have changed, because its order value changed; its value follows in `changed`. Or the centre of the circle
+    /// has moved, and the child is unchanged.
     case moved(key: Key, prev: ObservePrevious, distance: Double? = nil)
-    /// All that was there at the start has been told.
+    /// The initial state is complete.
     case ready
-    /// How many children there are, or a query selects.
+    /// The number of children, or of those that a query selects.
     case count(Int)
 }
 
-/// Where a child stands among those of its observer: the member `prev`.
+/// The position of a child in an observer's order: the member `prev`.
 public enum ObservePrevious: Sendable, Hashable {
-    /// Behind this one.
+    /// After this child.
     case key(Key)
     /// `null`
     case first
-    /// Without the member: the order is that of the distances, which say where it stands.
+    /// Without the member: the order is by distance, and the distances give the position.
     case untold
 
     /// - Parameter key: nil for the first child.
     public init(_ key: Key?) { self = key.map { .key($0) } ?? .first }
 
-    /// Nil for the first child, and where it is not told.
+    /// Nil for the first child, and if not sent.
     public var key: Key? { if case .key(let key) = self { key } else { nil } }
 }
 
@@ -41,9 +41,9 @@ extension ObservePrevious: ExpressibleByStringLiteral, ExpressibleByNilLiteral {
     public init(nilLiteral: ()) { self = .first }
 }
 
-/// Why a child of a query is there no longer: the member `why`.
+/// Why a child left a query: the member `why`.
 public enum ObserveReason: String, Sendable, Hashable {
-    /// It still exists, but the query does not select it any more.
+    /// It still exists, but the query no longer selects it.
     case left
     case deleted
 }
@@ -55,7 +55,7 @@ public enum ObserveReason: String, Sendable, Hashable {
 /// └ prefix ┘ └───────────────────── rest, shared ─────────────────────────┘
 /// ```
 public struct ObservePush: Sendable {
-    /// The shared end of the message.
+    /// The shared end of the message, after the prefix.
     public let rest: [UInt8]
 
     public init(_ event: ObserveEvent, seq: Int64) {
@@ -119,7 +119,7 @@ public struct ObservePush: Sendable {
         writer.metres(metres)
     }
 
-    /// The part before `rest` for one subscription.
+    /// The part before `rest`, for one subscription.
     public static func prefix(sub: Int64) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 32)
         writer.raw("{\"sub\":")
@@ -139,7 +139,7 @@ public struct ObservePush: Sendable {
     }
 
     /// The whole event in one frame.
-    /// - Parameter isFollowed: whether another event of the same commit and observe follows: `"more":true`.
+    /// - Parameter isFollowed: whether another event of the same commit and subscription follows: `"more":true`.
     public func frame(sub: Int64, isFollowed: Bool = false) -> [UInt8] {
         guard isFollowed else { return head(sub: sub) + rest }
         return WebSocketFrame.text(Self.prefix(sub: sub) + rest.dropLast() + Array(",\"more\":true}".utf8))

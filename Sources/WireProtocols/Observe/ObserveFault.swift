@@ -1,45 +1,45 @@
-/// Why a request of the observe protocol is refused. The codes are stable; the message is for people.
+/// Why a request of the observe protocol is refused. The codes are stable; the message is for developers.
 public enum ObserveCode: String, Sendable, Hashable {
     /// Not JSON, no `id`, an unknown `op`, or a member that is missing or of the wrong type.
     case badRequest = "bad_request"
-    /// A path that names no place.
+    /// A path that is not a valid place.
     case badPath = "bad_path"
     /// Data that cannot be stored.
     case badData = "bad_data"
-    /// A member or event that this server does not know (yet).
+    /// A member or event that this server does not support (yet).
     case notSupported = "not_supported"
-    /// The order of the query needs a line in the rules file, which the message names.
+    /// The query's order must be declared in the rules file; the message gives the line to add.
     case missingIndex = "missing_index"
-    /// The place does not have the value that a transaction rests on.
+    /// The place does not have the value that the transaction expects.
     case stale
     /// The rules refuse it.
     case permissionDenied = "permission_denied"
-    /// The token is not valid, or no longer.
+    /// The token is invalid or has expired.
     case invalidToken = "invalid_token"
-    /// The request or its answer is over a limit.
+    /// The request or its response exceeds a limit.
     case tooBig = "too_big"
     /// `sub` names no running observe.
     case unknownSub = "unknown_sub"
-    /// An `id` that a running observe of this connection already has.
+    /// The `id` of a running observe of this connection.
     case duplicateID = "duplicate_id"
-    /// More was asked for in a minute than the rules allow those who have no account.
+    /// Callers without an account exceeded the rules' limit per minute.
     case tooMany = "too_many"
-    /// Try again later.
+    /// The hub is temporarily unavailable; try again later.
     case unavailable
-    /// The user writes too often. Try again later.
+    /// The user exceeded the write rate; try again later.
     case overBudget = "over_budget"
 }
 
-/// A refusal: `{"code":…,"message":…}` on the wire, with `"member":…` where one of the request is at fault, and `"messages":[…]` where
-/// rules say something.
+/// A refusal. On the wire `{"code":…,"message":…}`, with `"member":…` if a member of the request is at fault, and `"messages":[…]` if the
+/// violated rules have messages.
 public struct ObserveFault: Error, Sendable, Hashable {
     public var code: ObserveCode
     public var message: String
-    /// The member of the request that is at fault, such as `path` or `query.orderBy`; nil when none is.
+    /// The member of the request at fault, such as `path` or `query.orderBy`; nil if none is.
     public var member: String?
-    /// What the violated rules say to the client.
+    /// The messages of the violated rules.
     public var messages: [String]
-    /// When the same may be asked again; nil where that is not known.
+    /// When the client may try again; nil if unknown.
     public var retryAfterMs: Int64?
 
     public init(_ code: ObserveCode, _ message: String, member: String? = nil, messages: [String] = []) {
@@ -65,7 +65,7 @@ public struct ObserveFault: Error, Sendable, Hashable {
     public static let permissionDenied = ObserveFault(.permissionDenied, "Permission denied")
 }
 
-/// Why an observe connection is closed: its next messages cannot be interpreted.
+/// Why an observe connection is closed: its further messages cannot be interpreted.
 public enum ObserveError: Error, Sendable, Hashable {
     /// A message is not JSON. The offset counts bytes from its start.
     case malformed(offset: Int)

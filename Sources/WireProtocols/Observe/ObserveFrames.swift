@@ -1,14 +1,14 @@
-/// The events of one commit at one place, for all its observers: each is encoded once, when the first observer needs it.
+/// The events of one commit at one place, for all its observers. Each is encoded once, when the first observer needs it.
 ///
-/// A subscription's frames copy the shared bytes behind its id. Used on one queue at a time.
+/// A subscription's frame is its id followed by a copy of the shared bytes. Used on one queue at a time.
 public final class ObserveFrames {
     private let events: [ObserveEvent]
     private let seq: Int64
     private var pushes: [ObservePush?]
-    /// Number of events encoded so far.
+    /// The number of events encoded so far.
     public private(set) var encodings = 0
 
-    /// - Parameter seq: number of the commit.
+    /// - Parameter seq: the commit's sequence number.
     public init(_ events: [ObserveEvent], seq: Int64) {
         self.events = events
         self.seq = seq
@@ -17,9 +17,9 @@ public final class ObserveFrames {
 
     /// Appends the frame of one event for a subscription.
     /// - Parameters:
-    ///   - index: of the event.
+    ///   - index: the index of the event.
     ///   - sub: the subscription's id.
-    ///   - isFollowed: whether another event of the same commit follows, and this one says so.
+    ///   - isFollowed: whether another event of the same commit follows; the frame includes this.
     public func append(_ index: Int, sub: Int64, isFollowed: Bool = false, to frames: inout [UInt8]) {
         let push = push(index)
         if isFollowed { return frames.append(contentsOf: push.frame(sub: sub, isFollowed: true)) }

@@ -3,9 +3,9 @@ public import JSONTree
 /// One message of an observe server, as a client reads it.
 public enum ObserveMessage: Sendable, Equatable {
     case ok(id: Int64, ObserveSuccess)
-    /// `id` is nil when the server could not read the request's id; it closes then.
+    /// `id` is nil if the server could not read the request's id; it closes then.
     case failed(id: Int64?, ObserveFailure)
-    /// - isFollowed: whether another event of the same commit and observe follows.
+    /// - isFollowed: whether another event of the same commit and subscription follows.
     case event(sub: Int64, seq: Int64, ObserveEvent, isFollowed: Bool = false)
     /// The observe has ended.
     case ended(sub: Int64, ObserveFailure)
@@ -21,17 +21,17 @@ public enum ObserveMessage: Sendable, Equatable {
     }
 }
 
-/// A refusal as a client sees it. `code` is one of `ObserveCode`, or a newer one.
+/// A refusal as the client receives it. `code` is one of `ObserveCode`, or a newer one.
 public struct ObserveFailure: Error, Sendable, Equatable {
     public var code: String
     public var message: String
-    /// The member of the request that is at fault.
+    /// The member of the request at fault.
     public var member: String?
-    /// For `stale`: what is at the place; nil where the hub does not tell.
+    /// For `stale`: the current value; nil if the hub does not send it.
     public var value: Node?
-    /// What the violated rules say to the client.
+    /// The messages of the violated rules.
     public var messages: [String]
-    /// For `over_budget` and `too_many`: when the same may be asked again.
+    /// For `over_budget` and `too_many`: when the client may try again.
     public var retryAfterMs: Int64?
 
     public init(code: String, message: String, member: String? = nil, value: Node? = nil, messages: [String] = []) {
@@ -42,7 +42,7 @@ public struct ObserveFailure: Error, Sendable, Equatable {
         self.member = member
     }
 
-    /// The code if this version knows it.
+    /// The code, if this version knows it.
     public var known: ObserveCode? { ObserveCode(rawValue: code) }
 }
 

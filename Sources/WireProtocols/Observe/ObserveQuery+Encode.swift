@@ -2,7 +2,7 @@ import JSONTree
 import LiveQueries
 
 extension ObserveQuery {
-    /// Appends the member, behind others.
+    /// Appends the member `query`, after others.
     func write(to writer: inout JSONWriter) {
         writer.raw(",\"query\":{")
         if let near, live?.isByDistance == true {
@@ -23,7 +23,7 @@ extension ObserveQuery {
 }
 
 extension JSONWriter {
-    /// The members of a place.
+    /// Appends the members of a position.
     mutating func position(_ point: GeoPoint) {
         raw("\"lat\":")
         node(.number(point.latitude))

@@ -1,27 +1,27 @@
 public import JSONTree
 public import LiveQueries
 
-/// Which children of a place a request is about: the member `query` of `observe`, `get` and `count`.
+/// The children that a request selects: the member `query` of `observe`, `get` and `count`.
 ///
 /// ```
 /// "query":{"orderBy":"timestamp","startAfter":[1718000000000,"-Nx3"],"limitToFirst":50}
 /// "query":{"near":{"lat":37.975,"lng":23.735,"radius":1000,"limit":20},"where":[["status","==","open"]]}
 /// ```
-/// Everything that chooses children is in this one value.
+/// This one value contains everything that selects children.
 public struct ObserveQuery: Sendable, Hashable {
-    /// Order, range and limit. Without `orderBy` the order is by key, and beside `near` by distance, which no index stands for.
+    /// Order, range and limit. Without `orderBy` the order is by key; with `near` it is by distance, which has no index.
     public let tree: TreeQuery
-    /// `where`; all children without it.
+    /// The conditions of `where`; without it all children match.
     public let filter: Filter
     public let near: NearQuery?
-    /// The query with its conditions and its circle; nil where it has neither.
+    /// The query with its conditions and circle; nil if it has neither.
     public let live: LiveQuery?
 
     public init(_ tree: TreeQuery) { self.init(tree, nil) }
 
     /// - Parameters:
     ///   - tree: with `near`, an `index` of nil means the order by distance.
-    /// - Throws: `QueryFault` for what cannot stand beside each other.
+    /// - Throws: `QueryFault` for combinations that are not allowed.
     public init(_ tree: TreeQuery, where filter: Filter, near: NearQuery? = nil) throws(QueryFault) {
         guard !filter.isEmpty || near != nil else {
             self.init(tree)
@@ -35,13 +35,13 @@ public struct ObserveQuery: Sendable, Hashable {
         (self.tree, self.live, filter, near) = (tree, live, live?.filter ?? .all, live?.near)
     }
 
-    /// Nil when it is all children in the order of their keys, which is the place itself.
+    /// Nil if it selects all children in key order, which equals the place itself.
     var chosen: ObserveQuery? { live == nil && tree.isDefault && tree.orderedBy == .key ? nil : self }
 }
 
 extension ObserveQuery {
-    /// Reads the object; what it cannot mean is recorded in `fault`.
-    /// - Parameter bytes: of which `reader` reads.
+    /// Parses the object; invalid content is recorded in `fault`.
+    /// - Parameter bytes: the text that `reader` reads.
     static func read(
         _ reader: inout JSONReader, of bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
     ) throws(JSONError) -> ObserveQuery? {
@@ -112,7 +112,7 @@ extension ObserveQuery {
             }
         }
 
-        /// Without a key, `startAfter` and `endBefore` pass all children with the value.
+        /// Without a key, `startAfter` and `endBefore` skip all children with the value.
         private static func bound(_ name: String, _ bound: (value: Node, key: Key?), _ index: TreeQuery.Index?) -> TreeQuery.Bound? {
             let isInclusive = name != "startAfter" && name != "endBefore"
             if index == .key {
@@ -139,7 +139,7 @@ extension ObserveQuery {
         }
     }
 
-    /// A primitive, or an array of that and a key.
+    /// A primitive, or an array of a primitive and a key.
     private static func bound(
         _ name: String, _ reader: inout JSONReader, _ fault: inout RequestFault?
     ) throws(JSONError) -> (value: Node, key: Key?)? {
@@ -176,7 +176,7 @@ extension ObserveQuery {
 }
 
 extension LiveQuery {
-    /// Whether more of the nearest are asked for than by the `limit` of one `near`.
+    /// Whether it asks for more of the nearest than one `near` allows as `limit`.
     var asksForTooMany: Bool { isByDistance && (tree.limit ?? 0) > NearLimits().nearest }
 
     static let tooMany = "the nearest are at most \(NearLimits().nearest)"
@@ -185,7 +185,7 @@ extension LiveQuery {
 // MARK: Conditions and circles
 
 extension ObserveQuery {
-    /// Bytes of a `where` or a `near` as JSON. Longer ones are over the limits of what they hold, and are not looked at.
+    /// Most bytes of a `where` or a `near` as JSON. Longer ones exceed the limits of their content, and are not parsed.
     private static let textBytes = 4 * FilterLimits().bytes
 
     private static func json(
@@ -222,7 +222,7 @@ extension ObserveQuery {
         }
     }
 
-    /// The member `near` of `move`: a place alone.
+    /// The member `near` of `move`: only a position.
     static func centre(
         _ reader: inout JSONReader, of bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
     ) throws(JSONError) -> GeoPoint? {

@@ -1,28 +1,28 @@
 public import JSONTree
 
-/// The result of a successful request; members that do not apply are absent on the wire.
+/// The result of a successful request; members that do not apply are omitted on the wire.
 public struct ObserveSuccess: Sendable, Equatable {
-    /// Number of the commit that a write made, or that a read or an observe starts from.
+    /// The sequence number of the write's commit, or of the commit that a read or observe starts from.
     public var seq: Int64?
-    /// Answer to `get`, in export form.
+    /// Result of `get`, in export form.
     public var value: Node?
-    /// Answer to `get` with a query: the children of `value` in the order of the query; an object has none.
+    /// Result of `get` with a query: the order of the children in `value`, as a JSON object has none.
     public var keys: [Key]?
-    /// Beside `keys`, for a query with `near`: how far each of them is from the centre, in metres.
+    /// With `keys`, for a query with `near`: the distance of each child from the centre, in metres.
     public var distances: [Double]?
-    /// Answer to `push`: the new key.
+    /// Result of `push`: the new key.
     public var key: Key?
-    /// Answer to `count`.
+    /// Result of `count`.
     public var count: Int64?
-    /// Answer to a request with `explain`: from where the children of its query are looked for.
+    /// Result of a request with `explain`: how the query's children are found.
     public var explain: Node?
-    /// Answer to `auth`: the user's id.
+    /// Result of `auth`: the user's id.
     public var uid: String?
-    /// Answer to `observe`: the rules file does not declare the order of the query. On the wire only when it is so.
+    /// Result of `observe`: whether the rules file lacks an index for the query's order. On the wire only if true.
     public var lacksIndex = false
-    /// Answer to `observe` with `since`: what the client sends with it to come back.
+    /// Result of `observe` with `since`: the epoch to send when resuming.
     public var epoch: String?
-    /// Answer to `observe` with `since`: what was observed before counts no more. On the wire only when it is so.
+    /// Result of `observe` with `since`: whether the client must discard its earlier state. On the wire only if true.
     public var isReset = false
 
     public init(
@@ -43,7 +43,7 @@ public struct ObserveSuccess: Sendable, Equatable {
     }
 }
 
-/// Answers of the server, one text frame each.
+/// Messages of the server, one text frame each.
 public enum ObserveReply {
     /// `{"id":1,"ok":{…}}`
     public static func ok(_ id: Int64, _ success: ObserveSuccess = ObserveSuccess()) -> FramedText {
@@ -99,8 +99,8 @@ public enum ObserveReply {
         }
     }
 
-    /// `{"id":1,"error":{…}}`; `id` is null when the request had none, and the connection closes behind it.
-    /// - Parameter value: what is at the place, for `stale`; nil where that is not told.
+    /// `{"id":1,"error":{…}}`; `id` is null if the request had none, and then the connection closes.
+    /// - Parameter value: the current value, for `stale`; nil if not sent.
     public static func failed(_ id: Int64?, _ fault: ObserveFault, value: Node? = nil) -> FramedText {
         FramedText { writer in
             writer.raw("{\"id\":")
@@ -109,7 +109,7 @@ public enum ObserveReply {
         }
     }
 
-    /// `{"sub":1,"error":{…}}`: this observe has ended, for instance because the rules no longer allow it.
+    /// `{"sub":1,"error":{…}}`: this subscription has ended, for instance because the rules no longer allow it.
     public static func ended(sub: Int64, _ fault: ObserveFault) -> FramedText {
         FramedText { writer in
             writer.raw("{\"sub\":")

@@ -141,13 +141,13 @@ extension ObserveRequest {
 }
 
 extension JSONWriter {
-    /// Data of a write with its server values as `.sv` again (contract §5).
+    /// Data of a write, with its server values as `.sv` (contract §5).
     mutating func write(_ value: WriteValue) {
         if value.deferred.isEmpty { return node(value.node) }
         write(value.node, value.deferred[...], depth: 0)
     }
 
-    /// Writes a node whose own and deeper server values are `deferred`, all at paths that begin with the node's.
+    /// Writes a node whose server values, its own and deeper ones, are `deferred`; all their paths start with the node's path.
     private mutating func write(_ value: Node, _ deferred: ArraySlice<WriteValue.Deferred>, depth: Int) {
         if deferred.isEmpty { return node(value) }
         let own = deferred.filter { $0.path.depth == depth }

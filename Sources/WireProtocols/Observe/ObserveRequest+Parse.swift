@@ -2,9 +2,8 @@ import JSONTree
 import LiveQueries
 
 extension ObserveRequest {
-    /// Reads one request; members may come in any order.
-    /// - Throws: `ObserveError` when the connection must be closed. A request that merely cannot be carried out is returned
-    ///   as `ObserveOperation.invalid`.
+    /// Parses one request; members may come in any order.
+    /// - Throws: `ObserveError` if the connection must be closed. A request that is only invalid is returned as `ObserveOperation.invalid`.
     public static func parse(
         _ bytes: UnsafeRawBufferPointer, limits: TreeWriteLimits = TreeWriteLimits()
     ) throws(ObserveError) -> ObserveRequest {
@@ -16,7 +15,7 @@ extension ObserveRequest {
     }
 }
 
-/// The walk through one request. `value` is read when `op` and `path` are known: at once, or at the end.
+/// Parses one request. `value` is parsed once `op` and `path` are known: immediately, or at the end.
 private struct ObserveRequestParser {
     let bytes: UnsafeRawBufferPointer
     let limits: TreeWriteLimits
@@ -33,22 +32,22 @@ private struct ObserveRequestParser {
         var maxHz: Double?
         var since: ObserveSince?
         var sub: Int64?
-        /// To where `move` goes.
+        /// The new centre of a `move`.
         var centre: GeoPoint?
         var token: String?
-        /// What is left behind: `do` of `onDisconnect`.
+        /// The operation at disconnect: `do` of `onDisconnect`.
         var leaving: String?
-        /// The value that a transaction must find, by its hash.
+        /// The hash of the value that a transaction expects.
         var hash: String?
-        /// Whether the answer is to say from where its query starts.
+        /// Whether the response must explain the query.
         var explains = false
-        /// Names that no operation of this server uses.
+        /// A name that no operation of this server uses.
         var unsupported: String?
-        /// Members of the request, to refuse those that its operation does not have.
+        /// The names of the request's members, to refuse those that its operation does not take.
         var names: Set<String> = []
         var fault: RequestFault?
 
-        /// As what `value` is read; nil before that is known.
+        /// The operation that determines how `value` is parsed; nil until known.
         var valueKind: String? {
             switch op {
             case "onDisconnect": leaving
@@ -118,7 +117,7 @@ private struct ObserveRequestParser {
         }
     }
 
-    /// The hash of a value; empty for nothing.
+    /// The hash of a value; empty for null.
     private func was(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> String? {
         let place = TreePlace(path: .root, part: .node)
         guard let value = try TreeWrite.value(&reader, at: place, depth: 0, limits, &fault) else { return nil }
@@ -129,7 +128,7 @@ private struct ObserveRequestParser {
         return value.node.exists ? value.node.hash : ""
     }
 
-    /// Null, or an object of an epoch and a number.
+    /// Null, or an object with an epoch and a sequence number.
     private func since(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> ObserveSince? {
         let refusal = RequestFault.query("\"since\" is null, or {\"epoch\":…,\"seq\":…} as the hub has told them", member: "since")
         switch try reader.peek() {
@@ -155,7 +154,7 @@ private struct ObserveRequestParser {
         return nil
     }
 
-    /// A number of values a second.
+    /// A rate in values per second.
     private func rate(_ reader: inout JSONReader, _ fault: inout RequestFault?) throws(JSONError) -> Double? {
         var rate: Double?
         if try reader.peek() == .number {
@@ -207,7 +206,7 @@ private struct ObserveRequestParser {
         "id", "op", "path", "value", "events", "query", "maxHz", "since", "sub", "token", "do", "was", "hash", "near", "explain",
     ]
 
-    /// Members that each operation takes, besides `id` and `op`.
+    /// The members that each operation takes, in addition to `id` and `op`.
     private static let taken: [String: Set<String>] = [
         "auth": ["token"], "observe": ["path", "events", "query", "maxHz", "since", "explain"], "unobserve": ["sub"], "move": ["sub", "near"],
         "get": ["path", "query", "explain"], "count": ["path", "query", "explain"],

@@ -3,7 +3,7 @@ public import LiveQueries
 
 /// One request of the observe protocol (`docs/observe-protocol.md`), as read by the server and written by a client.
 public struct ObserveRequest: Sendable, Equatable {
-    /// Chosen by the client; repeated in the answer, and for an observe the `sub` of its events.
+    /// Chosen by the client and repeated in the response; for an observe also the `sub` of its events.
     public var id: Int64
     public var operation: ObserveOperation
 
@@ -15,59 +15,59 @@ public struct ObserveRequest: Sendable, Equatable {
 
 public enum ObserveOperation: Sendable, Equatable {
     case auth(token: String)
-    /// - query: which children; nil for the whole place.
-    /// - maxHz: at most so many values a second; nil tells each.
-    /// - since: for an observer that may come back, or does; nil for others.
+    /// - query: the selected children; nil for the whole place.
+    /// - maxHz: the most values per second; nil sends each.
+    /// - since: for an observer that may resume, or resumes; nil for others.
     case observe(path: Path, events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil, since: ObserveSince? = nil)
-    /// Ends the observe whose request had this id.
+    /// Ends the subscription whose request had this id.
     case unobserve(sub: Int64)
-    /// Moves the centre of that observe's `near`, and nothing else of it.
+    /// Moves the centre of the subscription's `near`, and nothing else.
     case move(sub: Int64, to: GeoPoint)
     case get(path: Path, query: ObserveQuery? = nil)
-    /// How many children there are.
+    /// The number of children.
     case count(path: Path, query: ObserveQuery? = nil)
-    /// An observe, a get or a count whose answer also says from where the children of its query are looked for.
+    /// An observe, get or count whose response also explains how the query's children are found.
     indirect case explained(ObserveOperation)
     case set(TreeWrite)
     /// Paths of the writes are relative to `path` and do not overlap.
     case update(path: Path, [TreeWrite])
-    /// Sets a new child of `path`, whose key the server chooses.
+    /// Sets a new child of `path` with a key chosen by the server.
     case push(path: Path, WriteValue)
     case remove(TreeWrite)
-    /// Sets a place if it has a certain value.
-    /// - hash: of that value, as the realtime protocol computes it; empty for nothing.
+    /// Sets a place if it has the expected value.
+    /// - hash: the hash of the expected value, computed as in the realtime protocol; empty for null.
     case transaction(TreeWrite, hash: String)
-    /// To be done when the connection has ended.
+    /// Runs after the connection has ended.
     case onDisconnect(ObserveLeaving)
     case ping
-    /// Read from the wire, but it cannot be carried out: answer this request so, and go on.
+    /// Parsed, but invalid: respond with the fault and continue.
     case invalid(ObserveFault)
 }
 
 extension ObserveOperation {
-    /// Values a second that an observe may ask for.
+    /// The values per second that an observe may request.
     public static let rates = 0.001...1000.0
 }
 
-/// The member `since`: from where an observer is told.
+/// The member `since`: the commit after which an observer receives events.
 public enum ObserveSince: Sendable, Equatable {
-    /// `null`: from now on; it may come back.
+    /// `null`: from now on; the observer may resume later.
     case now
-    /// `{"epoch":"k3","seq":8123}`: what followed this commit, of which it was told last.
+    /// `{"epoch":"k3","seq":8123}`: the events after this commit, the last one that the observer received.
     case after(epoch: String, seq: Int64)
 }
 
-/// What a connection leaves behind for its end: the member `do` of `onDisconnect`.
+/// An operation that runs after the connection has ended: the member `do` of `onDisconnect`.
 public enum ObserveLeaving: Sendable, Equatable {
     case set(TreeWrite)
     /// Paths of the writes are relative to `path` and do not overlap.
     case update(path: Path, [TreeWrite])
     case remove(TreeWrite)
-    /// Nothing at the place and below it any more.
+    /// Cancels the operations at the place and below it.
     case cancel(path: Path)
 }
 
-/// Which events an observe asks for.
+/// The events that an observe requests.
 public struct ObserveEvents: OptionSet, Sendable, Hashable {
     public let rawValue: UInt8
 
@@ -84,7 +84,7 @@ public struct ObserveEvents: OptionSet, Sendable, Hashable {
     public static let count = ObserveEvents(rawValue: 64)
     public static let children: ObserveEvents = [.added, .changed, .removed]
 
-    /// All events by their names on the wire.
+    /// All events with their names on the wire.
     public static let names: [(name: String, event: ObserveEvents)] = [
         ("value", .value), ("added", .added), ("changed", .changed), ("removed", .removed), ("moved", .moved), ("ready", .ready),
         ("count", .count),

@@ -9,14 +9,14 @@ public import JSONTree
 /// \n\r\n
 /// ```
 public enum EventStreamEvent {
-    /// The place at `path`, below the streamed one, is now `value`.
+    /// The new value of the place at `path`, below the streamed place.
     public static func put(_ path: ArraySlice<Key>, _ value: Node, _ form: NodeEncoder.Form) -> [UInt8] {
         var writer = begin("event: put\ndata: {\"path\":", path)
         writer.rest(value, form)
         return end(writer)
     }
 
-    /// These places below `path` have these values now; null for removed ones.
+    /// The new values of these places below `path`; null for removed ones.
     public static func patch(_ path: ArraySlice<Key>, _ entries: [(path: Path, value: Node)], _ form: NodeEncoder.Form) -> [UInt8] {
         var writer = begin("event: patch\ndata: {\"path\":", path)
         writer.raw("{")
@@ -32,13 +32,13 @@ public enum EventStreamEvent {
 
     public static let keepAlive = HTTPResponseEncoder.chunk(Array("event: keep-alive\ndata: null\n\n".utf8))
 
-    /// Reading is no longer allowed; the stream ends behind this. The SDKs parse the data as JSON and ignore `null`.
+    /// The rules no longer allow reading; the stream ends after this. The SDKs parse the data as JSON and ignore `null`.
     public static let cancel = HTTPResponseEncoder.chunk(Array("event: cancel\ndata: null\n\n".utf8))
 
-    /// The credential has run out; the stream ends behind this. Clients compare the text, which is no JSON.
+    /// The credential has expired; the stream ends after this. Clients compare the text, which is not JSON.
     public static let authRevoked = HTTPResponseEncoder.chunk(Array("event: auth_revoked\ndata: credential is no longer valid\n\n".utf8))
 
-    /// The bytes without the chunk around them, for peers of HTTP/1.0.
+    /// The bytes without chunked coding, for HTTP/1.0 peers.
     public static func unwrapped(_ chunk: [UInt8]) -> [UInt8] {
         var out: [UInt8] = []
         var at = 0

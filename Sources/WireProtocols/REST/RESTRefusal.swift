@@ -1,14 +1,14 @@
 public import HTTPTypes
 import JSONTree
 
-/// Why a REST request is refused, in the contract's words (§7.5). Nothing of the request was carried out.
+/// Why a REST request is refused, with the contract's texts (§7.5). A refused request has no effect.
 public struct RESTRefusal: Error, Sendable, Hashable {
     public var status: HTTPResponse.Status
-    /// Text of `error` in the response body.
+    /// The `error` text in the response body.
     public var text: String
-    /// What the violated rules say to the client: a list of texts in the place of `text`; empty for all other refusals.
+    /// The messages of the violated rules, a list that replaces `text`; empty for all other refusals.
     public var messages: [String]
-    /// When the same may be asked again (`Retry-After`, RFC 9110 §10.2.3); nil where that is not known.
+    /// When the client may try again (`Retry-After`, RFC 9110 §10.2.3); nil if unknown.
     public var retryAfterSeconds: Int?
 
     public init(_ status: HTTPResponse.Status, _ text: String, messages: [String] = []) {
@@ -34,7 +34,7 @@ public struct RESTRefusal: Error, Sendable, Hashable {
         "Mixing 'shallow', querying parameters or 'print=silent' and if-match or if-none-match requests is not supported")
     static let mixedETag = bad("Mixing 'shallow' and etag requests is not supported")
 
-    /// As the rules refuse a write.
+    /// The refusal of a write by the rules.
     public static let permissionDenied = RESTRefusal(.unauthorized, "Permission denied")
     /// The values of a body take more memory than the budget allows.
     public static let overBudget = RESTRefusal(.contentTooLarge, JSONError.overBudget(offset: 0).description)

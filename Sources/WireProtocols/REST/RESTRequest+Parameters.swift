@@ -1,7 +1,7 @@
 import JSONTree
 import LiveQueries
 
-/// The query parameters (contract §7.2). Unknown ones are ignored; of repeated ones the first counts.
+/// The query parameters (contract §7.2). Unknown ones are ignored; the first of repeated ones counts.
 extension RESTRequest {
     mutating func readParameters(_ target: HTTPTarget) throws(RESTRefusal) {
         if target.query.isEmpty { return }
@@ -34,14 +34,14 @@ extension RESTRequest {
         }
     }
 
-    /// How many children there are, and from where a query starts, stand for all of the answer.
+    /// `count` and `explain` replace the whole response, so other reductions are refused.
     private func checkNumbers() throws(RESTRefusal) {
         guard let name = alone else { return }
         if shallow != nil || sizeUpTo != nil { throw .bad("Mixing '\(name)' and 'shallow' or 'sizeUpTo' is not supported") }
         if part == .priority { throw .bad("A priority has no children: '\(name)' is not supported there") }
     }
 
-    /// The parameter whose answer is no content; nil without one.
+    /// The parameter that replaces the content of the response; nil without one.
     var alone: String? { explains ? "explain" : isCount ? "count" : nil }
 
     /// `500ms`, `3s`, `2min`
@@ -69,7 +69,7 @@ extension RESTRequest {
         return node
     }
 
-    /// Letters, digits, `_`, `$` and dots between names: nothing that could be more than a function's name.
+    /// Letters, digits, `_`, `$` and dots between names: accepts only a function's name.
     private static func isFunctionName(_ text: String) -> Bool {
         guard text.utf8.count <= 128 else { return false }
         return text.split(separator: ".", omittingEmptySubsequences: false).allSatisfy { name in
@@ -99,7 +99,7 @@ extension RESTRequest {
             return
         }
         if target.value("shallow") == "true" { throw .bad("Mixing 'shallow' and querying parameters is not supported") }
-        // Without an order: by distance, or by key.
+        // Without an order: by distance if `near` is given, otherwise by key.
         let index = try order.map { text throws(RESTRefusal) in try Self.index(text) } ?? (near == nil ? .key : nil)
         var query = TreeQuery(index: index, limit: first ?? last)
         if first != nil { query.viewFrom = .first }
@@ -159,7 +159,7 @@ extension RESTRequest {
         return shallow
     }
 
-    /// A JSON string that names what children are ordered by.
+    /// A JSON string that names the order.
     private static func index(_ text: String) throws(RESTRefusal) -> TreeQuery.Index {
         guard let name = read(text, { reader throws(JSONError) in try reader.string() }) else { throw .badOrder }
         switch name {
@@ -178,11 +178,11 @@ extension RESTRequest {
         guard text.utf8.first != UInt8(ascii: "-"), digits.contains(where: { $0 != UInt8(ascii: "0") }) else {
             throw .bad("\(name) must be positive")
         }
-        // A limit beyond any number of children is no limit.
+        // A limit beyond Int is no limit.
         return Int(text) ?? .max
     }
 
-    /// One JSON primitive, and the key that may stand behind it.
+    /// One JSON primitive, and an optional key after it.
     private static func bound(_ text: String) throws(RESTRefusal) -> (Node, Key?) {
         let bytes = Array(text.utf8)
         let read = bytes.withUnsafeBytes { buffer -> (Node, Key?)? in
@@ -200,7 +200,7 @@ extension RESTRequest {
         return read
     }
 
-    /// Parses a text that is one JSON value of the expected type; nil for anything else.
+    /// Parses a text that is exactly one JSON value of the expected type; nil for anything else.
     private static func read<Value>(_ text: String, _ body: (inout JSONReader) throws(JSONError) -> Value) -> Value? {
         Array(text.utf8).withUnsafeBytes { buffer in
             var reader = JSONReader(buffer)

@@ -43,7 +43,7 @@ extension RESTRequest {
         return (Path(keys), part)
     }
 
-    /// The method, or the one that stands for it: some proxies let only GET and POST pass.
+    /// The method, or its override: some proxies let only GET and POST pass.
     private static func method(_ request: HTTPInboundRequest) throws(RESTRefusal) -> (Method, isHead: Bool) {
         var name = request.method.rawValue
         if request.method == .post, let other = request.fields.value("x-http-method-override")
@@ -52,7 +52,7 @@ extension RESTRequest {
         }
         switch name {
         case "GET": return (.get, false)
-        // Not as an override: the sent method decides whether the response has a body.
+        // HEAD cannot be an override: the sent method decides whether the response has a body.
         case "HEAD" where request.method == .head: return (.get, true)
         case "PUT": return (.put, false)
         case "PATCH": return (.patch, false)

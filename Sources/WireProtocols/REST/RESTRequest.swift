@@ -8,38 +8,37 @@ public struct RESTRequest: Sendable {
     }
 
     public var method: Method
-    /// HEAD: answered as GET, without the body.
+    /// HEAD: like GET, without the body.
     public var isHead = false
     public var path: Path
     /// The priority of the place, for `/path/.priority.json`.
     public var part = TreeWrite.Part.node
     /// Nil for the whole place.
     public var query: TreeQuery?
-    /// The query with the conditions of `where=` and the circle of `near=`; nil where it has neither. `query` is its order, range and
-    /// limit.
+    /// The query with the conditions of `where=` and the circle of `near=`; nil if it has neither. `query` is its order, range and limit.
     public var live: LiveQuery?
     public var shallow: Shallow?
     public var form = NodeEncoder.Form()
-    /// `sizeUpTo=N`: a read is answered with about the bytes that its content would have, `null` when they are more than N.
+    /// `sizeUpTo=N`: a read returns the approximate size of its content in bytes, or `null` if that exceeds N.
     public var sizeUpTo: Int?
-    /// `count=true`: a read is answered, and a stream told, how many children there are.
+    /// `count=true`: a read returns, and a stream sends, the number of children.
     public var isCount = false
-    /// `explain=true`: a read is answered with from where the children of its query are looked for.
+    /// `explain=true`: a read returns how the children of its query are found.
     public var explains = false
     /// `print=silent`: 204 without a body.
     public var isSilent = false
-    /// `derive=false`: an administrator's write is an import, to which the rules add nothing.
+    /// `derive=false`: an administrator's write is an import, for which the rules add no consequences.
     public var isImport = false
     /// JSONP: the function to call.
     public var callback: String?
     /// The file name under which a browser saves the response.
     public var download: String?
-    /// How long a read may take. Default and at most 15 minutes.
+    /// The most time a read may take. Default and maximum 15 minutes.
     public var timeoutMs = RESTRequest.longestTimeoutMs
-    /// Nil leaves it to the setting `defaultWriteSizeLimit`.
+    /// Nil means the setting `defaultWriteSizeLimit`.
     public var writeSize: WriteSize?
     public var credential: String?
-    /// The `auth` value that an administrator's rules are evaluated with; `.some(.null)` for a signed-out client.
+    /// The `auth` value for evaluating the rules on behalf of an administrator; `.some(.null)` for a signed-out client.
     public var override: Node?
     /// `X-Firebase-ETag: true`
     public var wantsETag = false
@@ -48,20 +47,20 @@ public struct RESTRequest: Sendable {
     /// GET with `Accept: text/event-stream`.
     public var isStream = false
 
-    /// Whether children are selected in another order than by key. They come as an object then, whatever their keys are.
+    /// Whether children are selected in an order other than by key. Then the result is an object, whatever its keys are.
     public var isOrdered: Bool { query.map { $0.orderedBy != .key } ?? false }
 
     static let longestTimeoutMs = 15 * 60 * 1000
 
-    /// Each child is only named. Limits are by key (the command-line tool of the SDKs asks so).
+    /// Only the children's names. Limits are by key, as the SDKs' command-line tool requests.
     public struct Shallow: Sendable, Hashable {
         public var limit: Int?
         public var keepsLast = false
-        /// Only children behind this key.
+        /// Only children after this key.
         public var startAfter: Key?
     }
 
-    /// `writeSizeLimit`: the time that a write may take, as the bytes that the hub writes in that time at 10 MB/s. Removals always pass.
+    /// `writeSizeLimit`: the time that a write may take, as the bytes that the hub writes in it at 10 MB/s. Removals always pass.
     public enum WriteSize: String, Sendable, CaseIterable {
         case tiny, small, medium, large, unlimited
 
@@ -75,9 +74,9 @@ public struct RESTRequest: Sendable {
         }
     }
 
-    /// The ETag of a place's content: its hash, `null_etag` for no content (contract §7.3).
+    /// The ETag of a place's content: its hash, or `null_etag` if empty (contract §7.3).
     public struct ETag: Sendable, Hashable {
-        /// Empty for nothing.
+        /// Empty for a missing node.
         public var hash: String
 
         public init(hash: String) { self.hash = hash }

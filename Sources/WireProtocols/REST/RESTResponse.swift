@@ -1,9 +1,9 @@
 public import HTTPTypes
 import JSONTree
 
-/// The heads of REST responses (contract §7.4). CORS lets any page read them: the credential decides access.
+/// The heads of REST responses (contract §7.4). CORS allows any page to read them: the credential decides access.
 public enum RESTResponse {
-    /// The parts of a response head beside its status.
+    /// The parts of a response head other than the status.
     public struct Head: Sendable {
         public var etag: RESTRequest.ETag?
         /// The file name under which a browser saves the response.
@@ -45,7 +45,7 @@ public enum RESTResponse {
             }
         if let etag = head.etag { lines += Array("ETag: \(etag.text)\r\n".utf8) }
         if let name = head.download { lines += Array("Content-Disposition: attachment; filename=\"\(fileName(name))\"\r\n".utf8) }
-        // Pages may read these.
+        // Response fields that pages may read.
         if let seconds = head.retryAfter {
             lines += Array("Access-Control-Expose-Headers: ETag, Retry-After\r\nRetry-After: \(seconds)\r\n".utf8)
         } else {
@@ -54,7 +54,7 @@ public enum RESTResponse {
         HTTPResponseEncoder.appendHead(status, lines: lines, framing: framing, keepsAlive: keepsAlive, to: &bytes)
     }
 
-    /// A whole answer.
+    /// A whole response.
     public static func response(
         _ status: HTTPResponse.Status, _ head: Head = Head(), _ body: [UInt8], keepsAlive: Bool, isHead: Bool = false
     ) -> [UInt8] {
@@ -90,7 +90,7 @@ public enum RESTResponse {
         return bytes
     }
 
-    /// A name without what could end the quotes, the field or the folder.
+    /// A file name without characters that could end the quotes, the field or the folder.
     private static func fileName(_ text: String) -> String {
         String(String.UnicodeScalarView(
             text.unicodeScalars.filter { $0.value >= 0x20 && $0.value != 0x7F && !"\"\\/".unicodeScalars.contains($0) }.prefix(200)))

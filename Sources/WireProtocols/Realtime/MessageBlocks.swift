@@ -1,9 +1,9 @@
-/// The bytes of a message that comes in pieces. They are kept in blocks, so that a piece costs its own bytes only, however many have come
-/// before it: one array would be copied, and its pages mapped anew, each time it has doubled.
+/// The bytes of a message that arrives in pieces, stored in blocks. So appending a piece costs only its own bytes. A single array would be
+/// copied, and its pages mapped again, each time it doubles.
 ///
-///     append ─► [ 64 KiB ][ 64 KiB ][ 12 KiB … ] ─► joined: one array, made where the message is parsed
+///     append ─► [ 64 KiB ][ 64 KiB ][ 12 KiB … ] ─► joined: one array, created where the message is parsed
 public struct MessageBlocks: Sendable {
-    /// Bytes of each block but the last.
+    /// Bytes of each block except the last.
     static let blockBytes = 64 << 10
 
     private var full: [[UInt8]] = []
@@ -31,7 +31,7 @@ public struct MessageBlocks: Sendable {
     /// The first bytes, at most a block of them. O(bytes)
     func prefix(_ bytes: Int) -> [UInt8] { Array((full.first ?? last).prefix(bytes)) }
 
-    /// Where each block lies, for tests.
+    /// The address of each block, for tests.
     var places: [UnsafeRawPointer?] { (full + [last]).map { $0.withUnsafeBytes { $0.baseAddress } } }
 
     /// All bytes. O(n)

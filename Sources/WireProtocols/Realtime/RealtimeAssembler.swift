@@ -2,13 +2,13 @@ import JSONTree
 
 /// An event of a realtime connection. Pointers are valid only during the call that delivers the event.
 public enum RealtimeInbound {
-    /// The text `0`: the client is alive; no answer (contract §1.5).
+    /// The text `0`: the client is alive; send no response (contract §1.5).
     case keepAlive
     /// A complete message, chunks joined, for `RealtimeMessage.parse`.
     case message(UnsafeRawBufferPointer)
-    /// A complete message of many chunks, of more than a block. It is joined where it is parsed.
+    /// A complete message in chunks that exceeds one block. The parser joins it.
     case blocks(MessageBlocks)
-    /// A request over the limit was dropped: answer this number with `RealtimeRefusal.writeTooBig`.
+    /// A request over the limit was dropped: respond to this number with `RealtimeRefusal.writeTooBig`.
     case oversized(number: Int64)
     /// Close the connection.
     case failure(RealtimeError)
@@ -19,16 +19,16 @@ public enum RealtimeInbound {
 /// ```
 /// idle ── "0" ──────────────► keepAlive
 ///   │ ├── other text ───────► message
-///   │ └── 1–6 digits: n ──► collecting n texts ──► message          (whatever they look like, also "0")
+///   │ └── 1–6 digits: n ──► collecting n texts ──► message          (whatever their content, even "0")
 ///   │                             └── over the limit ──► dropping the rest ──► oversized
-///   └── count of zero ────► failure; nothing is read any more
+///   └── count of zero ────► failure; further input is ignored
 /// ```
 public struct RealtimeAssembler: Sendable {
     private enum State {
         case idle
-        /// `left` texts of the message in `collected` are due.
+        /// `left` texts of the message in `collected` are missing.
         case collecting(left: Int)
-        /// The message is over the limit: `left` texts are dropped; its beginning is in `collected`.
+        /// The message exceeds the limit: `left` texts are dropped; its beginning is in `collected`.
         case dropping(left: Int)
         case failed
     }
@@ -51,12 +51,12 @@ public struct RealtimeAssembler: Sendable {
         case .idle, .failed: false
         }
     }
-    /// Bytes received of the open message, dropped ones included.
+    /// Bytes received of the open message, including dropped ones.
     public private(set) var openBytes = 0
-    /// Number of messages in chunks that have begun, modulo 2³².
+    /// The number of chunked messages that have begun, modulo 2³².
     public private(set) var messages: UInt32 = 0
 
-    /// Processes the payload of one text frame. O(n), whatever was collected before; a message of one frame is delivered without a copy.
+    /// Processes the payload of one text frame. O(n), however much was collected before; delivers a single-frame message without a copy.
     public mutating func receive(_ text: UnsafeRawBufferPointer, _ handle: (RealtimeInbound) -> Void) {
         switch state {
         case .failed:
@@ -108,7 +108,7 @@ public struct RealtimeAssembler: Sendable {
 
     // MARK: Over the limit
 
-    /// How much of an oversized message is kept to find its request number; the SDKs write it in front of the body.
+    /// The bytes kept of an oversized message to find its request number, which the SDKs write before the body.
     private static let prefixBytes = 1024
 
     private mutating func refuse(_ handle: (RealtimeInbound) -> Void) {
@@ -125,7 +125,7 @@ public struct RealtimeAssembler: Sendable {
         handle(.failure(error))
     }
 
-    /// `r` of `{"t":"d","d":{"r":7,…` as far as the prefix goes.
+    /// `r` of `{"t":"d","d":{"r":7,…`, if the prefix contains it.
     private static func requestNumber(_ prefix: UnsafeRawBufferPointer) -> Int64? {
         var reader = JSONReader(prefix)
         func member(_ wanted: String) throws(JSONError) -> Bool {

@@ -2,7 +2,7 @@
 public enum RealtimeError: Error, Sendable, Hashable {
     /// A message is not JSON (contract check 13). The offset counts bytes from its start.
     case malformed(offset: Int)
-    /// JSON, but not the envelope of contract §1.4 or §2.1: there is no request to answer.
+    /// JSON, but not the envelope of contract §1.4 or §2.1: there is no request to respond to.
     case notAnEnvelope(offset: Int)
     /// A chunk count of zero (contract §1.6).
     case badChunkCount
@@ -19,7 +19,7 @@ public enum RealtimeError: Error, Sendable, Hashable {
         }
     }
 
-    /// The WebSocket close code that tells the client.
+    /// The WebSocket close code sent to the client.
     public var closeCode: UInt16 {
         switch self {
         case .messageTooBig: WebSocketCloseCode.messageTooBig
@@ -40,7 +40,7 @@ public enum RealtimeStatus: String, Sendable, Hashable {
     case failure
 }
 
-/// The answer to a refused request: a status and a sentence (contract §2.4: never an object).
+/// The response to a refused request: a status and a sentence (contract §2.4: never an object).
 public struct RealtimeRefusal: Error, Sendable, Hashable {
     public var status: RealtimeStatus
     public var text: String
@@ -63,7 +63,7 @@ public struct RealtimeRefusal: Error, Sendable, Hashable {
 
 /// Limits of one realtime message.
 public struct RealtimeLimits: Sendable {
-    /// Bytes of one message, chunks joined; a longer one is answered with `too_big`. Default 16 MiB (contract §1.6).
+    /// Most bytes of one message, with chunks joined; a longer one is refused with `too_big`. Default 16 MiB (contract §1.6).
     public var messageBytes = 16 * 1024 * 1024
     public var write = TreeWriteLimits()
 

@@ -1,16 +1,16 @@
-/// Cuts messages of the server into WebSocket text frames (contract §1.6).
+/// Splits the server's messages into WebSocket text frames (contract §1.6).
 ///
 /// ```
 /// ≤ 16384 UTF-16 code units:   [message]
 /// longer:                      ["3"] [16384 units] [16384 units] [rest]
 /// ≥ 9999 segments:             [message]          (iOS reads at most four digits)
 /// ```
-/// A cut never splits a code point. Only a count is ever numeric or empty (contract §1.5): a payload that does not begin with `{` is no
+/// A split never divides a code point. Only a count is ever numeric or empty (contract §1.5): a payload that does not begin with `{` is not a
 /// message of this protocol and yields no frame.
 public enum RealtimeFraming {
     /// UTF-16 code units in one segment.
     public static let segmentUnits = 16_384
-    /// From this many segments on, one large frame is sent instead.
+    /// From this many segments on, the message is sent as one large frame.
     public static let tooManySegments = 9_999
 
     /// Frames ready to send for one message, in UTF-8. O(n).
@@ -52,13 +52,13 @@ public enum RealtimeFraming {
         }
     }
 
-    /// Where segments end: each as long as it can be without splitting a code point.
+    /// The ends of the segments, each as long as possible without dividing a code point.
     private static func segmentEnds(_ payload: UnsafeRawBufferPointer, _ segmentUnits: Int) -> [Int] {
         var ends: [Int] = []
         var units = 0
         for at in 0..<payload.count {
             let byte = payload[at]
-            // Continuation bytes belong to the scalar before; scalars of four bytes are two code units.
+            // Continuation bytes belong to the scalar before; four-byte scalars are two code units.
             if byte & 0xC0 == 0x80 { continue }
             let size = byte >= 0xF0 ? 2 : 1
             if units + size > segmentUnits {

@@ -1,9 +1,8 @@
 import JSONTree
 
 extension RealtimeMessage {
-    /// Reads one message. Members may come in any order; in the order the SDKs write them the text is read once.
-    /// - Throws: `RealtimeError` when the connection must be closed. A request that merely cannot be carried out is returned
-    ///   as `RealtimeAction.invalid`.
+    /// Parses one message. Members may come in any order; in the order that the SDKs write, the text is read once.
+    /// - Throws: `RealtimeError` if the connection must be closed. A request that is only invalid is returned as `RealtimeAction.invalid`.
     public static func parse(
         _ bytes: UnsafeRawBufferPointer, limits: RealtimeLimits = RealtimeLimits()
     ) throws(RealtimeError) -> RealtimeMessage {
@@ -15,8 +14,7 @@ extension RealtimeMessage {
     }
 }
 
-/// The parser of one message. A member that depends on a later one (`d` on `t`, `b` on `a`, data on `p`) is skipped and parsed at the
-/// end.
+/// The parser of one message. A member that depends on a later one (`d` on `t`, `b` on `a`, data on `p`) is skipped and parsed at the end.
 private struct RealtimeParser {
     let bytes: UnsafeRawBufferPointer
     let limits: RealtimeLimits
@@ -54,10 +52,10 @@ private struct RealtimeParser {
         }
     }
 
-    /// What stands in front of a request's body.
+    /// The members before a request's body.
     private typealias Head = (number: Int64, name: ActionName)
 
-    /// `{"t":"d","d":{"r":number,"a":action,"b":` as the SDKs write it, at once. Nil for all others; nothing of them is read then.
+    /// Reads `{"t":"d","d":{"r":number,"a":action,"b":` in one step, as the SDKs write it. Otherwise nil, and nothing is read.
     private func head(_ reader: inout JSONReader) -> Head? {
         var ahead = reader
         guard ahead.skip(#"{"t":"d","d":{"r":"#), let number = try? ahead.int(), ahead.skip(#","a":"#), let name = try? ActionName(&ahead),
@@ -84,7 +82,7 @@ private struct RealtimeParser {
     }
 
     /// `{"r":number,"a":action,"b":body}`
-    /// - Parameter head: what was read of it already, up to the body.
+    /// - Parameter head: the members already read, up to the body.
     private func request(_ reader: inout JSONReader, _ head: Head? = nil) throws(JSONError) -> RealtimeRequest {
         var number = head?.number
         var name = head?.name
@@ -114,7 +112,7 @@ private struct RealtimeParser {
 
     // MARK: Body
 
-    /// Members of a request body. `data` is read as `p`, `m`, `o` or `om` need it.
+    /// Members of a request body. `data` is parsed as `p`, `m`, `o` or `om` requires.
     private struct Body {
         var place: TreePlace?
         var data: Range<Int>?
@@ -133,7 +131,7 @@ private struct RealtimeParser {
         case value, entries, none
     }
 
-    /// The action of a request; its text is made where that is answered.
+    /// The action of a request; its text is created only for a response that needs it.
     private struct ActionName {
         let short: JSONName
         private let reader: JSONReader
@@ -197,7 +195,7 @@ private struct RealtimeParser {
         return finish(action, body)
     }
 
-    /// Reads `d` once the place is known: how deep the data may be depends on it.
+    /// Parses `d` once the place is known, as the place limits the depth of the data.
     private func readData(_ kind: Data, _ reader: inout JSONReader, _ body: inout Body) throws(JSONError) {
         guard let place = body.place else { return }
         if kind == .value {
@@ -213,7 +211,7 @@ private struct RealtimeParser {
 
     private func finish(_ name: ActionName, _ body: Body) -> RealtimeAction {
         func invalid(_ fault: RequestFault) -> RealtimeAction { .invalid(action: name.text, RealtimeRefusal(body.fault ?? fault)) }
-        /// The action if nothing was wrong and `p` names a place that is no priority.
+        /// The action, if there is no fault and `p` is not a priority.
         func at(_ action: (Path) -> RealtimeAction?) -> RealtimeAction {
             guard body.fault == nil, let place = body.place else { return invalid(.member("p")) }
             guard place.part == .node else { return invalid(.path(.invalidKey(".priority"))) }

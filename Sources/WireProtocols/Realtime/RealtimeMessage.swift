@@ -8,7 +8,7 @@ public enum RealtimeMessage: Sendable {
 
 extension RealtimeInbound {
     /// Parses an inbound event; nil for a keep-alive. A request over the limit becomes `RealtimeAction.invalid`.
-    /// - Throws: `RealtimeError` when the connection must be closed.
+    /// - Throws: `RealtimeError` if the connection must be closed.
     public func message(limits: RealtimeLimits) throws(RealtimeError) -> RealtimeMessage? {
         switch self {
         case .keepAlive: return nil
@@ -35,7 +35,7 @@ extension RealtimeInbound {
 
 /// A client's control message (contract §1.4).
 public enum RealtimeControl: Sendable, Hashable {
-    /// Answer with `RealtimeReply.pong`.
+    /// Respond with `RealtimeReply.pong`.
     case ping
     /// `a`: the client has switched to this transport (contract §1.8).
     case switchAck
@@ -45,12 +45,12 @@ public enum RealtimeControl: Sendable, Hashable {
     case unknown(String)
 }
 
-/// A request; exactly one response answers it, in order of arrival (contract §2.2, §2.5).
+/// A request; each gets exactly one response, in order of arrival (contract §2.2, §2.5).
 public struct RealtimeRequest: Sendable {
-    /// `r`: repeated in the response. 0 is a number like any other.
+    /// `r`: repeated in the response. 0 is a valid number.
     public var number: Int64
     public var action: RealtimeAction
-    /// Bytes of the message that it came in, or of the values in it if they take more.
+    /// The size of its message in bytes, or of its values in memory if that is larger.
     public var bytes = 0
     /// The budget's hold for the memory of the values, for the request's lifetime.
     public var hold: (any NodeHold)?
@@ -61,18 +61,18 @@ public struct RealtimeRequest: Sendable {
     }
 }
 
-/// Those with a query are indirect: messages are handed on by value, and most are writes.
+/// Cases with a query are indirect: messages are passed by value, and most are writes.
 public enum RealtimeAction: Sendable {
-    /// `s`: counts of SDK use; answer ok.
+    /// `s`: statistics of SDK use; respond with ok.
     case stats
-    /// `q`, and `l` of very old clients. A query is present when the client sent one, even if `isDefault`. `hash` is that of the client's
-    /// cached value; nil without one. `ch` (contract §4.7) is ignored: a full answer is always right.
+    /// `q`, and `l` of very old clients. `query` is present if the client sent one, even if `isDefault`. `hash` is that of the client's cached
+    /// value; nil without one. `ch` (contract §4.7) is ignored: a full response is always correct.
     indirect case listen(path: Path, query: TreeQuery?, tag: Int64?, hash: String?)
     /// `n`, and `u` of very old clients.
     indirect case unlisten(path: Path, query: TreeQuery?, tag: Int64?)
     /// `g` without a query, as most are.
     case get(path: Path)
-    /// `g` with one, even if it `isDefault`.
+    /// `g` with a query, even if it `isDefault`.
     indirect case select(path: Path, TreeQuery)
     /// `p`. A hash makes it compare-and-set (contract §4.6).
     case put(TreeWrite, hash: String?)
@@ -90,9 +90,9 @@ public enum RealtimeAction: Sendable {
     case unauth
     case appCheck(token: String)
     case unappCheck
-    /// Answer with a status other than ok, and go on.
+    /// Respond with a status other than ok, and continue.
     case unknown(String)
-    /// A known action with a body that cannot be carried out: answer this request so, and go on.
+    /// A known action with an invalid body: respond with the refusal, and continue.
     case invalid(action: String, RealtimeRefusal)
 }
 
@@ -101,7 +101,6 @@ public struct RealtimeCredential: Sendable, Equatable {
     public var credential: String
     /// Act as a client that is not signed in (admin credentials only, contract §8.4).
     public var noauth: Bool
-    /// Act as this user (admin credentials only). `.null` when sent empty, nil when not sent. Names inside may be illegal
-    /// as keys.
+    /// Act as this user (admin credentials only). `.null` if sent empty, nil if not sent. Its names need not be legal keys.
     public var authvar: Node?
 }

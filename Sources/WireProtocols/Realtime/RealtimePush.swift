@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// A push of the server (contract §2.3), encoded once for all its receivers.
+/// A server push (contract §2.3), encoded once for all its receivers.
 ///
 /// ```
 /// {"t":"d","d":{"a":"d","b":{        "p":"a/b","d":…}}}       default listens
@@ -23,7 +23,7 @@ public struct RealtimePush: Sendable {
     /// The message for default listens.
     private let message: FramedText
     private let restCount: Int
-    /// The end of the message, the same for all.
+    /// The end of the message, equal for all receivers.
     var rest: ArraySlice<UInt8> { message.text.suffix(restCount) }
 
     private init(_ kind: Kind, _ write: (inout JSONWriter) -> Void) {
@@ -35,7 +35,7 @@ public struct RealtimePush: Sendable {
         restCount = message.count - kind.action.utf8CodeUnitCount
     }
 
-    /// `d`: the value at `path` is now `value`, in export form. Server values must be resolved.
+    /// `d`: the new value at `path`, in export form. Server values must be resolved.
     public static func data(path: Path, value: Node) -> RealtimePush {
         RealtimePush(.data) { writer in
             writer.raw("\"p\":")
@@ -46,7 +46,7 @@ public struct RealtimePush: Sendable {
         }
     }
 
-    /// `m`: these places, relative to `path`, have these values now; null for removed ones.
+    /// `m`: the new values of these places, relative to `path`; null for removed ones.
     public static func merge(path: Path, _ entries: [(path: Path, value: Node)]) -> RealtimePush {
         RealtimePush(.merge) { writer in
             writer.raw("\"p\":")
@@ -64,9 +64,9 @@ public struct RealtimePush: Sendable {
         }
     }
 
-    /// The whole push in frames. Those of default listens are equal for all clients: share them. Those of tagged ones copy `rest` behind a
-    /// different prefix for each tag (measured by `vigla-bench engine`); sharing `rest` as a second segment would cost every connection
-    /// one more entry in every `writev`.
+    /// The whole push in frames. Those of default listens are equal for all clients: share them. Those of tagged listens copy `rest` after a
+    /// different prefix for each tag (measured by `vigla-bench engine`). Sharing `rest` as a second segment would add one entry to every `writev`
+    /// of every connection.
     public func frames(tag: Int64?) -> [UInt8] {
         guard let tag else { return message.realtimeFrames }
         return FramedText(reservingCapacity: 64 + restCount) { writer in

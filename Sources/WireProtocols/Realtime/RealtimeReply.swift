@@ -1,10 +1,10 @@
 public import JSONTree
 
-/// Control messages of the server, as JSON to be cut into frames by `RealtimeFraming`, and its responses.
+/// The server's control messages, as JSON to be framed by `RealtimeFraming`, and its responses.
 public enum RealtimeReply {
     // MARK: Control (contract §1.3, §1.4)
 
-    /// The first message of a session. `host` must be what this client can dial: repeat its Host field.
+    /// The first message of a session. `host` must be reachable for this client: repeat its Host field.
     /// - Parameters:
     ///   - nowMs: ms since the epoch.
     ///   - session: not empty, unique.
@@ -20,13 +20,13 @@ public enum RealtimeReply {
         return writer.bytes
     }
 
-    /// The answer to `RealtimeControl.ping`.
+    /// The response to `RealtimeControl.ping`.
     public static let pong = Array("{\"t\":\"c\",\"d\":{\"t\":\"o\",\"d\":null}}".utf8)
 
     /// `a`: the first message on a WebSocket that joins a long-polling session, exactly once (contract §1.8).
     public static let switchAck = Array("{\"t\":\"c\",\"d\":{\"t\":\"a\",\"d\":{}}}".utf8)
 
-    /// `n`: the last message by long polling, before the session goes on over its WebSocket (contract §1.8).
+    /// `n`: the last message by long polling, before the session continues on its WebSocket (contract §1.8).
     public static let endTransmission = Array("{\"t\":\"c\",\"d\":{\"t\":\"n\",\"d\":{}}}".utf8)
 
     /// Redirects the client to another host; sent before hello, it reconnects there immediately.
@@ -42,7 +42,7 @@ public enum RealtimeReply {
 
     /// ok with `""`: what most actions expect.
     public static func ok(_ number: Int64) -> FramedText {
-        // In two pieces: the answer to every write.
+        // Written in two pieces, as it answers every write.
         FramedText { writer in
             writer.raw("{\"t\":\"d\",\"d\":{\"r\":")
             writer.int(number)
@@ -55,12 +55,12 @@ public enum RealtimeReply {
         response(number, .ok) { lacksIndex ? $0.raw("{\"w\":[\"no_index\"]}") : $0.raw("{}") }
     }
 
-    /// ok with a value in export form: the answer to a get.
+    /// ok with a value in export form: the response to a get.
     public static func ok(_ number: Int64, value: Node) -> FramedText {
         response(number, .ok) { $0.node(value) }
     }
 
-    /// The same for a value that is written from where it lies.
+    /// ok with a value, encoded directly from its storage.
     public static func ok(_ number: Int64, value: NodeCursor) -> FramedText {
         response(number, .ok) { $0.node(value) }
     }

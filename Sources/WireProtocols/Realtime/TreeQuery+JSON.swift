@@ -87,7 +87,7 @@ extension TreeQuery {
         var key: Key?
         var inclusive: Bool?
 
-        /// Presence of the value makes the bound (contract §3.1).
+        /// The presence of the value creates the bound (contract §3.1).
         var bound: Bound? { value.map { Bound(value: $0, key: key, inclusive: inclusive) } }
     }
 

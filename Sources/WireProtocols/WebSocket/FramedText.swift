@@ -1,9 +1,9 @@
 import JSONTree
 
-/// A message of the server, written once, into the buffer that is sent.
+/// A server message, written once into the buffer that is sent.
 ///
 /// ```
-/// [ 2 bytes ][ text … ]   ─► frame: the header takes the room in front; a longer one, from 126 bytes of text on, moves the text a little
+/// [ 2 bytes ][ text … ]   ─► frame: the header takes the space in front; a longer one, from 126 bytes of text on, moves the text
 /// ```
 public struct FramedText: Sendable {
     /// The text in one frame.
@@ -11,11 +11,11 @@ public struct FramedText: Sendable {
     /// Bytes of the text.
     public let count: Int
 
-    /// Bytes in front of the text while it is written: a header of the smallest size.
+    /// Bytes reserved before the text while it is written: a header of the smallest size.
     private static let room = 2
 
     /// - Parameters:
-    ///   - capacity: bytes of the text, about.
+    ///   - capacity: the approximate bytes of the text.
     ///   - write: appends the text.
     init(reservingCapacity capacity: Int = 126, _ write: (inout JSONWriter) -> Void) {
         var writer = JSONWriter(reservingCapacity: Self.room + capacity)
@@ -36,9 +36,9 @@ public struct FramedText: Sendable {
     /// The text alone.
     public var text: ArraySlice<UInt8> { frame.suffix(count) }
 
-    /// The text in the frames of the realtime protocol, which cuts long ones.
+    /// The text in frames of the realtime protocol, which splits long messages.
     public var realtimeFrames: [UInt8] {
-        // UTF-8 never has fewer bytes than UTF-16 has code units, so a short message is never cut.
+        // UTF-8 never has fewer bytes than UTF-16 has code units, so a short message is never split.
         count <= RealtimeFraming.segmentUnits ? frame : text.withUnsafeBytes { RealtimeFraming.frames(for: $0) }
     }
 }

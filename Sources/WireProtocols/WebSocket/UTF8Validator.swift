@@ -1,12 +1,12 @@
-/// Validates UTF-8 that arrives in pieces (RFC 3629): overlong forms, surrogates and values above U+10FFFF are refused
-/// at the first byte that makes the text impossible, so a peer is told as early as RFC 6455 §8.1 allows.
+/// Validates UTF-8 that arrives in pieces (RFC 3629). Overlong forms, surrogates and values above U+10FFFF are refused at the first byte that
+/// makes the text invalid, so the peer gets the error as early as RFC 6455 §8.1 allows.
 ///
 /// State between pieces is what the *next* byte must be:
 /// ```
-/// ASCII ──► boundary      lead byte ──► pending = bytes still due, next byte ∈ low...high ──► … ──► boundary
+/// ASCII ──► boundary      lead byte ──► pending = bytes missing, next byte ∈ low...high ──► … ──► boundary
 /// ```
 struct UTF8Validator: Sendable {
-    /// Continuation bytes still due of the scalar that is open; 0 between scalars.
+    /// The continuation bytes missing from the open scalar; 0 between scalars.
     private var pending: UInt8 = 0
     /// Bounds of the next continuation byte. Only the first one after a lead byte is narrower than 80...BF.
     private var low: UInt8 = 0x80
@@ -15,7 +15,7 @@ struct UTF8Validator: Sendable {
     /// True between scalars: the text seen so far may end here.
     var isAtBoundary: Bool { pending == 0 }
 
-    /// Validates the next piece; false as soon as the text can no longer be UTF-8. O(n), eight ASCII bytes per step.
+    /// Validates the next piece; false once the text can no longer be UTF-8. O(n), eight ASCII bytes per step.
     mutating func consume(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var at = 0
         let count = bytes.count
@@ -26,7 +26,7 @@ struct UTF8Validator: Sendable {
                     if word & 0x8080_8080_8080_8080 != 0 { break }
                     at += 8
                 }
-                // The word that stopped the loop, or the last few bytes: walk to the first byte that is not ASCII.
+                // Skip to the first non-ASCII byte of the word that stopped the loop, or of the last few bytes.
                 while at < count, bytes[at] < 0x80 { at += 1 }
                 if at == count { return true }
                 guard open(lead: bytes[at]) else { return false }

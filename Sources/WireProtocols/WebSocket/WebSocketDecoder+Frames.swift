@@ -1,6 +1,6 @@
 /// Frame headers and payload pieces (RFC 6455 §5.2).
 extension WebSocketDecoder {
-    /// Reads a header. False when it is incomplete (all bytes are consumed then) or invalid.
+    /// Reads a header. False if it is invalid or incomplete; an incomplete one consumes all bytes.
     mutating func readHeader(
         _ bytes: UnsafeMutableRawBufferPointer, _ at: inout Int, _ handle: (WebSocketEvent) -> Void
     ) -> Bool {
@@ -51,7 +51,7 @@ extension WebSocketDecoder {
         } else if openMessage != nil {
             throw .unfinishedMessage
         }
-        // The inflated size is checked while inflating. Incompressible data grows by 5 bytes in 16 KiB.
+        // The inflated size is checked while inflating. DEFLATE expands incompressible data by 5 bytes per 16 KiB.
         if openMessage?.isCompressed ?? frame.isCompressed {
             if inflatesWhole, frame.length > maxMessageBytes + maxMessageBytes / 1024 + 64 - message.count { throw .messageTooBig }
             return

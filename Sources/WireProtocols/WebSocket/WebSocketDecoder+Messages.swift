@@ -35,7 +35,7 @@ extension WebSocketDecoder {
             let whole = message
             finishMessage()
             if whole.count > inlineBytes { return handle(.large(large(whole, open))) }
-            // The work of inflated bytes was counted in `collect`.
+            // `collect` has already charged the inflated bytes.
             if !open.isCompressed { workLeft -= whole.count }
             whole.withUnsafeBytes { handle(open.opcode == .text ? .text($0) : .binary($0)) }
         }
@@ -57,7 +57,7 @@ extension WebSocketDecoder {
             opcode: open.opcode, payload: payload, isCompressed: open.isCompressed, maxMessageBytes: maxMessageBytes)
     }
 
-    /// Collects a compressed message, and inflates it when it is complete. Above `inlineBytes` it is delivered compressed, as `large`.
+    /// Collects a compressed message, and inflates it once complete. Above `inlineBytes` it is delivered compressed, as `large`.
     private mutating func receiveCompressed(
         _ piece: UnsafeRawBufferPointer, _ open: OpenMessage, isAlone: Bool, isLast: Bool, _ handle: (WebSocketEvent) -> Void
     ) throws(WebSocketError) {
@@ -89,7 +89,7 @@ extension WebSocketDecoder {
         whole.withUnsafeBytes { handle(open.opcode == .text ? .text($0) : .binary($0)) }
     }
 
-    /// Inflates a complete message into `message`; false, with nothing buffered, when it has more than `inlineBytes`.
+    /// Inflates a complete message into `message`; false, with nothing buffered, if it exceeds `inlineBytes`.
     private mutating func inflateInline(_ bytes: UnsafeRawBufferPointer) throws(WebSocketError) -> Bool {
         do throws(WebSocketError) {
             try inflate(bytes, isLast: true)
@@ -103,7 +103,7 @@ extension WebSocketDecoder {
         }
     }
 
-    /// Fails at the first byte that cannot be UTF-8, also in the middle of a frame (RFC 6455 §8.1).
+    /// Fails at the first byte that cannot be UTF-8, even in the middle of a frame (RFC 6455 §8.1).
     private mutating func checkText(_ piece: UnsafeRawBufferPointer) throws(WebSocketError) {
         guard utf8.consume(piece) else { throw .invalidUTF8 }
     }
@@ -118,7 +118,7 @@ extension WebSocketDecoder {
         if isLast { try inflater.finish { output throws(WebSocketError) in try collect(inflated: output) } }
     }
 
-    /// Appends inflated bytes. They are checked in order, so that errors do not depend on how the input was split.
+    /// Appends inflated bytes. Checks them in order, so that errors do not depend on how the input was split.
     private mutating func collect(inflated output: UnsafeRawBufferPointer) throws(WebSocketError) {
         let maxMessageBytes = inflatesWhole ? min(inlineBytes, maxMessageBytes) : maxMessageBytes
         workLeft -= output.count
@@ -130,6 +130,6 @@ extension WebSocketDecoder {
         message.append(contentsOf: fitting)
     }
 
-    /// Most bytes that are allocated for a frame's announced length, before its payload arrives.
+    /// The most bytes allocated for a frame's announced length before its payload arrives.
     private static let initialCapacity = 64 * 1024
 }

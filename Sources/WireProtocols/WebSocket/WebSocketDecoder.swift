@@ -5,38 +5,38 @@
 /// bytes ──► header ──► payload (unmasked in place) ──► data:       collected until FIN ──► event
 ///    ▲                                                 compressed: inflated until FIN  ──► event
 ///    │                                                 control:    collected (≤ 125)   ──► event
-///    └── a header split by the end of a read is kept (≤ 14 bytes)
+///    └── a header split by the end of a read is buffered (≤ 14 bytes)
 /// ```
-/// Limits and UTF-8 are checked before a byte is buffered; those of a compressed message as it is inflated.
+/// Limits and UTF-8 are checked before a byte is buffered; those of a compressed message while it is inflated.
 ///
-/// With `inlineBytes` a larger message is delivered as `large`, in a buffer of its own, and a compressed one is inflated when it is
-/// complete: before that only its compressed bytes are buffered, afterwards at most `inlineBytes`. All input after `.close` or
-/// `.failure` is ignored. One decoder reads one connection: a copy would share the state of decompression.
+/// With `inlineBytes`, a larger message is delivered as `large`, in its own buffer, and a compressed one is inflated only once complete. Until
+/// then only its compressed bytes are buffered, afterwards at most `inlineBytes`. All input after `.close` or `.failure` is ignored. One
+/// decoder reads one connection: a copy would share the state of decompression.
 public struct WebSocketDecoder: Sendable {
     public enum Role: Sendable {
-        /// Reads what clients send: every frame must be masked.
+        /// Reads frames from clients: every frame must be masked.
         case server
-        /// Reads what servers send: no frame may be masked.
+        /// Reads frames from servers: no frame may be masked.
         case client
     }
 
     enum State {
-        /// Between frames or inside a header, of which `headerCount` bytes are in `heldHeader`.
+        /// Between frames, or inside a header with `headerCount` bytes in `heldHeader`.
         case header
-        /// Inside the payload of `frame`, `payloadRead` bytes of which were received.
+        /// Inside the payload of `frame`, with `payloadRead` bytes received.
         case payload
         /// Closed or failed: further bytes are ignored.
         case ended
     }
 
     public let role: Role
-    /// Greatest size of one message, fragments together. A longer one fails with 1009 when its header arrives.
+    /// The maximum size of one message, with fragments joined. A longer one fails with 1009 when its header arrives.
     public let maxMessageBytes: Int
-    /// Most empty continuation frames of one message: each costs as much work as a small one.
+    /// The most empty continuation frames of one message: each costs as much as a small one.
     public static let mostEmptyFragments = 1_000
-    /// Bytes of the largest message that is delivered as `text` or `binary`.
+    /// The size of the largest message delivered as `text` or `binary`.
     public let inlineBytes: Int
-    /// Whether compressed messages are inflated only when they are complete.
+    /// Whether compressed messages are inflated only once complete.
     let inflatesWhole: Bool
 
     var state = State.header
@@ -44,16 +44,16 @@ public struct WebSocketDecoder: Sendable {
     var headerCount = 0
     var frame = WebSocketFrameHeader()
     var payloadRead = 0
-    /// The message whose payload is being collected in `message`: from its first byte, or from its first fragment on.
+    /// The message being collected in `message`, from its first byte or first fragment on.
     var openMessage: OpenMessage?
     var message: [UInt8] = []
     /// Empty continuation frames of the open message.
     var emptyFragments = 0
     var control: [UInt8] = []
     var utf8 = UTF8Validator()
-    /// Nil when no compression was negotiated.
+    /// Nil if no compression was negotiated.
     var inflater: Inflater?
-    /// Work left in this call of `receive`.
+    /// The work left in this call of `receive`.
     var workLeft = 0
 
     struct OpenMessage {
@@ -63,7 +63,7 @@ public struct WebSocketDecoder: Sendable {
 
     /// - Parameters:
     ///   - deflate: the negotiated compression; nil refuses compressed messages.
-    ///   - inlineBytes: larger messages are delivered as `WebSocketEvent.large`. Default: none are.
+    ///   - inlineBytes: larger messages are delivered as `WebSocketEvent.large`. Default: unlimited.
     public init(role: Role, maxMessageBytes: Int, deflate: DeflateAgreement? = nil, inlineBytes: Int = .max) {
         self.role = role
         self.maxMessageBytes = maxMessageBytes
@@ -79,7 +79,7 @@ public struct WebSocketDecoder: Sendable {
         if case .ended = state { true } else { false }
     }
 
-    /// Whether a decompressor is in memory: about 42 KiB, see `DeflateAgreement.Direction.takesOverContext`.
+    /// Whether a decompressor is allocated: about 42 KiB, see `DeflateAgreement.Direction.takesOverContext`.
     public var holdsInflater: Bool { inflater?.isAllocated ?? false }
 
     /// Bytes buffered for an incomplete message.
@@ -94,17 +94,16 @@ public struct WebSocketDecoder: Sendable {
     /// Number of complete messages, modulo 2³².
     public internal(set) var messages: UInt32 = 0
 
-    /// Consumes all bytes, unmasking them in place. A message wholly inside `bytes` is delivered as a slice of it; one that spans reads is
-    /// collected. Event pointers are valid only during the call of `handle`. O(n).
+    /// Consumes all bytes, unmasking them in place. A message inside `bytes` is delivered as a slice of it; one that spans reads is collected.
+    /// Event pointers are valid only during the call of `handle`. O(n).
     public mutating func receive(_ bytes: UnsafeMutableRawBufferPointer, _ handle: (WebSocketEvent) -> Void) {
         var at = 0
         repeat { at += receive(UnsafeMutableRawBufferPointer(rebasing: bytes[at...]), work: .max, handle) } while at < bytes.count
     }
 
     /// Consumes bytes until the work is used up.
-    /// - Parameter work: bytes of messages as delivered, plus `eventWork` for each event. The last event may exceed it; a `large` one ends
-    ///   the call.
-    /// - Returns: the number of bytes consumed. The caller passes the rest, which is unchanged, again before newer bytes.
+    /// - Parameter work: bytes of delivered messages, plus `eventWork` per event. The last event may exceed it; a `large` event ends the call.
+    /// - Returns: the number of bytes consumed. The caller passes the unchanged rest again, before newer bytes.
     public mutating func receive(_ bytes: UnsafeMutableRawBufferPointer, work: Int, _ handle: (WebSocketEvent) -> Void) -> Int {
         var at = 0
         workLeft = work
@@ -123,7 +122,7 @@ public struct WebSocketDecoder: Sendable {
         return hasEnded ? bytes.count : at
     }
 
-    /// Work of an event beside its bytes.
+    /// The work of an event in addition to its bytes.
     public static let eventWork = 512
 
     // MARK: End

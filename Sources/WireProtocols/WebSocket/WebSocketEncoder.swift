@@ -1,22 +1,22 @@
-/// Encodes messages as frames (RFC 6455 §5.2), compressed if that was negotiated and makes them smaller (RFC 7692 §7.2.1).
+/// Encodes messages as frames (RFC 6455 §5.2), compressed if negotiated and if that makes them smaller (RFC 7692 §7.2.1).
 ///
-/// One encoder serves one connection; without context takeover it may serve all connections with an equal agreement, so that
-/// a message for many is compressed once. A copy would share the state of compression.
+/// One encoder serves one connection. Without context takeover it may serve all connections with equal parameters, so that a broadcast is
+/// compressed once. A copy would share the state of compression.
 public struct WebSocketEncoder: Sendable {
     private let deflater: Deflater?
     private let thresholdBytes: Int
 
     /// - Parameters:
-    ///   - direction: the negotiated compression of the sending direction; nil never compresses.
+    ///   - direction: the negotiated compression for sending; nil never compresses.
     public init(_ direction: DeflateAgreement.Direction? = nil, settings: DeflateSettings = DeflateSettings()) {
         deflater = direction.map { Deflater($0, settings) }
         thresholdBytes = max(1, settings.thresholdBytes)
     }
 
-    /// Whether a compressor is allocated (`DeflateSettings.memoryLevel`): from the first message above the threshold on.
+    /// Whether a compressor is allocated (`DeflateSettings.memoryLevel`), which happens at the first message above the threshold.
     public var holdsDeflater: Bool { deflater?.isAllocated ?? false }
 
-    /// Frees the compressor until the next message: for idle connections.
+    /// Frees the compressor until the next message; for idle connections.
     public func release() { deflater?.release() }
 
     /// One message as a final frame. Clients pass a fresh random `mask` for each, servers none (RFC 6455 §5.1).
@@ -38,7 +38,7 @@ public struct WebSocketEncoder: Sendable {
         WebSocketFrame.append(opcode, payload, mask: mask, to: &bytes)
     }
 
-    /// Compresses the messages in complete server frames where that makes them smaller. Nil when it does for none: send `frames`.
+    /// Compresses the messages in complete server frames if that makes them smaller. Nil if none becomes smaller: send `frames` then.
     public func compressed(_ frames: [UInt8]) -> [UInt8]? {
         guard deflater != nil, frames.count >= thresholdBytes else { return nil }
         var result: [UInt8] = []
@@ -54,7 +54,7 @@ public struct WebSocketEncoder: Sendable {
                 if result[start] & WebSocketFrameHeader.compressedBit != 0 { hasChanged = true }
                 at += size + header.length
             }
-            // These were not complete frames.
+            // The input did not consist of complete frames.
             if at < bytes.count { hasChanged = false }
         }
         return hasChanged ? result : nil

@@ -1,5 +1,4 @@
-/// The server's end of one WebSocket connection, for servers that speak nothing else on it: the HTTP upgrade, frames, compression,
-/// pings, and the closing handshake.
+/// The server side of a WebSocket-only connection: the HTTP upgrade, frames, compression, pings, and the closing handshake.
 ///
 /// ```
 /// handshake ──(GET … Upgrade: websocket)──► open ──(Close, or a broken frame)──► ended
@@ -7,21 +6,21 @@
 /// ```
 public struct WebSocketEndpoint: Sendable {
     private enum State {
-        /// The request for the upgrade is being read (RFC 6455 §4.2.1).
+        /// Reading the upgrade request (RFC 6455 §4.2.1).
         case handshake(HTTPRequestParser)
-        /// Messages go both ways (§4.1).
+        /// Messages flow in both directions (§4.1).
         case open(WebSocketDecoder)
-        /// The close frame is being sent; further input is ignored (§7.1.1).
+        /// Sending the close frame; further input is ignored (§7.1.1).
         case ended
     }
 
-    /// What to do next.
+    /// The next action for the caller.
     public enum Step {
         /// Send these bytes.
         case send([UInt8])
-        /// The peer's message, valid during the call; the encoder makes frames for this peer.
+        /// A message from the peer, valid during the call; the encoder creates frames for this peer.
         case message(WebSocketOpcode, UnsafeRawBufferPointer, WebSocketEncoder)
-        /// Close the connection when everything is sent. The last step.
+        /// Close the connection once everything is sent. The last step.
         case end
     }
 

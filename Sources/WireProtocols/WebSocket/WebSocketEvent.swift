@@ -1,4 +1,4 @@
-/// An event of a WebSocket connection. Pointers are valid only during the call that delivers the event: copy what must stay.
+/// An event of a WebSocket connection. Pointers are valid only during the call that delivers the event: copy data to keep it.
 public enum WebSocketEvent {
     /// A complete text message, valid UTF-8, fragments joined.
     case text(UnsafeRawBufferPointer)
@@ -6,17 +6,17 @@ public enum WebSocketEvent {
     case binary(UnsafeRawBufferPointer)
     /// A complete message above the decoder's `inlineBytes`.
     case large(WebSocketLargeMessage)
-    /// Answer with a pong of the same payload (≤ 125 bytes; RFC 6455 §5.5.2).
+    /// Respond with a pong of the same payload (≤ 125 bytes; RFC 6455 §5.5.2).
     case ping(UnsafeRawBufferPointer)
-    /// The answer to a ping, or an unsolicited pong (RFC 6455 §5.5.3).
+    /// The response to a ping, or an unsolicited pong (RFC 6455 §5.5.3).
     case pong(UnsafeRawBufferPointer)
-    /// The peer closes: echo the code and end the connection. `code` is nil when the frame was empty (RFC 6455 §7.1.5).
+    /// The peer closes: echo the code and end the connection. `code` is nil if the frame was empty (RFC 6455 §7.1.5).
     case close(code: UInt16?, reason: UnsafeRawBufferPointer)
-    /// The peer broke the protocol: send a close frame with `error.closeCode` and end the connection.
+    /// The peer violated the protocol: send a close frame with `error.closeCode` and end the connection.
     case failure(WebSocketError)
 
-    /// The frame that RFC 6455 requires in return: a pong to a ping (§5.5.2), a close frame to a close frame (§5.5.1) and to a
-    /// failure (§7.1.7). Nil for everything else. Clients pass a fresh random mask.
+    /// The frame that RFC 6455 requires in response: a pong to a ping (§5.5.2), a close frame to a close frame (§5.5.1) and to a failure
+    /// (§7.1.7). Nil for other events. Clients pass a fresh random mask.
     public func answer(mask: WebSocketMask? = nil) -> [UInt8]? {
         switch self {
         case .text, .binary, .large, .pong: nil
@@ -26,7 +26,7 @@ public enum WebSocketEvent {
         }
     }
 
-    /// True for the last event of a connection, `close` or `failure`: send the answer, then end it (§7.1.1).
+    /// True for the last event of a connection, `close` or `failure`: send the response, then end the connection (§7.1.1).
     public var isLast: Bool {
         switch self {
         case .close, .failure: true
@@ -37,7 +37,7 @@ public enum WebSocketEvent {
 
 /// Why a WebSocket connection must be failed (RFC 6455 §7.1.7).
 public enum WebSocketError: Error, Sendable, Hashable {
-    /// A reserved bit was set that no negotiated extension gives a meaning there (§5.2, RFC 7692 §6.1).
+    /// A reserved bit was set without a negotiated extension for it (§5.2, RFC 7692 §6.1).
     case reservedBits
     /// An opcode between 3 and 7 or above 10 (§5.2).
     case unknownOpcode
@@ -49,17 +49,17 @@ public enum WebSocketError: Error, Sendable, Hashable {
     case fragmentedControlFrame
     /// A continuation frame while no message is open (§5.4).
     case unexpectedContinuation
-    /// A new data message before the open one was finished (§5.4).
+    /// A new data message before the open one ended (§5.4).
     case unfinishedMessage
     /// A length that is not in its shortest form, or a 64-bit one with the highest bit set (§5.2).
     case impossibleLength
-    /// A close frame of one byte, or a code that may not be sent (§5.5.1, §7.4).
+    /// A close frame of one byte, or with a code that must not be sent (§5.5.1, §7.4).
     case badCloseCode
     /// A text message or a close reason that is not UTF-8 (§8.1).
     case invalidUTF8
     /// The payload of a compressed message is not DEFLATE data, or ends inside a block (RFC 7692 §7.2.2).
     case badCompression
-    /// The message would grow beyond the receiver's limit, also while it is decompressed (§7.4.1, 1009).
+    /// The message would exceed the receiver's limit, possibly during decompression (§7.4.1, 1009).
     case messageTooBig
     /// A message has more than `WebSocketDecoder.mostEmptyFragments` empty fragments (§7.4.1, 1008).
     case emptyFragments

@@ -1,6 +1,6 @@
-/// Frames as bytes (RFC 6455 §5.2): always final, lengths in their shortest form.
+/// Encodes frames (RFC 6455 §5.2): always final, with lengths in their shortest form.
 ///
-/// Without `mask` a frame goes from server to client; clients must pass a fresh random one for each frame.
+/// Without `mask` a frame goes from server to client; clients must pass a fresh random mask for each frame.
 public enum WebSocketFrame {
     /// A text message. `payload` must be UTF-8.
     public static func text(_ payload: [UInt8], mask: WebSocketMask? = nil) -> [UInt8] {
@@ -11,12 +11,12 @@ public enum WebSocketFrame {
         frame(.binary, payload, mask)
     }
 
-    /// A ping; a payload of more than 125 bytes is cut there (§5.5).
+    /// A ping; the payload is cut at 125 bytes (§5.5).
     public static func ping(_ payload: [UInt8] = [], mask: WebSocketMask? = nil) -> [UInt8] {
         frame(.ping, Array(payload.prefix(125)), mask)
     }
 
-    /// A pong; a payload of more than 125 bytes is cut there (§5.5).
+    /// A pong; the payload is cut at 125 bytes (§5.5).
     public static func pong(_ payload: [UInt8] = [], mask: WebSocketMask? = nil) -> [UInt8] {
         frame(.pong, Array(payload.prefix(125)), mask)
     }
@@ -26,8 +26,8 @@ public enum WebSocketFrame {
         frame(.pong, Array(payload.prefix(125)), mask)
     }
 
-    /// A close frame. Without a code the payload is empty, as it is for a code that may not be sent (§7.4.1).
-    /// The reason is cut at a scalar boundary to fit 123 bytes.
+    /// A close frame. The payload is empty without a code, or with a code that must not be sent (§7.4.1). The reason is cut at a scalar boundary
+    /// to fit 123 bytes.
     public static func close(_ code: UInt16?, reason: String = "", mask: WebSocketMask? = nil) -> [UInt8] {
         guard let code, WebSocketCloseCode.maySend(code) else { return frame(.close, [], mask) }
         var payload = [UInt8(code >> 8), UInt8(code & 0xFF)]
@@ -39,13 +39,13 @@ public enum WebSocketFrame {
         return frame(.close, payload, mask)
     }
 
-    /// The close frame that answers a protocol failure.
+    /// The close frame for a protocol failure.
     public static func close(_ error: WebSocketError, mask: WebSocketMask? = nil) -> [UInt8] {
         close(error.closeCode, reason: error.reason, mask: mask)
     }
 
-    /// Appends the header of a final frame whose payload of `payloadLength` bytes the caller puts behind it, in as many
-    /// pieces as suits it: this is how one encoded event is shared by many connections.
+    /// Appends the header of a final frame. The caller appends the payload of `payloadLength` bytes, in any number of pieces: so many connections
+    /// share one encoded event.
     public static func appendHeader(
         _ opcode: WebSocketOpcode, payloadLength: Int, mask: WebSocketMask? = nil, to bytes: inout [UInt8]
     ) {

@@ -16,9 +16,9 @@ struct WebSocketFrameHeader: Sendable {
     var length = 0
     var mask: WebSocketMask?
 
-    /// Reads a header at the start of `bytes` and returns its size (2...14), or nil when more bytes are needed.
-    /// What the first bytes already rule out is refused without waiting for the rest.
-    /// - Parameter mayCompress: whether permessage-deflate was agreed on.
+    /// Parses a header at the start of `bytes` and returns its size (2...14); nil if more bytes are needed. Refuses an invalid header without
+    /// waiting for its rest.
+    /// - Parameter mayCompress: whether permessage-deflate was negotiated.
     mutating func parse(
         _ bytes: UnsafeRawBufferPointer, role: WebSocketDecoder.Role, mayCompress: Bool = false
     ) throws(WebSocketError) -> Int? {
@@ -27,7 +27,7 @@ struct WebSocketFrameHeader: Sendable {
         guard let opcode = WebSocketOpcode(rawValue: first & 0x0F) else { throw .unknownOpcode }
         self.opcode = opcode
         isCompressed = first & Self.compressedBit != 0
-        // RFC 7692 §6.1: never on a control frame, and of a message on its first frame only.
+        // RFC 7692 §6.1: never on a control frame, and only on the first frame of a message.
         if isCompressed && !(mayCompress && (opcode == .text || opcode == .binary)) { throw .reservedBits }
         isFinal = first & 0x80 != 0
         if opcode.isControl && !isFinal { throw .fragmentedControlFrame }

@@ -2,12 +2,12 @@ import Cryptography
 public import HTTPTypes
 import JSONTree
 
-/// The opening handshake (RFC 6455 §4), both ends. No subprotocol is ever negotiated. The one extension is permessage-deflate
-/// (RFC 7692), and only for endpoints that pass settings: the strictest stock clients accept none (contract §1.2).
+/// The opening handshake (RFC 6455 §4), for both ends. Never negotiates a subprotocol. The only extension is permessage-deflate (RFC 7692),
+/// and only for endpoints that pass settings: the strictest stock clients accept none (contract §1.2).
 public enum WebSocketHandshake {
     // MARK: Server
 
-    /// A request that can be accepted: send `response`, then the connection speaks WebSocket.
+    /// An acceptable request: send `response`, then the connection speaks WebSocket.
     public struct Acceptance: Sendable, Hashable {
         /// The bytes of the `101`.
         public var response: [UInt8]
@@ -15,8 +15,8 @@ public enum WebSocketHandshake {
         public var deflate: DeflateAgreement?
     }
 
-    /// The `101` that answers `request`, or why it is none. Clients may write `Upgrade` and `Connection` as token lists of
-    /// any case; the answer has exactly one token each.
+    /// The `101` response to `request`, or why it is refused. Clients may write `Upgrade` and `Connection` as token lists in any case; the
+    /// response has exactly one token in each.
     /// - Parameter deflate: settings of permessage-deflate; nil declines every offer.
     public static func respond(
         to request: HTTPInboundRequest, deflate: DeflateSettings? = nil
@@ -55,8 +55,8 @@ public enum WebSocketHandshake {
         Base64.encode((0..<16).map { _ in UInt8.random(in: 0...255, using: &generator) })
     }
 
-    /// The bytes of an upgrade request for `target` (path and query, already percent-encoded) at `host` (`host[:port]`).
-    /// `fields` go along as they are. With `deflate` compression is offered.
+    /// The upgrade request for `target` (path and query, already percent-encoded) at `host` (`host[:port]`). `fields` are sent unchanged. With
+    /// `deflate`, the request offers compression.
     public static func request(
         host: String, target: String, key: String, deflate: DeflateSettings? = nil, fields: HTTPFields = [:]
     ) -> [UInt8] {
@@ -74,20 +74,20 @@ public enum WebSocketHandshake {
         return Array((head + "\r\n").utf8)
     }
 
-    /// Why a server's answer is not the `101` that was asked for (RFC 6455 §4.1).
+    /// Why a server's response is not the requested `101` (RFC 6455 §4.1).
     public enum Refusal: Error, Sendable, Hashable {
         /// Another status: the server does not want to upgrade.
         case status(Int)
         /// Upgrade or Connection are missing or name something else.
         case upgrade
-        /// Sec-WebSocket-Accept is missing or does not fit the key.
+        /// Sec-WebSocket-Accept is missing or does not match the key.
         case accept
         /// The server chose an extension or subprotocol that was not offered, or other parameters.
         case negotiation
     }
 
-    /// Checks the answer to `request`; after success the connection speaks WebSocket.
-    /// - Parameter deflate: what the request offered.
+    /// Checks the response to `request`; after success the connection speaks WebSocket.
+    /// - Parameter deflate: the settings that the request offered.
     /// - Returns: the negotiated compression; nil for none.
     @discardableResult
     public static func check(

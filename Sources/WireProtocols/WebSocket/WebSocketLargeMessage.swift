@@ -1,16 +1,16 @@
-/// A complete message above the decoder's `inlineBytes`, in a buffer of its own: to be inflated and parsed on another thread.
+/// A complete message above the decoder's `inlineBytes`, in its own buffer, to be inflated and parsed on another thread.
 public struct WebSocketLargeMessage: Sendable {
     public let opcode: WebSocketOpcode
     /// The payload as received: compressed, or the message itself, valid UTF-8.
     public let payload: [UInt8]
     public let isCompressed: Bool
-    /// Greatest size of the message.
+    /// The maximum size of the message.
     let maxMessageBytes: Int
 
     /// The message. O(n)
-    /// - Parameter grant: called before memory is allocated for the inflated message, with its total bytes; false stops the work. Not
-    ///   called for an uncompressed message.
-    /// - Throws: the error that the decoder would have failed with; `messageTooBig` also where `grant` refuses.
+    /// - Parameter grant: called with the total bytes before memory is allocated for the inflated message; false stops the work. Not called for
+    ///   an uncompressed message.
+    /// - Throws: the error with which the decoder would have failed; `messageTooBig` also if `grant` refuses.
     public func content(_ grant: (Int) -> Bool = { _ in true }) throws(WebSocketError) -> [UInt8] {
         guard isCompressed else { return payload }
         var output: [UInt8] = []

@@ -1,6 +1,6 @@
 /// The masking key of one frame (RFC 6455 §5.3): byte `i` of the payload is XORed with byte `i mod 4` of the key.
 ///
-/// The key is kept as it lies in memory, so that four (or eight) payload bytes can be done at once on either byte order.
+/// The key is stored in memory order, so that four or eight payload bytes can be processed at once on either byte order.
 public struct WebSocketMask: Sendable, Hashable {
     /// The four key bytes in the order of the wire.
     public let bytes: UInt32
@@ -15,12 +15,12 @@ public struct WebSocketMask: Sendable, Hashable {
         bytes = UInt32(bigEndian: bigEndian)
     }
 
-    /// A fresh key; RFC 6455 §10.3 wants it unpredictable, so pass a cryptographic generator outside tests.
+    /// A fresh key. RFC 6455 §10.3 requires it to be unpredictable, so pass a cryptographic generator outside tests.
     public static func random(using generator: inout some RandomNumberGenerator) -> WebSocketMask {
         WebSocketMask(memoryOrder: generator.next())
     }
 
-    /// Masks or unmasks (the same thing) in place. `offset` is the position of the first byte in the frame's payload.
+    /// Masks or unmasks in place; both are the same operation. `offset` is the position of the first byte in the frame's payload.
     func apply(to payload: UnsafeMutableRawBufferPointer, offset: Int = 0) {
         let key = rotated(by: offset)
         let wide = UInt64(key) | UInt64(key) << 32
@@ -38,7 +38,7 @@ public struct WebSocketMask: Sendable, Hashable {
         }
     }
 
-    /// The key as seen from payload byte `offset` on.
+    /// The key rotated to start at payload byte `offset`.
     private func rotated(by offset: Int) -> UInt32 {
         let shift = UInt32(offset & 3) * 8
         if shift == 0 { return bytes }

@@ -1,15 +1,15 @@
 import JSONTree
 import LiveQueries
 
-/// Why a well-formed request is refused while its connection goes on. Each protocol has its own text for it.
+/// Why a well-formed request is refused while its connection stays open. Each protocol formats it differently.
 enum RequestFault: Equatable {
     /// The data cannot be stored.
     case data(JSONError)
-    /// The path names no place.
+    /// The path is not a valid place.
     case path(PathError)
     /// A member that the operation needs is missing or of the wrong type.
     case member(String)
-    /// A list that must name something does not.
+    /// A list that must not be empty is.
     case empty(String)
     /// A member that decides how others are parsed is repeated: the checked value could differ from the one used.
     case repeated(String)
@@ -17,13 +17,13 @@ enum RequestFault: Equatable {
     case notAnObject
     /// One place of an update contains another.
     case overlap(Path, Path)
-    /// A query member has an impossible value.
+    /// A query member has an invalid value.
     case query(String, member: String? = nil)
-    /// A member is more than a limit allows.
+    /// A member exceeds a limit.
     case tooBig(String, member: String)
     /// No data could make the rules allow the write.
     case denied
-    /// Something this server does not do (yet).
+    /// A feature that this server does not support (yet).
     case unsupported(String, member: String? = nil)
 
     /// One sentence for the client's developer (contract §7.5 where it has one).
@@ -45,7 +45,7 @@ enum RequestFault: Equatable {
         }
     }
 
-    /// The member of the request that is at fault; nil where it is what the operation is given to write.
+    /// The member of the request at fault; nil if it is the written data.
     var member: String? {
         switch self {
         case .member(let name), .empty(let name), .repeated(let name): name
@@ -70,8 +70,8 @@ enum RequestFault: Equatable {
     /// Whether the request's remaining values are skipped.
     var endsReading: Bool { self == .denied || isOverBudget }
 
-    /// What is wrong with a `where` or a `near`.
-    /// - Parameter prefix: the member that these stand in, with its dot: `query.`
+    /// The fault of a `where` or a `near`.
+    /// - Parameter prefix: the member that contains it, with a dot: `query.`
     init(_ fault: QueryFault, below prefix: String) {
         let (text, member) = ("\(prefix)\(fault.description)", prefix + fault.member)
         switch fault.reason {
@@ -82,7 +82,7 @@ enum RequestFault: Equatable {
 }
 
 extension JSONReader {
-    /// Parses one value; when it is JSON but refused, records the fault (the first one stays) and skips it.
+    /// Parses one value. A value that is JSON but refused is skipped, and the first such fault recorded.
     mutating func optional<Value>(
         _ fault: inout RequestFault?, _ read: (inout JSONReader) throws(JSONError) -> Value
     ) throws(JSONError) -> Value? {

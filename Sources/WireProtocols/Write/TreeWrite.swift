@@ -40,7 +40,7 @@ struct TreePlace {
 }
 
 extension TreeWrite {
-    /// Whether a write of the place may be permitted; otherwise the fault is recorded and the value skipped.
+    /// Whether the rules could permit a write of the place; otherwise the fault is recorded and the value skipped.
     static func isPermitted(
         _ path: Path, _ reader: inout JSONReader, _ limits: TreeWriteLimits, _ fault: inout RequestFault?
     ) throws(JSONError) -> Bool {
@@ -70,8 +70,8 @@ extension TreeWrite {
         return read
     }
 
-    /// Parses the object of an update: member names are paths relative to `base` (contract §6.1). Refused are names that
-    /// are no path, the empty path, and places of which one contains another.
+    /// Parses the object of an update: member names are paths relative to `base` (contract §6.1). Refuses invalid paths, the empty path, and
+    /// places that contain one another.
     static func entries(
         _ reader: inout JSONReader, base: Path, _ limits: TreeWriteLimits, _ fault: inout RequestFault?
     ) throws(JSONError) -> [TreeWrite] {
@@ -110,7 +110,7 @@ extension TreeWrite {
         return writes
     }
 
-    /// Two places of which the first contains the second. In path order a place directly precedes what it contains.
+    /// Two places of which the first contains the second. In path order a place directly precedes those that it contains.
     private static func overlap(_ writes: [TreeWrite]) -> (Path, Path)? {
         if writes.count < 2 { return nil }
         let places = writes.map { $0.part == .priority ? $0.path.appending(Key(".priority")) : $0.path }.sorted()
@@ -123,10 +123,10 @@ extension TreeWrite {
 public struct TreeWriteLimits: Sendable {
     /// Longest string in bytes of UTF-8. Default 10 MB.
     public var stringBytes = 10_485_760
-    /// Bounds the memory of one request's values; nil for no bound. More is refused as too big.
+    /// Bounds the memory of one request's values; nil for no bound. Exceeding it refuses the request as too big.
     public var allowance: NodeAllowance?
-    /// Whether a write of a place may be permitted; called before its value is parsed. Nil permits all. A refused
-    /// place is answered as denied, unless an earlier fault was found in the text.
+    /// Whether the rules could permit a write of a place; called before its value is parsed. Nil permits all. A refused place gets a permission
+    /// error, unless an earlier fault was found in the text.
     public var permits: (@Sendable (Path) -> Bool)?
 
     public init() {}

@@ -2,10 +2,10 @@
 public struct DeflateAgreement: Sendable, Hashable {
     /// One direction of the connection.
     public struct Direction: Sendable, Hashable {
-        /// The sender's window is 2 to this power of bytes, 8...15 (§7.1.2).
+        /// The base-2 logarithm of the sender's window in bytes, 8...15 (§7.1.2).
         public var windowBits = 15
-        /// Whether a message may refer to the messages before it (§7.1.1): compresses better, and keeps both ends' windows
-        /// in memory between messages. Without it one compressed message can be sent to any number of receivers.
+        /// Whether a message may refer to earlier ones (§7.1.1). This compresses better, but keeps both ends' windows in memory between messages.
+        /// Without it one compressed message can be sent to any number of receivers.
         public var takesOverContext = true
 
         public init(windowBits: Int = 15, takesOverContext: Bool = true) {
@@ -14,9 +14,9 @@ public struct DeflateAgreement: Sendable, Hashable {
         }
     }
 
-    /// What the server sends.
+    /// The direction from server to client.
     public var server = Direction()
-    /// What the client sends.
+    /// The direction from client to server.
     public var client = Direction()
 
     public init(server: Direction = Direction(), client: Direction = Direction()) {
@@ -27,26 +27,25 @@ public struct DeflateAgreement: Sendable, Hashable {
 
 /// Settings of compression.
 public struct DeflateSettings: Sendable, Hashable {
-    /// Messages with fewer bytes are sent uncompressed: compressing them alone gains little. Default 256.
+    /// Messages with fewer bytes are sent uncompressed: compressing small messages alone gains little. Default 256.
     public var thresholdBytes = 256
-    /// Messages with more bytes are sent uncompressed: compressing one would delay the other connections of the net loop. Default
-    /// 256 KiB.
+    /// Messages with more bytes are sent uncompressed: compressing one would delay the other connections of the event loop. Default 256 KiB.
     public var mostBytes = 256 << 10
-    /// The largest window that is used for sending, and asked for from the peer: 2 to this power of bytes, 9...15.
-    /// Default 15. Receiving takes 42 KiB for any.
+    /// The base-2 logarithm of the largest window used for sending, and requested from the peer: 9...15. Default 15. Receiving takes 42 KiB
+    /// regardless.
     public var windowBits = 15
-    /// How much memory a compressor has for its tables: 1...9; with the window it takes 2^(windowBits + 2) + 2^(memoryLevel + 9)
-    /// bytes while it exists, 256 KiB for 15 and 8. Default 8.
+    /// The memory level of a compressor's tables: 1...9. With its window a compressor takes 2^(windowBits + 2) + 2^(memoryLevel + 9) bytes while
+    /// allocated: 256 KiB for 15 and 8. Default 8.
     public var memoryLevel = 8
-    /// How hard a compressor tries: 1...9. Default 4.
+    /// The compression level: 1...9. Default 4.
     public var level = 4
-    /// Whether messages may refer to earlier ones, in both directions. Without it nothing is held between messages, and a broadcast
-    /// message is compressed once. Default off.
+    /// Whether messages may refer to earlier ones, in both directions. Without it no state is kept between messages, and a broadcast is compressed
+    /// once. Default off.
     public var takesOverContext = false
 
     public init() {}
 
-    /// Within what zlib takes.
+    /// The settings, clamped to zlib's ranges.
     var bounded: DeflateSettings {
         var bounded = self
         bounded.windowBits = min(15, max(9, windowBits))

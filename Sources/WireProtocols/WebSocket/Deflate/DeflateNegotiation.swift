@@ -16,8 +16,8 @@ struct DeflateParameters: Hashable {
 
     init() {}
 
-    /// Nil for what must be declined (an offer) or failed (a response): another extension, an unknown or repeated parameter,
-    /// one with an impossible value, or without the value it needs (§7.1).
+    /// Nil if the offer must be declined, or the response must fail the connection. Reasons: another extension, an unknown or repeated
+    /// parameter, an invalid value, or a missing one (§7.1).
     init?(_ element: WebSocketExtension) {
         guard element.name == Self.name else { return nil }
         var seen: Set<String> = []
@@ -72,8 +72,8 @@ struct DeflateParameters: Hashable {
 
 /// The negotiation of permessage-deflate (RFC 7692 §5, §7.1).
 enum DeflateNegotiation {
-    /// The server's choice among a client's offers: the first one that is for permessage-deflate and well formed. Every such
-    /// offer can be met, for windows of all sizes are at hand. Nil when there is none: the connection goes on uncompressed.
+    /// The server's choice among a client's offers: the first well-formed one for permessage-deflate. Every such offer is acceptable, as windows
+    /// of all sizes are supported. Nil if there is none: the connection continues uncompressed.
     static func answer(
         _ offers: [WebSocketExtension], _ settings: DeflateSettings
     ) -> (response: WebSocketExtension, agreement: DeflateAgreement)? {
@@ -82,18 +82,18 @@ enum DeflateNegotiation {
         var agreement = DeflateAgreement()
         var response = DeflateParameters()
 
-        // A server may include either of these unasked, and must include the first when asked (§7.1.1).
+        // A server may include either of these unasked, and must include the first if requested (§7.1.1).
         response.serverNoContextTakeover = offer.serverNoContextTakeover || !wanted.takesOverContext
         response.clientNoContextTakeover = offer.clientNoContextTakeover || !wanted.takesOverContext
         agreement.server.takesOverContext = !response.serverNoContextTakeover
         agreement.client.takesOverContext = !response.clientNoContextTakeover
 
-        // Our own window: no larger than asked for, and said when asked for or smaller than 15 (§7.1.2.1).
+        // Our own window: no larger than requested, and stated if requested or smaller than 15 (§7.1.2.1).
         agreement.server.windowBits = min(offer.serverWindowBits ?? 15, wanted.windowBits)
         if offer.serverWindowBits != nil || agreement.server.windowBits < 15 {
             response.serverWindowBits = agreement.server.windowBits
         }
-        // The client's window can be limited only when it says that it understands (§7.1.2.2).
+        // The client's window can be limited only if the client supports it (§7.1.2.2).
         switch offer.clientWindow {
         case nil: break
         case .open: agreement.client.windowBits = wanted.windowBits
@@ -116,8 +116,8 @@ enum DeflateNegotiation {
         return offer.element
     }
 
-    /// Reads the server's answer to `offer(settings)`. Throws for a response that the client must refuse (§7.1): another
-    /// extension, more than one, malformed, or one that does not answer the offer.
+    /// Checks the server's response to `offer(settings)`. Throws for a response that the client must refuse (§7.1): another extension, more than
+    /// one, malformed, or one that does not match the offer.
     static func check(
         _ chosen: [WebSocketExtension], _ settings: DeflateSettings?
     ) throws(WebSocketHandshake.Refusal) -> DeflateAgreement? {

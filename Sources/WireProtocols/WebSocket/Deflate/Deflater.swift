@@ -1,13 +1,13 @@
 import CZlib
 
-/// Compresses the messages of one direction (RFC 7692 §7.2.1): a zlib stream that exists while it is needed.
+/// Compresses the messages of one direction (RFC 7692 §7.2.1) with a zlib stream that exists only while needed.
 ///
-/// 2^(windowBits + 2) + 2^(memoryLevel + 9) bytes between the first `compress` and `release`.
+/// Takes 2^(windowBits + 2) + 2^(memoryLevel + 9) bytes between the first `compress` and `release`.
 final class Deflater: @unchecked Sendable {
-    // Sendable: used only through the encoder that owns it, which is a value confined to one place at a time.
+    // Sendable: used only through the encoder that owns it, a value confined to one place at a time.
     private let direction: DeflateAgreement.Direction
     private let settings: DeflateSettings
-    /// zlib keeps the address of its stream, so it lives on the heap.
+    /// On the heap, as zlib keeps the address of its stream.
     private var stream: UnsafeMutablePointer<z_stream>?
 
     init(_ direction: DeflateAgreement.Direction, _ settings: DeflateSettings) {
@@ -17,7 +17,7 @@ final class Deflater: @unchecked Sendable {
 
     deinit { release() }
 
-    /// Frees the stream. The next message refers to none before it, which is always allowed.
+    /// Frees the stream. The next message then refers to no earlier one, which is always allowed.
     func release() {
         guard let stream else { return }
         deflateEnd(stream)
@@ -27,12 +27,12 @@ final class Deflater: @unchecked Sendable {
 
     var isAllocated: Bool { stream != nil }
 
-    /// The compressed message, or nil when it would not be shorter: send it as it is. O(n), one allocation of its size.
+    /// The compressed message; nil unless that makes it shorter. O(n), one allocation of its size.
     func compress(_ payload: UnsafeRawBufferPointer) -> [UInt8]? {
         guard let stream = opened(), let source = payload.bindMemory(to: Bytef.self).baseAddress,
             payload.count <= Self.largestPayload
         else { return nil }
-        // Room for less than the payload and the marker: what needs more is not worth sending.
+        // A buffer one byte short of payload plus marker: a result that does not fit is not worth sending.
         let room = payload.count + Self.marker.count - 1
         var isComplete = false
         var compressed = [UInt8](unsafeUninitializedCapacity: room) { output, count in
@@ -48,7 +48,7 @@ final class Deflater: @unchecked Sendable {
             count = room - Int(stream.pointee.avail_out)
         }
         guard isComplete, compressed.suffix(Self.marker.count) == Self.marker[...] else {
-            // The receiver will not see what the window has seen.
+            // The receiver never gets this message, so the window must forget it.
             deflateReset(stream)
             return nil
         }
@@ -57,7 +57,7 @@ final class Deflater: @unchecked Sendable {
         return compressed
     }
 
-    /// zlib counts in 32 bits.
+    /// zlib's counters have 32 bits.
     private static let largestPayload = Int(UInt32.max) / 2
 
     /// The end of a flushed block, which is not sent (§7.2.1).
@@ -67,7 +67,7 @@ final class Deflater: @unchecked Sendable {
         if let stream { return stream }
         let fresh = UnsafeMutablePointer<z_stream>.allocate(capacity: 1)
         fresh.initialize(to: z_stream())
-        // zlib has no raw window of 256 bytes. With runs as its only matches (distance 1) no receiver's window is too small.
+        // zlib has no raw window of 256 bytes. With runs as the only matches (distance 1), the data fits any receiver's window.
         let hasWindow = direction.windowBits >= 9
         let result = vigla_deflate_init(
             fresh, Int32(settings.level), Int32(max(9, direction.windowBits)), Int32(settings.memoryLevel),

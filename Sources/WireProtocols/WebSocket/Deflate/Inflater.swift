@@ -2,15 +2,15 @@ import CZlib
 
 /// Decompresses the messages of one direction (RFC 7692 §7.2.2), piece by piece as they arrive.
 ///
-/// About 42 KiB from the first byte of a message on: until its end, or, when the sender may refer to earlier messages, until
-/// the connection's. The window is always the largest, whatever was agreed on: with a smaller one zlib takes a reference that
-/// is too far for it or refuses it, depending on how the bytes arrived.
+/// Takes about 42 KiB from the first byte of a message until its end, or until the connection's end if the sender may refer to earlier
+/// messages. The window is always the largest, whatever was negotiated. With a smaller one, zlib would accept or refuse a reference that is
+/// too far, depending on how the bytes arrived.
 final class Inflater: @unchecked Sendable {
-    // Sendable: used only through the decoder that owns it, which is a value confined to one place at a time.
+    // Sendable: used only through the decoder that owns it, a value confined to one place at a time.
     private let takesOverContext: Bool
-    /// zlib keeps the address of its stream, so it lives on the heap.
+    /// On the heap, as zlib keeps the address of its stream.
     private var stream: UnsafeMutablePointer<z_stream>?
-    /// Whether the open message has brought a byte.
+    /// Whether the open message has received a byte.
     private var hasInput = false
 
     init(takesOverContext: Bool) {
@@ -28,8 +28,8 @@ final class Inflater: @unchecked Sendable {
         self.stream = nil
     }
 
-    /// Decompresses the next piece of a message. `emit` gets the output in pieces of at most 16 KiB, each before the next one is made: it
-    /// stops a message that grows without end by throwing.
+    /// Decompresses the next piece of a message. `emit` gets the output in pieces of at most 16 KiB, one at a time. By throwing, it stops a message
+    /// that grows without bound.
     func inflate(
         _ piece: UnsafeRawBufferPointer, _ emit: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void
     ) throws(WebSocketError) {
@@ -37,7 +37,7 @@ final class Inflater: @unchecked Sendable {
         hasInput = true
         guard let stream = opened(), let source = piece.bindMemory(to: Bytef.self).baseAddress else { throw .badCompression }
         var rest = UnsafeBufferPointer(start: source, count: piece.count)[...]
-        // zlib counts in 32 bits.
+        // zlib's counters have 32 bits.
         while !rest.isEmpty {
             let part = UnsafeBufferPointer(rebasing: rest.prefix(1 << 30))
             rest = rest.dropFirst(part.count)
@@ -69,11 +69,11 @@ final class Inflater: @unchecked Sendable {
             if let failure { throw failure }
             switch result {
             case Z_OK:
-                // A full step may have left output behind although all input is consumed.
+                // After a full step zlib may hold more output, even if all input is consumed.
                 if stream.pointee.avail_in == 0, !isFull { return }
             case Z_BUF_ERROR where stream.pointee.avail_in == 0: return
             case Z_STREAM_END:
-                // A sender may end blocks with BFINAL; what follows is decompressed as if it had not (§7.2.3.4).
+                // A sender may end blocks with BFINAL; decompression continues regardless (§7.2.3.4).
                 guard inflateResetKeep(stream) == Z_OK else { throw .badCompression }
                 if stream.pointee.avail_in == 0 { return }
             default: throw .badCompression
@@ -81,7 +81,7 @@ final class Inflater: @unchecked Sendable {
         }
     }
 
-    /// The message is complete. Throws when it ends inside a block.
+    /// Ends a message. Throws if it ends inside a block.
     func finish(_ emit: (UnsafeRawBufferPointer) throws(WebSocketError) -> Void) throws(WebSocketError) {
         // Some senders send no payload for an empty message.
         guard hasInput, let stream else { return }
@@ -90,7 +90,7 @@ final class Inflater: @unchecked Sendable {
             do throws(WebSocketError) { try inflate(marker, stream, emit) } catch { failure = error }
         }
         if let failure { throw failure }
-        // zlib tells by this bit that it stands between two blocks.
+        // zlib sets this bit between two blocks.
         guard stream.pointee.data_type & 128 != 0 else { throw .badCompression }
         hasInput = false
         if !takesOverContext { release() }

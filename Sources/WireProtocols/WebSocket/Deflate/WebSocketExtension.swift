@@ -8,15 +8,15 @@ import HTTPTypes
 struct WebSocketExtension: Hashable {
     struct Parameter: Hashable {
         var name: String
-        /// Nil without `=`. A quoted value and the same one without quotes are equal.
+        /// Nil without `=`. Stored without quotes.
         var value: String?
     }
 
     var name: String
     var parameters: [Parameter] = []
 
-    /// All elements of the fields, in their order, which is the order of preference. Nil when one of them does not conform
-    /// to the grammar: then the connection must be failed (§9.1).
+    /// All elements of the fields in order, which is the order of preference. Nil if one violates the grammar: then the connection must be failed
+    /// (§9.1).
     static func list(_ fields: HTTPFields) -> [WebSocketExtension]? {
         var list: [WebSocketExtension] = []
         for value in fields[values: .secWebSocketExtensions] {
@@ -27,7 +27,7 @@ struct WebSocketExtension: Hashable {
         return list
     }
 
-    /// The element as text; values are tokens, so none needs quotes.
+    /// The element as text; values are tokens, so they need no quotes.
     var text: String {
         parameters.reduce(name) { text, parameter in "\(text); \(parameter.name)" + (parameter.value.map { "=\($0)" } ?? "") }
     }
