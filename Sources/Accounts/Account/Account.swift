@@ -5,7 +5,7 @@ import Tokens
 
 /// A user's account (accounts contract §4).
 public struct Account: Sendable, Equatable {
-    /// `localId`: 28 letters and digits, or what an administrator or a custom token chose; at most 128 bytes.
+    /// `localId`: 28 letters and digits, or an id chosen by an administrator or a custom token; at most 128 bytes.
     public let id: String
     /// In lower case; unique.
     public var email: String?
@@ -19,7 +19,7 @@ public struct Account: Sendable, Equatable {
     public var passwordHash: String?
     /// ms since the epoch.
     public var passwordUpdatedAt: Int64?
-    /// Identities of other services, one of each; in order of their linking.
+    /// Identities at other services, at most one per service; in the order they were linked.
     public var providers: [LinkedProvider] = []
     /// ms since the epoch.
     public var createdAt: Int64
@@ -27,18 +27,18 @@ public struct Account: Sendable, Equatable {
     public var lastLoginAt: Int64?
     /// When an ID token was last minted, ms since the epoch.
     public var lastRefreshAt: Int64?
-    /// Tokens issued before are revoked; seconds since the epoch.
+    /// Tokens issued earlier are revoked; seconds since the epoch.
     public var validSince: Int64
     public var isDisabled = false
-    /// How often claims of the account were withdrawn, or it was disabled: tokens of an earlier generation no longer count.
+    /// How often claims of the account were withdrawn, or it was disabled: tokens of an earlier generation are invalid.
     public var tokenGeneration: Int64 = 0
-    /// A JSON object of claims that become the tokens' (at most 1,000 characters); nil for none.
+    /// A JSON object of claims that are added to the tokens (at most 1,000 characters); nil for none.
     public var customClaims: String?
-    /// Has signed in with a custom token.
+    /// Whether the user has signed in with a custom token.
     public var hasCustomAuth = false
-    /// Has signed in by a mailed link.
+    /// Whether the user has signed in by a mailed link.
     public var hasEmailLink = false
-    /// The address before the first change, for administrators to see. It is no way back: see `changeAddress`.
+    /// The address before the first change, shown to administrators. It does not allow recovery: see `changeAddress`.
     public var initialEmail: String?
 
     public init(id: String, createdAt: Int64) {
@@ -47,7 +47,7 @@ public struct Account: Sendable, Equatable {
         validSince = createdAt / 1000
     }
 
-    /// Whether the address can be used to sign in: then there is a provider entry `password`.
+    /// Whether the user can sign in by the address: then there is a provider entry `password`.
     public var hasPasswordProvider: Bool { email != nil && (passwordHash != nil || hasEmailLink) }
 }
 
@@ -70,14 +70,14 @@ public struct LinkedProvider: Sendable, Equatable {
 
 /// One sign-in on one device, from sign-in to sign-out (accounts contract §5.4).
 public struct AccountSession: Sendable, Equatable {
-    /// Names it in lists and in the claim `sid` of its tokens; no secret.
+    /// Identifies the session in lists and in the claim `sid` of its tokens; not a secret.
     public let id: String
     public let uid: String
     /// `password`, `anonymous`, `google.com`, `custom`, …
     public var provider: String
-    /// A JSON object of claims that a custom token brought; nil for none.
+    /// A JSON object of claims from a custom token; nil for none.
     public var claims: String?
-    /// When the user proved who they are, seconds since the epoch; refreshes do not move it.
+    /// When the user last authenticated, in seconds since the epoch; refreshes do not change it.
     public var authTime: Int64
     /// ms since the epoch.
     public var createdAt: Int64
@@ -124,7 +124,7 @@ extension IdentityClaims {
 }
 
 extension CustomClaims {
-    /// Claims of a request.
+    /// Parses the claims of a request.
     /// - Parameter length: see `AccountSettings.claimsLength`.
     /// - Throws: INVALID_CLAIMS, CLAIMS_TOO_LARGE, `FORBIDDEN_CLAIM : name`.
     init(json: String, length: Int) throws(AccountError) {
@@ -139,16 +139,16 @@ extension CustomClaims {
 }
 
 extension Account {
-    /// Whether a text can name a user, here or at another service. A control character is never seen, and the store ends a text at U+0000:
-    /// two names would be one.
+    /// Whether a text can name a user, here or at another service. Control characters are refused: they are invisible, and the store ends a text
+    /// at U+0000, which would make two names equal.
     static func isName(_ text: String) -> Bool { text.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control } }
 }
 
 extension Account {
-    /// Stands for a password's hash, which is never shown: its presence says that there is one (accounts contract §4).
+    /// Replaces a password's hash, which is never shown: its presence means that a password is set (accounts contract §4).
     static let redactedHash = "UkVEQUNURUQ="
 
-    /// `providerUserInfo`: what can be signed in with.
+    /// `providerUserInfo`: the ways to sign in.
     var providerEntries: JSONValue {
         var entries: [JSONValue] = []
         if hasPasswordProvider, let email {
@@ -178,13 +178,13 @@ extension Account {
         return .array(entries)
     }
 
-    /// Names of what can be signed in with: `password`, `google.com`, …
+    /// The names of the ways to sign in: `password`, `google.com`, …
     var providerNames: [String] {
         (hasPasswordProvider ? ["password"] : []) + providers.map(\.id) + (phoneNumber == nil ? [] : ["phone"])
     }
 
-    /// An entry of `users` (accounts contract §6.3). Times in ms and s are strings, as Apple's SDK reads nothing else.
-    /// - Parameter forAdministrator: with claims.
+    /// An entry of `users` (accounts contract §6.3). Times in ms and s are strings, the only form that Apple's SDK reads.
+    /// - Parameter forAdministrator: whether to include claims.
     func entry(forAdministrator: Bool) -> JSONValue {
         var entry: [JSONValue.Member] = [.init("localId", .string(id))]
         entry.add("email", email)
@@ -209,9 +209,9 @@ extension Account {
     }
 }
 
-/// Times as text (RFC 3339), in UTC: `2026-09-21T14:13:20.123Z`.
+/// Formats times as RFC 3339 text in UTC: `2026-09-21T14:13:20.123Z`.
 enum RFC3339 {
-    /// - Parameter ms: since the epoch.
+    /// - Parameter ms: ms since the epoch.
     static func text(_ ms: Int64) -> String {
         var (seconds, parts) = (time_t(ms / 1000), tm())
         gmtime_r(&seconds, &parts)
@@ -227,14 +227,14 @@ enum RFC3339 {
     }
 }
 
-/// Names and secrets that cannot be guessed.
+/// Random names and secrets that cannot be guessed.
 enum RandomName {
     /// `localId` of a new account: 28 letters and digits (accounts contract §4).
     static func accountID() -> String { SecureRandom.text(28) }
 
-    /// Names a session; no secret.
+    /// The id of a session; not a secret.
     static func sessionID() -> String { SecureRandom.text(20) }
 
-    /// 256 bits: refresh tokens and mailed codes.
+    /// 256 bits, for refresh tokens and mailed codes.
     static func secret() -> String { SecureRandom.text(43) }
 }

@@ -1,13 +1,13 @@
 import Foundation
 
-/// A mail address as accounts are found by: in lower case, checked loosely (accounts contract §4).
+/// A mail address as the key of an account: in lower case, loosely checked (accounts contract §4).
 struct EmailAddress: Sendable, Equatable {
     let text: String
 
     static let maxBytes = 255
 
-    /// Nil unless there is exactly one `@` with something on both sides, the domain in ASCII, and fewer than 256 bytes. What looks like
-    /// another address is none: no space, control or invisible format character, and only Unicode's composed form (NFC).
+    /// Nil unless it has exactly one `@` with text on both sides, an ASCII domain, and fewer than 256 bytes. Look-alikes are refused: no space,
+    /// control or invisible format character, and only Unicode's composed form (NFC).
     init?(_ text: String) {
         let lower = Self.lowercased(text)
         let sides = lower.utf8.split(separator: UInt8(ascii: "@"), omittingEmptySubsequences: false)
@@ -17,7 +17,7 @@ struct EmailAddress: Sendable, Equatable {
         self.text = lower
     }
 
-    /// A to Z alone: other letters that have one of these in lower case, as the Kelvin sign has, are other addresses.
+    /// Lowers only A to Z. Other characters whose lower case is an ASCII letter, such as the Kelvin sign, make other addresses.
     static func lowercased(_ text: String) -> String {
         String(decoding: text.utf8.map { 0x41...0x5A ~= $0 ? $0 | 0x20 : $0 }, as: UTF8.self)
     }
@@ -30,18 +30,18 @@ struct EmailAddress: Sendable, Equatable {
     }
 }
 
-/// Changes of an account's address. When an account loses a verified address, a recovery link is mailed to it; an unverified address
-/// gets none.
+/// Changes of an account's address. When an account loses a verified address, a recovery link is mailed to it; an unverified address gets
+/// none.
 ///
-///     proven address lost, to another or to none ──► a way back is mailed to it
-///     way back opened ──────────────────────────────► what came later is undone: address, password, linked services, sessions, ways back
-///     unproven address proven by its owner ─────────► reclaimed: every way in and every way back from before is gone
+///     verified address lost, to another or to none ─────► a recovery link is mailed to it
+///     recovery link used ───────────────────────────────► later changes are undone: address, password, linked services, sessions, links
+///     unverified address verified by its owner ─────────► reclaimed: all earlier credentials and recovery links are removed
 ///
-/// A thief who could write an unproven address into a stolen account would reclaim it, and the owner's way back with it. So, with accounts
-/// hidden, no account has an unproven address while a way back is pending.
+/// A thief who added an unverified address to a stolen account could reclaim it, which would remove the owner's recovery link. So, with
+/// accounts hidden, no account has an unverified address while a recovery link is pending.
 extension AccountWrite {
-    /// Gives an account another address; the same one is no change. Codes that were mailed for the former one are void. The caller has
-    /// asked whether the address is another account's, and revokes.
+    /// Changes an account's address; the same address is no change. Codes mailed for the former address become void. The caller checks that the
+    /// address is not another account's, and revokes tokens.
     /// - Throws: OPERATION_NOT_ALLOWED, see `mayTake`.
     func changeAddress(of account: inout Account, to email: EmailAddress, isVerified: Bool) throws {
         guard account.email != email.text else {
@@ -55,7 +55,7 @@ extension AccountWrite {
         try recordAddressLoss(former, &account)
     }
 
-    /// Takes an account's address away, and signing in by it.
+    /// Removes an account's address, and with it signing in by address.
     func clearAddress(of account: inout Account) throws {
         let former = account
         account.email = nil
@@ -65,7 +65,7 @@ extension AccountWrite {
         try recordAddressLoss(former, &account)
     }
 
-    /// Whether an account may have an address that its user has not proven.
+    /// Whether an account may have an unverified address.
     func mayTake(unproven email: EmailAddress, _ account: Account) throws -> Bool {
         guard hidesAccounts, call?.caller.isAdministrator != true else { return true }
         return try transaction.codes(of: account.id).allSatisfy {
@@ -73,24 +73,23 @@ extension AccountWrite {
         }
     }
 
-    /// Voids codes mailed to the former address, and mails it the recovery link if it was proven: its reader may be the account's owner,
-    /// and not who made the change (accounts contract §6.4). An unproven address may be a stranger's.
+    /// Voids codes mailed to the former address, and mails it the recovery link if it was verified. Its reader may be the account's owner, and the
+    /// change may be an intruder's (accounts contract §6.4). An unverified address may be a stranger's.
     private func recordAddressLoss(_ former: Account, _ account: inout Account) throws {
         try audit(.addressChanged, account.id)
         try transaction.removeCodes(of: account.id)
         guard let address = former.email else { return }
         if account.initialEmail == nil { account.initialEmail = address }
-        // Test suites of the stock SDKs prove nothing and expect the mail.
+        // Test suites of the stock SDKs verify nothing and expect the mail.
         guard former.isEmailVerified || settings.isDev else { return }
         mail(try makeCode(.recoverEmail, account: account, email: address), to: address, account)
     }
 
-    // MARK: Owners
+    // MARK: Ownership
 
-    /// The way back: the reader of the address has the account again, and no other user of it. A link for a new password is mailed to
-    /// it. The caller has asked whether the address is another account's, and revokes.
-    /// - Parameter secret: the code. Ways back that were mailed after it are void; those from before stay, or a thief's would end the
-    ///   owner's.
+    /// Recovers the account for the reader of the address, and excludes every other user of it. A link to set a new password is mailed. The caller
+    /// checks that the address is not another account's, and revokes tokens.
+    /// - Parameter secret: the code. Recovery links mailed after it become void. Earlier ones stay, or a thief's link would void the owner's.
     func recover(_ account: inout Account, to email: EmailAddress, by secret: String) throws {
         account.email = email.text
         account.isEmailVerified = true
@@ -102,9 +101,9 @@ extension AccountWrite {
         mail(try makeCode(.resetPassword, account: account, email: email.text), to: email.text, account)
     }
 
-    /// A user proves to own the address of an account that never proved it, or that was another's: the account's former user may have been
-    /// another person, waiting for this. Their ways in go, and their ways back: password, number, other services, sessions and codes
-    /// (accounts contract §7.3). The alias stays: only administrators give one, and without the password it opens nothing.
+    /// A user proves ownership of the address of an account that never verified it, or that was another user's. The former user may be another
+    /// person who waited for this. So all credentials and recovery links are removed: password, phone number, other services, sessions and codes
+    /// (accounts contract §7.3). The alias stays: only administrators set it, and it is useless without the password.
     func reclaim(_ account: inout Account) throws {
         account.dropCredentials()
         account.initialEmail = nil
@@ -115,7 +114,7 @@ extension AccountWrite {
 }
 
 extension Account {
-    /// Ends every way to sign in but the address itself.
+    /// Removes every way to sign in except the address itself.
     fileprivate mutating func dropCredentials() {
         passwordHash = nil
         passwordUpdatedAt = nil

@@ -27,7 +27,7 @@ extension AccountService {
         if let password = update.password {
             guard settings.allowsPasswords else { throw AccountError("OPERATION_NOT_ALLOWED") }
             try requireStrength(password)
-            // A user who may not do it costs no hash.
+            // Check first, so that a user without permission costs no password hash.
             try store.read { try $0.user(of: token).requireRecentSignIn(settings, now: now()) }
             update.passwordHash = try await hashPassword(password, peer: call.peer)
         }
@@ -37,7 +37,7 @@ extension AccountService {
         return AccountAnswer(kind: "SetAccountInfoResponse", members)
     }
 
-    /// What an update answers with: name, photo and providers as they are now, every time, as JS takes what is missing for cleared.
+    /// The response to an update: always the current name, photo and providers, as the JS SDK treats missing ones as cleared.
     static func updated(_ account: Account) -> [JSONValue.Member] {
         var members: [JSONValue.Member] = [.init("localId", .string(account.id))]
         members.add("email", account.email)
@@ -51,13 +51,13 @@ extension AccountService {
 }
 
 extension AccountWrite {
-    /// A user's change of their own account.
+    /// Applies a user's change of their own account.
     fileprivate func carryOut(_ update: AccountUpdate, by token: VerifiedToken) throws -> (Account, OpenedSession?) {
         let user = try transaction.user(of: token)
         let former = user.account
         if update.isSensitive { try user.requireRecentSignIn(settings, now: now()) }
         if let email = update.email, email.text != former.email {
-            // With accounts hidden the new address proves itself first: VERIFY_AND_CHANGE_EMAIL (accounts contract §9).
+            // With accounts hidden the new address must be verified first: VERIFY_AND_CHANGE_EMAIL (accounts contract §9).
             guard !hidesAccounts else { throw AccountError("OPERATION_NOT_ALLOWED") }
             if try transaction.account(.email(email.text)) != nil { throw AccountError("EMAIL_EXISTS") }
         }
@@ -74,8 +74,7 @@ extension AccountWrite {
         return (opened.account, opened)
     }
 
-    /// The account with what was asked for; writes down what happened, and not the account.
-    /// - Throws: nothing of who may: that is the caller's.
+    /// The account after the requested changes. Records the audit events, but does not save the account. The caller checks permissions.
     func apply(_ update: AccountUpdate, to former: Account) throws -> Account {
         var account = former
         if let name = update.displayName { account.displayName = name }
@@ -105,7 +104,7 @@ extension AccountWrite {
         return account
     }
 
-    /// Announces a change after which earlier tokens say what is no longer so.
+    /// Announces a change that makes claims in earlier tokens wrong.
     /// - Parameter author: see `AccountChange.author`.
     func announceClaims(of account: Account, since former: Account, by author: AccountSession? = nil) throws {
         if account.hasOtherClaims(than: former) { try announce(account.id, .claimsChanged, by: author) }
@@ -113,9 +112,8 @@ extension AccountWrite {
 }
 
 extension Account {
-    /// Whether tokens of the former account say what is no longer so. One more identity or a newly verified address does not count: such
-    /// tokens say too little. Nor do name and picture, which no rule should trust: users set them. With another address all tokens are
-    /// revoked anyway.
+    /// Whether tokens of the former account contain wrong claims. One more identity or a newly verified address does not count: such tokens only
+    /// say too little. Nor do name and picture, which rules should not trust, as users set them. A changed address revokes all tokens anyway.
     fileprivate func hasOtherClaims(than former: Account) -> Bool {
         CustomClaims(column: customClaims) != CustomClaims(column: former.customClaims)
             || former.isEmailVerified && !isEmailVerified && email == former.email
@@ -125,9 +123,8 @@ extension Account {
 }
 
 extension AccountService {
-    /// `accounts:delete`: the account of an ID token, with everything that hangs on it, its data in the tree included (accounts contract
-    /// §6.5). A `localId` beside it
-    /// says nothing: Apple's SDK sends it.
+    /// `accounts:delete`: the account of an ID token with everything that belongs to it, including its data in the tree (accounts contract §6.5).
+    /// An additional `localId`, which Apple's SDK sends, is ignored.
     func delete(_ call: AccountCall) async throws -> AccountAnswer {
         let token = try idToken(call)
         try commit(call) { write in
@@ -140,8 +137,8 @@ extension AccountService {
 }
 
 extension AccountWrite {
-    /// - Parameter detail: of the event that is written down.
-    /// - Returns: false when there is no such account.
+    /// - Parameter detail: the detail of the audit event.
+    /// - Returns: false if the account does not exist.
     @discardableResult
     func delete(_ uid: String, _ detail: String? = nil) throws -> Bool {
         guard try transaction.deleteAccount(uid, at: now()) else { return false }
@@ -151,22 +148,22 @@ extension AccountWrite {
     }
 }
 
-/// What `accounts:update` asks for (accounts contract §6.4); read and checked, not carried out.
+/// The parsed and validated request of `accounts:update` (accounts contract §6.4), before it is applied.
 struct AccountUpdate: Sendable {
-    /// Nil leaves it, `.some(nil)` clears it.
+    /// Nil leaves the field, `.some(nil)` clears it.
     var displayName: String??
     var photoURL: String??
     var email: EmailAddress?
     var clearsEmail = false
-    /// The password as it was typed; see `passwordHash`.
+    /// The new password in clear; see `passwordHash`.
     var password: String?
     var clearsPassword = false
-    /// Providers to unlink; `password` and `phone` stand for what they are made of.
+    /// Providers to unlink; for `password` and `phone` the account's password and phone number are removed.
     var unlinked: Set<String> = []
-    /// All sessions are to end.
+    /// Whether all sessions end.
     var revokes = false
 
-    /// Filled in once the password is hashed.
+    /// Set once the password is hashed.
     var passwordHash: String?
 
     init(_ call: AccountCall) throws(AccountError) {
@@ -191,14 +188,14 @@ struct AccountUpdate: Sendable {
         }
     }
 
-    /// Whether it needs a recent sign-in.
+    /// Whether the change needs a recent sign-in.
     var isSensitive: Bool { email != nil || clearsEmail || password != nil || clearsPassword || !unlinked.isEmpty }
 
     // MARK: deleteAttribute
 
     private enum Attribute { case email, displayName, photoURL, password, other }
 
-    /// Names, or their numbers, which Android's SDK sends.
+    /// Parses attribute names, or their numbers, which Android's SDK sends.
     private static func attributes(_ value: JSONValue?) throws(AccountError) -> [Attribute] {
         switch value {
         case nil, .null: return []

@@ -2,8 +2,8 @@ import JSONTree
 import WireProtocols
 
 extension AccountService {
-    /// `projects/{p}/accounts:lookup`: accounts by id, address, number or identity at another service; each once. Those that
-    /// do not exist are left out; without any, `users` is (accounts contract §10).
+    /// `projects/{p}/accounts:lookup`: accounts by id, address, phone number or identity at another service; each once. Missing accounts are
+    /// omitted; without any account, `users` is omitted (accounts contract §10).
     func lookUpAccounts(_ call: AccountCall) throws -> AccountAnswer {
         var keys = try call.texts("localId").map(AccountKey.id)
         keys += try call.texts("email").map { .email(EmailAddress.lowercased($0)) }
@@ -25,8 +25,8 @@ extension AccountService {
 }
 
 extension AccountService {
-    /// `projects/{p}/accounts:batchGet`: a page of all accounts in the order of their ids, behind `nextPageToken`, the last id of the
-    /// page before. No `users` when there are none any more (accounts contract §10).
+    /// `projects/{p}/accounts:batchGet`: a page of all accounts in the order of their ids, after `nextPageToken`, the last id of the previous
+    /// page. `users` is omitted after the last page (accounts contract §10).
     func listAccounts(_ call: AccountCall) throws -> AccountAnswer {
         let limit = try call.count("maxResults", 1...settings.listedAtOnce) ?? min(20, settings.listedAtOnce)
         let page = try store.read { try $0.accounts(after: call.parameter("nextPageToken") ?? "", limit: limit) }
@@ -36,7 +36,7 @@ extension AccountService {
         return AccountAnswer(kind: "DownloadAccountResponse", members)
     }
 
-    /// `projects/{p}/accounts:query`: how many accounts there are, or a part of them by its place; in the order of their ids only.
+    /// `projects/{p}/accounts:query`: the number of accounts, or a range of them in the order of their ids.
     func queryAccounts(_ call: AccountCall) throws -> AccountAnswer {
         let isByID = [nil, "USER_ID", "SORT_BY_FIELD_UNSPECIFIED"].contains(try call.text("sortBy"))
         guard isByID, try call.objects("expression").isEmpty else { throw AccountError.notBuilt }
@@ -55,7 +55,7 @@ extension AccountService {
 }
 
 extension AccountCall {
-    /// A number of the query or of the body; nil when it is absent.
+    /// A number from the query or the body; nil if absent.
     fileprivate func count(_ name: String, _ range: ClosedRange<Int>) throws(AccountError) -> Int? {
         let value = request.target.value(name).map(JSONValue.string) ?? body[name]
         guard let value, !value.isNull else { return nil }
@@ -65,11 +65,11 @@ extension AccountCall {
         return number
     }
 
-    /// A text of the query or of the body.
+    /// A text from the query or the body.
     fileprivate func parameter(_ name: String) -> String? { request.target.value(name) ?? body[name]?.string }
 }
 
-/// What `vigla user` and `vigla token` ask for. An account is named by its id, its address or its alias.
+/// The requests of `vigla user` and `vigla token`. They name an account by its id, address or alias.
 extension AccountService {
     /// `{"user":"ana"}` → `{"user":{…},"alias":"ana"}`
     func findAccount(_ call: AccountCall) throws -> AccountAnswer {
@@ -79,7 +79,7 @@ extension AccountService {
         return AccountAnswer(members)
     }
 
-    /// `{"user":"ana","alias":"ana.k"}`; null or an empty text takes it away.
+    /// `{"user":"ana","alias":"ana.k"}`; null or an empty text removes the alias.
     /// - Throws: INVALID_ALIAS, ALIAS_EXISTS.
     func setAlias(_ call: AccountCall) throws -> AccountAnswer {
         let alias = try call.alias()
@@ -95,13 +95,13 @@ extension AccountService {
         return AccountAnswer([])
     }
 
-    /// `{"user":"ana"}` → `{"sessions":[{"id":…,"provider":…,"createdAt":…,"lastUsedAt":…,"userAgent":…,"peer":…}]}`, the last used first.
+    /// `{"user":"ana"}` → `{"sessions":[{"id":…,"provider":…,"createdAt":…,"lastUsedAt":…,"userAgent":…,"peer":…}]}`, most recently used first.
     func listSessions(_ call: AccountCall) throws -> AccountAnswer {
         let sessions = try store.read { try $0.sessions(of: $0.account(namedBy: call).id) }
         return AccountAnswer([.init("sessions", .array(sessions.map(\.entry)))])
     }
 
-    /// `{"user":"ana","session":"…"}`, or without `session` all of them → `{"ended":1}`
+    /// `{"user":"ana","session":"…"}`, or without `session` all sessions → `{"ended":1}`
     /// - Throws: SESSION_NOT_FOUND.
     func endSessions(_ call: AccountCall) throws -> AccountAnswer {
         let wanted = try call.filled("session")
@@ -120,7 +120,7 @@ extension AccountService {
         return AccountAnswer([.init("ended", .int(Int64(count)))])
     }
 
-    /// `{"user":"ana"}` → tokens of a new session of the account, as after a sign-in. For tools; it is listed and can be ended like any.
+    /// `{"user":"ana"}` → tokens of a new session, as after a sign-in. For tools; the session is listed and can be ended like any other.
     /// - Throws: USER_DISABLED.
     func mintToken(_ call: AccountCall) async throws -> AccountAnswer {
         let opened = try commit(call) { write in
@@ -134,7 +134,7 @@ extension AccountService {
 }
 
 extension AccountCall {
-    /// The alias that a request brings; nil for none.
+    /// The alias in a request; nil for none.
     /// - Throws: INVALID_ALIAS.
     func alias() throws -> String? {
         guard let alias = try filled("alias")?.lowercased() else { return nil }
@@ -157,7 +157,7 @@ extension AccountTransaction {
 }
 
 extension Account {
-    /// Names that cannot be taken for an address, and read alike everywhere.
+    /// Accepts only names that cannot be mistaken for an address, and that every client displays alike.
     static func isAlias(_ text: String) -> Bool {
         (1...64).contains(text.utf8.count)
             && text.utf8.allSatisfy { 0x61...0x7A ~= $0 || 0x30...0x39 ~= $0 || "._-".utf8.contains($0) }

@@ -13,7 +13,7 @@ extension AccountService {
         ])
     }
 
-    /// `v2/passwordPolicy`, in the one schema that JS reads.
+    /// `v2/passwordPolicy`, in the only schema that the JS SDK reads.
     func passwordPolicy() -> AccountAnswer {
         AccountAnswer([
             .init(
@@ -28,16 +28,16 @@ extension AccountService {
         ])
     }
 
-    /// All of ASCII; others may be used as well.
+    /// All ASCII punctuation; other characters are allowed as well.
     private static let punctuation: [JSONValue] = "^$*.[]{}()?\"!@#%&/\\,><':;|_~`-+=".map { .string(String($0)) }
 
-    /// `/.well-known/jwks.json`: the keys of ID tokens, which verifiers may keep for a while.
+    /// `/.well-known/jwks.json`: the public keys of ID tokens; verifiers may cache them.
     func publicKeys() -> AccountAnswer {
         AccountAnswer(.ok, Self.document, tokens.keys.jwks)
     }
 
-    /// `/.well-known/openid-configuration`: where those keys are, and OAuth 2 (OpenID Connect Discovery 1.0 §3). There is no
-    /// authorization endpoint.
+    /// `/.well-known/openid-configuration`: the location of those keys, and OAuth 2 (OpenID Connect Discovery 1.0 §3). There is no authorization
+    /// endpoint.
     func discovery() -> AccountAnswer {
         let document: [JSONValue.Member] = [
             .init("issuer", .string(IdentityClaims.issuer(settings.project))),
@@ -60,7 +60,7 @@ extension AccountService {
         ])
     }
 
-    /// Replaces the fields that the body contains; the others stay. Lasts until the hub ends.
+    /// Replaces the fields in the body; the others stay. Lasts until the hub stops.
     func mergeConfiguration(_ call: AccountCall) throws -> AccountAnswer {
         try configure(
             duplicates: try call.member("signIn", "allowDuplicateEmails"),
@@ -89,7 +89,7 @@ extension AccountService {
 }
 
 extension AccountCall {
-    /// A flag in an object of the body; nil when either is absent.
+    /// A flag in an object of the body; nil if either is absent.
     fileprivate func member(_ group: String, _ name: String) throws(AccountError) -> Bool? {
         guard let object = body[group], !object.isNull else { return nil }
         guard object.members != nil else { throw .invalid(group, "an object is expected") }
@@ -98,11 +98,11 @@ extension AccountCall {
 }
 
 extension AccountService {
-    /// Seconds that a session cookie may be made for, and the longest where the call does not say (accounts contract §5.3).
+    /// The allowed lifetime of a session cookie in seconds; the longest is the default (accounts contract §5.3).
     private static let cookieSeconds: ClosedRange<Int64> = 300...1_209_600
 
-    /// `projects/{p}:createSessionCookie`: a long-lived token for a web server's cookie, of the user of an ID token. It is no ID token:
-    /// neither the database nor these endpoints take it. The web server checks it against our keys (accounts contract §10).
+    /// `projects/{p}:createSessionCookie`: a long-lived token for a web server's cookie, for the user of an ID token. It is not an ID token: neither
+    /// the database nor these endpoints accept it. The web server verifies it with our keys (accounts contract §10).
     func createSessionCookie(_ call: AccountCall) async throws -> AccountAnswer {
         let lifetime = call.has("validDuration") ? call.body["validDuration"]?.int : Self.cookieSeconds.upperBound
         guard let lifetime, Self.cookieSeconds ~= lifetime else { throw AccountError("INVALID_DURATION") }
@@ -115,7 +115,7 @@ extension AccountService {
 }
 
 extension AccountService {
-    /// Empties the hub of accounts between two tests; codes that were mailed are listed on, though most are good for nothing now.
+    /// Removes all accounts between two tests. Mailed codes stay listed, although most no longer work.
     func deleteEveryAccount(_ call: AccountCall) async throws -> AccountAnswer {
         let ids = try commit(call) { write in
             try write.transaction.detachCodes()
@@ -126,7 +126,7 @@ extension AccountService {
         return await answer(AccountAnswer([]), behindRemovalOf: ids)
     }
 
-    /// The codes that were mailed since the hub began and are pending, the oldest first.
+    /// The codes mailed since the hub started that are still pending, oldest first.
     func listCodes() throws -> AccountAnswer {
         let now = now()
         let pending = try store.read { transaction in

@@ -1,8 +1,8 @@
 import JSONTree
 
 extension AccountService {
-    /// `projects/{p}/accounts:batchCreate`: imports accounts with their password hashes. Invalid accounts are reported with an error
-    /// each; the others are imported in one transaction (accounts contract §10).
+    /// `projects/{p}/accounts:batchCreate`: imports accounts with their password hashes. Each invalid account is reported with an error; the
+    /// others are imported in one transaction (accounts contract §10).
     /// - Throws: DUPLICATE_LOCAL_ID for a list that names an account twice; with `sanityCheck` also DUPLICATE_EMAIL and DUPLICATE_RAW_ID.
     func importAccounts(_ call: AccountCall) async throws -> AccountAnswer {
         let users = try call.objects("users")
@@ -37,7 +37,7 @@ extension AccountService {
         return AccountAnswer(kind: "UploadAccountResponse", members)
     }
 
-    /// A list that contradicts itself is refused as a whole: which of its accounts is meant is not known.
+    /// Refuses a contradictory list as a whole, as it is unclear which of its accounts is meant.
     private static func requireDistinct(_ users: [AccountCall], overwrites: Bool, isStrict: Bool) throws(AccountError) {
         var (ids, emails, identities): (Set<String>, Set<String>, Set<[String]>) = ([], [], [])
         for user in users {
@@ -77,7 +77,7 @@ extension AccountService {
 }
 
 extension AccountError {
-    /// What an import says of an account that it refuses: the vendor's sentences, which programs show as they are.
+    /// The import error of a refused account: the vendor's sentences, which programs show unchanged.
     fileprivate var importMessage: String {
         switch code {
         case "MISSING_LOCAL_ID": "localId is missing"
@@ -109,8 +109,8 @@ extension AccountWrite {
     }
 }
 
-/// How the password hashes of an import were made (accounts contract §10). Only slow schemes are accepted: a
-/// fast hash gives its password away. Each is replaced by one of ours at its user's first sign-in.
+/// The algorithm of the password hashes in an import (accounts contract §10). Only slow schemes are accepted, as fast hashes can be reversed by
+/// guessing. Each is replaced by our own scheme at the user's first sign-in.
 struct ImportedPasswords {
     private enum Scheme {
         case scrypt(ScryptParameters)
@@ -120,7 +120,7 @@ struct ImportedPasswords {
 
     private let scheme: Scheme
 
-    /// - Throws: `INVALID_HASH_ALGORITHM : why`.
+    /// - Throws: `INVALID_HASH_ALGORITHM : reason`.
     init(_ call: AccountCall) throws(AccountError) {
         let name = try call.filled("hashAlgorithm") ?? ""
         switch name {
@@ -143,7 +143,7 @@ struct ImportedPasswords {
         }
     }
 
-    /// The hash of one user, in the form that is stored.
+    /// The hash of one user, in its stored form.
     func hash(of user: AccountCall) throws(AccountError) -> PasswordHash {
         let salt = try user.binary("salt") ?? []
         guard let hash = try user.binary("passwordHash") else { throw AccountError("INVALID_PASSWORD_HASH") }
@@ -153,7 +153,7 @@ struct ImportedPasswords {
             .firebaseScrypt(parameters, salt: salt, separator: separator, signerKey: key, hash: hash)
         case .pbkdf2(let digest, let rounds): .pbkdf2(digest: digest, rounds: rounds, salt: salt, hash: hash)
         }
-        // A hash that cannot be parsed could never be used to sign in.
+        // A hash that cannot be parsed would never match a password.
         guard PasswordHash(made.text) == made else {
             throw AccountError("INVALID_PASSWORD_HASH", "Its length or its salt's does not fit the hashAlgorithm")
         }
@@ -173,10 +173,10 @@ struct ImportedPasswords {
 }
 
 extension AccountCall {
-    /// 0 when it is absent or none.
+    /// 0 if absent or not a number.
     fileprivate func number(_ name: String) -> Int { body[name]?.int.flatMap { Int(exactly: $0) } ?? 0 }
 
-    /// Base64 in either alphabet, padded or not; nil when absent.
+    /// Base64 in either alphabet, with or without padding; nil if absent.
     fileprivate func binary(_ name: String) throws(AccountError) -> [UInt8]? {
         guard let text = try text(name) else { return nil }
         let plain = text.filter { $0 != "=" }

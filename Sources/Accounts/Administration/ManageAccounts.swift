@@ -2,8 +2,8 @@ import JSONTree
 import Tokens
 
 extension AccountService {
-    /// `projects/{p}/accounts`: an account as an administrator wants it; no session begins (accounts contract §10). Beyond the
-    /// contract it takes an `alias`.
+    /// `projects/{p}/accounts`: creates an account for an administrator, without a session (accounts contract §10). Beyond the contract it accepts
+    /// an `alias`.
     func createAccount(_ call: AccountCall) async throws -> AccountAnswer {
         let wanted = try call.text("localId")
         if let wanted { try Account.requireID(wanted) }
@@ -14,7 +14,7 @@ extension AccountService {
         try AdministrativeUpdate(call, settings).apply(to: &account)
         if let password = profile.password {
             try requireStrength(password)
-            // An account that cannot be made costs no hash.
+            // Check first, so that an invalid account costs no password hash.
             let made = account
             try store.read { try $0.requireFree(made, isNew: true) }
             account.passwordHash = try await passwords.hash(password)
@@ -35,7 +35,7 @@ extension AccountService {
 }
 
 extension AccountTransaction {
-    /// Checks that id, address, alias, number and identities of an account belong to no other account.
+    /// Checks that id, address, alias, phone number and identities belong to no other account.
     /// - Throws: DUPLICATE_LOCAL_ID, EMAIL_EXISTS, ALIAS_EXISTS, PHONE_NUMBER_EXISTS, FEDERATED_USER_ID_ALREADY_LINKED.
     func requireFree(_ account: Account, isNew: Bool) throws {
         func belongsToAnother(_ key: AccountKey) throws -> Bool { try self.account(key).map { $0.id != account.id } ?? false }
@@ -50,7 +50,7 @@ extension AccountTransaction {
 }
 
 extension Account {
-    /// - Throws: INVALID_LOCAL_ID for what no token could name.
+    /// - Throws: INVALID_LOCAL_ID if no token could name it.
     static func requireID(_ id: String) throws(AccountError) {
         guard TokenExpectations.isSubject(id) else { throw AccountError("INVALID_LOCAL_ID", "It has 1 to 128 characters") }
         guard isName(id) else { throw AccountError("INVALID_LOCAL_ID", "It has no control characters") }
@@ -65,7 +65,7 @@ extension Account {
 }
 
 extension AccountService {
-    /// `projects/{p}/accounts:update`: any account, and all of it (accounts contract §10).
+    /// `projects/{p}/accounts:update`: changes any field of any account (accounts contract §10).
     func updateAccount(_ call: AccountCall) async throws -> AccountAnswer {
         guard let uid = try call.filled("localId") else { throw AccountError("MISSING_LOCAL_ID") }
         var update = try AccountUpdate(call)
@@ -95,7 +95,7 @@ extension AccountService {
 }
 
 extension AccountWrite {
-    /// Writes down and announces what only administrators change.
+    /// Records and announces the changes that only administrators make.
     fileprivate func recordChanges(of account: Account, since former: Account) throws {
         let byAdministrator = AuditEvent.byAdministrator
         func record(_ event: AuditEvent) throws { try audit(event, account.id, byAdministrator) }
@@ -111,7 +111,7 @@ extension AccountWrite {
 }
 
 extension AccountService {
-    /// `projects/{p}/accounts:delete` (accounts contract §10). A further one waits for the removal of the first.
+    /// `projects/{p}/accounts:delete` (accounts contract §10). A repeated request waits for the data removal of the first.
     func deleteAccount(_ call: AccountCall) async throws -> AccountAnswer {
         guard let uid = try call.filled("localId") else { throw AccountError("MISSING_LOCAL_ID") }
         let wasThere = try commit(call) { try $0.delete(uid) }
@@ -119,7 +119,7 @@ extension AccountService {
         return await answer(AccountAnswer(kind: "DeleteAccountResponse", []), behindRemovalOf: [uid])
     }
 
-    /// `projects/{p}/accounts:batchDelete`: many at once; enabled ones only with `force`. One that is not there is no error.
+    /// `projects/{p}/accounts:batchDelete`: deletes many accounts; enabled ones only with `force`. Missing accounts are ignored.
     func deleteAccounts(_ call: AccountCall) async throws -> AccountAnswer {
         let ids = try call.texts("localIds")
         guard 1...settings.changedAtOnce ~= ids.count else {
@@ -146,12 +146,12 @@ extension AccountService {
     }
 }
 
-/// What only an administrator sets in an account, beside what users change in their own (accounts contract §10); read and
-/// checked, not carried out. What is nil stays as it is.
+/// The fields that only an administrator sets, in addition to those of users (accounts contract §10). Parsed and validated, not applied yet.
+/// Nil leaves a field unchanged.
 struct AdministrativeUpdate: Sendable {
     private var isEmailVerified: Bool?
     private var isDisabled: Bool?
-    /// `.some(nil)` takes it away; so do the next.
+    /// `.some(nil)` clears it; likewise the next.
     private var phoneNumber: String??
     private var customClaims: String??
     /// ms since the epoch.
@@ -163,7 +163,7 @@ struct AdministrativeUpdate: Sendable {
     ///   INVALID_PROVIDER_ID.
     init(_ call: AccountCall, _ settings: AccountSettings) throws(AccountError) {
         isEmailVerified = try call.flag("emailVerified")
-        // Creating and importing say the one, updating the other.
+        // Creating and importing use `disabled`, updating uses `disableUser`.
         isDisabled = try call.flag("disableUser")
         if isDisabled == nil { isDisabled = try call.flag("disabled") }
         phoneNumber = try call.change("phoneNumber", length: 32)
@@ -171,7 +171,7 @@ struct AdministrativeUpdate: Sendable {
             throw AccountError("INVALID_PHONE_NUMBER", "It is a + with 1 to 15 digits")
         }
         if call.body["customAttributes"] != nil {
-            // `{}` is kept as it is: the SDKs of administrators show it as no claims, and nothing as claims that were never set.
+            // `{}` is stored unchanged: the admin SDKs show it as no claims, but a missing value as claims that were never set.
             let text = try call.filled("customAttributes")
             if let text { _ = try CustomClaims(json: text, length: settings.claimsLength) }
             customClaims = .some(text)
@@ -181,7 +181,7 @@ struct AdministrativeUpdate: Sendable {
         for entry in try call.objects("linkProviderUserInfo") + call.objects("providerUserInfo") { try link(entry) }
     }
 
-    /// What stands for an address, a password or a number is made of them and not linked.
+    /// Entries derived from an address, a password or a phone number are not linked services.
     private static let derived: Set<String> = ["password", "phone", "emailLink"]
 
     private mutating func link(_ entry: AccountCall) throws(AccountError) {
@@ -210,7 +210,7 @@ struct AdministrativeUpdate: Sendable {
         if let createdAt { account.createdAt = createdAt }
         if let lastLoginAt { account.lastLoginAt = lastLoginAt }
         for provider in linked {
-            // One of each; another identity at the same service takes its place.
+            // At most one per service: replaces another identity at the same service.
             account.providers.removeAll { $0.id == provider.id }
             account.providers.append(provider)
         }
@@ -224,10 +224,10 @@ struct AdministrativeUpdate: Sendable {
 }
 
 extension AccountCall {
-    /// The same call about something that its body holds.
+    /// The same call, for an object within its body.
     func about(_ body: JSONValue) -> AccountCall { AccountCall(body: body, caller: caller, peer: peer, project: project, request: request) }
 
-    /// A list of objects, or one alone; empty when absent.
+    /// A list of objects, or a single object; empty if absent.
     func objects(_ name: String) throws(AccountError) -> [AccountCall] {
         switch body[name] {
         case nil, .null: return []
@@ -243,7 +243,7 @@ extension AccountCall {
         }
     }
 
-    /// A time in ms since the epoch, as a number or as digits; nil when absent.
+    /// A time in ms since the epoch, as a number or as digits; nil if absent.
     func time(_ name: String) throws(AccountError) -> Int64? {
         guard let value = body[name], !value.isNull else { return nil }
         guard let time = value.int, time >= 0 else { throw .invalid(name, "milliseconds since the epoch are expected") }

@@ -1,10 +1,10 @@
 import Mail
 
-/// Everything that a page says.
+/// The texts of a page.
 struct ActionWords: Equatable {
     var title: String
     var lines: [String]
-    /// Of the form, where there is one.
+    /// The label of the form's button, if there is a form.
     var button = ""
 }
 
@@ -16,7 +16,7 @@ extension ActionPage {
         }
     }
 
-    /// Beside the form and the link.
+    /// Labels of the form and of the link.
     static func labels(_ language: Language) -> (account: String, password: String, continueLink: String) {
         switch language {
         case .english: ("Account", "New password", "Continue")

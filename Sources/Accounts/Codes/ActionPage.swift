@@ -6,38 +6,37 @@ import Logging
 import Mail
 import WireProtocols
 
-/// What a page behind a mailed link shows (accounts contract §8). Values only: `actionPage` chooses it, `html`
-/// writes it.
+/// The content of a page behind a mailed link (accounts contract §8). Values only: `actionPage` chooses it, `html` renders it.
 enum ActionPage: Equatable {
-    /// A button that does it. GET changes nothing: mail scanners open links.
+    /// A button that runs the action. GET changes nothing, as mail scanners open links.
     case confirm(CodeKind, email: String, newEmail: String?)
-    /// A form for a new password; after a first try with what was wrong with it.
+    /// A form for a new password; after a failed attempt with the reason.
     case password(email: String, PasswordWeakness?)
-    /// The app signs in by itself; the page links to the continue URL if there is one.
+    /// The app signs in by itself; the page links to the continue URL, if any.
     case signIn
     case done(CodeKind, email: String)
     case failed(Fault)
 
     enum Fault: Equatable {
-        /// Never was, is used, or a newer one was mailed.
+        /// Unknown, already used, or replaced by a newer code.
         case used
         case expired
         case emailTaken
         case disabled
         case tooMany
-        /// No or half a link.
+        /// The link is missing or truncated.
         case incomplete
-        /// Ours: the store.
+        /// A fault of the hub: the store failed.
         case later
     }
 
-    /// The form's hidden fields: what the link said, so that the form can say it again.
+    /// The form's hidden fields, which repeat the link's parameters.
     struct Link: Equatable {
         var mode = ""
         var code = ""
         var key = ""
         var language = Language.english
-        /// Only ever one that is allowed.
+        /// Always an allowed URL.
         var continueURL: ContinueURL?
     }
 
@@ -63,7 +62,7 @@ extension ActionPage.Fault {
     }
 }
 
-/// The page behind a mailed link (accounts contract §8): GET shows what will happen, POST does it.
+/// The page behind a mailed link (accounts contract §8): GET shows the pending action, POST runs it.
 extension AccountService {
     func actionPage(_ call: AccountCall, applies: Bool) async throws -> AccountAnswer {
         let isForm = call.request.method == .post
@@ -75,7 +74,7 @@ extension AccountService {
         link.code = field("oobCode") ?? ""
         link.key = field("apiKey") ?? ""
         link.language = Language(locale: field("lang"), acceptLanguage: call.request.fields[.acceptLanguage])
-        // The sender of a link must not choose where it leads on to.
+        // The sender of a link must not choose its redirect target.
         link.continueURL = try? continueURL(field("continueUrl"))
         let page: ActionPage
         if link.code.isEmpty || link.key.isEmpty || link.code.utf8.count > 512 || link.key.utf8.count > 512 {
@@ -95,7 +94,7 @@ extension AccountService {
 
     private func show(_ link: ActionPage.Link, _ call: AccountCall) throws -> ActionPage { Self.question(try peek(link.code, call), nil) }
 
-    /// The confirmation before the action.
+    /// The page that asks for confirmation before the action.
     private static func question(_ code: MailedCode, _ weakness: PasswordWeakness?) -> ActionPage {
         switch code.kind {
         case .resetPassword: .password(email: code.email, weakness)
@@ -134,11 +133,11 @@ extension AccountService {
 }
 
 extension ActionPage {
-    /// The page: one file without scripts, fonts or anything else to fetch.
+    /// Renders the page: one file without scripts, fonts or other resources.
     /// - Parameters:
-    ///   - app: what users call what they sign in to.
-    ///   - path: where the form goes.
-    ///   - least: characters that a password has at least.
+    ///   - app: the app's name, as users know it.
+    ///   - path: the form's action path.
+    ///   - least: the minimum length of a password in characters.
     func html(_ link: Link, app: String, path: String, least: Int) -> String {
         let (words, language) = (words(link.language), link.language)
         let labels = Self.labels(language)
@@ -147,7 +146,7 @@ extension ActionPage {
         switch self {
         case .confirm: body += form(link, path, "", words.button)
         case .password(let email, let weakness):
-            // The account is a field so that password managers know whose the new password is.
+            // The account is a form field, so that password managers know which account the new password belongs to.
             let why = weakness.map { HTMLText.escape(Self.weakness($0, language)) }
             let about = why.map { "<p class=\"fault\" id=\"fault\" role=\"alert\">\($0)</p>\n" } ?? ""
             let invalid = weakness == nil ? "" : " aria-describedby=\"fault\" aria-invalid=\"true\""
@@ -202,7 +201,7 @@ extension ActionPage {
         return target[..<hash] + (target[..<hash].contains("?") ? "&" : "?") + parameters + target[hash...]
     }
 
-    /// Fields of the answer. The only thing the page may use is its own style.
+    /// Fields of the response. The page may use only its own style.
     static let policy = "default-src 'none'; style-src 'sha256-\(Base64.encode(HashFunction.sha256.hash(style.utf8)))'; "
         + "form-action 'self'; base-uri 'none'"
 

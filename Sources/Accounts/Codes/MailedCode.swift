@@ -5,7 +5,7 @@ import Mail
 enum CodeKind: String, Sendable, CaseIterable {
     case resetPassword = "PASSWORD_RESET"
     case verifyEmail = "VERIFY_EMAIL"
-    /// Back to an address that was the account's before.
+    /// Restores a former address of the account.
     case recoverEmail = "RECOVER_EMAIL"
     case signIn = "EMAIL_SIGNIN"
     case verifyAndChangeEmail = "VERIFY_AND_CHANGE_EMAIL"
@@ -23,7 +23,7 @@ enum CodeKind: String, Sendable, CaseIterable {
         }
     }
 
-    /// A name, or its number, which Android's SDK sends (accounts contract §2.2). Nil for what is neither.
+    /// Parses a name, or its number, which Android's SDK sends (accounts contract §2.2). Nil for other values.
     init?(_ value: JSONValue) {
         switch value {
         case .string(let name):
@@ -39,27 +39,27 @@ enum CodeKind: String, Sendable, CaseIterable {
     }
 }
 
-/// A code that was mailed and not used yet. The code itself is known only to the reader of the mail.
+/// A mailed code that was not used yet. Only the reader of the mail knows the code itself.
 struct MailedCode: Sendable, Equatable {
     let kind: CodeKind
-    /// Nil when there was no account with the address.
+    /// Nil if the address had no account.
     let uid: String?
-    /// The account's address when the code was made, empty if it had none; of RECOVER_EMAIL the one to go back to.
+    /// The account's address when the code was created, empty if it had none; for RECOVER_EMAIL the address to restore.
     let email: String
-    /// VERIFY_AND_CHANGE_EMAIL: the address to be.
+    /// VERIFY_AND_CHANGE_EMAIL: the new address.
     var newEmail: String?
     /// ms since the epoch.
     let expiresAt: Int64
 }
 
-/// A code with its secret, which only a development hub keeps, for test suites to ask for (accounts contract §11).
+/// A code with its secret, which only a development hub keeps, for requests by test suites (accounts contract §11).
 struct KnownCode: Sendable {
     let code: MailedCode
     let secret: String
     let link: String
 }
 
-/// The codes of a development hub that are pending, the oldest first, at most 10,000; other hubs keep none.
+/// The pending codes of a development hub, oldest first, at most 10,000. Other hubs keep none.
 struct KnownCodes {
     private static let most = 10_000
     private let isKept: Bool
@@ -67,7 +67,7 @@ struct KnownCodes {
 
     init(isKept: Bool) { self.isKept = isKept }
 
-    /// A newer code takes the place of one of its kind for the same address.
+    /// A newer code replaces one of its kind for the same address.
     mutating func add(_ codes: [KnownCode]) {
         guard isKept else { return }
         for code in codes {
@@ -77,12 +77,12 @@ struct KnownCodes {
         if all.count > Self.most { all.removeFirst(all.count - Self.most) }
     }
 
-    /// - Parameter secrets: of codes that are used up.
+    /// - Parameter secrets: the secrets of used codes.
     mutating func remove(_ secrets: [String]) { all.removeAll { secrets.contains($0.secret) } }
 }
 
 extension AccountWrite {
-    /// ms that a new code of a kind lives.
+    /// The lifetime of a new code of a kind in ms.
     private func lifetime(_ kind: CodeKind) -> Int64 {
         let seconds = switch kind {
         case .resetPassword: settings.resetCodeSeconds
@@ -93,9 +93,9 @@ extension AccountWrite {
         return Int64(seconds) * 1000
     }
 
-    /// Makes a code and the link to it.
+    /// Creates a code and its link.
     /// - Parameters:
-    ///   - account: nil where the address has none yet.
+    ///   - account: nil if the address has no account yet.
     ///   - email: see `MailedCode.email`.
     func makeCode(
         _ kind: CodeKind, account: Account?, email: String, newEmail: String? = nil, continueURL: ContinueURL? = nil
@@ -107,7 +107,7 @@ extension AccountWrite {
         return KnownCode(code: code, secret: secret, link: link(kind, secret, continueURL))
     }
 
-    /// The public address of the hub, never the request's Host: its sender would choose where the code goes.
+    /// Uses the hub's public address, never the request's Host: the sender of the request would choose where the code goes.
     private func link(_ kind: CodeKind, _ secret: String, _ continueURL: ContinueURL?) -> String {
         var link = settings.linkRoot + "/.account/action?mode=\(kind.mode)"
         let (key, language) = (call?.keyForLinks ?? AccountCall.defaultKey, call?.language ?? .english)
@@ -116,26 +116,26 @@ extension AccountWrite {
         return link
     }
 
-    /// A code is used up; in the transaction that does what it is for.
+    /// Removes a used code, in the transaction that runs its action.
     func use(code secret: String) throws {
         try transaction.removeCode(hash: SecretHash.of(secret))
         markUsed(code: secret)
     }
 }
 
-// MARK: Looking at one
+// MARK: Reading codes
 
 extension AccountTransaction {
-    /// A pending code. Nothing is used up.
+    /// A pending code, without using it.
     /// - Parameter now: ms since the epoch.
-    /// - Throws: INVALID_OOB_CODE for one that never was, is used or is void, EXPIRED_OOB_CODE.
+    /// - Throws: INVALID_OOB_CODE if it is unknown, used or void; EXPIRED_OOB_CODE.
     func pendingCode(_ secret: String, now: Int64) throws -> MailedCode {
         guard let code = try code(hash: SecretHash.of(secret)) else { throw AccountError("INVALID_OOB_CODE") }
         guard now < code.expiresAt else { throw AccountError("EXPIRED_OOB_CODE") }
         return code
     }
 
-    /// The account that a code is bound to, still under the address that it was mailed for.
+    /// The account that a code is bound to, if it still has the address that the code was mailed for.
     func account(of code: MailedCode) throws -> Account {
         guard let uid = code.uid, let account = try account(.id(uid)) else { throw AccountError("INVALID_OOB_CODE") }
         guard code.kind == .recoverEmail || (account.email ?? "") == code.email else { throw AccountError("INVALID_OOB_CODE") }
@@ -146,7 +146,7 @@ extension AccountTransaction {
 }
 
 extension AccountService {
-    /// Looks at a code without using it (accounts contract §6.7).
+    /// Reads a code without using it (accounts contract §6.7).
     func peek(_ secret: String, _ call: AccountCall) throws -> MailedCode {
         try admitCode(from: call.peer)
         return try store.read { transaction in
@@ -156,8 +156,8 @@ extension AccountService {
         }
     }
 
-    /// Does what a code is for: VERIFY_EMAIL, VERIFY_AND_CHANGE_EMAIL, RECOVER_EMAIL (accounts contract §8).
-    /// - Returns: the account as it is now.
+    /// Runs the action of a code: VERIFY_EMAIL, VERIFY_AND_CHANGE_EMAIL, RECOVER_EMAIL (accounts contract §8).
+    /// - Returns: the account after the action.
     func apply(code secret: String, _ call: AccountCall) throws -> (account: Account, code: MailedCode) {
         try admitCode(from: call.peer)
         return try commit(call) { write in
@@ -186,7 +186,7 @@ extension AccountService {
     }
 }
 
-/// Text for a query's value (RFC 3986 §2.3: all but the unreserved characters encoded).
+/// Encodes a text for a query's value (RFC 3986 §2.3: all but the unreserved characters).
 enum QueryText {
     private static let digits = Array("0123456789ABCDEF".utf8)
 

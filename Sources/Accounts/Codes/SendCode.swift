@@ -3,7 +3,7 @@ import Mail
 import Tokens
 
 extension AccountService {
-    /// `accounts:sendOobCode`: mails a code (accounts contract §6.6). An administrator may have it instead of a mail.
+    /// `accounts:sendOobCode`: mails a code (accounts contract §6.6). An administrator may get it in the response instead.
     func sendCode(_ call: AccountCall) async throws -> AccountAnswer {
         guard call.has("requestType"), let value = call.body["requestType"] else { throw AccountError("MISSING_REQ_TYPE") }
         guard let kind = CodeKind(value), kind != .recoverEmail else {
@@ -81,7 +81,7 @@ extension AccountService {
         return (code, known.email ?? newEmail?.text ?? "")
     }
 
-    /// - Throws: MISSING_EMAIL for an account without an address to verify.
+    /// - Throws: MISSING_EMAIL if the account has no address to verify.
     private func addressee(
         _ token: VerifiedToken?, _ kind: CodeKind, _ call: AccountCall, in transaction: AccountTransaction
     ) throws -> Account {
@@ -103,22 +103,22 @@ extension AccountService {
 }
 
 extension AccountWrite {
-    /// Mails nothing, and answers as if it did. A write in place of the code takes the same time.
+    /// Mails nothing, but responds as if it did. Writes an audit event instead of the code, which takes the same time.
     fileprivate func noCode(_ kind: CodeKind) throws -> KnownCode? {
         try audit(.codeMailed, nil, "\(kind.rawValue) to nobody")
         return nil
     }
 }
 
-/// The redirect target of a mailed link: an absolute `http` or `https` URL whose host is allowed, because otherwise our page would
-/// be an open redirect (accounts contract §6.6).
+/// The redirect target of a mailed link: an absolute `http` or `https` URL with an allowed host. Otherwise our page would be an open redirect
+/// (accounts contract §6.6).
 struct ContinueURL: Sendable, Equatable {
     let text: String
     /// In lower case, without port.
     let host: String
 
-    /// Nil unless it is absolute and holds nothing that browsers and we could read differently: no user name, no backslash, no
-    /// space or control character, nothing but ASCII.
+    /// Nil unless it is absolute and contains nothing that browsers could read differently than the hub: no user name, no backslash, no space or
+    /// control character, only ASCII.
     init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count <= 2048, bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F && !#"\"<>^`{|}"#.utf8.contains($0) }) else { return nil }
@@ -155,7 +155,7 @@ struct ContinueURL: Sendable, Equatable {
 }
 
 extension AccountService {
-    /// - Throws: INVALID_CONTINUE_URI for what is no absolute URL, UNAUTHORIZED_DOMAIN for a host that is not allowed.
+    /// - Throws: INVALID_CONTINUE_URI if it is not an absolute URL, UNAUTHORIZED_DOMAIN if its host is not allowed.
     func continueURL(_ text: String?) throws(AccountError) -> ContinueURL? {
         guard let text else { return nil }
         guard let url = ContinueURL(text) else { throw AccountError("INVALID_CONTINUE_URI", "An absolute http or https URL is expected.") }

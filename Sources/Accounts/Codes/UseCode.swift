@@ -3,7 +3,7 @@ import Mail
 import Tokens
 
 extension AccountService {
-    /// `accounts:resetPassword`: looks at a code of any kind, or sets a password by one of its own (accounts contract §6.7).
+    /// `accounts:resetPassword`: reads a code of any kind, or sets a password with a PASSWORD_RESET code (accounts contract §6.7).
     func resetPassword(_ call: AccountCall) async throws -> AccountAnswer {
         guard let secret = try call.filled("oobCode") else { throw AccountError("MISSING_OOB_CODE") }
         let code: MailedCode
@@ -13,16 +13,15 @@ extension AccountService {
             code = try peek(secret, call)
         }
         var members: [JSONValue.Member] = [.init("requestType", .string(code.kind.rawValue))]
-        // The link alone does not tell who may sign in by mail.
+        // A sign-in link alone must not reveal the address.
         if code.kind != .signIn, !code.email.isEmpty { members.add("email", code.email) }
         members.add("newEmail", code.newEmail)
         return AccountAnswer(kind: "ResetPasswordResponse", members)
     }
 
-    /// Sets a password by a code. The reader of the address owns the account: the address is verified, all sessions end, and earlier
-    /// guesses are no longer counted. If the address was not verified before, the account may have been made by another person: see
-    /// `reclaim`.
-    /// - Throws: `WEAK_PASSWORD : …`, which leaves the code as it is.
+    /// Sets a password with a code. The reader of the address owns the account: the address is verified, all sessions end, and failed attempts are
+    /// reset. If the address was not verified before, another person may have created the account: see `reclaim`.
+    /// - Throws: `WEAK_PASSWORD : …`, which does not use up the code.
     func resetPassword(by secret: String, to password: String, _ call: AccountCall) async throws -> MailedCode {
         guard settings.allowsPasswords else { throw AccountError("PASSWORD_LOGIN_DISABLED") }
         let seen = try peek(secret, call)
@@ -90,7 +89,7 @@ extension AccountService {
 }
 
 extension AccountWrite {
-    /// Gives the account of an ID token an address that was proven by mail.
+    /// Adds an address that was verified by mail to the account of an ID token.
     fileprivate func link(_ token: VerifiedToken, _ email: EmailAddress, holder: Account?) throws -> OpenedSession {
         let user = try transaction.user(of: token)
         var account = user.account

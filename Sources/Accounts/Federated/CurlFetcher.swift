@@ -4,13 +4,13 @@ import Glibc
 import Synchronization
 public import Tokens
 
-/// Fetches over the system's libcurl. Its calls block, so each request has a thread of its own, and an issuer that does not answer
-/// delays no other. Certificates are checked against the system's.
+/// Fetches with the system's libcurl. Its calls block, so each request runs on its own thread, and a slow issuer delays no other. Certificates
+/// are checked against the system's.
 public final class CurlFetcher: KeyFetching {
     private let settings: KeyFetchSettings
-    /// Whether http to this machine's own addresses will do.
+    /// Whether http to this machine's own addresses is allowed.
     private let allowsLoopback: Bool
-    /// Queues without work; there are as many as were needed at once.
+    /// Idle queues; as many exist as were needed at once.
     private let idle = Mutex<[DispatchQueue]>([])
     private let waiting = Atomic<Int>(0)
 
@@ -89,10 +89,10 @@ public final class CurlFetcher: KeyFetching {
         return .success(FetchedDocument(body: sink.body, maxAge: sink.maxAge))
     }
 
-    /// Once for the process; libcurl counts further calls of others.
+    /// Once per process; libcurl counts further calls by other libraries.
     private static let globalInit = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
-    /// The buffer that libcurl writes the answer to.
+    /// The buffer that libcurl writes the response to.
     private final class Sink {
         private let limit: Int
         private(set) var body: [UInt8] = []
@@ -101,7 +101,7 @@ public final class CurlFetcher: KeyFetching {
 
         init(limit: Int) { self.limit = limit }
 
-        /// - Returns: how much was accepted; less than all ends the transfer.
+        /// - Returns: the number of bytes accepted; fewer than all ends the transfer.
         func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
             guard body.count + bytes.count <= limit else {
                 isFull = true
@@ -113,7 +113,7 @@ public final class CurlFetcher: KeyFetching {
 
         func receive(header bytes: UnsafeRawBufferPointer) -> Int {
             let line = String(decoding: bytes, as: UTF8.self)
-            // The head of another answer, behind a redirection: what the one before said does not count.
+            // The head of another response, after a redirect: the fields of the previous one do not count.
             if line.hasPrefix("HTTP/") {
                 maxAge = nil
                 body = []
@@ -125,10 +125,10 @@ public final class CurlFetcher: KeyFetching {
     }
 }
 
-/// How long an answer may be cached (RFC 9111 §5.2.2).
+/// How long a response may be cached (RFC 9111 §5.2.2).
 enum CacheControl {
     /// - Parameter field: a whole header line.
-    /// - Returns: seconds, 0 for `no-store` and `no-cache`; nil for another field, or one that does not say.
+    /// - Returns: seconds, 0 for `no-store` and `no-cache`; nil for another field, or without a lifetime.
     static func maxAge(field: String) -> Int? {
         guard let colon = field.firstIndex(of: ":"), field[..<colon].lowercased() == "cache-control" else { return nil }
         var age: Int?

@@ -3,7 +3,7 @@ import JSONTree
 import Logging
 import Tokens
 
-/// Verifies ID tokens of other services (accounts contract §7.2). What becomes of a verified identity is not decided here.
+/// Verifies ID tokens of other services (accounts contract §7.2). The sign-in with a verified identity is decided elsewhere.
 public actor FederatedIdentities {
     private struct Service {
         let provider: IdentityProvider
@@ -17,8 +17,8 @@ public actor FederatedIdentities {
     private var replays: ReplayMemory
 
     /// - Parameters:
-    ///   - isDev: tokens without a signature and bare JSON count too, as the stock emulator takes them, of any provider.
-    ///   - replayLimit: tokens with a nonce that are remembered as used.
+    ///   - isDev: also accepts unsigned tokens and bare JSON of any provider, like the stock emulator.
+    ///   - replayLimit: the most tokens with a nonce to remember as used.
     ///   - steady: the clock by which key sets age; nil: the same.
     init(
         _ providers: [IdentityProvider], isDev: Bool, replayLimit: Int, fetcher: any KeyFetching, settings: KeyFetchSettings,
@@ -38,17 +38,16 @@ public actor FederatedIdentities {
             }, uniquingKeysWith: { $1 })
     }
 
-    /// The providers that are configured.
+    /// The configured providers.
     public nonisolated var providers: Set<String> { Set(services.keys) }
 
-    /// Checks a token that an app got from another service.
+    /// Verifies a token that an app received from another service.
     ///
-    /// A token with a nonce counts once: give it back (`release`) when no user was signed in by it.
+    /// A token with a nonce is valid once: call `release` if no user was signed in with it.
     /// - Parameters:
     ///   - provider: in lower case.
-    ///   - nonce: what the app says it had asked for, before hashing.
-    /// - Throws: OPERATION_NOT_ALLOWED for a provider that is not configured; `INVALID_IDP_RESPONSE : …`;
-    ///   `MISSING_OR_INVALID_NONCE : …`.
+    ///   - nonce: the nonce that the app requested, before hashing.
+    /// - Throws: OPERATION_NOT_ALLOWED for a provider that is not configured; `INVALID_IDP_RESPONSE : …`; `MISSING_OR_INVALID_NONCE : …`.
     public func verify(provider: String, idToken: String, nonce: String?) async throws(AccountError) -> FederatedIdentity {
         if isDev, let payload = UnsignedToken.payload(idToken) { return try Self.unsigned(payload, provider) }
         guard let service = services[provider] else {
@@ -73,7 +72,7 @@ public actor FederatedIdentities {
         } catch { throw Self.refused(error.text) }
     }
 
-    /// No user was signed in by it: it may come again.
+    /// Makes the token usable again, as no user was signed in with it.
     public func release(_ identity: FederatedIdentity) {
         if let key = identity.replayKey { replays.release(key) }
     }
@@ -82,7 +81,7 @@ public actor FederatedIdentities {
 
     // MARK: Nonce
 
-    /// - Returns: what the token was recorded as used under; nil when it has no nonce.
+    /// - Returns: the key under which the token was recorded as used; nil if it has no nonce.
     private func checkNonce(
         _ nonce: String?, _ claims: Node, _ provider: IdentityProvider, _ token: String
     ) throws(AccountError) -> [UInt8]? {
@@ -95,7 +94,7 @@ public actor FederatedIdentities {
         guard claim == Text(Self.hash(nonce)) || (provider.acceptsPlainNonce && claim == Text(nonce)) else {
             throw AccountError("MISSING_OR_INVALID_NONCE", "The nonce of the request is not the token's.")
         }
-        // The signed part, because some algorithms allow several signatures of the same token.
+        // Only the signed part, as some algorithms allow several signatures of the same token.
         let parts = token.utf8.split(separator: UInt8(ascii: "."), maxSplits: 2, omittingEmptySubsequences: false)
         let signed = parts.prefix(2).joined()
         let key = HashFunction.sha256.hash(signed)
@@ -122,9 +121,9 @@ public actor FederatedIdentities {
     }
 }
 
-/// The substitute for a signed token at a development hub: bare JSON, or a token that says it has no signature.
+/// The development hub's substitute for a signed token: bare JSON, or a token with the algorithm `none`.
 enum UnsignedToken {
-    /// Nil: it has a signature, or is nothing of the kind.
+    /// Nil if it has a signature, or is neither.
     static func payload(_ text: String) -> [UInt8]? {
         if text.utf8.first(where: { $0 != 0x20 && $0 != 0x0A && $0 != 0x0D && $0 != 0x09 }) == UInt8(ascii: "{") { return Array(text.utf8) }
         return try? text.readCompact { token throws(TokenFault) in
@@ -134,23 +133,23 @@ enum UnsignedToken {
     }
 }
 
-/// Tokens with a nonce that were used, until they would be refused for their age. A pure value; the time is a parameter.
+/// Used tokens with a nonce, until they expire. A pure value; the time is a parameter.
 struct ReplayMemory {
-    /// By hash of the token: when it ends, seconds since the epoch.
+    /// By hash of the token: when it expires, in seconds since the epoch.
     private var used: [[UInt8]: Int64] = [:]
     private let limit: Int
 
-    /// - Parameter limit: most tokens; those that expire first are removed to make room.
+    /// - Parameter limit: the most tokens; beyond it those that expire first are removed.
     init(limit: Int) { self.limit = max(1, limit) }
 
     var count: Int { used.count }
 
-    /// - Returns: false when it was used before.
+    /// - Returns: false if it was used before.
     mutating func use(_ key: [UInt8], until end: Int64, now: Int64) -> Bool {
         if let known = used[key], now < known { return false }
         if used.count >= limit {
             used = used.filter { now < $0.value }
-            // Half at once, so that not every further one sorts them all.
+            // Removes half at once, so that not every further token sorts them all.
             if used.count >= limit {
                 used = Dictionary(uniqueKeysWithValues: used.sorted { $0.value > $1.value }.prefix(limit / 2).map { ($0.key, $0.value) })
             }

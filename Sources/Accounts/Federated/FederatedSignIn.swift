@@ -1,9 +1,9 @@
 import JSONTree
 import Tokens
 
-/// Signing in with another service's ID token: what is read of it, what becomes of it, what is answered.
+/// Signing in with another service's ID token: the request, the decision and the response.
 extension AccountService {
-    /// `accounts:signInWithIdp`: by the ID token of another service (accounts contract §7).
+    /// `accounts:signInWithIdp`: with the ID token of another service (accounts contract §7).
     func signInWithIdp(_ call: AccountCall) async throws -> AccountAnswer {
         let request = try IdpRequest(call)
         let (wantsCredential, creates) = (try call.flag("returnIdpCredential") ?? false, try call.flag("autoCreate") ?? true)
@@ -17,7 +17,7 @@ extension AccountService {
         }
         var shown = Self.credential(identity, request)
         do {
-            // Else the identity is linked to an account, or an account is made.
+            // Otherwise the identity is linked to an account, or an account is created.
             let isSignIn = try token == nil
                 && store.read { try $0.account(.provider(identity.provider, rawID: identity.subject)) != nil }
             let result = try commit(call, isSignIn ? .withSystem : .onDisk) { write in
@@ -31,11 +31,11 @@ extension AccountService {
             }
             switch result {
             case .confirm(let account):
-                // The token was of no use: after a sign-in of the other kind it is shown again, to be linked.
+                // Release the token: after the user signs in another way, the app sends it again to link it.
                 await federated.release(identity)
                 shown.add("needConfirmation", true)
                 shown.add("email", account.email)
-                // A claim to the address without proof does not tell whose account it is and how its user signs in.
+                // An unverified claim to the address must not reveal the account's id and how its user signs in.
                 if identity.isEmailVerified || !hidesAccounts {
                     shown.add("localId", account.id)
                     shown.add("verifiedProvider", .array(account.providerNames.map(JSONValue.string)))
@@ -61,7 +61,7 @@ extension AccountService {
         }
     }
 
-    /// The verified identity as members of the answer (accounts contract §7.4).
+    /// The verified identity as members of the response (accounts contract §7.4).
     private static func credential(_ identity: FederatedIdentity, _ request: IdpRequest) -> [JSONValue.Member] {
         var members: [JSONValue.Member] = [
             .init("providerId", .string(identity.provider)), .init("federatedId", .string(identity.federatedID)),
@@ -77,7 +77,7 @@ extension AccountService {
 
 }
 
-/// The result for an identity.
+/// The result of processing an identity.
 private enum Received {
     case opened(OpenedSession, isNew: Bool, isRecycled: Bool)
     case confirm(Account)
@@ -85,8 +85,8 @@ private enum Received {
 
 extension AccountWrite {
     /// - Parameters:
-    ///   - token: the user of the request's ID token; nil without one.
-    ///   - admitNew: throws where no account may be made; returns the name of a user whom the service itself does not name.
+    ///   - token: the verified ID token of the request; nil without one.
+    ///   - admitNew: throws if no account may be created; returns the user's name, for a service that does not provide one.
     fileprivate func receive(_ identity: FederatedIdentity, _ token: VerifiedToken?, admitNew: () throws -> String?) throws -> Received {
         let address = identity.email.flatMap(EmailAddress.init)
         let user = try token.map { try transaction.user(of: $0) }
@@ -124,7 +124,7 @@ extension AccountWrite {
         return try begin(account, provider: entry.id)
     }
 
-    /// The account's own address and name stay: its user may have changed them.
+    /// Keeps the account's own address and name, which its user may have changed.
     private func signIn(_ former: Account, as entry: LinkedProvider) throws -> OpenedSession {
         var account = former
         account.set(entry)
@@ -132,11 +132,11 @@ extension AccountWrite {
         return try open(account, provider: entry.id)
     }
 
-    /// The service says that its user owns the address of an account.
+    /// Adds the identity to the account with its address, which the service confirms to be its user's.
     private func join(_ former: Account, _ entry: LinkedProvider) throws -> Received {
         guard !former.isDisabled else { throw AccountError("USER_DISABLED") }
         var account = former
-        // The service has given the address to another person: its former owner is out, as if they had never proven it.
+        // The service has given the address to another person, so the former owner loses access as if the address was never verified.
         let isRecycled = account.providers.contains { $0.id == entry.id }
         if !account.isEmailVerified || isRecycled { try reclaim(&account) }
         account.isEmailVerified = true
@@ -150,7 +150,7 @@ extension AccountWrite {
     private func link(
         _ entry: LinkedProvider, _ identity: FederatedIdentity, _ address: EmailAddress?, _ user: TokenUser
     ) throws -> OpenedSession {
-        // A linked service is another way in for good: nothing that a stolen token alone may add.
+        // A linked service is a permanent way to sign in, which a stolen token alone must not be able to add.
         try user.requireRecentSignIn(settings, now: now())
         var account = user.account
         account.set(entry)
@@ -162,9 +162,9 @@ extension AccountWrite {
             account.isEmailVerified = true
         }
         try audit(.providerLinked, account.id, entry.id)
-        // It may have taken the place of another identity.
+        // It may have replaced another identity.
         try announceClaims(of: account, since: user.account, by: user.session)
-        // The session before stays: if this answer is lost, its device is still signed in. The new one keeps its time of sign-in.
+        // The previous session stays: if this response is lost, its device is still signed in. The new session keeps its sign-in time.
         return try open(account, provider: entry.id, continuing: user.session)
     }
 }
@@ -178,12 +178,12 @@ extension LinkedProvider {
         screenName = identity.screenName.map(Self.cut)
     }
 
-    /// At most the 256 characters, of Unicode, that a display name has.
+    /// Cut to 256 Unicode scalars, the limit of a display name.
     fileprivate static func cut(_ name: String) -> String { String(String.UnicodeScalarView(name.unicodeScalars.prefix(256))) }
 }
 
 extension Account {
-    /// Adds an identity, in the place of another of the same service.
+    /// Adds an identity, replacing another one of the same service.
     fileprivate mutating func set(_ entry: LinkedProvider) {
         if let at = providers.firstIndex(where: { $0.id == entry.id }) { providers[at] = entry } else { providers.append(entry) }
     }
@@ -240,33 +240,33 @@ struct IdpRequest: Sendable {
     }
 }
 
-/// What becomes of an identity that another service vouches for (accounts contract §7.3). A pure decision:
+/// The outcome for an identity that another service vouches for (accounts contract §7.3). A pure decision:
 ///
 ///     signed in already? ── identity known ──────────────► alreadyLinked
 ///       (idToken)        ├─ address is another's ────────► addressTaken
 ///                        └─ else ────────────────────────► link
 ///     else               ┌─ identity known ──────────────► signIn
-///                        ├─ address is an account's ─┬─ and the service is to be believed ─► join
-///                        │                           └─ or not ────────────────────────────► confirm
+///                        ├─ address is an account's ─┬─ and the service is authoritative ─► join
+///                        │                           └─ or not ───────────────────────────► confirm
 ///                        └─ else ────────────────────────► create
 enum FederatedOutcome: Equatable {
-    /// The account that has this identity.
+    /// Signs in to the account with this identity.
     case signIn
-    /// The account that has the address gets the identity as well.
+    /// Adds the identity to the account with the address.
     case join
-    /// The account that has the address: its user is to sign in as before, and link then.
+    /// The account with the address exists: its user must first sign in another way, and then link the identity.
     case confirm
     case create
-    /// The account of the ID token gets the identity.
+    /// Adds the identity to the account of the ID token.
     case link
     case alreadyLinked
     case addressTaken
 
     /// - Parameters:
-    ///   - isSignedIn: the request has an ID token.
-    ///   - isKnown: some account has this identity.
-    ///   - addressOf: which account has the identity's address: none, that of the ID token, or another.
-    ///   - isBelieved: the service can say whose the address is.
+    ///   - isSignedIn: whether the request has an ID token.
+    ///   - isKnown: whether an account has this identity.
+    ///   - addressOf: the account with the identity's address: none, that of the ID token, or another.
+    ///   - isBelieved: whether the service is authoritative for the address.
     init(isSignedIn: Bool, isKnown: Bool, addressOf holder: Holder, isBelieved: Bool) {
         self =
             if isSignedIn {

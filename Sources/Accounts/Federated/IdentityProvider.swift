@@ -1,30 +1,30 @@
 import JSONTree
 public import Tokens
 
-/// A service that users may sign in with: where its keys are, and what its ID tokens must say (accounts contract §7.2).
+/// A service that users may sign in with: the location of its keys, and the required claims of its ID tokens (accounts contract §7.2).
 public struct IdentityProvider: Sendable, Hashable {
-    /// `google.com`, `apple.com`, `oidc.x`: what the SDKs send as `providerId`.
+    /// `google.com`, `apple.com`, `oidc.x`: the `providerId` that the SDKs send.
     public var id: String
     /// Accepted values of `iss`.
     public var issuers: [String]
     public var keys: KeyLocation
     public var algorithms: Set<SignatureAlgorithm>
-    /// Our own names at the provider, one for each kind of app: accepted values of `aud`, and of `azp`.
+    /// Our client ids at the provider, one for each kind of app: accepted values of `aud` and `azp`.
     public var clientIDs: [String]
-    /// Whether token and request must both have a nonce. Otherwise they must both have one, or neither.
+    /// Whether token and request must both have a nonce. Otherwise both or neither must have one.
     public var needsNonce: Bool
-    /// Whether the token may hold the request's nonce itself, as web flows of OpenID Connect have it, and not only its SHA-256. Then
-    /// a thief of the token also has its nonce.
+    /// Whether the token may contain the request's nonce in clear, as in web flows of OpenID Connect, and not only its SHA-256. Then a thief of
+    /// the token also has its nonce.
     public var acceptsPlainNonce: Bool
-    /// Only accounts of this organisation (claim `hd`); Google.
+    /// Accepts only accounts of this organisation (claim `hd`); Google only.
     public var hostedDomain: String?
-    /// Domains whose addresses are the provider's own, so that it can say whose they are. In lower case; subdomains are other domains.
+    /// Domains whose addresses belong to the provider, so that it is authoritative for them. In lower case; subdomains are not included.
     public var authoritativeDomains: [String]
 
     private static let googleDomains = ["gmail.com"]
     private static let appleDomains = ["privaterelay.appleid.com", "icloud.com", "me.com", "mac.com"]
 
-    /// Whether a text in lower case can be what follows the `@` of an address: two labels at least (RFC 1123 §2.1).
+    /// Whether a lower-case text can be the domain of an address: at least two labels (RFC 1123 §2.1).
     public static func isDomain(_ text: String) -> Bool {
         let labels = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         return labels.count > 1 && text.utf8.count <= 253
@@ -34,12 +34,12 @@ public struct IdentityProvider: Sendable, Hashable {
             }
     }
 
-    /// The built-in provider whose addresses a domain has; nil for any other domain.
+    /// The built-in provider that owns a domain's addresses; nil for any other domain.
     public static func owner(ofDomain domain: String) -> String? {
         googleDomains.contains(domain) ? "google.com" : appleDomains.contains(domain) ? "apple.com" : nil
     }
 
-    /// Google, for its web, iOS and Android client ids.
+    /// Google, with its web, iOS and Android client ids.
     public static func google(clientIDs: [String], hostedDomain: String? = nil) -> IdentityProvider {
         IdentityProvider(
             id: "google.com", issuers: ["https://accounts.google.com", "accounts.google.com"],
@@ -47,7 +47,7 @@ public struct IdentityProvider: Sendable, Hashable {
             acceptsPlainNonce: false, hostedDomain: hostedDomain, authoritativeDomains: googleDomains)
     }
 
-    /// Apple, for bundle ids and services ids.
+    /// Apple, with bundle ids and services ids.
     public static func apple(clientIDs: [String]) -> IdentityProvider {
         IdentityProvider(
             id: "apple.com", issuers: ["https://appleid.apple.com"], keys: .keySet("https://appleid.apple.com/auth/keys"),
@@ -56,10 +56,10 @@ public struct IdentityProvider: Sendable, Hashable {
             authoritativeDomains: appleDomains)
     }
 
-    /// Any other that speaks OpenID Connect.
+    /// Any other OpenID Connect provider.
     /// - Parameters:
     ///   - id: `oidc.` and a name.
-    ///   - keys: nil asks the issuer's discovery document.
+    ///   - keys: nil uses the issuer's discovery document.
     public static func openID(
         _ id: String, issuer: String, clientIDs: [String], keys: KeyLocation? = nil, algorithms: Set<SignatureAlgorithm> = [.rs256, .es256],
         needsNonce: Bool = false, acceptsPlainNonce: Bool = true, authoritativeDomains: [String] = []
@@ -75,36 +75,36 @@ public struct IdentityProvider: Sendable, Hashable {
 public struct FederatedIdentity: Sendable, Equatable {
     /// `google.com`, `apple.com`, `oidc.x`
     public let provider: String
-    /// The service's `sub`, which names the person there for good; never the address.
+    /// The service's `sub`, the permanent id of the person there; never the address.
     public let subject: String
-    /// As the service writes it.
+    /// As the service spells it.
     public let email: String?
     public let isEmailVerified: Bool
-    /// Whether the address is the service's own to give, so that its user there is its owner everywhere.
+    /// Whether the service is authoritative for the address, so that its user there owns it everywhere.
     public let isAuthoritative: Bool
     public let name: String?
     public let givenName: String?
     public let familyName: String?
     public let picture: String?
-    /// The user's name there, where the service has such names (`screen_name`).
+    /// The user's name at the service, if it has such names (`screen_name`).
     public let screenName: String?
     /// The `rawUserInfo` of the SDKs: the text of a JSON object.
     public let rawUserInfo: String
-    /// The record that the token was used; nil for one without a nonce. See `FederatedIdentities.release`.
+    /// The key under which the token is recorded as used; nil without a nonce. See `FederatedIdentities.release`.
     let replayKey: [UInt8]?
 
-    /// `federatedId` of answers to a sign-in; accounts keep `subject` (accounts contract §4).
+    /// The `federatedId` in sign-in responses; accounts store `subject` (accounts contract §4).
     public var federatedID: String { provider == "google.com" ? "https://accounts.google.com/" + subject : subject }
 
     /// - Parameters:
-    ///   - claims: were checked.
-    ///   - payload: the bytes they were read from.
+    ///   - claims: verified claims.
+    ///   - payload: the bytes that the claims were parsed from.
     init(_ claims: Node, payload: [UInt8], provider: String, domains: [String], replayKey: [UInt8]?) throws(TokenFault) {
         self.provider = provider
         self.replayKey = replayKey
         subject = try TokenExpectations.subject(claims, length: 255)
         email = claims.text("email").flatMap { $0.isEmpty ? nil : $0 }
-        // Apple writes it as a string.
+        // Apple sends it as a string.
         let isVerified = claims.child("email_verified") == true || claims.child("email_verified") == "true"
         isEmailVerified = email != nil && isVerified
         let domain = email?.split(separator: "@").last?.lowercased()
@@ -118,7 +118,7 @@ public struct FederatedIdentity: Sendable, Equatable {
         rawUserInfo = provider == "google.com" ? Self.googleUserInfo(claims) : String(decoding: payload, as: UTF8.self)
     }
 
-    /// Google's own names for the same things.
+    /// The user info with Google's own member names.
     private static func googleUserInfo(_ claims: Node) -> String {
         var members: [JSONValue.Member] = []
         for (name, claim): (String, Key) in [

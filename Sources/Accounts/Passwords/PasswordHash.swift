@@ -3,12 +3,12 @@ import JSONTree
 
 /// A stored, self-describing password hash:
 ///
-///     $scrypt$ln=15,r=8,p=3$<salt>$<hash>                      ours; with `,keyid=…` when a pepper went in
+///     $scrypt$ln=15,r=8,p=3$<salt>$<hash>                      ours; with `,keyid=…` if a pepper was used
 ///     $pbkdf2-sha256$i=600000$<salt>$<hash>                    imported, replaced at the next sign-in
 ///     $firebase-scrypt$ln=14,r=8$<salt>$<separator>$<signer key>$<hash>
 ///
-/// Binary parts are base64 without padding. Parsing is strict: any other text, and one with more work than
-/// the bounds allow, is no hash, and no password matches it.
+/// Binary parts are base64 without padding. Parsing is strict: any other text, or one that needs more work than the bounds allow, is not a
+/// hash and matches no password.
 enum PasswordHash: Equatable {
     case scrypt(ScryptParameters, keyID: String?, salt: [UInt8], hash: [UInt8])
     case pbkdf2(digest: Digest, rounds: Int, salt: [UInt8], hash: [UInt8])
@@ -16,14 +16,14 @@ enum PasswordHash: Equatable {
 
     enum Digest: String { case sha1, sha256, sha512 }
 
-    /// Bytes of a salt of ours, and of a hash of ours.
+    /// Bytes of the salt and of the hash in our own scheme.
     static let saltBytes = 16, hashBytes = 32
     /// Bounds of parsed parts, in bytes.
     static let parsedSaltBytes = 256, parsedHashBytes = 16...128
     /// Most rounds of an imported PBKDF2 hash.
     static let mostRounds = 2_000_000
 
-    /// Complexity: O(length); a text of more than 2 KiB is refused unread.
+    /// Complexity: O(length); refuses a text of more than 2 KiB unread.
     init?(_ text: String) {
         guard text.utf8.count <= 2048 else { return nil }
         var parts = text.split(separator: "$", omittingEmptySubsequences: false)
@@ -57,7 +57,7 @@ enum PasswordHash: Equatable {
         }
     }
 
-    /// The form that is stored; `init` reads it back.
+    /// The stored form; `init` parses it.
     var text: String {
         switch self {
         case .scrypt(let parameters, let keyID, let salt, let hash):
@@ -73,14 +73,13 @@ enum PasswordHash: Equatable {
 
     private static func base64(_ bytes: [UInt8]) -> String { Base64.encode(bytes, isPadded: false) }
 
-    /// The hash itself.
     var expected: [UInt8] {
         switch self {
         case .scrypt(_, _, _, let hash), .pbkdf2(_, _, _, let hash), .firebaseScrypt(_, _, _, _, let hash): hash
         }
     }
 
-    /// `a=1,b=2`, names and values apart.
+    /// Parses `a=1,b=2`.
     private static func parameters(_ text: Substring) -> Parameters? {
         var parameters = Parameters()
         for pair in text.split(separator: ",", omittingEmptySubsequences: false) {
@@ -95,7 +94,7 @@ enum PasswordHash: Equatable {
     private struct Parameters {
         var names: [Substring] = [], values: [Substring] = []
 
-        /// Digits only, at most seven, no leading zero: one way to write a number.
+        /// Digits only, at most seven, without a leading zero: each number has one spelling.
         func int(_ i: Int) -> Int? {
             let digits = values[i].utf8
             guard 1...7 ~= digits.count, digits.allSatisfy({ 0x30...0x39 ~= $0 }), digits.first != 0x30 else { return nil }
@@ -106,7 +105,7 @@ enum PasswordHash: Equatable {
 
 extension PasswordHash {
     /// Hashes a password with this hash's parameters; nil if the library refuses or a pepper is missing. Takes the time and memory of the
-    /// parameters: only on a thread of `PasswordWorkers`.
+    /// parameters, so call it only on a thread of `PasswordWorkers`.
     func derive(_ password: [UInt8], pepper: PasswordPepper?) -> SecretBytes? {
         switch self {
         case .scrypt(let parameters, let keyID, let salt, let hash):
@@ -117,7 +116,7 @@ extension PasswordHash {
                 try? KeyDerivation.pbkdf2(digest.function, $0, salt: salt, rounds: rounds, count: hash.count)
             }
         case .firebaseScrypt(let parameters, let salt, let separator, let signerKey, _):
-            // The derived key encrypts the project's signer key; that is the hash (accounts contract §10).
+            // The derived key encrypts the project's signer key; the result is the hash (accounts contract §10).
             let key = password.withUnsafeBytes { Self.scrypt($0, salt + separator, parameters, bytes: 32) }
             return key.flatMap { try? KeyDerivation.aes256CTR(signerKey, key: $0) }
         }
@@ -140,10 +139,10 @@ extension PasswordHash.Digest {
     }
 }
 
-/// The work of a password hash: scrypt's parameters (RFC 7914), bounded so that no stored row can need more memory or
-/// time than a sign-in may cost.
+/// The cost of a password hash: scrypt's parameters (RFC 7914), bounded so that no stored row can need more memory or time than a sign-in may
+/// cost.
 public struct ScryptParameters: Sendable, Equatable {
-    /// log₂ of the number of blocks kept in memory.
+    /// log₂ of the number of blocks in memory.
     public let ln: Int
     /// Block size, in units of 128 bytes.
     public let r: Int
@@ -155,7 +154,7 @@ public struct ScryptParameters: Sendable, Equatable {
     /// Most work of one hash, as 2^ln × r × p: four times the strongest recommendation.
     public static let mostWork = 1 << 22
 
-    /// Nil: out of bounds (ln 1…20, r 1…16, p 1…16, `mostBytes`, `mostWork`).
+    /// Nil if out of bounds (ln 1…20, r 1…16, p 1…16, `mostBytes`, `mostWork`).
     public init?(ln: Int, r: Int, p: Int) {
         guard 1...20 ~= ln, 1...16 ~= r, 1...16 ~= p, ln < 16 * r else { return nil }
         guard (1 << ln) * r * 128 <= Self.mostBytes, (1 << ln) * r * p <= Self.mostWork else { return nil }
@@ -164,7 +163,7 @@ public struct ScryptParameters: Sendable, Equatable {
 
     private init(trusted ln: Int, _ r: Int, _ p: Int) { (self.ln, self.r, self.p) = (ln, r, p) }
 
-    /// The parameters of new hashes (accounts contract §13): 32 MiB for as long as the hash takes.
+    /// The parameters of new hashes (accounts contract §13): 32 MiB while hashing.
     public static let standard = ScryptParameters(trusted: 15, 8, 3)
     /// Minimal work, for tests.
     public static let quick = ScryptParameters(trusted: 4, 8, 1)

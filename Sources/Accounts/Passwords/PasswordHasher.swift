@@ -9,25 +9,25 @@ import Synchronization
 public enum PasswordVerdict: Sendable, Equatable {
     case wrong
     case right
-    /// Right, but the hash has an older scheme or weaker parameters: hash the password again and store that.
+    /// Correct, but the hash has an older scheme or weaker parameters: hash the password again and store the new hash.
     case rightButOutdated
 }
 
-/// Makes and checks password hashes (accounts contract §13) on threads of its own. From any thread; blocks no queue.
+/// Creates and checks password hashes (accounts contract §13) on its own threads. From any thread; blocks no queue.
 public final class PasswordHasher: Sendable {
     private let settings: PasswordSettings
     let workers: PasswordWorkers
-    /// One thread that also takes a password when `workers`, at idle priority, have not finished it in time: on a busy machine a sign-in
-    /// then takes seconds, and not until some core is idle. Nil when `workers` have ordinary priority.
+    /// One thread that also takes passwords that `workers`, at idle priority, have not finished in time. So on a busy machine a sign-in takes
+    /// seconds, instead of waiting for an idle core. Nil if `workers` have ordinary priority.
     private let overdueWorkers: PasswordWorkers?
     private let scheduler: Scheduler
     private let queue = DispatchQueue(label: "vigla.passwords")
-    /// ms after which a password is overdue.
+    /// Milliseconds after which a password is overdue.
     static let overdueMs: Int64 = 2_000
     /// Replaces the hash of a missing account or password, so that the check takes the same time.
     private let dummy: PasswordHash
 
-    /// - Parameter scheduler: tells how long a password has waited.
+    /// - Parameter scheduler: the clock that measures how long a password has waited.
     public init(_ settings: PasswordSettings, _ scheduler: Scheduler) {
         self.settings = settings
         self.scheduler = scheduler
@@ -41,8 +41,8 @@ public final class PasswordHasher: Sendable {
             hash: SecureRandom.bytes(PasswordHash.hashBytes))
     }
 
-    /// The text to store for a new password, with a salt of its own. The password is taken in Unicode's composed form (NFC).
-    /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER when too many passwords are waiting.
+    /// The text to store for a new password, with a fresh salt. The password is normalized to Unicode's composed form (NFC).
+    /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER if too many passwords are waiting.
     public func hash(_ password: String) async throws(AccountError) -> String {
         let salt = SecureRandom.bytes(PasswordHash.saltBytes)
         let (parameters, pepper) = (settings.scrypt, settings.pepper)
@@ -53,8 +53,8 @@ public final class PasswordHasher: Sendable {
         return PasswordHash.scrypt(parameters, keyID: pepper?.keyID, salt: salt, hash: derived.copy).text
     }
 
-    /// Checks a password against a stored hash. Nil, or a text that is no hash, takes the time of a real one and is `.wrong`.
-    /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER when too many passwords are waiting.
+    /// Checks a password against a stored hash. Nil or an invalid hash takes the time of a real one and yields `.wrong`.
+    /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER if too many passwords are waiting.
     public func verify(_ password: String, _ stored: String?) async throws(AccountError) -> PasswordVerdict {
         let known = stored.flatMap { PasswordHash($0) }
         let (hash, settings) = (known ?? dummy, self.settings)
@@ -65,7 +65,7 @@ public final class PasswordHasher: Sendable {
         }
     }
 
-    /// Number of passwords that wait, and that are being hashed.
+    /// The number of passwords waiting, and being hashed.
     public var depth: (waiting: Int, busy: Int) { workers.depth }
 
     private func perform<Value: Sendable>(_ work: @escaping @Sendable () -> Value) async throws(AccountError) -> Value {
@@ -77,21 +77,21 @@ public final class PasswordHasher: Sendable {
             if let overdueWorkers {
                 answer.cancelWhenGiven(scheduler.after(ms: Self.overdueMs, on: queue) { _ = overdueWorkers.submit(attempt) })
             }
-            // The first queue may be full of passwords that the overdue thread has answered.
+            // The first queue may be full of passwords that the overdue thread has already checked.
             guard workers.submit(attempt) || overdueWorkers?.submit(attempt) == true else { return answer.give(nil) }
         }
         guard let value else { throw .tooManyAttempts("Many people are signing in. Try again in a minute.") }
         return value
     }
 
-    /// The bytes of the composed form; an empty password is one zero byte, which cannot have been set.
+    /// The bytes of the composed form. An empty password becomes one zero byte, which no stored password can be.
     private static func bytes(of password: String) -> [UInt8] {
         let bytes = Array(password.precomposedStringWithCanonicalMapping.utf8)
         return bytes.isEmpty ? [0] : bytes
     }
 }
 
-/// The answer of whichever attempt at one password ends first.
+/// The result of whichever attempt at one password ends first.
 private final class FirstAnswer<Value: Sendable>: Sendable {
     private struct State {
         var continuation: CheckedContinuation<Value?, Never>?
@@ -122,7 +122,7 @@ private final class FirstAnswer<Value: Sendable>: Sendable {
 }
 
 extension PasswordHash {
-    /// Whether the hash should be replaced: another scheme, weaker parameters, or another pepper than the configured one.
+    /// Whether the hash should be replaced: another scheme, weaker parameters, or a pepper other than the configured one.
     fileprivate func isOutdated(_ settings: PasswordSettings) -> Bool {
         guard case .scrypt(let parameters, let keyID, let salt, let hash) = self else { return true }
         return parameters.isWeaker(than: settings.scrypt) || keyID != settings.pepper?.keyID
@@ -130,35 +130,35 @@ extension PasswordHash {
     }
 }
 
-/// Settings of password hashing and of password rules.
+/// Settings of password hashing and password rules.
 public struct PasswordSettings: Sendable {
-    /// Parameters of new hashes; a weaker hash is replaced when its password is next used.
+    /// Parameters of new hashes; a weaker hash is replaced at the next use of its password.
     public var scrypt = ScryptParameters.standard
-    /// Passwords hashed at the same time; each takes `scrypt.bytes` of memory while it lasts.
+    /// Passwords hashed concurrently; each takes `scrypt.bytes` of memory.
     public var workers: Int
-    /// Whether hashing yields to all other work (`SCHED_IDLE`): databases keep their latency. On a fully busy machine a sign-in takes
-    /// seconds, because a thread of niceness 10 takes it over after `PasswordHasher.overdueMs`.
+    /// Whether hashing yields to all other work (`SCHED_IDLE`), so that databases keep their latency. On a fully busy machine a sign-in takes
+    /// seconds: after `PasswordHasher.overdueMs` a thread of niceness 10 takes over.
     public var yields = true
-    /// Passwords that may wait for a worker; the next one gets TOO_MANY_ATTEMPTS_TRY_LATER.
+    /// Most passwords that may wait for a worker; beyond it a sign-in gets TOO_MANY_ATTEMPTS_TRY_LATER.
     public var waiting = 256
-    /// Seconds that one may wait; the SDKs give up after 30.
+    /// Most seconds that a password may wait; the SDKs give up after 30.
     public var waitSeconds = 25.0
-    /// Shortest password that may be set, in units of UTF-16: `validatePassword` of the SDKs counts so. The API's floor is 6.
+    /// The minimum length of a password in UTF-16 code units, as `validatePassword` of the SDKs counts. The API's minimum is 6.
     public var minLength = 8
-    /// Longest password that may be set, in the same units: at most three bytes each.
+    /// The maximum length of a password in UTF-16 code units: at most three bytes each.
     public var maxLength = 4096
     /// Whether the most common passwords are refused.
     public var refusesCommon = true
     /// The pepper of new hashes; nil for none.
     public var pepper: PasswordPepper?
 
-    /// - Parameter cores: processors of the machine; passwords take half of them, at least one.
+    /// - Parameter cores: processors of the machine; passwords use half of them, at least one.
     public init(cores: Int) { workers = max(1, cores / 2) }
 
-    /// For this machine.
+    /// The settings for this machine.
     public init() { self.init(cores: sysconf(Int32(_SC_NPROCESSORS_ONLN))) }
 
-    /// For tests: real hashes that cost next to nothing.
+    /// For tests: real hashes at almost no cost.
     public static var quick: PasswordSettings {
         var settings = PasswordSettings()
         settings.scrypt = .quick
@@ -169,21 +169,21 @@ public struct PasswordSettings: Sendable {
     }
 }
 
-/// A key kept outside the database that goes into every hash (accounts contract §13): with the database alone passwords cannot
-/// even be tried. Lost, no password made with it matches any more, so it belongs into the backup of the configuration.
+/// A key outside the database that is part of every hash (accounts contract §13): with the database alone passwords cannot even be guessed. If
+/// it is lost, no password hashed with it matches any more, so back it up with the configuration.
 public struct PasswordPepper: Sendable {
-    /// Names the key in stored hashes: 1…16 of `a-z A-Z 0-9 -`.
+    /// Identifies the key in stored hashes: 1…16 of `a-z A-Z 0-9 -`.
     let keyID: String
     private let key: SecretBytes
 
-    /// Nil: fewer than 32 bytes, or no such key id.
+    /// Nil if the key has fewer than 32 bytes, or the key id is invalid.
     public init?(key: [UInt8], keyID: String) {
         guard key.count >= 32, Self.isKeyID(keyID) else { return nil }
         self.keyID = keyID
         self.key = SecretBytes(key)
     }
 
-    /// The input of the hash in place of the password; nil if the hash was made with another key.
+    /// The input of the hash instead of the password; nil if the hash used another key.
     func apply(_ password: [UInt8], keyID: String) -> SecretBytes? {
         guard keyID == self.keyID else { return nil }
         return HashFunction.sha256.authenticationCode(of: password, key: key)
@@ -196,14 +196,14 @@ public struct PasswordPepper: Sendable {
 
 /// Why a password may not be set.
 enum PasswordWeakness: Equatable {
-    /// Fewer characters than this.
+    /// Fewer than the minimum number of characters.
     case tooShort(Int)
-    /// More characters than this.
+    /// More than the maximum number of characters.
     case tooLong(Int)
     /// One of the most common passwords.
     case common
 
-    /// Checks the length and the list of common passwords only: composition rules make passwords worse (NIST SP 800-63B).
+    /// Checks only the length and the list of common passwords: composition rules make passwords worse (NIST SP 800-63B).
     init?(_ password: String, _ settings: PasswordSettings) {
         if password.utf16.count < settings.minLength { self = .tooShort(settings.minLength)
         } else if password.utf16.count > settings.maxLength { self = .tooLong(settings.maxLength)
@@ -211,7 +211,7 @@ enum PasswordWeakness: Equatable {
         } else { return nil }
     }
 
-    /// What follows `WEAK_PASSWORD : `.
+    /// The text after `WEAK_PASSWORD : `.
     var text: String {
         switch self {
         case .tooShort(let least): "Password should be at least \(least) characters"
@@ -220,7 +220,7 @@ enum PasswordWeakness: Equatable {
         }
     }
 
-    /// One of the list, one character repeated, or characters that follow one another (`abcdefgh`, `87654321`).
+    /// On the list, one repeated character, or consecutive characters (`abcdefgh`, `87654321`).
     private static func isCommon(_ password: String) -> Bool {
         let lower = password.lowercased()
         if CommonPasswords.all.contains(lower) { return true }
@@ -232,8 +232,8 @@ enum PasswordWeakness: Equatable {
     }
 }
 
-/// The most common passwords of published leaks, and their Greek kin, in lower case. Short on purpose: it
-/// stops the guesses that an online attacker has time for, which throttling leaves few of.
+/// The most common passwords of published leaks, and Greek equivalents, in lower case. Deliberately short: throttling leaves an online attacker
+/// few guesses, and this list blocks those.
 enum CommonPasswords {
     static let all = Set("""
         123456 1234567 12345678 123456789 1234567890 password password1 password12 password123 password1234 passw0rd p@ssw0rd

@@ -3,20 +3,20 @@ import Glibc
 import Scheduling
 import Synchronization
 
-/// Threads that only hash passwords. Each password takes tens of milliseconds and megabytes, so the threads are
-/// few, run with a priority below that of net loops, and have a bounded queue. They are not Dispatch's, because Dispatch has no such
-/// priorities, and a thread cannot raise its priority again.
+/// Threads that only hash passwords. Each password takes tens of milliseconds and megabytes, so the threads are few, run below the priority of
+/// event loops, and have a bounded queue. Dispatch cannot be used: it has no such priorities, and a thread cannot raise its priority again.
 final class PasswordWorkers: Sendable {
-    /// Called with false when the work was not done because it had waited too long and its client has given up.
+    /// Called with false if the work was skipped because it waited too long and its client has given up.
     typealias Work = @Sendable (_ isInTime: Bool) -> Void
 
     /// The scheduling priority of the threads.
     enum Priority {
         case ordinary
-        /// Niceness 10: beside one busy thread on its core, about a tenth of the core.
+        /// Niceness 10: next to one busy thread on its core, it gets about a tenth of the core.
         case low
-        /// `SCHED_IDLE`: only while a core is idle. Beside threads of niceness 19 on every core a loop that wakes waits for the end of
-        /// their slice (measured: the median of an acknowledged write went from 2 to 8 ms); beside these it does not.
+        /// `SCHED_IDLE`: runs only while a core is idle. With threads of niceness 19 on every core, a waking event loop waits for the end of their
+        /// time
+        /// slice (measured: the median of an acknowledged write rose from 2 to 8 ms). With idle threads it does not.
         case idle
     }
 
@@ -26,9 +26,9 @@ final class PasswordWorkers: Sendable {
 
     /// - Parameters:
     ///   - threads: at least one; they start with the first work.
-    ///   - waiting: work that may wait for a thread.
-    ///   - seconds: how long it may wait.
-    ///   - scheduler: tells how long something has waited.
+    ///   - waiting: the most jobs that may wait for a thread.
+    ///   - seconds: the most time that a job may wait.
+    ///   - scheduler: the clock that measures the wait.
     init(threads: Int, waiting: Int, seconds: Double, priority: Priority, _ scheduler: Scheduler) {
         self.scheduler = scheduler
         shared = Shared(threads: max(1, threads), waitNs: Int64(max(0, seconds) * 1e9), priority: priority, scheduler)
@@ -43,10 +43,10 @@ final class PasswordWorkers: Sendable {
         for _ in 0..<threads { shared.wake.signal() }
     }
 
-    /// Queues work, from any thread. False: too much is waiting already; the work will not be done.
+    /// Queues work, from any thread. False if too many jobs are waiting: the work will not run.
     func submit(_ work: @escaping Work) -> Bool {
         let (isAdmitted, startsThread) = shared.state.withLock { state -> (Bool, Bool) in
-            // Work for an idle thread does not wait.
+            // Work for an idle thread does not count as waiting.
             guard state.waiting.count < mostWaiting + shared.threads - state.busy else { return (false, false) }
             state.waiting.append((work, scheduler.steadyNs))
             guard state.started < shared.threads else { return (true, false) }
@@ -62,10 +62,10 @@ final class PasswordWorkers: Sendable {
     /// Number of waiting jobs, and of busy threads.
     var depth: (waiting: Int, busy: Int) { shared.state.withLock { ($0.waiting.count, $0.busy) } }
 
-    /// State that the threads retain; they outlive the pool until their current work is done.
+    /// State that the threads retain; they outlive the pool until their current job is done.
     private final class Shared: Sendable {
         struct State {
-            /// First come, first served; taken from `head`.
+            /// First in, first out; taken from `head`.
             var waiting = WaitingLine()
             var busy = 0
             var started = 0
@@ -73,7 +73,7 @@ final class PasswordWorkers: Sendable {
         }
 
         let state = Mutex(State())
-        /// One signal for each piece of work.
+        /// One signal per job.
         let wake = DispatchSemaphore(value: 0)
         let threads: Int
         let waitNs: Int64
@@ -97,7 +97,7 @@ final class PasswordWorkers: Sendable {
                 pthread_detach(thread)
                 return
             }
-            // No thread could be started: the existing ones do the work; without any, the next submission tries again.
+            // The system refused a thread: the existing ones do the work; without any, the next submission tries again.
             context.release()
             state.withLock { $0.started -= 1 }
         }
@@ -110,7 +110,7 @@ final class PasswordWorkers: Sendable {
             }
         }
 
-        /// Of the calling thread (0).
+        /// Lowers the priority of the calling thread (0).
         private func lowerPriority() {
             let thread = __priority_which_t(PRIO_PROCESS.rawValue)
             switch priority {
@@ -118,7 +118,7 @@ final class PasswordWorkers: Sendable {
             case .low: setpriority(thread, 0, 10)
             case .idle:
                 var parameters = sched_param()
-                // SCHED_IDLE, which the header keeps to itself.
+                // 5 is SCHED_IDLE, which the header does not export.
                 if sched_setscheduler(0, 5, &parameters) != 0 { setpriority(thread, 0, 19) }
             }
         }
@@ -137,7 +137,7 @@ final class PasswordWorkers: Sendable {
         }
     }
 
-    /// A queue with its head moving through an array.
+    /// A FIFO queue whose head moves through an array.
     private struct WaitingLine {
         private var items: [(Work, Int64)?] = []
         private var head = 0

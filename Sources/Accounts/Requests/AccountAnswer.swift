@@ -5,9 +5,9 @@ import Logging
 public import WireProtocols
 
 extension AccountService {
-    /// Answers a request to any of the service's routes: the one way in. Preflights and CORS are the server's.
+    /// Handles a request to any route of the service: the only entry point. The server handles preflights and CORS.
     /// - Parameters:
-    ///   - request: with its whole body.
+    ///   - request: with its complete body.
     ///   - peer: the client's address, without port.
     public func answer(_ request: HTTPInboundRequest, peer: String) async -> AccountAnswer {
         let (path, project) = AccountRoute.path(of: request.target)
@@ -20,7 +20,7 @@ extension AccountService {
         do {
             let made = try call(request, route, project: project, peer: peer)
             let answer = try await upToDate { try await route.operation(self, made) }
-            // OAuth's refusals are answers of its own shape.
+            // OAuth reports errors in responses of its own format.
             signIns.add(path, answer.status.kind == .successful ? nil : "other")
             return answer
         } catch let error as AccountError {
@@ -69,7 +69,7 @@ extension AccountService {
 
     // MARK: Callers
 
-    /// - Throws: 401 for an unknown Bearer token and where only administrators may ask, 403 for no key.
+    /// - Throws: 401 for an unknown Bearer token and on routes for administrators only; 403 for a missing key.
     private func caller(_ request: HTTPInboundRequest, _ route: AccountRoute) throws(AccountError) -> AccountCaller {
         if route.callers != .anyone, let bearer = Self.bearer(request.fields) {
             guard admits(bearer) else {
@@ -92,7 +92,7 @@ extension AccountService {
         }
     }
 
-    /// `owner` is a public constant, and any `ya29.` token unchecked: they count on development hubs alone (accounts contract §2.6).
+    /// `owner` is a public constant, and `ya29.` tokens are unchecked: both are accepted only on development hubs (accounts contract §2.6).
     private func admits(_ bearer: String) -> Bool {
         if settings.isDev, bearer.lowercased() == "owner" || bearer.hasPrefix("ya29.") { return true }
         return isAdministrator(bearer)
@@ -135,7 +135,7 @@ extension AccountService {
 }
 
 extension JSONValue {
-    /// Whether a text in it holds U+0000, at which SQLite would cut it.
+    /// Whether a text in it contains U+0000, where SQLite would cut it.
     fileprivate var holdsNUL: Bool {
         switch self {
         case .string(let text): text.utf8.contains(0)
@@ -153,10 +153,10 @@ extension Substring {
     }
 }
 
-/// The answer to a request for accounts.
+/// The response to an account request.
 public struct AccountAnswer: Sendable {
     public var status: HTTPResponse.Status
-    /// Without what the transport adds: length, connection, CORS.
+    /// Without the fields that the transport adds: length, connection, CORS.
     public var fields: HTTPFields
     public var body: [UInt8]
 
@@ -166,13 +166,13 @@ public struct AccountAnswer: Sendable {
         self.body = body
     }
 
-    /// JSON that no cache may keep: most of it holds tokens (accounts contract §2.3).
+    /// JSON that must not be cached, as most of it contains tokens (accounts contract §2.3).
     init(_ status: HTTPResponse.Status = .ok, json: [UInt8]) {
         self.init(status, [.contentType: "application/json; charset=utf-8", .cacheControl: "no-store", .pragma: "no-cache"], json)
     }
 
     /// A success of the identity endpoints.
-    /// - Parameter kind: `identitytoolkit#…`, which clients look at (accounts contract §2.3).
+    /// - Parameter kind: `identitytoolkit#…`, which clients check (accounts contract §2.3).
     init(kind: String? = nil, _ members: [JSONValue.Member]) {
         var all: [JSONValue.Member] = []
         all.add("kind", kind.map { "identitytoolkit#\($0)" })
@@ -181,16 +181,16 @@ public struct AccountAnswer: Sendable {
 
     init(_ error: AccountError) { self.init(HTTPResponse.Status(code: error.status), json: error.body) }
 
-    /// The service cannot answer now, and the client is not to conclude anything: to an error in JSON the SDKs would sign their user
-    /// out, what is no JSON they take for a fault of the network (accounts contract §3.3).
+    /// The service is temporarily unavailable, and the client must not conclude anything. An error in JSON would make the SDKs sign their user
+    /// out; they treat any other body as a network fault (accounts contract §3.3).
     static var unavailable: AccountAnswer { later("The accounts do not answer at the moment. Try again later.\n") }
 
-    /// The same while this hub cannot tell the others, or ask them.
+    /// This hub cannot reach the cluster's log, to write to it or to read from it.
     static var unrecorded: AccountAnswer {
         later("The log of this hub's cluster does not answer, so nothing can be changed about accounts. Try again later.\n")
     }
 
-    /// The deletion is stored, and what it takes along is still on its way.
+    /// The deletion is stored, but the removal of the account's data has not finished.
     static var dataRemains: AccountAnswer {
         later("The account is deleted. The removal of its data takes longer and continues; ask again to wait for its end.\n")
     }
@@ -210,15 +210,15 @@ extension HTTPField.Name {
 ///     {"error":{"code":400,"message":"WEAK_PASSWORD : Password should be at least 8 characters",
 ///               "errors":[{"message":"…","reason":"invalid","domain":"global"}]}}
 ///
-/// The contract's own codes are plain names: `AccountError("EMAIL_EXISTS")`.
+/// Domain errors have only a code: `AccountError("EMAIL_EXISTS")`.
 public struct AccountError: Error, Sendable, Equatable, CustomStringConvertible {
     /// HTTP status; domain errors are all 400.
     public var status = 400
     /// `EMAIL_EXISTS`
     public var code: String
-    /// The text after ` : `; must not contain ` : ` itself.
+    /// The text after ` : `; must not itself contain ` : `.
     public var detail: String?
-    /// `INVALID_ARGUMENT`, `UNAUTHENTICATED`, … : of errors that are not the domain's.
+    /// `INVALID_ARGUMENT`, `UNAUTHENTICATED`, …; only for errors outside the domain.
     public var statusName: String?
     public var reason = "invalid"
 

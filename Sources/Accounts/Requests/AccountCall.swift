@@ -3,18 +3,18 @@ import JSONTree
 import Mail
 import WireProtocols
 
-/// On whose behalf a request comes (accounts contract §2.6).
+/// The caller of a request (accounts contract §2.6).
 enum AccountCaller: Sendable, Equatable {
-    /// With an API key, which is no secret: what it may do is in the tokens and codes that it sends.
+    /// A client with an API key, which is not a secret: its permissions come from the tokens and codes that it sends.
     case client(key: String)
     case administrator
-    /// Neither; only public routes have it.
+    /// Neither; allowed only on public routes.
     case anonymous
 
     var isAdministrator: Bool { self == .administrator }
 }
 
-/// A request to an account route, read.
+/// A parsed request to an account route.
 struct AccountCall: Sendable {
     /// A JSON object.
     let body: JSONValue
@@ -28,20 +28,20 @@ struct AccountCall: Sendable {
     /// The user agent of the device, cut to 200 bytes.
     var userAgent: String? { request.fields[.userAgent].map { String(decoding: $0.utf8.prefix(200), as: UTF8.self) } }
 
-    /// Of mails and pages.
+    /// The language of mails and pages.
     var language: Language {
         func field(_ name: String) -> String? { request.fields.first { $0.name.canonicalName == name }?.value }
         return Language(locale: field("x-firebase-locale"), acceptLanguage: field("accept-language"))
     }
 
-    /// The API key in links of this client; never empty, because the SDKs ignore links without one.
+    /// The API key for links to this client; never empty, as the SDKs ignore links without one.
     var keyForLinks: String { if case .client(let key) = caller { key } else { Self.defaultKey } }
 
     static let defaultKey = "default"
 
     // MARK: Fields of the body
 
-    /// A member that is a text; nil when it is absent or null.
+    /// A text member; nil if absent or null.
     func text(_ name: String) throws(AccountError) -> String? {
         switch body[name] {
         case nil, .null: nil
@@ -50,14 +50,14 @@ struct AccountCall: Sendable {
         }
     }
 
-    /// A member that is a text and not empty.
+    /// A non-empty text member.
     func filled(_ name: String) throws(AccountError) -> String? {
         let text = try text(name)
         return text?.isEmpty == true ? nil : text
     }
 
     /// The change of an account's field: nil leaves it, `.some(nil)` clears it (null or an empty text; §2.2).
-    /// - Parameter length: most characters, of Unicode: what is shown as one may be made of any number of them.
+    /// - Parameter length: the most Unicode scalars. Scalars, as one visible character may have any number of them.
     func change(_ name: String, length: Int) throws(AccountError) -> String?? {
         guard body[name] != nil else { return .none }
         guard let text = try filled(name) else { return .some(nil) }
@@ -67,7 +67,7 @@ struct AccountCall: Sendable {
         return .some(text)
     }
 
-    /// Second factors do not exist here, and whoever sets one relies on it from then on. None at all may be said: `[]`, `{}`.
+    /// Second factors are not supported, and accepting one would give false security. Empty lists are allowed: `[]`, `{}`.
     /// - Throws: OPERATION_NOT_ALLOWED.
     func refuseSecondFactors() throws(AccountError) {
         for named in [body["mfaInfo"], body["mfa"]] {
@@ -79,7 +79,7 @@ struct AccountCall: Sendable {
         }
     }
 
-    /// A list of texts; empty when absent. A single one counts as a list of one.
+    /// A list of texts; empty if absent. A single text counts as a list of one.
     func texts(_ name: String) throws(AccountError) -> [String] {
         switch body[name] {
         case nil, .null: return []
@@ -95,7 +95,7 @@ struct AccountCall: Sendable {
         }
     }
 
-    /// A flag; nil when absent or null. The text forms are those of query strings.
+    /// A flag; nil if absent or null. Query strings send it as text.
     func flag(_ name: String) throws(AccountError) -> Bool? {
         switch body[name] {
         case nil, .null: nil
@@ -106,7 +106,7 @@ struct AccountCall: Sendable {
         }
     }
 
-    /// Whether a member is there and not null.
+    /// Whether a member is present and not null.
     func has(_ name: String) -> Bool { body[name].map { !$0.isNull } ?? false }
 }
 
@@ -120,7 +120,7 @@ extension AccountError {
         status: 501, "NOT_IMPLEMENTED", "This operation is not part of this server.", reason: "unimplemented")
 }
 
-/// The fields of `application/x-www-form-urlencoded` text, in their order; names may come twice.
+/// The fields of `application/x-www-form-urlencoded` text, in order; names may repeat.
 struct FormFields: Sendable, Equatable {
     struct Item: Sendable, Equatable {
         let name: String
@@ -129,7 +129,7 @@ struct FormFields: Sendable, Equatable {
 
     private(set) var items: [Item] = []
 
-    /// Nil for text that is not UTF-8, holds U+0000 or a stray `%`.
+    /// Nil for text that is not UTF-8, or contains U+0000 or a stray `%`.
     init?(_ bytes: [UInt8]) {
         for part in bytes.split(separator: UInt8(ascii: "&")) {
             guard let item = Self.item(part, isLenient: false) else { return nil }
@@ -137,7 +137,7 @@ struct FormFields: Sendable, Equatable {
         }
     }
 
-    /// Takes text that was not encoded, or half of it was, for what it looks like: Apple's SDK sends it so (accounts contract §7.1).
+    /// Parses leniently text that is not or only partly encoded, as Apple's SDK sends (accounts contract §7.1).
     init(lenient text: String) {
         for part in Array(text.utf8).split(separator: UInt8(ascii: "&")) {
             if let item = Self.item(part, isLenient: true) { items.append(item) }

@@ -3,7 +3,7 @@ import JSONTree
 import Tokens
 import WireProtocols
 
-/// Every route of the service, in the order of the contract's parts (accounts contract §2.1).
+/// All routes of the service, in the order of the contract (accounts contract §2.1).
 enum AccountRoutes {
     static let all = clients + pages + facts + administration + development + oauth + operation + unbuilt
 
@@ -38,7 +38,7 @@ enum AccountRoutes {
             service.projectConfiguration()
         },
         AccountRoute(.get, ["\(AccountRoute.identity)/v2/passwordPolicy"], .clients) { service, _ in service.passwordPolicy() },
-        // There is no reCAPTCHA; the SDKs ask all the same.
+        // There is no reCAPTCHA, but the SDKs request its configuration.
         AccountRoute(.get, ["\(AccountRoute.identity)/v2/recaptchaConfig"], .clients) { _, _ in
             AccountAnswer([.init("recaptchaEnforcementState", [])])
         },
@@ -49,8 +49,8 @@ enum AccountRoutes {
         AccountRoute(.get, [".well-known/openid-configuration"], .anyone) { service, _ in service.discovery() },
     ]
 
-    /// Pages behind mailed links. The second is where test suites look for them; there a GET does what it is for, as it does in the
-    /// vendor's emulator (accounts contract §8).
+    /// Pages behind mailed links. Test suites expect them at the second path, where a GET runs the action, as in the vendor's emulator (accounts
+    /// contract §8).
     private static let pages: [AccountRoute] = [
         AccountRoute(.get, [".account/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: false) },
         AccountRoute(.post, [".account/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) },
@@ -58,7 +58,7 @@ enum AccountRoutes {
         AccountRoute(.post, ["emulator/action"], .anyone, reads: .bytes) { try await $0.actionPage($1, applies: true) }.onlyDev,
     ]
 
-    /// OAuth 2 for programs of one's own (accounts contract §12). Errors have the shape of OAuth 2 there.
+    /// OAuth 2 for first-party programs (accounts contract §12). Errors have the format of OAuth 2.
     private static let oauth: [AccountRoute] = [
         AccountRoute(.post, [".oauth/token", "oauth2/token"], .anyone, reads: .bytes) { try await $0.grantOAuth($1) }.neverFails,
         AccountRoute(.post, [".oauth/revoke", "oauth2/revoke"], .anyone, reads: .bytes) { try $0.revokeOAuth($1) }.neverFails,
@@ -78,22 +78,21 @@ enum AccountRoutes {
         .administration(.post, ["v1/projects/{p}/accounts:query"]) { try $0.queryAccounts($1) },
         .administration(.post, ["v1/projects/{p}:createSessionCookie"]) { try await $0.createSessionCookie($1) },
         .administration(.get, ["v2/projects/{p}/config"]) { service, _ in service.configuration },
-        // Otherwise the configuration comes from the options of the program alone.
+        // On other hubs the configuration comes only from the program's options.
         .administration(.patch, ["v2/projects/{p}/config"]) { try $0.replaceConfiguration($1) }.onlyDev,
     ]
 
-    /// Routes for test suites at a development hub, without any credential (accounts contract §11).
+    /// Routes for test suites on a development hub, without credentials (accounts contract §11).
     private static let development: [AccountRoute] = [
         .development(.delete, "accounts") { try await $0.deleteEveryAccount($1) },
         .development(.get, "oobCodes") { service, _ in try service.listCodes() },
         .development(.get, "config") { service, _ in service.configuration },
         .development(.patch, "config") { try $0.mergeConfiguration($1) },
-        // No code goes to a telephone.
+        // No code is ever sent to a phone.
         .development(.get, "verificationCodes") { _, _ in AccountAnswer([.init("verificationCodes", [])]) },
     ]
 
-    /// What operators ask for and the SDKs' contract has no words for: `vigla user` and `vigla token`. An account is named by its id, its
-    /// address or its alias.
+    /// Operator requests outside the SDKs' contract: `vigla user` and `vigla token`. They name an account by its id, address or alias.
     private static let operation: [AccountRoute] = [
         .operation("find") { try $0.findAccount($1) },
         .operation("alias") { try $0.setAlias($1) },
@@ -120,7 +119,7 @@ enum AccountRoutes {
 extension AccountRoute {
     /// - Parameters:
     ///   - paths: below `identitytoolkit.googleapis.com/`.
-    ///   - legacyName: what it was called before v1.
+    ///   - legacyName: the name before v1.
     fileprivate static func administration(
         _ method: HTTPRequest.Method, _ paths: [String], legacy legacyName: String? = nil, _ operation: @escaping Operation
     ) -> AccountRoute {
@@ -137,8 +136,8 @@ extension AccountRoute {
     }
 
     /// Selects between a client's operation and that of an administrator who acts as no user.
-    /// - Parameter proofs: what an administrator acts as a user by. To change and to delete, an administrator names the account: an ID
-    ///   token that is sent along, of a page that is signed in for example, must not choose it.
+    /// - Parameter proofs: the members by which an administrator acts as a user. To change or delete, an administrator names the account: an ID
+    ///   token sent along, for example by a page that is signed in, must not choose it.
     static func either(
         _ operation: @escaping Operation, actingBy proofs: [String], administrators other: @escaping Operation
     ) -> Operation {
@@ -149,7 +148,7 @@ extension AccountRoute {
         }
     }
 
-    /// There is one project. Accounts of another would be looked for in vain, and its apps would refuse our tokens.
+    /// There is one project. Other projects have no accounts here, and their apps would refuse our tokens.
     /// - Throws: PROJECT_NOT_FOUND
     private static func requiringOwnProject(_ operation: @escaping Operation) -> Operation {
         { service, call in
@@ -164,7 +163,7 @@ extension AccountRoute {
     }
 }
 
-/// One operation of the service and where it is found.
+/// One operation of the service and its paths.
 struct AccountRoute: Sendable {
     /// The callers that may use it; an administrator always may.
     enum Callers: Sendable {
@@ -176,11 +175,11 @@ struct AccountRoute: Sendable {
 
     /// The format of its body.
     enum Reading: Sendable {
-        /// A JSON object; nothing counts as an empty one.
+        /// A JSON object; an empty body counts as an empty object.
         case json
-        /// The same, or a form whose fields are taken for its members.
+        /// A JSON object, or a form whose fields become its members.
         case jsonOrForm
-        /// Read by the operation.
+        /// Parsed by the operation.
         case bytes
     }
 
@@ -193,7 +192,7 @@ struct AccountRoute: Sendable {
     let reading: Reading
     /// Exists only on a development hub.
     var isDevOnly = false
-    /// No error of ours may be answered in JSON: a client would sign its user out (accounts contract §3.3).
+    /// Errors must not be sent as JSON: a client would sign its user out (accounts contract §3.3).
     var mustNotFail = false
     let operation: Operation
 
@@ -212,7 +211,7 @@ struct AccountRoute: Sendable {
     /// The base path that Apple's and Android's SDKs use (accounts contract §1).
     static let legacy = "www.googleapis.com/identitytoolkit/v3/relyingparty"
 
-    /// A client endpoint under its name in v1 and under the one before that.
+    /// A client endpoint with its v1 name and its earlier name.
     /// - Parameters:
     ///   - proofs: see `either`.
     ///   - other: the operation of an administrator who acts as no user.
@@ -224,7 +223,7 @@ struct AccountRoute: Sendable {
         return AccountRoute(.post, paths, .clients, other.map { either(operation, actingBy: proofs, administrators: $0) } ?? operation)
     }
 
-    /// An operation that is known and not built (accounts contract §2.1).
+    /// A known operation that is not implemented (accounts contract §2.1).
     static func missing(_ method: HTTPRequest.Method, _ paths: String...) -> AccountRoute {
         AccountRoute(method, paths, .clients, reads: .bytes) { _, _ in throw AccountError.notBuilt }
     }
@@ -241,7 +240,7 @@ struct AccountRoute: Sendable {
         return route
     }
 
-    /// The path of a request as routes have it, and its project; nil also for `-`, which stands for the only one.
+    /// The path of a request in the form of routes, and its project; nil also for `-`, which means the only project.
     static func path(of target: HTTPTarget) -> (path: String, project: String?) {
         var segments = target.segments
         guard let at = segments.firstIndex(of: "projects"), at + 1 < segments.count else { return (segments.joined(separator: "/"), nil) }

@@ -3,19 +3,18 @@ import Synchronization
 
 /// The two clocks of the accounts.
 ///
-/// The wall clock may be wrong for a while and then be corrected, by years even: at the start of a machine without a battery, or by
-/// hand. So what lies between two moments of one process is measured by a clock that never steps, and what is kept for later
-/// processes is kept with the wall's time of writing: one that is found in the future was written by a clock that was ahead, and
-/// counts as written now.
+/// The wall clock may be wrong, even by years, and be corrected later: at the start of a machine without a battery, or by hand. So intervals
+/// within a process use a clock that never steps. Times stored for later processes use the wall clock at the time of writing. A stored time
+/// in the future comes from a clock that was ahead, and counts as written now.
 ///
-/// A clock that jumps ahead may have been wrong before or be wrong now; which one, time tells:
+/// A clock that jumps ahead was wrong before, or is wrong now; only time can tell which:
 ///
 ///     behind at the start │ set right      first sweep                         second sweep, a day later
 ///     ────────────────────┴───────────────────┬───────────────────────────────────┬────►
-///                         wall jumps ahead    removes nothing by the new time;    believes it
-///                                             corrects what was written before
+///                         wall jumps ahead    removes nothing by the new time;    trusts it
+///                                             corrects the times written before
 final class AccountClock: Sendable {
-    /// How far the wall clock may go ahead of the steady one before that is a jump, in ms. What is removed has days.
+    /// How far the wall clock may get ahead of the steady one before it counts as a jump, in ms. Removals have a margin of days.
     static let toleranceMs: Int64 = 3_600_000
 
     private struct Reading {
@@ -23,16 +22,16 @@ final class AccountClock: Sendable {
         var steady: Int64
     }
 
-    /// A wall clock that was behind and has been set right, or was right and is ahead now.
+    /// A jump of the wall clock: it was behind and has been corrected, or was right and is now ahead.
     struct Jump {
-        /// The times that were written before, ms since the epoch.
+        /// The stored times from before the jump, ms since the epoch.
         let times: ClosedRange<Int64>
         /// The correction in ms, if the clock was behind.
         let ms: Int64
     }
 
     private let scheduler: Scheduler
-    /// The clocks at the start, and then at the end of the last sweep.
+    /// The clocks at the start, then at the end of the last sweep.
     private let base: Mutex<Reading>
 
     init(_ scheduler: Scheduler) {
@@ -42,27 +41,27 @@ final class AccountClock: Sendable {
 
     /// ms since the epoch; may step.
     @Sendable func wall() -> Int64 { scheduler.wallMs }
-    /// ms since some moment; never steps.
+    /// ms since an arbitrary moment; never steps.
     @Sendable func steady() -> Int64 { scheduler.steadyMs }
 
-    /// For irreversible expiry, ms since the epoch: the wall's time, but no later than the last sweep plus the steady clock's time since
-    /// then. A wall clock that jumps ahead expires nothing until a day later.
+    /// The time for irreversible expiry, ms since the epoch: the wall time, but no later than the last sweep plus the steady time since then. A wall
+    /// clock that jumps ahead expires nothing until a day later.
     var cautious: Int64 { min(wall(), expected) }
 
-    /// For when a user was last seen, ms since the epoch: the wall's time, but no earlier than the last sweep plus the steady clock's
-    /// time since then. So a time that is written while the wall clock is behind does not look old when the clock is corrected.
+    /// The time for when a user was last seen, ms since the epoch: the wall time, but no earlier than the last sweep plus the steady time since
+    /// then. So a time written while the wall clock is behind does not look old after the correction.
     var seen: Int64 { max(wall(), expected) }
 
-    /// The wall's time if it had not stepped since.
+    /// The wall time, had it not stepped since.
     private var expected: Int64 { base.withLock { $0.wall + (steady() - $0.steady) } }
 
-    /// How the wall clock has jumped ahead since the last sweep; nil if it has not.
+    /// The jump of the wall clock since the last sweep; nil if there was none.
     var jump: Jump? {
         let (wall, expected, start) = (wall(), expected, base.withLock { $0.wall })
         return wall - expected > Self.toleranceMs ? Jump(times: start...max(start, expected), ms: wall - expected) : nil
     }
 
-    /// The wall's time counts from here on: the end of a sweep, which has corrected what a jump left.
+    /// Accepts the wall time from here on, at the end of a sweep that corrected the effects of a jump.
     func settle() {
         let now = Reading(wall: wall(), steady: steady())
         base.withLock { $0 = now }

@@ -11,48 +11,47 @@ public import Tokens
 /// Users, their sessions and their tokens: everything between sign-up and sign-out, for the stock Auth SDKs, OAuth 2 clients
 /// and administrators.
 ///
-///     HTTP ─► answer(request) ─► endpoint ─► (password pool) ─► one transaction of the store ─► answer
+///     HTTP ─► answer(request) ─► endpoint ─► (password pool) ─► one transaction of the store ─► response
 ///                                                                        └─► whenChanged: sockets of that user are revoked
 ///
-/// An actor on a serial Dispatch queue of its own, which also owns the store. Operations read from top to bottom; where they
-/// wait (for the password pool, for keys of other services) the world may change, so what must hold is checked within the
-/// transaction that follows.
+/// An actor on its own serial Dispatch queue, which also owns the store. While an operation waits, for the password pool or for keys of other
+/// services, accounts may change. So each condition is checked again within the transaction that follows.
 public actor AccountService {
     public nonisolated let settings: AccountSettings
     nonisolated let logger: Logger
-    /// Throttles the log of faults that every request has while the store fails.
+    /// Throttles the log of faults that every request causes while the store fails.
     nonisolated let faults: LogThrottle
     let store: AccountStore
-    /// How many signed in, or failed to.
+    /// Counts of successful and failed sign-ins.
     public nonisolated let signIns = SignInCounts()
     nonisolated let tokens: IdentityTokens
     /// Verifies ID tokens of other services.
     nonisolated let federated: FederatedIdentities
-    /// Off this queue, on threads of its own.
+    /// Runs off this queue, on its own threads.
     nonisolated let passwords: PasswordHasher
     nonisolated let mail: AccountMail
     var throttle: Throttle
     /// Whether a write of changed counts is scheduled.
     var keepsThrottleSoon = false
-    /// Of a hub of a cluster: uses of sessions that the others do not know yet, and whether they are to be told.
+    /// On a hub of a cluster: session uses that the other hubs do not know yet, and whether sending them is scheduled.
     var uses = SessionUses()
     var keepsUsesSoon = false
     var removals = PendingRemovals()
-    /// When the log of the cluster has brought something; nil on a hub of its own.
+    /// Notifies about new records in the cluster's log; nil on a single hub.
     nonisolated let arrivals: AccountArrivals?
     var knownCodes: KnownCodes
-    /// See `AccountSettings.hidesAccounts`: a development hub's may be changed.
+    /// See `AccountSettings.hidesAccounts`: on a development hub it can change at run time.
     var hidesAccounts: Bool
     var isClosed = false
     nonisolated let clock: AccountClock
-    /// When the store is swept and counts are written.
+    /// Schedules sweeps and writes of counts.
     nonisolated let scheduler: Scheduler
     /// Whether a bearer credential is an administrator's.
     nonisolated let isAdministrator: @Sendable (String) -> Bool
     /// See `announce`.
     nonisolated let listener = Mutex<AccountListener?>(nil)
     private nonisolated let executor: QueueExecutor
-    /// Where the actor runs.
+    /// The queue that the actor runs on.
     nonisolated var queue: DispatchQueue { executor.queue }
     private nonisolated let tasks = QueueTaskExecutor(label: "vigla.accounts.tasks")
 
@@ -61,12 +60,12 @@ public actor AccountService {
     /// Opens the store; blocks.
     /// - Parameters:
     ///   - folder: the data folder; nil keeps everything in memory.
-    ///   - isAdministrator: says of the token of an `Authorization: Bearer` field whether it is an administrator's.
-    ///   - fetcher: brings the keys of other services; nil fetches them over the network.
-    ///   - scheduler: the clocks, and all that happens by time.
-    ///   - log: the log of a cluster, whose hubs have the same accounts.
-    ///   - transport: takes mails instead of the configured mail server.
-    /// - Throws: what SQLite says of a store that cannot be opened; `MessageTemplates.Faults` of mail templates.
+    ///   - isAdministrator: whether the token of an `Authorization: Bearer` field is an administrator's.
+    ///   - fetcher: fetches the keys of other services; nil uses the network.
+    ///   - scheduler: the clocks, and all scheduled work.
+    ///   - log: the log of a cluster, whose hubs share the accounts.
+    ///   - transport: receives mails instead of the configured mail server.
+    /// - Throws: SQLite's error for a store that cannot be opened; `MessageTemplates.Faults` for mail templates.
     public init(
         _ settings: AccountSettings, folder: String?, isAdministrator: @escaping @Sendable (String) -> Bool = { _ in false },
         fetcher: (any KeyFetching)? = nil, logger: Logger, scheduler: Scheduler, log: (any SharedLog)? = nil,
@@ -111,14 +110,13 @@ public actor AccountService {
     /// The wall clock, ms since the epoch. For intervals see `clock`.
     nonisolated func now() -> Int64 { clock.wall() }
 
-    /// Begins work on the service, from any thread. It uses no thread of the cooperative pool, not even to begin: those may all be busy
-    /// with other work of the program.
+    /// Starts work on the service, from any thread. Uses no thread of the cooperative pool, not even to start: those may all be busy with other
+    /// work of the program.
     public nonisolated func perform(_ work: @escaping @Sendable (isolated AccountService) async -> Void) {
         Task(executorPreference: tasks) { await work(self) }
     }
 
-    /// Writes pending counts, and closes the store. Requests under way fail when they reach the store,
-    /// and new ones are refused.
+    /// Writes pending counts and closes the store. Running requests fail when they reach the store; new ones are refused.
     public func close() throws {
         keepThrottle()
         keepUses()

@@ -7,13 +7,13 @@ import Tokens
 
 /// One change of the accounts in progress: the transaction, the request that caused it, and the actions after its commit.
 ///
-///     endpoint ─► commit(call) { write in … } ─► on disk ─► tokens forgotten ─► AccountChange announced ─► mails sent
+///     endpoint ─► commit(call) { write in … } ─► on disk ─► cached tokens dropped ─► AccountChange announced ─► mails sent
 ///
-/// The changes of each flow are extensions of this type, in the file of the flow. They use only these fields and no state of
-/// the service. Lives within one transaction, on the service's queue.
+/// The changes of each flow are extensions of this type, in the file of the flow. They use only these fields and no state of the service.
+/// Lives within one transaction, on the service's queue.
 final class AccountWrite {
     let transaction: AccountTransaction
-    /// Nil for what the service does by itself.
+    /// Nil for changes by the service itself.
     let call: AccountCall?
     let settings: AccountSettings
     let clock: AccountClock
@@ -23,7 +23,7 @@ final class AccountWrite {
     /// Changes to announce to the server, in order.
     private(set) var changes: [AccountChange] = []
     private(set) var mails: [MailOrder] = []
-    /// Used codes.
+    /// The secrets of used codes.
     private(set) var usedCodes: [String] = []
 
     init(_ transaction: AccountTransaction, _ call: AccountCall?, _ settings: AccountSettings, _ clock: AccountClock, hidesAccounts: Bool) {
@@ -45,17 +45,17 @@ final class AccountWrite {
         try transaction.audit(event, uid, peer: peer, at: now(), detail)
     }
 
-    /// Announces a change after the commit. What changes claims, or disables, also ends the ID tokens from before.
+    /// Announces a change after the commit. A change of claims or a disabled account also invalidates earlier ID tokens.
     /// - Parameter author: see `AccountChange.author`.
     func announce(_ uid: String, _ kind: AccountChange.Kind, by author: AccountSession? = nil) throws {
         if kind == .claimsChanged || kind == .disabled { try transaction.supersedeTokens(of: uid) }
-        // A revocation says all that a change of claims says; that would reach its author before their fresh tokens.
+        // A revocation includes a change of claims; announcing that too would reach its author before their fresh tokens.
         if kind == .revoked { changes.removeAll { $0.uid == uid && $0.kind == .claimsChanged } }
         changes.append(AccountChange(uid, kind, by: author?.id))
     }
 
     /// Mails a code after the commit.
-    /// - Parameter account: nil where the address has none yet.
+    /// - Parameter account: nil if the address has no account yet.
     func mail(_ code: KnownCode, to address: String, _ account: Account?) {
         mails.append(MailOrder(code.code.kind.message, to: address, account, code: code, call?.language ?? .english))
     }
@@ -67,17 +67,17 @@ final class AccountWrite {
 
     func markUsed(code secret: String) { usedCodes.append(secret) }
 
-    /// Whether it may be a sign-in, of which nothing is announced but sessions that it took the place of.
+    /// Whether it may be a sign-in: a sign-in announces nothing except sessions that it replaced.
     var isSignIn: Bool {
         mails.isEmpty && usedCodes.isEmpty && changes.allSatisfy { if case .sessionEnded = $0.kind { true } else { false } }
     }
 }
 
 extension AccountService {
-    /// Carries out one transaction and then its effects: cached tokens of the changed accounts are dropped, the change is announced to the
-    /// server, and mails are sent. There is no suspension in between, so that no other work sees the one without the other.
+    /// Runs one transaction and then its effects: cached tokens of the changed accounts are dropped, the change is announced to the server, and
+    /// mails are sent. No suspension happens in between, so no other work sees the commit without its effects.
     /// - Parameters:
-    ///   - call: nil for what the service does by itself.
+    ///   - call: nil for changes by the service itself.
     ///   - durability: `.withSystem` for a sign-in that changes nothing else.
     func commit<Result>(
         _ call: AccountCall?, _ durability: AccountDurability = .onDisk, _ work: (AccountWrite) throws -> Result
@@ -113,8 +113,8 @@ public struct AccountChange: Sendable, Hashable {
 
     public let uid: String
     public let kind: Kind
-    /// The session of the user who made the change; nil where an administrator, a mailed code or the hub did. The answer to their request
-    /// carries fresh tokens. A client that was told at once to sign in again might not have it yet, and would be signed out: its refresh
+    /// The session of the user who made the change; nil for changes by an administrator, a mailed code or the hub. The response to the user's
+    /// request carries fresh tokens. A client asked at once to sign in again might not have them yet, and would be signed out, as its refresh
     /// token has ended.
     public let author: String?
 
@@ -124,40 +124,40 @@ public struct AccountChange: Sendable, Hashable {
         self.author = author
     }
 
-    /// The affected session; nil for all of the account's.
+    /// The affected session; nil if all of the account's sessions are affected.
     public var session: String? { if case .sessionEnded(let id) = kind { id } else { nil } }
 }
 
-/// The callback for changes. A type and not the closure itself, which `Mutex` would wrap once more at each use.
+/// The callback for changes. A struct, as `Mutex` would wrap a plain closure again at each use.
 struct AccountListener: Sendable {
     let hear: @Sendable (AccountChange) -> Void
-    /// Whether it removes the data of deleted accounts and calls `removalDone`.
+    /// Whether the listener removes the data of deleted accounts and calls `removalDone`.
     let removesData: Bool
 }
 
 extension AccountService {
-    /// Sets the listener of changes. It is called on the service's queue, in the order in which they were stored.
-    /// - Parameter removesData: whether it removes the data of deleted accounts and calls `removalDone`; deletions are then answered behind
-    ///   that.
+    /// Sets the listener of changes. It is called on the service's queue, in commit order.
+    /// - Parameter removesData: whether the listener removes the data of deleted accounts and calls `removalDone`; responses to deletions then
+    ///   wait for that.
     public nonisolated func whenChanged(removesData: Bool = false, _ listener: (@Sendable (AccountChange) -> Void)?) {
         self.listener.withLock { $0 = listener.map { AccountListener(hear: $0, removesData: removesData) } }
     }
 
-    /// Announces a stored change. To be called directly after the transaction, without suspension: a sign-in whose token is
-    /// verified before the announcement is still found by the listener. Later verifications read the account again.
+    /// Announces a stored change. Call directly after the transaction, without suspension: then the listener still finds a sign-in whose token was
+    /// verified before the announcement. Later verifications read the account again.
     func announce(_ change: AccountChange) {
         tokens.forget(uid: change.uid)
         listener.withLock { $0 }?.hear(change)
     }
 }
 
-/// A mail that is to be written.
+/// A mail to be written.
 struct MailOrder: Sendable {
     let kind: MessageKind
     let to: String
-    /// Nil where the address has no account yet.
+    /// Nil if the address has no account yet.
     let account: Account?
-    /// The code in it, if there is one.
+    /// The code in the mail, if any.
     let code: KnownCode?
     let language: Language
 
@@ -170,8 +170,8 @@ struct MailOrder: Sendable {
     }
 }
 
-/// Makes the mails of committed changes and passes them to the mailer, in order and off the service's queue: if responses waited
-/// for it, their timing would reveal whether a mail was sent. From any thread.
+/// Writes the mails of committed changes and passes them to the mailer, in order and off the service's queue. If responses waited for it,
+/// their timing would reveal whether a mail was sent. From any thread.
 final class AccountMail: Sendable {
     /// Nil without a mail server.
     private let mailer: Mailer?
@@ -195,7 +195,7 @@ final class AccountMail: Sendable {
         self.clock = clock
     }
 
-    /// Checks that mail can be sent to an address. Call it before looking up the account, so that the answer does not depend on that.
+    /// Checks that mail can be sent to an address. Call it before looking up the account, so that the result does not depend on the account.
     /// - Throws: OPERATION_NOT_ALLOWED without a mail server, INVALID_EMAIL.
     func address(_ text: String) throws(AccountError) -> MailAddress {
         guard mailer != nil else {
@@ -205,7 +205,7 @@ final class AccountMail: Sendable {
         return address
     }
 
-    /// Makes a mail and sends it; does nothing without a mail server, or for an address that cannot get mail.
+    /// Writes a mail and sends it; does nothing without a mail server, or for an address that cannot receive mail.
     func send(_ order: MailOrder) {
         guard let mailer, let to = MailAddress(order.to) else { return }
         let (code, now) = (order.code?.code, clock.wall())

@@ -5,9 +5,9 @@ import Scheduling
 
 extension AccountService {
     private static let dayMs: Int64 = 86_400_000
-    /// Guests deleted in one transaction.
+    /// Most guests deleted in one transaction.
     private static let guestsAtOnce = 500
-    /// Events removed in one transaction, during which requests wait.
+    /// Most events removed in one transaction, during which requests wait.
     static let eventsAtOnce = 1_000
 
     /// The steps of a sweep, in this order. Each is one transaction; other transactions may run in between.
@@ -15,7 +15,7 @@ extension AccountService {
         case sessions, events, guests, times
     }
 
-    /// Sweeps ten minutes after the start and then once a day, as long as the service is there.
+    /// Sweeps ten minutes after the start and then once a day, as long as the service exists.
     nonisolated func sweepRegularly() { sweep(.sessions, afterMs: 600_000) }
 
     private nonisolated func sweep(_ step: SweepStep, afterMs ms: Int64) {
@@ -31,8 +31,8 @@ extension AccountService {
         }
     }
 
-    /// Removes some of what time has made useless: codes, sessions and events past their days, and guests who did not come back.
-    /// - Returns: what is to be done next; nil: that was all.
+    /// Removes expired data: codes, sessions and events past their retention, and guests who did not return.
+    /// - Returns: the next step; nil after the last one.
     func sweep(_ step: SweepStep) -> SweepStep? {
         do {
             let now = clock.cautious
@@ -57,16 +57,15 @@ extension AccountService {
                 return nil
             }
         } catch AccountStoreFault.closed {
-            // The next start sweeps.
+            // The next start sweeps again.
         } catch {
             logger.error("accounts could not be swept", metadata: ["error": "\(error)"])
         }
         return nil
     }
 
-    /// After the wall clock has jumped ahead: what was written before counts as written when it was, by the clock of now. A hub that was
-    /// started with a clock far behind keeps the guests and sessions of that time; if it is the new time that is wrong, they are kept
-    /// longer than due.
+    /// Corrects stored times after the wall clock has jumped ahead: converts times written before to the new clock. So a hub that started with a
+    /// clock far behind keeps the guests and sessions of that time. If the new time is wrong instead, they are kept longer than necessary.
     func correctTimes() {
         do {
             if let jump = clock.jump {
@@ -75,7 +74,7 @@ extension AccountService {
             }
             clock.settle()
         } catch AccountStoreFault.closed {
-            // Times that were not corrected count as written.
+            // Uncorrected times stay as written.
         } catch {
             logger.error("times could not be corrected", metadata: ["error": "\(error)"])
         }

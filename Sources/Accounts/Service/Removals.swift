@@ -4,7 +4,7 @@ import Logging
 import Scheduling
 import Synchronization
 
-/// Deleted accounts whose data may still exist: a trigger of the schema records each in the transaction that deletes it.
+/// Deleted accounts whose data may still exist: a trigger of the schema records each one in the transaction that deletes it.
 extension AccountTransaction {
     /// Oldest first.
     func removals() throws -> [String] {
@@ -19,7 +19,7 @@ extension AccountTransaction {
 }
 
 extension AccountService {
-    /// Deleted accounts whose data is still to be removed.
+    /// Deleted accounts whose data must still be removed.
     public func owedRemovals() -> [String] {
         do { return try store.read { try $0.removals() } } catch AccountStoreFault.closed { return [] } catch {
             logger.error("deleted accounts cannot be read", metadata: ["reason": "\(error)"])
@@ -27,8 +27,7 @@ extension AccountService {
         }
     }
 
-    /// Whether the data of a deleted account is still to be removed: another hub of the cluster may have done it. True when that is not
-    /// known.
+    /// Whether the data of a deleted account must still be removed, as another hub of the cluster may have removed it. True if unknown.
     public func owesRemoval(of uid: String) -> Bool {
         do { return try store.read { try $0.owesRemoval(of: uid) } } catch AccountStoreFault.closed { return false } catch { return true }
     }
@@ -36,7 +35,7 @@ extension AccountService {
     /// Records that the data of a deleted account is removed. If recording fails, the next start removes it again.
     public func removalDone(_ uid: String) {
         do { try store.transaction { try $0.removalDone(uid) } } catch AccountStoreFault.closed {
-            // The next start.
+            // The next start removes it again.
         } catch {
             faults.log("the removal of a deleted account's data cannot be noted", ["reason": "\(error)"])
         }
@@ -44,12 +43,12 @@ extension AccountService {
     }
 }
 
-// MARK: Answers behind removals
+// MARK: Responses after removals
 
 extension AccountService {
-    /// The answer to a deletion, when the data of the accounts are gone. The deletion itself is stored.
-    /// - Parameter answer: for then. When it takes longer than `AccountSettings.removalWaitMs`, another that is no success, and no error
-    ///   from which an SDK concludes anything.
+    /// The response to a stored deletion, once the data of the accounts is removed.
+    /// - Parameter answer: the response after the removal. If that takes longer than `AccountSettings.removalWaitMs`, the response is neither a
+    ///   success nor an error from which an SDK draws conclusions.
     func answer(_ answer: AccountAnswer, behindRemovalOf uids: [String]) async -> AccountAnswer {
         guard removesData else { return answer }
         let end = clock.steady() + settings.removalWaitMs
@@ -57,12 +56,12 @@ extension AccountService {
         return answer
     }
 
-    /// Whether somebody removes the data of deleted accounts.
+    /// Whether a listener removes the data of deleted accounts.
     nonisolated var removesData: Bool { listener.withLock { $0?.removesData == true } }
 
     private func isRemoved(_ uid: String, by end: Int64) async -> Bool {
         await withCheckedContinuation { continuation in
-            // Checked here: other work of the service may run before this closure does, and may be the end of the removal.
+            // Checked here, as other work of the service may run before this closure, and may finish the removal.
             guard owesRemoval(of: uid) else { return continuation.resume(returning: true) }
             let waiting = removals.add(uid) { continuation.resume(returning: $0) }
             scheduler.after(ms: max(0, end - clock.steady()), on: queue) { [weak self] in
@@ -71,33 +70,33 @@ extension AccountService {
         }
     }
 
-    /// Another hub of the cluster may have removed some of what is waited for. O(accounts waited for)
+    /// Ends waits for removals by another hub of the cluster. O(accounts waited for)
     func answerRemoved() {
         for uid in removals.uids where !owesRemoval(of: uid) { removals.end(uid, true) }
     }
 }
 
-/// Requests that wait for the data of deleted accounts to be gone. Confined to the service's queue.
+/// Requests waiting for the removal of deleted accounts' data. Confined to the service's queue.
 struct PendingRemovals {
     private var waiting: [String: [Int: (Bool) -> Void]] = [:]
     private var count = 0
 
     var uids: [String] { Array(waiting.keys) }
 
-    /// - Parameter done: called once, with whether the data is gone.
-    /// - Returns: its number.
+    /// - Parameter done: called once; true if the data is removed.
+    /// - Returns: the number of the waiting request.
     mutating func add(_ uid: String, _ done: @escaping (Bool) -> Void) -> Int {
         count += 1
         waiting[uid, default: [:]][count] = done
         return count
     }
 
-    /// Ends the wait of all requests for an account.
+    /// Ends the waits of all requests for an account.
     mutating func end(_ uid: String, _ isGone: Bool) {
         for done in (waiting.removeValue(forKey: uid) ?? [:]).values { done(isGone) }
     }
 
-    /// Ends the wait of one request, if it still waits.
+    /// Ends the wait of one request, if it is still waiting.
     mutating func end(_ uid: String, _ number: Int, _ isGone: Bool) {
         guard let done = waiting[uid]?.removeValue(forKey: number) else { return }
         if waiting[uid]?.isEmpty == true { waiting[uid] = nil }

@@ -4,7 +4,7 @@ import Tokens
 import WireProtocols
 
 extension AccountService {
-    /// `/.oauth/token`: the password grant, where it is allowed, and the refresh grant (RFC 6749 §4.3, §6).
+    /// `/.oauth/token`: the password grant, if allowed, and the refresh grant (RFC 6749 §4.3, §6).
     func grantOAuth(_ call: AccountCall) async throws -> AccountAnswer {
         do { return try await grant(try OAuthRequest(call.request), call) } catch let fault as OAuthFault {
             return fault.answer
@@ -22,7 +22,7 @@ extension AccountService {
             return Self.granted(try await issue(opened), scope)
         case "password" where settings.allowsPasswordGrant && settings.allowsPasswords:
             let (name, password, scope) = (try request.required("username"), try request.required("password"), try Self.scope(request))
-            // An alias has no @ in it.
+            // An alias contains no @.
             let key: AccountKey = EmailAddress(name).map { .email($0.text) } ?? .alias(name.lowercased())
             opened = try await signIn(key, typed: name.lowercased(), password: password, call)
             return Self.granted(try await issue(opened), scope)
@@ -34,7 +34,7 @@ extension AccountService {
         settings.allowsPasswordGrant && settings.allowsPasswords ? ["password", "refresh_token"] : ["refresh_token"]
     }
 
-    /// Scopes that may be asked for; they change nothing in the tokens of this server.
+    /// Accepted scopes; they do not change the tokens of this server.
     private static let scopes: Set<String> = ["openid", "email", "profile", "offline_access"]
 
     private static func scope(_ request: OAuthRequest) throws(OAuthFault) -> String? {
@@ -56,7 +56,7 @@ extension AccountService {
         return AccountAnswer(members)
     }
 
-    /// `/.oauth/revoke`: signing out (RFC 7009). Ends the session of a refresh token or of an ID token. Any other token has no session.
+    /// `/.oauth/revoke`: signs out (RFC 7009). Ends the session of a refresh token or an ID token. Other tokens have no session.
     func revokeOAuth(_ call: AccountCall) throws -> AccountAnswer {
         let text: String
         do throws(OAuthFault) { text = try OAuthRequest(call.request).required("token") } catch { return error.answer }
@@ -85,8 +85,8 @@ extension AccountService {
     }
 }
 
-/// A request to an OAuth 2 endpoint, read as RFC 6749 §3.2 wants it: a form, each parameter once, nothing of it in the address, where
-/// it would be logged.
+/// A request to an OAuth 2 endpoint, parsed as RFC 6749 §3.2 requires: a form with each parameter once, and no parameter in the URL, where it
+/// would be logged.
 struct OAuthRequest: Sendable {
     private let form: FormFields
 
@@ -112,7 +112,7 @@ struct OAuthRequest: Sendable {
         self.form = form
     }
 
-    /// A parameter; nil when it is absent or empty, which is the same (RFC 6749 §3.1).
+    /// A parameter; nil if absent or empty, which is equivalent (RFC 6749 §3.1).
     subscript(name: String) -> String? { form[name].flatMap { $0.isEmpty ? nil : $0 } }
 
     /// - Throws: `invalid_request`.
@@ -122,7 +122,7 @@ struct OAuthRequest: Sendable {
     }
 }
 
-/// An error of an OAuth 2 endpoint (RFC 6749 §5.2): another shape than the identity endpoints', and never on their paths.
+/// An error of an OAuth 2 endpoint (RFC 6749 §5.2). Its format differs from that of the identity endpoints, and is never used there.
 ///
 ///     {"error":"invalid_grant","error_description":"…"}
 struct OAuthFault: Error, Equatable {
@@ -142,7 +142,7 @@ struct OAuthFault: Error, Equatable {
         self.text = text
     }
 
-    /// The error for a password or a refresh token. It does not say which of the two was wrong, but it does say other reasons.
+    /// The error for a password or a refresh token. It does not reveal whether the account or the password was wrong, but states other reasons.
     init(_ error: AccountError) {
         switch error.code {
         case "TOO_MANY_ATTEMPTS_TRY_LATER": self.init(.invalidGrant, "Too many attempts. Try again later.")
@@ -161,7 +161,7 @@ struct OAuthFault: Error, Equatable {
         return answer
     }
 
-    /// Descriptions hold printable ASCII without quotes (RFC 6749 §5.2).
+    /// Descriptions contain printable ASCII without quotes (RFC 6749 §5.2).
     static func printable(_ text: String) -> String {
         func isPrintable(_ byte: UInt8) -> Bool { byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\") }
         return String(decoding: text.utf8.prefix(40).map { isPrintable($0) ? $0 : UInt8(ascii: "?") }, as: UTF8.self)

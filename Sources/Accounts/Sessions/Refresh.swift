@@ -4,8 +4,8 @@ import JSONTree
 import Tokens
 
 extension AccountService {
-    /// The token endpoint of the SDKs: a fresh ID token for a session's refresh token (accounts contract §5.5). The refresh token stays the
-    /// same unless the settings say otherwise: browser tabs and app extensions hold copies that may be hours behind.
+    /// The SDKs' token endpoint: a fresh ID token for a session's refresh token (accounts contract §5.5). By default the refresh token stays the
+    /// same, as browser tabs and app extensions hold copies that may be hours old.
     func refresh(_ call: AccountCall) async throws -> AccountAnswer {
         guard let grant = try call.filled("grantType") else { throw AccountError("MISSING_GRANT_TYPE") }
         guard grant == "refresh_token" else { throw AccountError("INVALID_GRANT_TYPE") }
@@ -19,16 +19,16 @@ extension AccountService {
         ])
     }
 
-    /// A use within so many ms of the last one that was written down, from the same address, is not written down.
+    /// Milliseconds after a recorded use within which another use from the same address is not recorded.
     private static let useGrainMs: Int64 = 60_000
-    /// For how long a replaced refresh token still counts, in ms: for answers that were lost, and for tabs that ask at the same time.
+    /// Milliseconds for which a replaced refresh token is still accepted, for lost responses and for tabs that refresh at the same time.
     static let replacedTokenMs: Int64 = 60_000
 
-    /// Finds the session of a refresh token and writes its use down.
-    /// - Parameter rotates: whether the device gets another refresh token.
-    /// - Throws: USER_NOT_FOUND for a deleted account's, USER_DISABLED, TOKEN_EXPIRED for a session that has ended: these sign the user
-    ///   out on the device, as intended. INVALID_REFRESH_TOKEN for an unknown token. A token that was replaced longer than
-    ///   `replacedTokenMs` ago ends its session: either its thief or its owner has the newer one.
+    /// Finds the session of a refresh token and records its use.
+    /// - Parameter rotates: whether the device gets a new refresh token.
+    /// - Throws: USER_NOT_FOUND for a deleted account, USER_DISABLED, TOKEN_EXPIRED for an ended session: these sign the user out on the device,
+    ///   as intended. INVALID_REFRESH_TOKEN for an unknown token. A token replaced longer than `replacedTokenMs` ago ends its session, as either
+    ///   its thief or its owner holds the newer one.
     func resume(_ refreshToken: String, _ call: AccountCall, rotates: Bool) async throws -> OpenedSession {
         try await upToDate { try resumeNow(RefreshToken(refreshToken), call, rotates: rotates) }
     }
@@ -46,7 +46,7 @@ extension AccountService {
                 note(opened.session.id, SessionUse(uid: opened.account.id, at: opened.session.lastUsedAt, peer: call.peer))
             }
         } else {
-            // A rotation that a power cut took back would look like a theft.
+            // If a power cut undid a rotation, the new token would look stolen.
             resumed = try store.transaction(rotates ? .onDisk : .withSystem) { transaction in
                 let resumed = try resume(token, call, rotates ? SecureRandom.bytes(RefreshRotation.saltBytes) : nil, in: transaction)
                 if case .opened(let opened, true) = resumed {
@@ -57,7 +57,7 @@ extension AccountService {
             }
         }
         if case .opened(let opened, _) = resumed { return opened }
-        // Asked again: a hub of a cluster may not have known what another one has given out. It has, when its own change is stored.
+        // Check again within the transaction: a hub of a cluster may not have known tokens issued by another hub. Committing brings it up to date.
         try commit(call) { write in
             guard case .replaced(let session) = try resume(token, call, nil, in: write.transaction) else { return }
             try write.end(session, "a replaced refresh token was used")
@@ -65,7 +65,7 @@ extension AccountService {
         throw AccountError("TOKEN_EXPIRED")
     }
 
-    /// - Parameter salt: of the next token; nil does not rotate.
+    /// - Parameter salt: the salt of the next token; nil does not rotate.
     private func resume(
         _ token: RefreshToken, _ call: AccountCall, _ salt: [UInt8]?, in transaction: AccountTransaction
     ) throws -> Resumed {
@@ -81,18 +81,18 @@ extension AccountService {
         let isIdle = settings.idleDays > 0 && clock.cautious - session.lastUsedAt > Int64(settings.idleDays) * 86_400_000
         guard !hasEnded, !isIdle, session.createdAt / 1000 >= account.validSince else { throw AccountError("TOKEN_EXPIRED") }
         var rotation = try transaction.rotation(of: session.id)
-        // A clock that jumped ahead replaces nothing early.
+        // With the cautious time, a clock that jumped ahead replaces no token early.
         guard var given = rotation.newest(for: token, since: clock.cautious - Self.replacedTokenMs) else { return .replaced(session) }
-        // Of two tabs that ask at once neither may be left with a token that is replaced: both get the same one.
+        // Two tabs that refresh at once both get the same token, so that neither is left with a replaced one.
         if let salt, given.text == token.text {
             given = rotation.replace(token, salt, at: clock.seen, since: clock.cautious - Self.replacedTokenMs)
             try transaction.rotate(session.id, rotation)
         }
         let now = clock.seen
-        // Repeated requests of a device write nothing: there are many.
+        // Frequent requests of a device are not recorded, to save writes.
         let isNoted = session.peer != call.peer || now - session.lastUsedAt >= Self.useGrainMs
         if isNoted {
-            // Never an earlier time: a clock that is behind for a while would end the session when it is corrected.
+            // Never an earlier time: if the clock is behind for a while, its later correction would end the session.
             session.lastUsedAt = max(session.lastUsedAt, now)
             session.peer = call.peer
         }
@@ -100,21 +100,21 @@ extension AccountService {
     }
 }
 
-/// Where a session's refresh token is replaced at each use.
+/// The endpoints at which a session's refresh token is replaced at each use.
 public enum RefreshTokenRotation: String, Sendable, CaseIterable {
     case never
     /// At `/.oauth/token`.
     case oauth
-    /// At the SDKs' token endpoint as well.
+    /// Also at the SDKs' token endpoint.
     case all
 }
 
 /// A refresh token, as a device holds it.
 ///
 ///     <43 letters: the session's secret>                               until the first rotation
-///     <43 letters: the session's secret>.<43 letters: another each time>     behind it
+///     <43 letters: the session's secret>.<43 letters: new each time>   afterwards
 ///
-/// The first part finds the session and stays, so that any token that was ever given out is recognised, and nothing is to be kept of them.
+/// The first part identifies the session and never changes. So any token ever issued is recognised without storing it.
 struct RefreshToken {
     let text: String
 
@@ -122,25 +122,25 @@ struct RefreshToken {
 
     private var sessionSecret: Substring { text.prefix { $0 != "." } }
 
-    /// The hash by which the session is stored.
+    /// The hash under which the session is stored.
     var sessionHash: [UInt8] { SecretHash.of(String(sessionSecret)) }
 
     var hash: [UInt8] { SecretHash.of(text) }
 
     var isFirst: Bool { !text.utf8.contains(UInt8(ascii: ".")) }
 
-    /// The token that replaces this one: computed, so that it can be given out again without being stored. Neither a token alone nor the
-    /// store alone is enough for it.
-    /// - Parameter salt: `RefreshRotation.saltBytes` of chance.
+    /// The token that replaces this one. It is computed, so that it can be issued again without being stored. Neither a token alone nor the store
+    /// alone suffices to compute it.
+    /// - Parameter salt: `RefreshRotation.saltBytes` random bytes.
     func next(_ salt: [UInt8]) -> RefreshToken {
         let part: String = Base64.encodeURL(HashFunction.sha256.authenticationCode(of: Array(text.utf8), key: SecretBytes(salt)).copy)
         return RefreshToken("\(sessionSecret).\(part)")
     }
 }
 
-/// What a session keeps of its refresh tokens: hashes, and how to get from a token that was just replaced to the one that counts.
+/// The stored data of a session's refresh tokens: hashes, and salts that lead from a recently replaced token to the current one.
 ///
-///     R1 ─ salt 1 ─► R2 ─ salt 2 ─► R3        replaced: R1 and R2, as long as they are tolerated; current: R3
+///     R1 ─ salt 1 ─► R2 ─ salt 2 ─► R3        replaced: R1 and R2, as long as they are accepted; current: R3
 struct RefreshRotation: Equatable {
     struct Replaced: Equatable {
         let hash: [UInt8]
@@ -151,14 +151,14 @@ struct RefreshRotation: Equatable {
 
     /// Nil before the first rotation.
     var current: [UInt8]?
-    /// The oldest first.
+    /// Oldest first.
     var replaced: [Replaced] = []
 
-    /// Replaced tokens that are kept; each is forgotten by its age in any case.
+    /// Most replaced tokens to keep; each is also dropped by age.
     static let most = 16
 
-    /// The token that counts in the place of one of the session's; nil for one that is replaced for longer than it is tolerated.
-    /// - Parameter time: tokens that were replaced before are not tolerated; ms since the epoch.
+    /// The current token that replaces one of the session's tokens; nil if that was replaced too long ago.
+    /// - Parameter time: tokens replaced earlier are not accepted; ms since the epoch.
     func newest(for token: RefreshToken, since time: Int64) -> RefreshToken? {
         guard let current else { return token.isFirst ? token : nil }
         let hash = token.hash
@@ -168,7 +168,7 @@ struct RefreshRotation: Equatable {
         return isSameSecret(newest.hash, current) ? newest : nil
     }
 
-    /// Replaces the token that counts.
+    /// Replaces the current token.
     /// - Parameters:
     ///   - now: ms since the epoch.
     ///   - time: see `newest`.
@@ -179,7 +179,7 @@ struct RefreshRotation: Equatable {
         return next
     }
 
-    /// Of one in the store: hash, salt and time.
+    /// The stored size of one: hash, salt and time.
     private static let bytesOfOne = 32 + saltBytes + 8
     static let saltBytes = 32
 
@@ -192,7 +192,7 @@ struct RefreshRotation: Equatable {
         return bytes
     }
 
-    /// A text of another length is of no version, and holds none: then only the current token counts.
+    /// Data of another length is of an unknown version and yields no tokens: then only the current token is valid.
     static func decode(_ bytes: [UInt8]) -> [Replaced] {
         guard bytes.count.isMultiple(of: bytesOfOne) else { return [] }
         return stride(from: 0, to: bytes.count, by: bytesOfOne).map { start in

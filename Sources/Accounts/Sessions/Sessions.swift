@@ -1,21 +1,21 @@
 import JSONTree
 public import Tokens
 
-/// A sign-in that is written down; its ID token is yet to be signed.
+/// A stored sign-in whose ID token is not signed yet.
 struct OpenedSession: Sendable {
     let account: Account
     let session: AccountSession
     let refreshToken: String
 }
 
-/// The tokens that a device gets for a sign-in (accounts contract §5).
+/// The tokens that a device receives for a sign-in (accounts contract §5).
 struct IssuedTokens: Sendable {
     let uid: String
     let idToken: String
     let refreshToken: String
     let lifetime: Int
 
-    /// In the words of the sign-in endpoints.
+    /// The members of a sign-in response.
     var members: [JSONValue.Member] {
         [.init("idToken", .string(idToken)), .init("refreshToken", .string(refreshToken)), .init("expiresIn", .string(String(lifetime)))]
     }
@@ -24,10 +24,10 @@ struct IssuedTokens: Sendable {
 // MARK: Beginning
 
 extension AccountWrite {
-    /// Writes down that a user is signed in on a device: the account as it was given, with the times of the sign-in, and a session.
+    /// Stores that a user is signed in on a device: the given account with the times of the sign-in, and a new session.
     /// - Parameters:
-    ///   - claims: a JSON object of claims that the session's tokens carry.
-    ///   - former: the session that this one continues: its moment of sign-in and its claims stay, and the user has not signed in anew.
+    ///   - claims: a JSON object of claims for the session's tokens.
+    ///   - former: the session that this one continues. Its sign-in time and claims stay, as the user has not signed in again.
     func open(
         _ account: Account, provider: String, claims: String? = nil, continuing former: AccountSession? = nil
     ) throws -> OpenedSession {
@@ -35,15 +35,15 @@ extension AccountWrite {
         var account = account
         if former == nil { account.lastLoginAt = now }
         account.lastRefreshAt = max(account.lastRefreshAt ?? 0, clock.seen)
-        // What was revoked before has ended. A time in the future was written by a clock that was ahead, or ours is behind: either would
-        // keep this session from counting.
+        // Sessions revoked before have ended. A time in the future comes from a clock that was ahead, or ours is behind; either would invalidate this
+        // session.
         account.validSince = min(account.validSince, now / 1000)
         var session = AccountSession(
             id: RandomName.sessionID(), uid: account.id, provider: provider, claims: former.map(\.claims) ?? claims,
             authTime: former?.authTime ?? now / 1000, now: now, userAgent: call?.userAgent, peer: peer)
         session.lastUsedAt = clock.seen
         try transaction.save(account)
-        // This transaction may have changed it.
+        // This transaction may have changed the generation.
         account.tokenGeneration = try transaction.tokenGeneration(of: account.id)
         let opened = OpenedSession(account: account, session: session, refreshToken: RandomName.secret())
         try transaction.add(session, tokenHash: SecretHash.of(opened.refreshToken))
@@ -54,7 +54,7 @@ extension AccountWrite {
         return opened
     }
 
-    /// Writes a new account down with its first session.
+    /// Stores a new account with its first session.
     func begin(_ account: Account, provider: String, claims: String? = nil) throws -> OpenedSession {
         let opened = try open(account, provider: provider, claims: claims)
         try audit(.signUp, account.id, provider)
@@ -65,7 +65,7 @@ extension AccountWrite {
 extension AccountService {
     var nowSeconds: Int64 { now() / 1000 }
 
-    /// Signs the ID token of a session. Off the service's queue: it takes most of a millisecond.
+    /// Signs the ID token of a session. Off the service's queue, as it takes most of a millisecond.
     nonisolated func issue(_ opened: OpenedSession) async throws -> IssuedTokens {
         let claims = IdentityClaims(opened.account, opened.session, now: now() / 1000, lifetime: settings.tokenSeconds)
         return IssuedTokens(
@@ -74,21 +74,21 @@ extension AccountService {
     }
 }
 
-// MARK: Proving
+// MARK: Authenticating
 
-/// The user of an ID token: account and session as they are in the transaction that looked.
+/// The user of an ID token: account and session at the time of the transaction that read them.
 struct TokenUser {
     var account: Account
     let session: AccountSession
 
-    /// For changes after which another person could be in possession of the account (accounts contract §6.4). Guests have nothing
-    /// to prove themselves with.
+    /// Required for changes after which another person could control the account (accounts contract §6.4). Guests are exempt, as they have no
+    /// credential to authenticate with.
     /// - Parameter now: ms since the epoch.
     /// - Throws: CREDENTIAL_TOO_OLD_LOGIN_AGAIN.
     func requireRecentSignIn(_ settings: AccountSettings, now: Int64) throws(AccountError) {
         guard settings.recentLoginSeconds > 0, account.hasCredential else { return }
         let age = now / 1000 - session.authTime
-        // In the future by a clock that was ahead: how long ago it was is not known.
+        // A time in the future comes from a clock that was ahead: the age is unknown.
         guard age <= Int64(settings.recentLoginSeconds), age >= -TokenExpectations.skewSeconds else {
             throw AccountError("CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
         }
@@ -96,12 +96,12 @@ struct TokenUser {
 }
 
 extension Account {
-    /// Whether there is any way to sign in to it again.
+    /// Whether the user can sign in to it again.
     var hasCredential: Bool { hasPasswordProvider || !providers.isEmpty || phoneNumber != nil || hasCustomAuth }
 }
 
 extension AccountService {
-    /// The call's ID token, looked at without its account.
+    /// The request's ID token, checked without its account.
     /// - Throws: MISSING_ID_TOKEN, INVALID_ID_TOKEN.
     func idToken(_ call: AccountCall) throws(AccountError) -> VerifiedToken {
         guard let text = try call.filled("idToken") else { throw AccountError("MISSING_ID_TOKEN") }
@@ -110,7 +110,7 @@ extension AccountService {
 }
 
 extension TokenFault {
-    /// The error of the account endpoints for an ID token like that (accounts contract §3.2, §5.2).
+    /// The error of the account endpoints for such an ID token (accounts contract §3.2, §5.2).
     public var idTokenError: AccountError {
         switch self {
         case .revoked, .superseded: AccountError("TOKEN_EXPIRED")
@@ -122,10 +122,10 @@ extension TokenFault {
 }
 
 extension AccountTransaction {
-    /// The account and session of an ID token (accounts contract §5.2). One without a session of ours is of no use here. A superseded one
-    /// is taken: of a token the account endpoints believe the session alone, and read the account, so that a withdrawn claim is worth
-    /// nothing here. A refusal would sign users out whose claims were changed while their app was closed: JS begins with a `lookup`.
-    /// - Throws: USER_NOT_FOUND, USER_DISABLED, TOKEN_EXPIRED for one that is revoked.
+    /// The account and session of an ID token (accounts contract §5.2). A token without a session of this service is refused. A superseded token is
+    /// accepted: the account endpoints trust only its session and read the account, so withdrawn claims have no effect here. Refusing it would sign
+    /// out users whose claims changed while their app was closed, as the JS SDK starts with a `lookup`.
+    /// - Throws: USER_NOT_FOUND, USER_DISABLED, TOKEN_EXPIRED if it is revoked.
     func user(of token: VerifiedToken) throws -> TokenUser {
         if let fault = try fault(of: token), fault != .superseded { throw fault.idTokenError }
         guard let account = try account(.id(token.uid)), let id = token.sessionID, let session = try session(id: id) else {
@@ -138,23 +138,23 @@ extension AccountTransaction {
 // MARK: Ending
 
 extension AccountWrite {
-    /// Ends all sessions of an account: its refresh tokens from now on, its ID tokens and connections at once
-    /// (accounts contract §5.4). The session of the user who made the change is begun behind this.
+    /// Ends all sessions of an account: its refresh tokens immediately and for good, its ID tokens and connections at once (accounts contract
+    /// §5.4). The new session of the user who made the change begins afterwards.
     /// - Parameters:
-    ///   - account: is given the new `validSince`; the caller saves it.
+    ///   - account: gets the new `validSince`; the caller saves it.
     ///   - author: see `AccountChange.author`.
     func revoke(_ account: inout Account, by author: AccountSession? = nil) throws {
         account.validSince = max(account.validSince, now() / 1000)
         try transaction.endSessions(of: account.id)
-        // A revoked user must not return through a change of address that they requested before.
+        // A revoked user must not regain access through a change of address requested before.
         try transaction.removeCodes(of: account.id, .verifyAndChangeEmail)
         try audit(.revoked, account.id)
         try announce(account.id, .revoked, by: author)
     }
 
     /// Ends one session: its refresh token, its ID tokens and its connections at once. The account's other sessions stay.
-    /// - Parameter detail: of the event that is written down.
-    /// - Returns: false when it had ended before.
+    /// - Parameter detail: the detail of the audit event.
+    /// - Returns: false if it had already ended.
     @discardableResult
     func end(_ session: AccountSession, _ detail: String? = nil) throws -> Bool {
         guard try transaction.endSession(session.id) else { return false }

@@ -5,16 +5,16 @@ public import Tokens
 extension AccountService {
     // MARK: Verifying
 
-    /// The user of an ID token that was verified before and is still valid; nil when it must be verified. O(length), from any thread.
-    /// - Parameter leeway: seconds after its end that the token still counts.
+    /// The user of an ID token that was verified before and is still valid; nil if it must be verified. O(length), from any thread.
+    /// - Parameter leeway: seconds after expiry for which the token is still accepted.
     public nonisolated func remembered(_ token: String, leeway: Int) -> VerifiedToken? { tokens.remembered(token, leeway: leeway) }
 
-    /// Verifies an ID token: signature, claims, account and session (accounts contract §5.2). From any thread that may block for
-    /// some 100 µs, the cost of a signature.
+    /// Verifies an ID token: signature, claims, account and session (accounts contract §5.2). From any thread that may block for about 100 µs, the
+    /// cost of a signature.
     /// - Parameters:
-    ///   - leeway: seconds after its end that the token still counts.
-    ///   - done: called once. At once for a remembered token or an invalid one, else on the service's queue, so that it runs before
-    ///     the effects of a later change of the account.
+    ///   - leeway: seconds after expiry for which the token is still accepted.
+    ///   - done: called once. Called immediately for a cached or an invalid token, otherwise on the service's queue. So it runs before the
+    ///     effects of a later change of the account.
     public nonisolated func verify(
         _ token: String, leeway: Int, _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
     ) {
@@ -24,7 +24,7 @@ extension AccountService {
             perform { $0.admit(token, found, done) }
         } catch {
             guard let issuer = tokens.external(token) else {
-                // Another hub may have made a new key a moment ago.
+                // Another hub may have just created a new key.
                 guard isShared, error == .unknownKey else { return done(.failure(error)) }
                 return perform { await $0.verifyUpToDate(token, leeway: leeway, done) }
             }
@@ -32,7 +32,7 @@ extension AccountService {
         }
     }
 
-    /// A token of another issuer: there is no account behind it, but its keys may be elsewhere.
+    /// Verifies a token of another issuer: it has no account, but its keys may have to be fetched.
     private nonisolated func verify(
         _ token: String, of issuer: ExternalTokens, leeway: Int, _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
     ) {
@@ -45,7 +45,7 @@ extension AccountService {
         return result
     }
 
-    /// All of it, when this hub knows what the others do.
+    /// Verifies signature and account again, after this hub has caught up with the others.
     private func verifyUpToDate(
         _ text: String, leeway: Int, _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
     ) async {
@@ -55,16 +55,16 @@ extension AccountService {
         }
     }
 
-    /// The other half: account and session.
+    /// Checks account and session, after the signature.
     func admit(
         _ text: String, _ token: VerifiedToken, isUpToDate: Bool = false,
         _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
     ) {
         do {
-            // The keys may have changed since the signature was checked; they change on this queue.
+            // The keys may have changed since the signature was checked; they change only on this queue.
             if let fault = try tokens.keyFault(of: text) ?? store.read({ try $0.fault(of: token) }) {
                 guard isShared, !isUpToDate else { return done(.failure(fault)) }
-                // The session may have begun on another hub a moment ago.
+                // The session may have just begun on another hub.
                 return perform { service in
                     do { try await service.askLog() } catch { return done(.failure(.unavailable)) }
                     service.admit(text, token, isUpToDate: true, done)
@@ -80,7 +80,7 @@ extension AccountService {
         done(.success(token))
     }
 
-    /// Signature and claims of an ID token alone, and the signing: for measurements.
+    /// Only signature and claims of an ID token, and only the signing: for benchmarks.
     package nonisolated func check(_ token: String) throws(TokenFault) -> VerifiedToken { try tokens.check(token, leeway: 0) }
     package nonisolated func sign(_ payload: [UInt8]) throws -> String { try tokens.keys.sign(payload) }
 
@@ -89,15 +89,15 @@ extension AccountService {
     /// The public keys of ID tokens as a JSON Web Key Set, for `/.well-known/jwks.json`.
     public nonisolated var jwks: [UInt8] { tokens.keys.jwks }
 
-    /// The name of the key that signs.
+    /// The id of the current signing key.
     public nonisolated var signingKeyID: String { tokens.keys.currentID }
 
-    /// Makes a new key, which is published and signs at once. The previous key still verifies until its last token has expired, and is
-    /// then removed.
-    /// - Parameter keepsOlder: false ends all older keys now, and with them all ID tokens there are: for a key that
-    ///   was stolen. Sessions stay: their devices fetch new tokens.
-    /// - Returns: the new key's name (`kid`).
-    /// - Throws: what the store says; then nothing has changed.
+    /// Creates a new key, which is published and signs at once. The previous key still verifies until its last token has expired, and is then
+    /// removed.
+    /// - Parameter keepsOlder: false removes all older keys now, and so invalidates all existing ID tokens: for a stolen key. Sessions stay: their
+    ///   devices fetch new tokens.
+    /// - Returns: the new key's id (`kid`).
+    /// - Throws: the store's error; then nothing has changed.
     @discardableResult
     public func rotateSigningKey(keepsOlder: Bool = true) async throws -> String {
         let made = try await Self.makeKey(settings.signingAlgorithm, now())
@@ -113,7 +113,7 @@ extension AccountService {
         return made.key.verifying.id
     }
 
-    /// Takes some tenths of a second of a core, and none of the actor's.
+    /// Takes some tenths of a second of CPU time, but not on the actor.
     @concurrent
     private static func makeKey(_ algorithm: SignatureAlgorithm, _ now: Int64) async throws -> (stored: StoredSigningKey, key: SigningKey) {
         let stored = try StoredSigningKey.generate(algorithm, now: now)
@@ -122,7 +122,7 @@ extension AccountService {
 }
 
 extension IdentityTokens {
-    /// With the keys of the store. The first start makes one; so does one with another algorithm than before. Blocks.
+    /// Loads the keys of the store. The first start creates one; so does a start with another algorithm than before. Blocks.
     convenience init(
         _ store: AccountStore, _ settings: AccountSettings, fetcher: any KeyFetching, logger: Logger, _ clock: AccountClock
     ) throws {
@@ -132,7 +132,7 @@ extension IdentityTokens {
             let made = try StoredSigningKey.generate(settings.signingAlgorithm, now: now)
             let id = try SigningKey(made).verifying.id
             stored = try store.transaction { transaction in
-                // Another hub of the cluster may have made one at the same time.
+                // Another hub of the cluster may have created one at the same time.
                 let known = try transaction.signingKeys()
                 if known.first(where: { $0.retiredAt == nil })?.algorithm == settings.signingAlgorithm { return known }
                 try transaction.setSigningKey(made, id: id, now: now, ended: now - Int64(settings.signingKeyTailSeconds) * 1000)
@@ -152,6 +152,6 @@ extension IdentityTokens {
 }
 
 extension AccountSettings {
-    /// Seconds that a key which signs no more still verifies: as long as a token of its last moment lives.
+    /// Seconds for which a retired key still verifies: the lifetime of a token signed in its last moment.
     var signingKeyTailSeconds: Int { tokenSeconds + tokenLeewaySeconds }
 }

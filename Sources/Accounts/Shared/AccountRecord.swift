@@ -2,29 +2,29 @@ import GRDB
 import Foundation
 import Journal
 
-/// What one hub of a cluster appends to the log of the accounts: the statements of one transaction with their arguments, which every hub
-/// carries out, and what else follows from them on each.
+/// A record that a hub of a cluster appends to the log of the accounts: the statements of one transaction with their arguments, which every hub
+/// runs, and the further effects on each hub.
 ///
 ///     [version][schema] ( [1][sql][arguments] │ [2][change] │ [3][counts of a subject] │ [4] the signing keys ) …
 ///
-/// It contains hashes of passwords and tokens, and the keys of ID tokens: it goes to the log, and into no message.
+/// It contains hashes of passwords and tokens, and the keys of ID tokens: it goes only to the log, and into no message.
 struct AccountRecord: Equatable {
     struct Statement: Equatable {
         let sql: String
         let arguments: [DatabaseValue]
     }
 
-    /// What the database has to be like; a hub of an earlier version waits until it is upgraded.
+    /// The required schema version; a hub of an earlier version waits until it is upgraded.
     var schema = AccountRecord.ownSchema
     var statements: [Statement] = []
-    /// To be announced on every hub, in order.
+    /// Announced on every hub, in order.
     var changes: [AccountChange] = []
-    /// Counts of attempts.
+    /// Counts of failed attempts.
     var counts: [Throttle.Row] = []
-    /// Whether the keys of ID tokens are others.
+    /// Whether the keys of ID tokens have changed.
     var changesKeys = false
 
-    /// The migrations of `AccountStore` so far.
+    /// The number of migrations of `AccountStore`.
     static let ownSchema: UInt16 = 2
     private static let version: UInt8 = 1
 
@@ -95,8 +95,8 @@ extension AccountRecord {
 // MARK: Decoding
 
 extension AccountRecord {
-    /// Reads a record.
-    /// - Returns: nil for anything that no hub has made; then all hubs ignore all of it.
+    /// Decodes a record.
+    /// - Returns: nil for data that no hub has written; then all hubs ignore the whole record.
     init?(decoding bytes: [UInt8]) {
         guard let record = bytes.withUnsafeBytes({ Self.read($0) }) else { return nil }
         self = record
@@ -127,7 +127,7 @@ extension AccountRecord {
     }
 
     private static func statement(_ reader: inout ByteReader) -> Statement? {
-        // Nothing but changes of rows: no statement that opens another file or changes how the database works.
+        // Only changes of rows: no statement that opens another file or changes how the database works.
         guard let sql = reader.text(), ["INSERT ", "UPDATE ", "DELETE "].contains(where: sql.hasPrefix),
             let count = reader.integer(UInt16.self)
         else { return nil }

@@ -6,13 +6,12 @@ import Scheduling
 import Synchronization
 import Tokens
 
-/// The service on a hub that is one of a cluster: what other hubs change takes effect here, and what this hub does not know yet it asks for
-/// before it says no.
+/// The service on a hub of a cluster: applies the changes of other hubs, and catches up with the log before it refuses a request.
 extension AccountService {
     /// Whether other hubs change the same accounts.
     nonisolated var isShared: Bool { arrivals != nil }
 
-    /// From here on the changes of other hubs take effect on the service's queue. At the end of its start.
+    /// Starts applying the changes of other hubs on the service's queue. Called at the end of the start.
     nonisolated func followOthers() {
         arrivals?.begin { [weak self] in
             guard let self else { return }
@@ -24,7 +23,7 @@ extension AccountService {
         guard !isClosed else { return }
         if store.shared?.heard == nil { store.shared?.heard = { [weak self] record in self?.assumeIsolated { $0.hear(record) } } }
         do { try store.applyArrived() } catch AccountStoreFault.closed {
-            // The next start.
+            // Retried at the next start.
         } catch {
             faults.log("what other hubs have changed cannot be stored", ["reason": "\(error)"])
             scheduler.after(ms: Self.againMs, on: queue) { [weak self] in self?.assumeIsolated { $0.applyArrived() } }
@@ -33,7 +32,7 @@ extension AccountService {
 
     private static let againMs: Int64 = 1_000
 
-    /// What another hub's record says beside the rows, directly behind its transaction.
+    /// Applies the effects of another hub's record beyond its rows, directly after its transaction.
     private func hear(_ record: AccountRecord) {
         for change in record.changes { announce(change) }
         answerRemoved()
@@ -47,17 +46,17 @@ extension AccountService {
         }
     }
 
-    // MARK: Asking before a no
+    // MARK: Catching up before a refusal
 
-    /// What an account or a token that another hub has just made would be refused with.
+    /// Errors for an account or a token that another hub may have just created.
     private static let mayBeBehind: Set<String> = [
         "USER_NOT_FOUND", "USER_DISABLED", "TOKEN_EXPIRED", "INVALID_ID_TOKEN", "INVALID_REFRESH_TOKEN", "INVALID_OOB_CODE",
         "EMAIL_NOT_FOUND",
     ]
 
-    /// Carries out what may be refused since this hub does not know yet what another one has answered; then it asks the log, and tries once
-    /// more if there was something.
-    /// - Throws: `AccountStoreFault.unavailable` instead of a refusal that is not certain: it would sign the user out.
+    /// Runs work that may be refused because this hub has not yet seen another hub's change. After such a refusal it catches up with the log, and
+    /// runs the work once more if there was news.
+    /// - Throws: `AccountStoreFault.unavailable` instead of an uncertain refusal, which would sign the user out.
     func upToDate<Result: Sendable>(_ work: () async throws -> Result) async throws -> Result {
         guard isShared, let before = store.shared?.newest else { return try await work() }
         do { return try await work() } catch let error as AccountError where Self.mayBeBehind.contains(error.code) {
@@ -67,8 +66,8 @@ extension AccountService {
         }
     }
 
-    /// Returns when the store has all that the log held after the call; at once on a hub of its own.
-    /// - Throws: `AccountStoreFault.unavailable` when that is not found out in time.
+    /// Returns once the store has everything that the log contained at the call; immediately on a single hub.
+    /// - Throws: `AccountStoreFault.unavailable` on timeout.
     func askLog() async throws {
         guard let shared = store.shared else { return }
         let log = shared.log
@@ -79,7 +78,7 @@ extension AccountService {
 
     // MARK: Uses of sessions
 
-    /// Notes a use for the others.
+    /// Records a use, to be sent to the other hubs.
     func note(_ session: String, _ use: SessionUse) {
         uses.note(session, use)
         guard !keepsUsesSoon else { return }
@@ -104,7 +103,7 @@ extension AccountService {
     }
 }
 
-/// Calls back when something has arrived: nobody before the service is there.
+/// Notifies the service about new records; drops notifications from before the service exists.
 final class AccountArrivals: Sendable {
     private let hear = Mutex<Listener?>(nil)
 

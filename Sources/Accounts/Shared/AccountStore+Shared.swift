@@ -4,32 +4,33 @@ import GRDB
 import Journal
 import Logging
 
-/// The accounts of a hub that is one of a cluster: every hub has all of them, and each change is in a log that all follow.
+/// The accounts of a hub of a cluster: every hub has all accounts, and each change is in a log that all hubs follow.
 ///
 /// ```
-/// transaction ─► take what the others appended ─► the work, its statements noted ─► the log, behind that ─► COMMIT, with the place
-///                        ▲                                                            └─ another came first: ROLLBACK ─┐
-///                        └─────────────────────────────────────────────────────────────────────────────────────────────┘
-/// the log ─► arrived ─► the statements, in the log's order, with the place ─► COMMIT ─► heard
+/// transaction ─► apply records of other hubs ─► the work, its statements recorded ─► append to the log ─► COMMIT, with the position
+///                        ▲                                                            └─ another hub was first: ROLLBACK ─┐
+///                        └────────────────────────────────────────────────────────────────────────────────────────────────┘
+/// the log ─► arrived ─► the statements, in log order, with the position ─► COMMIT ─► effects
 /// ```
-/// What the log has and SQLite has not, since the process ended in between, comes with the log at the next start. Confined as the store is.
+/// Records that are in the log but not in SQLite, because the process ended in between, are applied from the log at the next start. Confined
+/// like the store.
 final class SharedAccounts {
     let log: any SharedLog
     let logger: Logger
-    /// The last message that was taken, and the last one from which a start may follow.
+    /// The last record taken, and the last position from which a start may follow.
     fileprivate(set) var newest: SharedPlace
     fileprivate(set) var complete: SharedPlace
-    /// What was taken and is not stored yet: the disk has refused it, or this version does not know it.
+    /// Records taken but not stored yet: the disk failed, or this version does not support them.
     fileprivate var backlog: [SharedEntry] = []
-    /// What follows from the records of other hubs beside the database.
+    /// Called with other hubs' records, for effects outside the database.
     var heard: ((AccountRecord) -> Void)?
-    /// Transactions that were run again since another hub was faster, and records that could not be carried out.
+    /// The number of transactions run again because another hub was first, and of records that could not be applied.
     fileprivate(set) var conflicts = 0
     fileprivate(set) var skipped = 0
 
-    /// For one transaction, with all its tries.
+    /// Milliseconds for one transaction, including all retries.
     static let transactionMs = 4_000
-    /// Records of other hubs in one transaction.
+    /// Most records of other hubs in one transaction.
     static let recordsAtOnce = 64
 
     fileprivate init(_ log: any SharedLog, _ logger: Logger, _ place: SharedPlace) {
@@ -37,7 +38,7 @@ final class SharedAccounts {
     }
 }
 
-/// Notes what a transaction does, for the log.
+/// Records the statements of a transaction, for the log.
 final class AccountRecorder {
     var record = AccountRecord()
 }
@@ -45,15 +46,15 @@ final class AccountRecorder {
 extension AccountStore {
     // MARK: Joining
 
-    /// For a first start; the servers may not be there yet.
+    /// Milliseconds to wait at a first start, when the servers may not be up yet.
     static let joinMs = 60_000
-    /// For a start on a folder that has followed before, while the servers cannot be reached.
+    /// Milliseconds to wait at a start with a folder that followed before, when the servers are unreachable.
     static let rejoinMs = 3_000
 
-    /// Makes the store follow a log, and returns when it has all that is in it. The first hub of a cluster takes the accounts along that
-    /// its folder has from before. Blocks.
+    /// Makes the store follow a log, and returns once it has all records. The first hub of a cluster uploads the existing accounts of its folder.
+    /// Blocks.
     /// - Parameter arrived: see `SharedLog.follow`.
-    /// - Throws: `AccountStoreFault.foreign` for accounts that the cluster does not have, `.unavailable`.
+    /// - Throws: `AccountStoreFault.foreign` if the folder has accounts that the cluster does not have, `.unavailable`.
     func join(_ log: any SharedLog, patienceMs: Int = joinMs, logger: Logger, _ arrived: @escaping @Sendable () -> Void) throws {
         try database.write { db in
             let columns = "created INTEGER NOT NULL, sequence INTEGER NOT NULL, id INTEGER NOT NULL"
@@ -87,18 +88,18 @@ extension AccountStore {
         try applyArrived()
     }
 
-    /// A folder that followed a log and does so no more: what is changed now the cluster does not have.
+    /// Stops following the log: the cluster does not get changes from here on.
     func leave() throws { try database.write { db in try db.execute(sql: "DROP TABLE IF EXISTS followed") } }
 
-    /// The tables, those that others refer to first.
+    /// The tables, referenced ones first.
     private static let tables = ["account", "provider", "session", "departed", "code", "signing_key", "throttle", "audit", "removal"]
 
-    /// What a start without accounts has left: its signing key.
+    /// Removes the rows of a start without accounts: its signing key.
     private func clear() throws {
         try database.write { db in for table in Self.tables.reversed() { try db.execute(sql: "DELETE FROM \(table)") } }
     }
 
-    /// Appends all rows, as one record, to a log that is empty.
+    /// Appends all rows as one record to an empty log.
     private func bringAlong(_ shared: SharedAccounts) throws {
         var record = AccountRecord()
         try database.read { db in
@@ -134,7 +135,7 @@ extension AccountStore {
 
     private struct Conflict: Error { let last: UInt64 }
 
-    /// - Throws: `AccountStoreFault.unavailable` when the log does not take it, or does not say whether it has; whatever the work throws.
+    /// - Throws: `AccountStoreFault.unavailable` if the log refuses the record or does not confirm it; errors of the work.
     func transaction<Result>(
         in shared: SharedAccounts, _ durability: AccountDurability, _ work: (AccountTransaction) throws -> Result
     ) throws -> Result {
@@ -156,7 +157,7 @@ extension AccountStore {
             let before = db.totalChangesCount
             let recorder = AccountRecorder()
             let result = try work(AccountTransaction(db, recorder))
-            // Most sweeps change nothing, and need no log.
+            // Most sweeps change nothing, and then need no log.
             if recorder.record.isEmpty || db.totalChangesCount == before && recorder.record.changes.isEmpty { return result }
             switch shared.log.append(recorder.record.encoded, after: shared.newest) {
             case .stored(let place):
@@ -172,10 +173,10 @@ extension AccountStore {
         return result
     }
 
-    // MARK: What others have changed
+    // MARK: Changes of other hubs
 
-    /// Carries out what the others have appended, and own records whose COMMIT has failed.
-    /// - Throws: what the disk says; then it is done again by the next call.
+    /// Applies the records of other hubs, and own records whose COMMIT failed.
+    /// - Throws: the disk's error; the next call tries again.
     func applyArrived(waitMs: Int = 0) throws {
         guard let shared, !isClosed else { return }
         shared.backlog += shared.log.take(waitMs: shared.backlog.isEmpty ? waitMs : 0)
@@ -189,7 +190,7 @@ extension AccountStore {
         try set(.withSystem)
         try database.write { db in
             for entry in shared.backlog.prefix(SharedAccounts.recordsAtOnce) {
-                // Else an own record, which is in the database.
+                // Otherwise it is an own record, which is already in the database.
                 if entry.place.sequence > newest.sequence {
                     if let record = entry.record.flatMap({ read($0, entry, shared) }) {
                         if record.schema > AccountRecord.ownSchema {
@@ -218,7 +219,7 @@ extension AccountStore {
         return record
     }
 
-    /// - Returns: false when it cannot be carried out here, which no hub's record can have.
+    /// - Returns: false if it cannot be applied here, which happens for no record written by a hub.
     private static func apply(_ record: AccountRecord, _ entry: SharedEntry, _ shared: SharedAccounts, _ db: Database) throws -> Bool {
         do {
             try db.inSavepoint {
@@ -241,7 +242,7 @@ extension AccountStore {
 
     private static func tellSkipped(_ entry: SharedEntry, _ reason: String, _ shared: SharedAccounts) {
         shared.skipped += 1
-        // Without the record, the statement and its arguments: they hold hashes.
+        // Without the record, the statement and its arguments, as these contain hashes.
         shared.logger.critical("a record of the cluster's accounts cannot be carried out and is left out", metadata: [
             "message": "\(entry.place.sequence)", "reason": "\(reason)",
         ])

@@ -6,12 +6,12 @@ struct SessionUse: Equatable {
     var peer: String?
 }
 
-/// Uses of sessions that are not written down yet. On a hub of a cluster they are told to the others now and then, many at once: a device
-/// gets its fresh token also while the log cannot be reached, and a hub that ends without a word forgets only that a session was used.
+/// Uses of sessions that are not stored yet. A hub of a cluster sends them to the others from time to time, in batches. So a device gets its
+/// fresh token even while the log is unreachable, and a crash loses only the time of last use.
 struct SessionUses {
-    /// Most sessions; further ones are not noted.
+    /// Most sessions; uses of further ones are dropped.
     static let most = 50_000
-    /// Sessions in one transaction.
+    /// Most sessions in one transaction.
     static let atOnce = 500
 
     private(set) var uses: [String: SessionUse] = [:]
@@ -25,7 +25,7 @@ struct SessionUses {
         uses[session] = use
     }
 
-    /// A part of them, which is forgotten.
+    /// Removes and returns a batch.
     mutating func drain() -> [(id: String, use: SessionUse)] {
         let part = uses.prefix(Self.atOnce).map { (id: $0.key, use: $0.value) }
         for (id, _) in part { uses[id] = nil }

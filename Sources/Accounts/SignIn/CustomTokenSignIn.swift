@@ -3,7 +3,7 @@ import JSONTree
 import Tokens
 
 extension AccountService {
-    /// `accounts:signInWithCustomToken`: by a token of one of the app's own servers (accounts contract §5.6).
+    /// `accounts:signInWithCustomToken`: with a token signed by one of the app's own servers (accounts contract §5.6).
     func signInWithCustomToken(_ call: AccountCall) async throws -> AccountAnswer {
         let verifier = CustomTokens(
             issuers: settings.customTokenIssuers, project: settings.project, isDev: settings.isDev, claimsLength: settings.claimsLength)
@@ -31,7 +31,7 @@ extension AccountService {
     }
 }
 
-/// A server of the app that may sign any user in, by tokens that it signs itself (accounts contract §5.6).
+/// A server of the app that may sign in any user, with tokens that it signs (accounts contract §5.6).
 public struct CustomTokenIssuer: Sendable {
     /// `iss` and `sub` of its tokens: the address of a service account.
     public let name: String
@@ -40,7 +40,7 @@ public struct CustomTokenIssuer: Sendable {
     /// - Parameters:
     ///   - name: such as `server@my-app.iam.gserviceaccount.com`.
     ///   - publicKeys: RSA keys of 2,048 to 8,192 bits in PEM (`BEGIN PUBLIC KEY`).
-    /// - Throws: what is wrong with a key.
+    /// - Throws: the fault of an invalid key.
     public init(name: String, publicKeys: [String]) throws {
         self.name = name
         keys = try publicKeys.map { pem in
@@ -62,13 +62,13 @@ public struct CustomToken: Sendable, Equatable {
 struct CustomTokens {
     let issuers: [CustomTokenIssuer]
     let project: String
-    /// Tokens without a signature and bare JSON count too, as the stock admin SDKs make them in emulator mode.
+    /// Also accepts unsigned tokens and bare JSON, which the stock admin SDKs create in emulator mode.
     let isDev: Bool
     /// See `AccountSettings.claimsLength`.
     let claimsLength: Int
 
     static let audience = "https://identitytoolkit.googleapis.com/google.identity.identitytoolkit.v1.IdentityToolkit"
-    /// Longest life of a token, seconds.
+    /// The longest lifetime of a token in seconds.
     static let lifetime: Int64 = 3600
 
     /// - Parameter now: seconds since the epoch.
@@ -95,12 +95,12 @@ struct CustomTokens {
         return body
     }
 
-    /// The content of a token that one of the issuers signed.
+    /// The content of a token signed by one of the issuers.
     private func signedBody(_ token: String) throws(AccountError) -> JSONValue {
         do throws(TokenFault) {
             let name = try Self.issuer(of: token)
             if let issuer = issuers.first(where: { $0.name == name }) { return try Self.body(try Self.payload(of: token, by: issuer)) }
-            // By their names service accounts belong to a project.
+            // The name of a service account contains its project.
             guard let other = Self.project(of: name), other != project else { throw .issuer }
         } catch { throw Self.refused(error.text) }
         throw AccountError("CREDENTIAL_MISMATCH")
@@ -116,7 +116,7 @@ struct CustomTokens {
         }
     }
 
-    /// SDKs name no key; an issuer has one, or two while it changes them.
+    /// SDKs name no key; an issuer has one key, or two during a rotation.
     private static func payload(of token: String, by issuer: CustomTokenIssuer) throws(TokenFault) -> [UInt8] {
         try token.readCompact { token throws(TokenFault) in
             for key in issuer.keys {

@@ -3,7 +3,7 @@ import JSONTree
 import Tokens
 
 extension AccountService {
-    /// `accounts:signUp`: a guest, an account with address and password, or either made of a guest (accounts contract §6.1).
+    /// `accounts:signUp`: creates a guest or an account with address and password, or upgrades a guest to one (accounts contract §6.1).
     func signUp(_ call: AccountCall) async throws -> AccountAnswer {
         guard !call.has("localId") else { throw AccountError("UNEXPECTED_PARAMETER", "User ID") }
         try call.refuseSecondFactors()
@@ -43,7 +43,7 @@ extension AccountService {
         return AccountAnswer(kind: "SignupNewUserResponse", members + tokens.members)
     }
 
-    /// Address and password of a new account, in the order of the contract's checks.
+    /// Address and password of a new account, checked in the order of the contract.
     private func newCredential(_ call: AccountCall) throws -> (EmailAddress, String) {
         guard let wanted = try call.text("email") else { throw AccountError("MISSING_EMAIL") }
         guard let password = try call.text("password") else { throw AccountError("MISSING_PASSWORD") }
@@ -51,9 +51,9 @@ extension AccountService {
         let isLinking = call.has("idToken")
         guard settings.allowsSignUp || isLinking else { throw AccountError("ADMIN_ONLY_OPERATION") }
         guard let email = EmailAddress(wanted) else { throw AccountError("INVALID_EMAIL") }
-        // Counted before the answer tells whether the address is taken.
+        // Counted before the response reveals whether the address is taken.
         try admitSignUp(from: call.peer)
-        // A user's own address is no other account's.
+        // A user's own address does not belong to another account.
         let own = isLinking ? try? idToken(call).uid : nil
         if let holder = try store.read({ try $0.account(.email(email.text)) }), holder.id != own {
             throw AccountError("EMAIL_EXISTS")
@@ -63,7 +63,7 @@ extension AccountService {
         return (email, password)
     }
 
-    /// - Throws: `WEAK_PASSWORD : why`.
+    /// - Throws: `WEAK_PASSWORD : reason`.
     func requireStrength(_ password: String) throws(AccountError) {
         if let weakness = PasswordWeakness(password, settings.passwords) { throw AccountError("WEAK_PASSWORD", weakness.text) }
     }
@@ -71,13 +71,13 @@ extension AccountService {
 }
 
 extension AccountWrite {
-    /// Gives the account of an ID token an address and a password.
+    /// Adds an address and a password to the account of an ID token.
     fileprivate func link(_ token: VerifiedToken, _ email: EmailAddress, hash: String, _ call: AccountCall) throws -> OpenedSession {
         let user = try transaction.user(of: token)
         try user.requireRecentSignIn(settings, now: now())
         var account = user.account
         if let holder = try transaction.account(.email(email.text)), holder.id != account.id { throw AccountError("EMAIL_EXISTS") }
-        // As in `update`: with accounts hidden another address proves itself first, or its owner would find a stranger's account under it.
+        // As in `update`: with accounts hidden another address must be verified first, or its owner would find a stranger's account under it.
         let isOwn = account.email == email.text
         guard !hidesAccounts || account.email == nil || isOwn else { throw AccountError("OPERATION_NOT_ALLOWED") }
         try changeAddress(of: &account, to: email, isVerified: isOwn && account.isEmailVerified)
@@ -107,25 +107,25 @@ extension AccountService {
     }
 
     /// Checks a password and begins a session.
-    /// - Parameter typed: what the account was called, for the count of attempts when there is none.
-    /// - Throws: INVALID_LOGIN_CREDENTIALS, or EMAIL_NOT_FOUND and INVALID_PASSWORD when accounts are not hidden; USER_DISABLED only with
-    ///   the right password; TOO_MANY_ATTEMPTS_TRY_LATER.
+    /// - Parameter typed: the name that the client sent, for counting attempts without an account.
+    /// - Throws: INVALID_LOGIN_CREDENTIALS, or EMAIL_NOT_FOUND and INVALID_PASSWORD if accounts are not hidden; USER_DISABLED only with the
+    ///   correct password; TOO_MANY_ATTEMPTS_TRY_LATER.
     func signIn(_ key: AccountKey, typed: String, password: String, _ call: AccountCall) async throws -> OpenedSession {
         var found = try store.read { try $0.account(key) }
         if found == nil, isShared {
-            // Another hub may have made it a moment ago.
+            // Another hub may have just created it.
             try await askLog()
             found = try store.read { try $0.account(key) }
         }
         let verdict = try await checkPassword(password, of: found?.id ?? typed, stored: found?.passwordHash, peer: call.peer)
         guard let found, verdict != .wrong else {
-            // Also without an account: the time of the write would reveal whether there is one.
+            // Written even without an account, as the time of the write would reveal whether the account exists.
             try commit(call, .withSystem) { try $0.audit(.signInFailed, found?.id) }
             throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : found == nil ? "EMAIL_NOT_FOUND" : "INVALID_PASSWORD")
         }
         let better = verdict == .rightButOutdated ? try await passwords.hash(password) : nil
         return try commit(call, .withSystem) { write in
-            // A password that was changed while this one was checked is not known.
+            // The password may have been changed during the check; then the result is void.
             guard var account = try write.transaction.account(.id(found.id)), account.passwordHash == found.passwordHash else {
                 throw AccountError(hidesAccounts ? "INVALID_LOGIN_CREDENTIALS" : "INVALID_PASSWORD")
             }
@@ -138,7 +138,7 @@ extension AccountService {
 }
 
 extension AccountService {
-    /// `accounts:createAuthUri`: how the user of an address can sign in (accounts contract §6.9). With accounts hidden it says nothing.
+    /// `accounts:createAuthUri`: the ways in which the user of an address can sign in (accounts contract §6.9). With accounts hidden, none.
     func createAuthURI(_ call: AccountCall) async throws -> AccountAnswer {
         guard let identifier = try call.filled("identifier") else { throw AccountError("MISSING_IDENTIFIER") }
         guard let continueURI = try call.filled("continueUri") else { throw AccountError("MISSING_CONTINUE_URI") }
@@ -160,7 +160,7 @@ extension AccountService {
 }
 
 extension Account {
-    /// `password`, `emailLink`, and services at which the user has that address.
+    /// `password`, `emailLink`, and the services where the user has that address.
     fileprivate func signInMethods(for address: EmailAddress) -> [String] {
         var methods: [String] = []
         if email == address.text {

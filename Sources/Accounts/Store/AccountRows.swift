@@ -36,12 +36,12 @@ extension AccountTransaction {
         return try account(row)
     }
 
-    /// Accounts in the order of their ids, behind `after`.
+    /// Accounts in the order of their ids, after `after`.
     func accounts(after: String, limit: Int) throws -> [Account] {
         try Row.fetchAll(db, cached: "SELECT \(Self.columns) FROM account WHERE id > ? ORDER BY id LIMIT ?", [after, limit]).map(account)
     }
 
-    /// Accounts by their place in the order of their ids. O(offset)
+    /// Accounts by offset in the order of their ids. O(offset)
     func accounts(offset: Int, limit: Int, isDescending: Bool) throws -> [Account] {
         let sql = "SELECT \(Self.columns) FROM account ORDER BY id \(isDescending ? "DESC" : "ASC") LIMIT ? OFFSET ?"
         return try Row.fetchAll(db, cached: sql, [limit, offset]).map(account)
@@ -81,9 +81,9 @@ extension AccountTransaction {
         return account
     }
 
-    /// Writes a new account, or all of an account that exists, except `tokenGeneration`.
-    /// - Throws: a constraint violation (`DatabaseError.SQLITE_CONSTRAINT`) for an address, alias, number or provider identity
-    ///   that belongs to another account: check before, within the same transaction.
+    /// Stores a new account, or all fields of an existing one except `tokenGeneration`.
+    /// - Throws: a constraint violation (`DatabaseError.SQLITE_CONSTRAINT`) for an address, alias, phone number or provider identity that belongs
+    ///   to another account: check first, within the same transaction.
     func save(_ account: Account) throws {
         try execute("""
                 INSERT INTO account (
@@ -129,7 +129,7 @@ extension AccountTransaction {
         ).map(account)
     }
 
-    /// Ends all ID tokens that the account has, and none of its sessions: their devices fetch new ones.
+    /// Invalidates all ID tokens of the account but no sessions: their devices fetch new tokens.
     func supersedeTokens(of id: String) throws {
         try execute("UPDATE account SET token_generation = token_generation + 1 WHERE id = ?", [id])
     }
@@ -143,15 +143,14 @@ extension AccountTransaction {
         try execute("UPDATE account SET last_refresh_at = max(coalesce(last_refresh_at, 0), ?) WHERE id = ?", [now, id])
     }
 
-    /// Removes an account with its sessions, providers and codes; its devices' refresh tokens are remembered as a deleted
-    /// account's.
-    /// - Returns: false when there was none.
+    /// Removes an account with its sessions, providers and codes. The refresh tokens of its devices are remembered as those of a deleted account.
+    /// - Returns: false if there was none.
     func deleteAccount(_ id: String, at now: Int64) throws -> Bool {
         let remember = "INSERT OR REPLACE INTO departed (token_hash, deleted_at) SELECT token_hash, ? FROM session WHERE uid = ?"
         try execute(remember, [now, id])
         try execute("DELETE FROM account WHERE id = ?", [id])
         guard db.changesCount > 0 else { return false }
-        // The trigger has noted it with SQLite's own time, which is another on every hub.
+        // The trigger recorded SQLite's own time, which differs on every hub.
         try execute("UPDATE removal SET created_at = ? WHERE uid = ?", [now, id])
         return true
     }
@@ -162,11 +161,11 @@ extension AccountTransaction {
         try Row.fetchOne(db, cached: "SELECT count(*) FROM account", [])?[0] ?? 0
     }
 
-    /// In their order.
+    /// Sorted.
     func accountIDs() throws -> [String] {
         try Row.fetchAll(db, cached: "SELECT id FROM account ORDER BY id", []).map { $0[0] }
     }
 
-    /// Codes outlive their accounts.
+    /// Keeps codes when their accounts are deleted.
     func detachCodes() throws { try execute("UPDATE code SET uid = NULL WHERE uid IS NOT NULL", []) }
 }

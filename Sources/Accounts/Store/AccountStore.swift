@@ -3,34 +3,34 @@ import Glibc
 import GRDB
 import Journal
 
-/// The database of accounts: `accounts.sqlite` in the data folder, or in memory. Confined to its service's queue; every call
-/// blocks it for one SQLite statement or a few.
+/// The database of accounts: `accounts.sqlite` in the data folder, or in memory. Confined to its service's queue; every call blocks it for one
+/// or a few SQLite statements.
 ///
-///     account         one row a user                     session        one row a device that is signed in
-///     provider        identities of other services       code           mailed codes that were not used yet (hashes)
+///     account         one row per user                   session        one row per signed-in device
+///     provider        identities at other services       code           unused mailed codes (hashes)
 ///     signing_key     keys of ID tokens                  throttle       failed attempts
-///     removal         data to be removed for a deleted account           audit    events, without secrets
-///     departed        refresh tokens (hashes) of deleted accounts, to answer that the user was deleted
+///     removal         data to remove for deleted accounts               audit    events, without secrets
+///     departed        refresh tokens (hashes) of deleted accounts, to report that the user was deleted
 ///
-/// Unsent mail is not stored: it contains codes in clear.
+/// Unsent mail is not stored, as it contains codes in clear.
 ///
-/// Committed means on disk (WAL, `synchronous=FULL`), but for sign-ins: see `AccountDurability`. Other files of the target add the
-/// statements of their part.
+/// Committed means on disk (WAL, `synchronous=FULL`), except for sign-ins: see `AccountDurability`. Other files of the target add the statements
+/// of their part.
 ///
-/// Calls after `close` fail with `AccountStoreFault.closed`: requests that waited elsewhere may resume after the end
-/// of a hub, and GRDB's reads do not survive a closed connection.
+/// Calls after `close` fail with `AccountStoreFault.closed`: requests that waited elsewhere may resume after the hub stops, and GRDB's reads do
+/// not survive a closed connection.
 public final class AccountStore {
     let database: DatabaseQueue
     private(set) var isClosed = false
-    /// Of a hub that is one of a cluster: the log that this store follows.
+    /// On a hub of a cluster: the log that this store follows.
     var shared: SharedAccounts?
-    /// What SQLite does at the next commit.
+    /// The durability of the next commit, as set in SQLite.
     private var durability = AccountDurability.onDisk
-    /// Transactions so far by what they wait for, for tests.
+    /// The number of transactions so far by durability, for tests.
     private(set) var transactions: [AccountDurability: Int] = [:]
 
     /// - Parameter folder: nil keeps everything in memory.
-    /// - Throws: for a file that cannot be opened or is no account store; see `AccountStoreFault.around`.
+    /// - Throws: if the file cannot be opened or is not an account store; see `AccountStoreFault.around`.
     public init(folder: String?) throws {
         var configuration = Configuration()
         configuration.label = "vigla.accounts"
@@ -41,7 +41,7 @@ public final class AccountStore {
         }
         if let folder {
             let path = folder + "/" + Self.fileName
-            // Hashes, sessions and private keys: no other user may read them, from the first byte on.
+            // The file contains hashes, sessions and private keys: no other user may ever read it.
             PrivateFile.restrictDatabase(path)
             database = try DatabaseQueue(path: path, configuration: configuration)
             try database.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA journal_mode = WAL") }
@@ -56,8 +56,8 @@ public final class AccountStore {
 
     public static let fileName = "accounts.sqlite"
 
-    /// Several statements as one: all or none.
-    /// - Parameter durability: what the commit waits for, if the statements change anything.
+    /// Runs several statements atomically.
+    /// - Parameter durability: the durability of the commit, if the statements change anything.
     func transaction<Result>(
         _ durability: AccountDurability = .onDisk, _ work: (AccountTransaction) throws -> Result
     ) throws -> Result {
@@ -73,18 +73,18 @@ public final class AccountStore {
 
     func set(_ durability: AccountDurability) throws {
         guard durability != self.durability else { return }
-        // SQLite takes it between transactions only.
+        // SQLite accepts the pragma only between transactions.
         try database.writeWithoutTransaction { db in try db.execute(sql: "PRAGMA synchronous = \(durability.pragma)") }
         self.durability = durability
     }
 
-    /// Statements that change nothing.
+    /// Runs statements that change nothing.
     func read<Result>(_ work: (AccountTransaction) throws -> Result) throws -> Result {
         try checkOpen()
         return try database.read { db in try work(AccountTransaction(db)) }
     }
 
-    /// Frees the file. Once is enough.
+    /// Closes the file. Once is enough.
     public func close() throws {
         isClosed = true
         try database.close()
@@ -95,13 +95,13 @@ public final class AccountStore {
     }
 }
 
-/// What a commit of the accounts waits for. The order of commits is kept in any case: one that is on the disk has all before it there.
+/// The durability of a commit. The order of commits always holds: if one is on disk, so are all before it.
 enum AccountDurability: Sendable {
-    /// The disk: a power cut takes nothing of it back. For all that a user or an administrator has changed.
+    /// On disk: survives a power cut. For everything that a user or an administrator changes.
     case onDisk
-    /// The operating system: the end of the process takes nothing of it back, a power cut may take the last half minute's. For what a
-    /// device then does again by itself, or its user with the password: sign-ins, the use of a session, and counts of attempts. So
-    /// sign-ins, which may come by the hundred, do not ask the disk that the writes of data wait for.
+    /// In the operating system: survives the end of the process, but a power cut may lose the last half minute. For changes that the device or its
+    /// user can simply repeat: sign-ins, uses of a session, and counts of attempts. So sign-ins, even by the hundred, do not compete for disk
+    /// syncs with the writes of data.
     case withSystem
 
     /// The value of SQLite's `PRAGMA synchronous`.
@@ -111,13 +111,13 @@ enum AccountDurability: Sendable {
 /// Statements within one transaction of the store. Each part of the target extends it.
 struct AccountTransaction {
     let db: Database
-    /// Takes down what is changed, for the log of a cluster; nil on a hub of its own.
+    /// Records the statements for the log of a cluster; nil on a single hub.
     let recorder: AccountRecorder?
 
     init(_ db: Database, _ recorder: AccountRecorder? = nil) { (self.db, self.recorder) = (db, recorder) }
 
-    /// Carries out a statement that changes something, the same on every hub: what it does follows from the rows and the arguments alone,
-    /// and not from a clock or from chance. Statements are prepared once: the service uses the same few all the time.
+    /// Runs a statement that changes rows. Its effect must be the same on every hub: it depends only on the rows and the arguments, not on a clock or
+    /// on randomness. Statements are prepared once, as the service uses the same few.
     func execute(_ sql: String, _ arguments: [(any DatabaseValueConvertible)?]) throws {
         try db.cachedStatement(sql: sql).execute(arguments: StatementArguments(arguments))
         recorder?.record.statements.append(.init(sql: sql, arguments: arguments.map { $0?.databaseValue ?? .null }))
@@ -128,17 +128,17 @@ struct AccountTransaction {
 public enum AccountStoreFault: Error, CustomStringConvertible {
     /// The file cannot be read or written.
     case cannotOpen(path: String, String)
-    /// It is no account store.
+    /// The file is not an account store.
     case notAStore(path: String)
-    /// A later version of the program has changed it.
+    /// A later version of the program has upgraded it.
     case newerFormat(path: String)
     /// An error of SQLite, or a damaged row.
     case damaged(path: String, String)
     /// The hub has stopped.
     case closed
-    /// The log of the cluster does not take it, or cannot be read.
+    /// The log of the cluster refuses a record or cannot be read.
     case unavailable(String)
-    /// The cluster has other accounts than the folder.
+    /// The cluster has accounts other than those in the folder.
     case foreign(count: Int)
     /// A newer version has changed the cluster's accounts.
     case newerRecord
@@ -168,7 +168,7 @@ public enum AccountStoreFault: Error, CustomStringConvertible {
         do { return try work() } catch let fault as AccountStoreFault { throw fault } catch let error as DatabaseError {
             switch error.resultCode {
             case .SQLITE_NOTADB: throw notAStore(path: path)
-            // A schema that differs from the written one is damage as well.
+            // A schema that differs from the expected one also counts as damage.
             case .SQLITE_CORRUPT, .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_FORMAT, .SQLITE_MISMATCH:
                 throw damaged(path: path, error.message ?? "\(error.resultCode)")
             default: throw cannotOpen(path: path, error.message ?? "\(error.resultCode)")
@@ -237,7 +237,7 @@ extension AccountStore {
                 CREATE INDEX audit_uid ON audit(uid, id);
                 """)
         }
-        // `token_generation`: see `AccountTransaction.supersedeTokens`. The others: see `RefreshRotation`.
+        // `token_generation`: see `AccountTransaction.supersedeTokens`. The other columns: see `RefreshRotation`.
         migrator.registerMigration("2") { db in
             try db.execute(sql: """
                 ALTER TABLE account ADD COLUMN token_generation INTEGER NOT NULL DEFAULT 0;

@@ -25,7 +25,7 @@ enum AuditEvent: String {
 }
 
 extension AccountTransaction {
-    /// Records an event. It may contain no secret, and no address of a person without an account.
+    /// Records an event. It must contain no secret, and no address of a person without an account.
     /// - Parameter detail: a provider's id, `by an administrator` or the like.
     func audit(_ event: AuditEvent, _ uid: String?, peer: String?, at now: Int64, _ detail: String? = nil) throws {
         try execute("INSERT INTO audit (uid, time, event, peer, detail) VALUES (?, ?, ?, ?, ?)", [uid, now, event.rawValue, peer, detail])
@@ -47,7 +47,7 @@ extension AccountTransaction {
     }
 
     func save(_ rows: [Throttle.Row]) throws {
-        // Other hubs have to know them as counts: they write the rows, and count on from them.
+        // Other hubs need them as counts: they write the rows themselves and continue counting from them.
         recorder?.record.counts += rows
         let silent = AccountTransaction(db)
         for row in rows {
@@ -64,18 +64,18 @@ extension AccountTransaction {
 
 /// Removal of expired rows. O(rows of the table); runs once a day.
 extension AccountTransaction {
-    /// Removes codes that expired before; until then they are reported as expired, not as unknown.
+    /// Removes codes that expired before `time`; until then they are reported as expired, not as unknown.
     func removeCodes(endedBefore time: Int64) throws {
         try execute("DELETE FROM code WHERE expires_at < ?", [time])
     }
 
-    /// Sessions that were ended and last used before, or not used since `idle`; refresh tokens of accounts that were deleted before.
+    /// Removes sessions that ended and were last used before `time`, or not used since `idle`; and refresh tokens of accounts deleted before `time`.
     func removeSessions(endedBefore time: Int64, idleSince idle: Int64) throws {
         try execute("DELETE FROM session WHERE (ended = 1 AND last_used_at < ?) OR last_used_at < ?", [time, idle])
         try execute("DELETE FROM departed WHERE deleted_at < ?", [time])
     }
 
-    /// Moves the times of what was last used, seen or noted in that time; never when something began or ends.
+    /// Shifts stored times of last use and of events within a range; never the time at which something begins or ends.
     func moveTimes(_ times: ClosedRange<Int64>, by ms: Int64) throws {
         let columns = [("session", "last_used_at"), ("account", "last_refresh_at"), ("departed", "deleted_at"), ("audit", "time")]
         for (table, column) in columns {
@@ -84,7 +84,7 @@ extension AccountTransaction {
         }
     }
 
-    /// Looks at the oldest events only, as they are in the order in which they happened. O(limit)
+    /// Checks only the oldest events, as events are stored in order of time. O(limit)
     /// - Returns: whether there may be more.
     func removeAudit(before time: Int64, limit: Int) throws -> Bool {
         try execute("DELETE FROM audit WHERE id IN (SELECT id FROM (SELECT id, time FROM audit ORDER BY id LIMIT ?) WHERE time < ?)",
@@ -92,7 +92,7 @@ extension AccountTransaction {
         return db.changesCount == limit
     }
 
-    /// Guest accounts without a way to sign in again whose last session was not used since.
+    /// Guest accounts without a credential whose last session was not used since `time`.
     func guests(unseenSince time: Int64, limit: Int) throws -> [String] {
         try Row.fetchAll(
             db,

@@ -19,14 +19,14 @@ extension AccountTransaction {
             ])
     }
 
-    /// A session by its refresh token, also an ended one: its token is reported as expired, not as unknown.
+    /// A session by its refresh token. Includes ended ones, whose token is reported as expired, not as unknown.
     func session(tokenHash: [UInt8]) throws -> (session: AccountSession, hasEnded: Bool)? {
         let found = "SELECT \(Self.sessionColumns), ended FROM session WHERE token_hash = ?"
         guard let row = try Row.fetchOne(db, cached: found, [Database.blob(tokenHash)]) else { return nil }
         return (Self.session(row), row[9])
     }
 
-    /// Whether the refresh token was of an account that is deleted.
+    /// Whether the refresh token belonged to a deleted account.
     func isOfDeletedAccount(tokenHash: [UInt8]) throws -> Bool {
         try Row.fetchOne(db, cached: "SELECT 1 FROM departed WHERE token_hash = ?", [Database.blob(tokenHash)]) != nil
     }
@@ -36,7 +36,7 @@ extension AccountTransaction {
         try Row.fetchOne(db, cached: "SELECT \(Self.sessionColumns) FROM session WHERE id = ? AND ended = 0", [id]).map(Self.session)
     }
 
-    /// A user's sessions that have not ended, the last used first.
+    /// A user's active sessions, most recently used first.
     func sessions(of uid: String) throws -> [AccountSession] {
         let sessions = "SELECT \(Self.sessionColumns) FROM session WHERE uid = ? AND ended = 0 ORDER BY last_used_at DESC, id"
         return try Row.fetchAll(db, cached: sessions, [uid]).map(Self.session)
@@ -67,22 +67,22 @@ extension AccountTransaction {
             [session.provider, session.authTime, session.lastUsedAt, session.peer, session.id])
     }
 
-    /// Records a use that was noted in memory for a while.
+    /// Records a use that was kept in memory for a while.
     func use(_ id: String, of uid: String, _ use: SessionUse) throws {
         try execute("UPDATE session SET last_used_at = max(last_used_at, ?), peer = ? WHERE id = ?", [use.at, use.peer, id])
         try markRefreshed(uid, at: use.at)
     }
 
-    /// - Returns: false when it was over already, or never was.
+    /// - Returns: false if it had already ended or never existed.
     @discardableResult
     func endSession(_ id: String) throws -> Bool {
         try execute("UPDATE session SET ended = 1 WHERE id = ? AND ended = 0", [id])
         return db.changesCount > 0
     }
 
-    /// Ends the least recently used sessions until `count` are left beside a new one; of ended ones one more is
-    /// kept. O(sessions of the account)
-    /// - Returns: their ids.
+    /// Ends the least recently used sessions until `count` are left, not counting a new one. Of ended sessions `count` plus one are kept.
+    /// O(sessions of the account)
+    /// - Returns: the ids of the ended sessions.
     func endSessions(of uid: String, beyond count: Int, beside new: String) throws -> [String] {
         let surplus = """
             SELECT id FROM session WHERE uid = ? AND ended = ? AND id <> ?
@@ -100,8 +100,8 @@ extension AccountTransaction {
 }
 
 extension AccountTransaction {
-    /// Stores a code. It counts as the account's newest, also if the clock was set back. An earlier code of its kind for the same
-    /// address of the same account becomes void.
+    /// Stores a code. It counts as the account's newest, even if the clock was set back. An earlier code of its kind for the same address of the
+    /// same account becomes void.
     func add(_ code: MailedCode, hash: [UInt8], at now: Int64) throws {
         try execute("DELETE FROM code WHERE type = ? AND email = ? AND (uid IS ? OR uid IS NULL)",
             [code.kind.rawValue, code.email, code.uid])
@@ -128,7 +128,7 @@ extension AccountTransaction {
         try execute("DELETE FROM code WHERE uid = ? AND type = ?", [uid, kind.rawValue])
     }
 
-    /// Codes of a kind that were made when this one was, itself among them, or later.
+    /// Removes codes of a kind created at the same time as this one or later, including itself.
     func removeCodes(of uid: String, _ kind: CodeKind, since hash: [UInt8]) throws {
         try execute("DELETE FROM code WHERE uid = ? AND type = ? AND created_at >= (SELECT created_at FROM code WHERE hash = ?)",
             [uid, kind.rawValue, Database.blob(hash)])
@@ -160,10 +160,10 @@ extension AccountTransaction {
         }
     }
 
-    /// Makes a key the one that signs.
+    /// Makes a key the signing key.
     /// - Parameters:
     ///   - now: ms since the epoch.
-    ///   - ended: keys that were retired before are removed.
+    ///   - ended: keys retired earlier are removed.
     func setSigningKey(_ key: StoredSigningKey, id: String, now: Int64, ended: Int64) throws {
         try execute("UPDATE signing_key SET retired_at = ? WHERE retired_at IS NULL", [now])
         try execute("DELETE FROM signing_key WHERE retired_at < ?", [ended])
@@ -172,9 +172,9 @@ extension AccountTransaction {
         recorder?.record.changesKeys = true
     }
 
-    /// Checks the account and the session of a token. The session must exist, and either the token or the session be no older than
+    /// Checks the account and the session of a token. The session must exist, and either the token or the session must not be older than
     /// `validSince`: a token of a newer session is valid even if its issue time came from a clock that was behind.
-    /// - Returns: nil when the token is valid.
+    /// - Returns: nil if the token is valid.
     func fault(of token: VerifiedToken) throws -> TokenFault? {
         let row = try Row.fetchOne(
             db,
@@ -189,13 +189,13 @@ extension AccountTransaction {
         let (isDisabled, isSignedIn): (Bool, Bool) = (row[0], row[1])
         if isDisabled { return .disabled }
         guard isSignedIn else { return .revoked }
-        // Also one of a later generation is another's: a backup was restored since.
+        // A later generation does not match either: a backup was restored since.
         return token.generation == row[2] ? nil : .superseded
     }
 }
 
-/// The stored hash of refresh tokens and mailed codes. A hash without salt or stretching is enough: they are 256 random bits, not
-/// a chosen password. Rows are looked up by the hash, so comparison times reveal nothing of the secret.
+/// The stored hash of refresh tokens and mailed codes. It needs no salt or stretching, as they are 256 random bits and not a chosen password.
+/// Rows are looked up by the hash, so comparison times reveal nothing about the secret.
 enum SecretHash {
     static func of(_ secret: String) -> [UInt8] { HashFunction.sha256.hash(secret.utf8) }
 }

@@ -1,22 +1,22 @@
 import Scheduling
 
-/// Wrong passwords of one account.
+/// Failed passwords of one account.
 ///
-///     1 2 3 4 5  free   6th after 1 s, 7th after 2 s, 4 s … 15 min   quiet for the window: back to the free ones
+///     1 2 3 4 5  free   6th after 1 s, 7th after 2 s, 4 s … 15 min   none for a window: reset to the free ones
 ///     100 in a row, however slowly: locked for a day
 struct Failures: Equatable {
-    /// Count since the last window without any; sets the wait.
+    /// Failures since the last window without any; determines the wait.
     var recent: Int64 = 0
-    /// Count since the last right password or reset, or the end of a lock.
+    /// Failures since the last correct password or reset, or since the end of a lock.
     var consecutive: Int64 = 0
-    /// Until when passwords are refused unchecked, ms of a monotonic clock.
+    /// The time until which passwords are refused unchecked, in ms of a monotonic clock.
     var blockedUntil: Int64 = 0
-    /// When the last one was, by the same clock.
+    /// The time of the last failure, by the same clock.
     var last: Int64 = 0
 
     func wait(now: Int64) -> Int64 { max(0, blockedUntil - now) }
 
-    /// When the state can be dropped: the window has passed, and the consecutive count is far below its bound.
+    /// When the state can be dropped: the window has passed, and the consecutive count is far below its limit.
     func forgottenAt(_ settings: ThrottleSettings) -> Int64 {
         max(blockedUntil, last) + (consecutive > settings.freeFailures ? settings.lockMs : settings.windowMs)
     }
@@ -36,7 +36,7 @@ struct Failures: Equatable {
         }
     }
 
-    /// The same state for a clock that is ahead by `ms`.
+    /// The same state, for a clock that is ahead by `ms`.
     func shifted(by ms: Int64) -> Failures {
         var failures = self
         failures.blockedUntil += ms
@@ -44,7 +44,7 @@ struct Failures: Equatable {
         return failures
     }
 
-    /// Takes over what was counted elsewhere, if that is more.
+    /// Merges counts from another hub: the larger values hold.
     mutating func merge(_ other: Failures) {
         recent = max(recent, other.recent)
         consecutive = max(consecutive, other.consecutive)
@@ -52,7 +52,7 @@ struct Failures: Equatable {
         last = max(last, other.last)
     }
 
-    /// Removes a failure that was just added and turned out to be none.
+    /// Removes a failure that was just added and turned out not to be one.
     mutating func withdraw() {
         recent = max(0, recent - 1)
         consecutive = max(0, consecutive - 1)
@@ -60,7 +60,7 @@ struct Failures: Equatable {
     }
 }
 
-// States as the store keeps them: big-endian 64-bit numbers, one after the other.
+// Stored states: consecutive big-endian 64-bit numbers.
 
 extension TokenBucket {
     var bytes: [UInt8] { bigEndian([max(0, fullAt)]) }
@@ -84,7 +84,7 @@ extension Failures {
     }
 }
 
-/// Bounds of stored counts and times: a damaged row must not lead to an overflow.
+/// Bounds of stored counts and times, so that a damaged row cannot cause an overflow.
 private let plausible: ClosedRange<Int64> = 0...(1 << 53)
 
 private func bigEndian(_ numbers: [Int64]) -> [UInt8] {

@@ -2,16 +2,16 @@ import Cryptography
 import DispatchNet
 import Scheduling
 
-/// Limits attempts by subject: a value type; callers pass the time of a monotonic clock (accounts contract
-/// §13). Never used for `lookup` and `token`: an error there would sign users out.
+/// Limits attempts by subject. A value type; callers pass the time of a monotonic clock (accounts contract §13). Never used for `lookup` and
+/// `token`: an error there would sign users out.
 ///
 ///     admit…  before the work: nil, and it is counted as a failure │ ms to wait, and nothing is counted
-///     after it: `passed` (right: reset), `withdrawn` (not checked: removed); a wrong one needs no call, it stays counted
+///     after the work: `passed` (correct: reset), `withdrawn` (not checked: removed); a wrong one needs no call, it stays counted
 ///
-/// Counting before the work bounds concurrent guesses. Mail addresses without an account are counted like
-/// those of accounts. Subjects are stored as hashes, which do not reveal the input.
+/// Counting before the work bounds concurrent guesses. Mail addresses without an account are counted like those of accounts. Subjects are
+/// stored as hashes, which do not reveal the input.
 struct Throttle {
-    /// The kind of subject that is counted. The raw value is the prefix of the subject's name in the store.
+    /// The kind of a counted subject. The raw value is the prefix of the subject's stored name.
     enum Kind: String, CaseIterable {
         case account = "a", pair = "p", address = "n", password = "w", signUp = "s", mailTo = "m", mailFrom = "f", code = "c"
     }
@@ -21,7 +21,7 @@ struct Throttle {
     private var buckets: [Kind: Table<TokenBucket>] = [:]
     /// Subjects whose state is not stored yet.
     private var changed: Set<Subject> = []
-    /// Number of passwords being hashed, by network.
+    /// The number of passwords being hashed, by network.
     private var stretching: [String: Int] = [:]
 
     init(_ settings: ThrottleSettings) { self.settings = settings }
@@ -30,8 +30,8 @@ struct Throttle {
 
     /// Admits a password check.
     /// - Parameters:
-    ///   - account: the account's name as given (mail address, alias), or a uid: one spelling for one account.
-    ///   - peer: their network address.
+    ///   - account: the account's name as sent (mail address, alias), or a uid: use one spelling per account.
+    ///   - peer: the client's network address.
     /// - Returns: nil, or ms to wait.
     mutating func admitPassword(of account: String, from peer: String, now: Int64) -> Int64? {
         guard settings.isOn else { return nil }
@@ -49,7 +49,7 @@ struct Throttle {
         return nil
     }
 
-    /// The password was right: resets the account's failures, and the address' own with this account. The hashing stays counted.
+    /// The password was correct: resets the account's failures, and those of this address with this account. The hashing stays counted.
     mutating func passwordPassed(of account: String, from peer: String) {
         guard settings.isOn else { return }
         let (who, pair, address, _) = subjects(account, peer)
@@ -68,12 +68,12 @@ struct Throttle {
         giveBack(password, settings.passwordsOfAddress)
     }
 
-    /// Admits setting a password.
+    /// Admits setting a new password.
     mutating func admitNewPassword(from peer: String, now: Int64) -> Int64? {
         admit(Subject(.password, NetworkAddress.network(of: peer)), settings.passwordsOfAddress, now)
     }
 
-    /// Counts an admitted password as queued; false when its network has too many. Each counted one must `leave`.
+    /// Counts an admitted password as queued; false if its network has too many. Each counted one must `leave`.
     mutating func enter(from peer: String) -> Bool {
         guard settings.isOn else { return true }
         let network = NetworkAddress.network(of: peer)
@@ -95,14 +95,14 @@ struct Throttle {
         forget(Subject(.account, account))
     }
 
-    // MARK: Everything else
+    // MARK: Other attempts
 
     /// Admits a new account.
     mutating func admitSignUp(from peer: String, now: Int64) -> Int64? {
         admit(Subject(.signUp, NetworkAddress.network(of: peer)), settings.signUps, now)
     }
 
-    /// Admits a mail; also counted for an address to which none will be sent.
+    /// Admits a mail; counted even if no mail will be sent to the address.
     mutating func admitMail(to mailAddress: String, from peer: String, now: Int64) -> Int64? {
         guard settings.isOn else { return nil }
         let (to, from) = (Subject(.mailTo, mailAddress), Subject(.mailFrom, NetworkAddress.network(of: peer)))
@@ -120,11 +120,11 @@ struct Throttle {
 
     // MARK: Storage
 
-    /// A row of the store, with times of the wall clock; a nil state deletes the row.
+    /// A row of the store, with times by the wall clock; a nil state deletes the row.
     struct Row: Equatable {
         var subject: String
         var state: [UInt8]?
-        /// When it was written, ms since the epoch.
+        /// When the row was written, ms since the epoch.
         var writtenAt: Int64
     }
 
@@ -141,8 +141,7 @@ struct Throttle {
 
     var hasChanges: Bool { !changed.isEmpty }
 
-    /// Restores rows of the store; malformed and expired ones are dropped. A row that was written in the future
-    /// counts as written now.
+    /// Restores rows of the store; malformed and expired ones are dropped. A row written in the future counts as written now.
     /// - Parameter wall: ms since the epoch.
     mutating func restore(_ rows: [Row], now: Int64, wall: Int64) {
         for row in rows {
@@ -159,12 +158,11 @@ struct Throttle {
         }
     }
 
-    /// What `drainChanges` gave could not be stored: the next call gives it again.
+    /// The changes from `drainChanges` could not be stored: the next call returns them again.
     mutating func keepChanges(_ rows: [Row]) { changed.formUnion(rows.compactMap { Subject($0.subject) }) }
 
-    /// Takes over what another hub has counted. Both have counted on from the same: the larger count holds, so that going around the hubs
-    /// gains no more than each of them lets through until they know of each other. What was reset there is reset here, unless it was
-    /// counted here since.
+    /// Merges another hub's counts. Both hubs continued from the same state, so the larger count holds. Trying several hubs then gains no more
+    /// than each allows until they exchange counts. A reset there applies here too, unless there were failures here since.
     mutating func merge(_ rows: [Row], now: Int64, wall: Int64) {
         for row in rows {
             guard let subject = Subject(row.subject) else { continue }
@@ -239,7 +237,7 @@ struct Throttle {
     }
 }
 
-/// A counted subject, anonymised: a kind and 128 bits of a hash.
+/// An anonymised counted subject: a kind and 128 bits of a hash.
 struct Subject: Hashable {
     let kind: Throttle.Kind
     let hash: UInt64, more: UInt64
@@ -251,7 +249,7 @@ struct Subject: Hashable {
         more = bigEndian(digest[8..<16])
     }
 
-    /// Its stored form: the kind's letter and 32 hexadecimal digits.
+    /// Parses the stored form: the kind's letter and 32 hexadecimal digits.
     init?(_ text: String) {
         let digits = Array(text.utf8)
         guard digits.count == 33, let kind = Throttle.Kind(rawValue: String(text.prefix(1))) else { return nil }
@@ -285,7 +283,7 @@ private struct Table<State> {
         set { states[subject] = newValue }
     }
 
-    /// Above the bound, drops expired subjects and then those that expire first, down to nine tenths: O(n log n), amortised over many.
+    /// Above the limit, drops expired subjects and then those that expire first, down to nine tenths. O(n log n), amortised over many calls.
     /// - Returns: the dropped subjects.
     mutating func shrink(to most: Int, now: Int64, _ end: (State) -> Int64) -> [Subject] {
         guard states.count > most else { return [] }

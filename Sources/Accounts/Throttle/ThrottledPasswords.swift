@@ -5,7 +5,7 @@ import Scheduling
 import Tokens
 
 extension AccountError {
-    /// - Parameter detail: what to do next.
+    /// - Parameter detail: advice for the user.
     static func tooManyAttempts(_ detail: String) -> AccountError { AccountError("TOO_MANY_ATTEMPTS_TRY_LATER", detail) }
 
     /// - Parameter wait: ms until another attempt is accepted.
@@ -18,10 +18,10 @@ extension AccountError {
 
 /// All counting of attempts: endpoints use only these methods.
 extension AccountService {
-    /// Checks a password, throttled: counted before the check, reset if it was right.
+    /// Checks a password with throttling: counted before the check, reset if correct.
     /// - Parameters:
-    ///   - who: the account's id if there is one, else the typed name: so an account has one count under all its names.
-    ///   - stored: its hash; nil costs the same and is `.wrong`.
+    ///   - who: the account's id if it exists, otherwise the typed name: so an account has one count under all its names.
+    ///   - stored: the account's hash; nil costs the same and yields `.wrong`.
     ///   - peer: the client's network address.
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
     func checkPassword(_ password: String, of who: String, stored: String?, peer: String) async throws(AccountError) -> PasswordVerdict {
@@ -40,7 +40,7 @@ extension AccountService {
         return verdict
     }
 
-    /// The hash of a new password; counted, as it costs as much as a check.
+    /// Hashes a new password; counted, as it costs as much as a check.
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
     func hashPassword(_ password: String, peer: String) async throws(AccountError) -> String {
         try admit(throttle.admitNewPassword(from: peer, now: clock.steady()))
@@ -49,20 +49,20 @@ extension AccountService {
         return try await passwords.hash(password)
     }
 
-    /// One network's share of the queue for passwords, so that the others find room in it.
+    /// Limits one network's share of the password queue, so that others get through.
     private func enter(_ peer: String) throws(AccountError) {
         guard throttle.enter(from: peer) else {
             throw .tooManyAttempts("Many people of your network are signing in. Try again in a few seconds.")
         }
     }
 
-    /// The password was reset by the owner of the address: the account may be signed in to at once.
+    /// The owner of the address has reset the password: sign-ins to the account are allowed at once.
     func liftThrottle(of uid: String) {
         throttle.lift(uid)
         keepThrottleSoon()
     }
 
-    /// Counts a new account, a guest's too.
+    /// Counts a new account, including guests.
     func admitSignUp(from peer: String) throws(AccountError) {
         try admit(throttle.admitSignUp(from: peer, now: clock.steady()))
     }
@@ -82,7 +82,7 @@ extension AccountService {
         if let wait { throw .tooManyAttempts(wait: wait) }
     }
 
-    /// Writes the counts, at most once a second: a crash loses that second.
+    /// Writes the counts, at most once a second: a crash loses the last second.
     private func keepThrottleSoon() {
         guard throttle.hasChanges, !keepsThrottleSoon else { return }
         keepsThrottleSoon = true
@@ -99,7 +99,7 @@ extension AccountService {
         do {
             try store.transaction(.withSystem) { try $0.save(rows) }
         } catch AccountStoreFault.unavailable(let reason) {
-            // With the next count, when the cluster can be reached again. Meanwhile they count here.
+            // Retried with the next count, once the cluster is reachable. Until then they count only here.
             throttle.keepChanges(rows)
             faults.log("attempts cannot be told to the other hubs", ["reason": "\(reason)"])
         } catch {
@@ -108,9 +108,9 @@ extension AccountService {
     }
 }
 
-/// Limits of attempts (accounts contract §13), named after what they count; times are milliseconds.
+/// Limits of attempts (accounts contract §13), named after the counted attempts; times are in ms.
 public struct ThrottleSettings: Sendable, Equatable {
-    /// A number of attempts per period, at once or spread.
+    /// A number of attempts per period, in a burst or spread out.
     public struct Rate: Sendable, Equatable {
         public var count: Int64
         public var periodMs: Int64
@@ -120,46 +120,46 @@ public struct ThrottleSettings: Sendable, Equatable {
             self.periodMs = max(1, periodMs)
         }
 
-        /// Time per attempt of an empty bucket.
+        /// The time per attempt with an empty bucket.
         var intervalMs: Int64 { max(1, periodMs / count) }
 
         var bucket: TokenBucket.Rate { TokenBucket.Rate(burst: count, interval: intervalMs) }
     }
 
-    /// Without limits, for development.
+    /// False disables all limits, for development.
     public var isOn = true
 
-    /// Wrong passwords of one account that are free.
+    /// Failed passwords of one account that cause no wait.
     public var freeFailures: Int64 = 5
-    /// The wait after the last free one; it doubles with each further one.
+    /// The wait after the last free failure; it doubles with each further one.
     public var firstDelayMs: Int64 = 1_000
     /// The longest wait.
     public var longestDelayMs: Int64 = 15 * 60_000
-    /// Wrong passwords are forgotten this long after the last of them, and after its wait.
+    /// Failed passwords are forgotten this long after the last one and its wait.
     public var windowMs: Int64 = 15 * 60_000
-    /// Consecutive wrong passwords, with or without pauses, after which the account's password is refused unchecked for
-    /// `lockMs`; a password reset lifts that.
+    /// Consecutive failed passwords, with or without pauses, after which the account's passwords are refused unchecked for `lockMs`. A password
+    /// reset ends the lock.
     public var mostFailures: Int64 = 100
     public var lockMs: Int64 = 24 * 3_600_000
 
-    /// Wrong passwords of one account from one network address.
+    /// Failed passwords of one account from one network address.
     public var failuresOfPair = Rate(20, perMs: 15 * 60_000)
-    /// Wrong passwords of any account from one network address; many people may share it.
+    /// Failed passwords of all accounts from one network address, which many people may share.
     public var failuresOfAddress = Rate(100, perMs: 15 * 60_000)
-    /// Passwords that are stretched for one network address, right, wrong and newly set ones: each takes a tenth of a second of a core.
+    /// Passwords hashed for one network address, whether correct, wrong or new: each takes a tenth of a second of CPU time.
     public var passwordsOfAddress = Rate(600, perMs: 15 * 60_000)
-    /// Passwords of one network address that are hashed, or wait for it, at the same time: an eighth of those that may wait in all.
+    /// Passwords of one network address that are being hashed or waiting at the same time: an eighth of all that may wait.
     public var passwordsAtOnce = 32
-    /// New accounts, guests too, from one network address.
+    /// New accounts, including guests, from one network address.
     public var signUps = Rate(100, perMs: 3_600_000)
     /// Mails to one mail address.
     public var mailsTo = Rate(5, perMs: 3_600_000)
-    /// Mails asked for from one network address.
+    /// Mails requested from one network address.
     public var mailsFrom = Rate(20, perMs: 3_600_000)
-    /// Mailed codes tried from one network address.
+    /// Attempts with mailed codes from one network address.
     public var codes = Rate(10, perMs: 60_000)
 
-    /// Most subjects of each kind; above it those that expire first are dropped.
+    /// Most subjects of each kind; beyond it those that expire first are dropped.
     public var mostSubjects = 50_000
 
     public init() {}

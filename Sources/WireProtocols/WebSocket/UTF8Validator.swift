@@ -41,7 +41,7 @@ struct UTF8Validator: Sendable {
         return true
     }
 
-    /// Unicode table 3-7: which bytes may begin a scalar, and what may follow.
+    /// Unicode table 3-7: the bytes that may begin a scalar, and those that may follow.
     private mutating func open(lead: UInt8) -> Bool {
         switch lead {
         case 0xC2...0xDF: pending = 1

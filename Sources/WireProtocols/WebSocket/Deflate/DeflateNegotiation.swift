@@ -73,7 +73,7 @@ struct DeflateParameters: Hashable {
 /// The negotiation of permessage-deflate (RFC 7692 §5, §7.1).
 enum DeflateNegotiation {
     /// The server's choice among a client's offers: the first well-formed one for permessage-deflate. Every such offer is acceptable, as windows
-    /// of all sizes are supported. Nil if there is none: the connection continues uncompressed.
+    /// of all sizes are supported. Nil without one: the connection continues uncompressed.
     static func answer(
         _ offers: [WebSocketExtension], _ settings: DeflateSettings
     ) -> (response: WebSocketExtension, agreement: DeflateAgreement)? {

@@ -3,8 +3,8 @@ import CZlib
 /// Decompresses the messages of one direction (RFC 7692 §7.2.2), piece by piece as they arrive.
 ///
 /// Takes about 42 KiB from the first byte of a message until its end, or until the connection's end if the sender may refer to earlier
-/// messages. The window is always the largest, whatever was negotiated. With a smaller one, zlib would accept or refuse a reference that is
-/// too far, depending on how the bytes arrived.
+/// messages. The window is always the largest, even if a smaller one was negotiated. With a smaller one, zlib would accept or refuse a
+/// reference that is too far, depending on how the bytes arrived.
 final class Inflater: @unchecked Sendable {
     // Sendable: used only through the decoder that owns it, a value confined to one place at a time.
     private let takesOverContext: Bool
