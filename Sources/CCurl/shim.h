@@ -1,4 +1,4 @@
-// libcurl as the system has it. Its setters take variable arguments, which Swift cannot see.
+// The system's libcurl. Swift cannot call its variadic setters, so wrappers follow.
 #ifndef VIGLA_CCURL_H
 #define VIGLA_CCURL_H
 

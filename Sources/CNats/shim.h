@@ -1,4 +1,4 @@
-// libnats as the system has it.
+// The system's libnats.
 #ifndef VIGLA_CNATS_H
 #define VIGLA_CNATS_H
 

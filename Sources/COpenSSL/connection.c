@@ -19,7 +19,7 @@ int vigla_tls_handshake(struct ssl_st *tls) {
 }
 
 ssize_t vigla_tls_read(struct ssl_st *tls, void *into, size_t capacity) {
-    // The queue belongs to the thread: what another connection left there would be taken for this one's (SSL_get_error(3)).
+    // The error queue belongs to the thread: SSL_get_error(3) would report another connection's error for this one.
     if (ERR_peek_error() != 0) ERR_clear_error();
     size_t count = 0;
     int result = SSL_read_ex(tls, into, capacity, &count);

@@ -8,8 +8,8 @@
 
 #include "tickets.h"
 
-// AES-128 first: it is the fastest where the processor helps with AES. A client that puts ChaCha20 first (a phone whose
-// processor does not) gets that.
+// AES-128 first: it is the fastest with hardware support for AES. A client that prefers ChaCha20, such as a phone without that support, gets
+// ChaCha20.
 static const char ciphers_13[] = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
 // Only with forward secrecy and authenticated encryption (RFC 9325 §4.2).
 static const char ciphers_12[] = "ECDHE+AES128+AESGCM:ECDHE+AESGCM:ECDHE+CHACHA20";
@@ -21,7 +21,7 @@ static SSL_CTX *make(const SSL_METHOD *method) {
     if (!context) return NULL;
     SSL_CTX_set_options(
         context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
-    // An idle connection keeps no record buffers.
+    // Idle connections keep no record buffers.
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     if (SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) && SSL_CTX_set_ciphersuites(context, ciphers_13) &&
         SSL_CTX_set_cipher_list(context, ciphers_12) && SSL_CTX_set1_groups_list(context, "X25519:P-256:P-384"))
@@ -30,7 +30,7 @@ static SSL_CTX *make(const SSL_METHOD *method) {
     return NULL;
 }
 
-// RFC 7301 §3.2: a client that offers protocols, but not ours, gets the alert no_application_protocol.
+// RFC 7301 §3.2: a client that offers only other protocols gets the alert no_application_protocol.
 static int choose_protocol(
     SSL *tls, const unsigned char **chosen, unsigned char *length, const unsigned char *offered, unsigned int count, void *unused) {
     (void)tls, (void)unused;
@@ -49,7 +49,7 @@ struct ssl_ctx_st *vigla_tls_server_context(struct vigla_tls_tickets *tickets) {
     SSL_CTX *context = make(TLS_server_method());
     if (!context) return NULL;
     SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
-    // Sessions live in the clients' tickets only, so that they survive a change of the certificate and cost no memory.
+    // Sessions live only in the clients' tickets, so that they survive a change of the certificate and use no memory.
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_session_id_context(context, name, sizeof name - 1);
     SSL_CTX_set_timeout(context, (long)tickets->key_seconds);
@@ -89,7 +89,7 @@ int vigla_tls_use_certificate(struct ssl_ctx_st *context, const void *pem, size_
             X509_free(next);
             result = VIGLA_TLS_REFUSED;
         }
-    // The end of the file is an error too; anything else behind the last certificate is damage.
+    // The end of the file is an error too; any other error after the last certificate means damage.
     unsigned long last = ERR_peek_last_error();
     if (result == VIGLA_TLS_FINE && !(ERR_GET_LIB(last) == ERR_LIB_PEM && ERR_GET_REASON(last) == PEM_R_NO_START_LINE))
         result = VIGLA_TLS_REFUSED;
@@ -129,7 +129,7 @@ int vigla_tls_trust(struct ssl_ctx_st *context, const void *pem, size_t count) {
     while (source && (authority = PEM_read_bio_X509(source, NULL, NULL, NULL))) {
         result = X509_STORE_add_cert(SSL_CTX_get_cert_store(context), authority) == 1 ? VIGLA_TLS_FINE : VIGLA_TLS_REFUSED;
         X509_free(authority);
-        // Also the certificate of a server or of an authority in between may be what is trusted.
+        // The trusted certificate may also be a server's or an intermediate authority's.
         X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(context), X509_V_FLAG_PARTIAL_CHAIN);
         if (result == VIGLA_TLS_REFUSED) break;
     }

@@ -33,7 +33,7 @@ bool vigla_aes256_ctr(const uint8_t key[32], const void *bytes, size_t count, ui
     static const uint8_t first[16];
     int written = 0;
     EVP_CIPHER_CTX *context = EVP_CIPHER_CTX_new();
-    // A counter mode writes as many bytes as it reads, and none at the end.
+    // Counter mode writes as many bytes as it reads, and none at the end.
     bool is_done = context && count <= INT32_MAX && EVP_EncryptInit_ex2(context, EVP_aes_256_ctr(), key, first, NULL) &&
                    EVP_EncryptUpdate(context, out, &written, bytes, (int)count) && (size_t)written == count;
     EVP_CIPHER_CTX_free(context);

@@ -10,16 +10,16 @@
 enum { FUNCTIONS = 3 };
 static const char *const names[FUNCTIONS] = {"SHA1", "SHA2-256", "SHA2-512"};
 
-// Both to look a function up by its name and to make a context cost more than to hash a short text: functions are looked up
-// once, and a thread keeps its contexts until it ends.
+// Looking up a function by name and creating a context each cost more than hashing a short text. So functions are looked up once, and each
+// thread keeps its contexts until it ends.
 static EVP_MD *functions[FUNCTIONS];
 static _Thread_local EVP_MD_CTX *contexts[FUNCTIONS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t ends;
 static bool has_ends;
 
-// Threads that still run when the process exits hash and make random bytes until the end: OpenSSL must not take its tables
-// down under them. This has to come before anything else of OpenSSL.
+// Threads that still run when the process exits continue to hash and to create random bytes, so OpenSSL must not free its tables. This must run
+// before any other OpenSSL call.
 __attribute__((constructor)) static void keep_until_the_end(void) { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL); }
 
 static void thread_ended(void *unused) {
@@ -41,7 +41,7 @@ const EVP_MD *vigla_digest(int function) {
     return functions[function];
 }
 
-// Without a slot for the thread's end its contexts would be lost with it.
+// Without a callback at the thread's end its contexts would leak.
 static EVP_MD_CTX *context_of_thread(int function) {
     if (!vigla_digest(function) || !has_ends || pthread_setspecific(ends, contexts) != 0) return NULL;
     return contexts[function] = EVP_MD_CTX_new();
@@ -56,7 +56,7 @@ bool vigla_hash(int function, const void *bytes, size_t count, uint8_t *out) {
 
 bool vigla_hmac(int function, const void *key, size_t key_count, const void *bytes, size_t count, uint8_t *out) {
     const EVP_MD *digest = vigla_digest(function);
-    // NULL would mean the key of the call before.
+    // NULL would reuse the key of the previous call.
     if (!key) key = "";
     if (digest && key_count <= INT32_MAX && HMAC(digest, key, (int)key_count, bytes, count, out, NULL)) return true;
     ERR_clear_error();

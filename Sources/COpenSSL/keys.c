@@ -17,8 +17,8 @@
 
 enum { HASH_BYTES = 32, COORDINATE_BYTES = 32, SPARE = 4 };
 
-// To make a context costs as much as half a check of an RSA signature. One is used by one thread at a time: who needs one takes
-// a spare one out of its place, or makes another, and puts it back into any place that is empty.
+// Creating a context costs half as much as checking an RSA signature. A context is used by one thread at a time: the thread takes a spare one
+// out of its slot, or creates another, and puts it back into any empty slot.
 struct vigla_key {
     EVP_PKEY *pkey;
     int kind;
@@ -57,7 +57,7 @@ static void put_context_back(struct vigla_key *key, EVP_PKEY_CTX *context, bool 
 
 // signatures
 
-// A signature of 32 + 32 bytes and OpenSSL's form of it.
+// Converts between a raw signature of 32 + 32 bytes and OpenSSL's DER form.
 static size_t raw_from_der(const uint8_t *der, size_t count, uint8_t raw[2 * COORDINATE_BYTES]) {
     ECDSA_SIG *signature = d2i_ECDSA_SIG(NULL, &der, (long)count);
     bool is_done = signature && BN_bn2binpad(ECDSA_SIG_get0_r(signature), raw, COORDINATE_BYTES) == COORDINATE_BYTES &&
@@ -114,7 +114,7 @@ static int fault_of_rsa(const EVP_PKEY *pkey) {
     BIGNUM *n = NULL, *e = NULL;
     int fault = VIGLA_KEY_MALFORMED;
     if (EVP_PKEY_get_bn_param(pkey, OSSL_PKEY_PARAM_RSA_N, &n) && EVP_PKEY_get_bn_param(pkey, OSSL_PKEY_PARAM_RSA_E, &e)) {
-        // A larger exponent or modulus only takes time, of whoever is asked to check a signature.
+        // A larger exponent or modulus only costs CPU time, which a client could force by requesting a check.
         bool fits = BN_num_bits(n) >= 2048 && BN_num_bits(n) <= 8 * VIGLA_KEY_NUMBER_BYTES && BN_is_odd(n) && BN_is_odd(e) &&
                     BN_num_bits(e) >= 2 && BN_num_bits(e) <= 33;
         fault = fits ? VIGLA_KEY_FINE : VIGLA_KEY_OUT_OF_BOUNDS;
@@ -130,7 +130,7 @@ static int fault_of_p256(const EVP_PKEY *pkey) {
     return strcmp(curve, SN_X9_62_prime256v1) == 0 ? VIGLA_KEY_FINE : VIGLA_KEY_UNSUPPORTED;
 }
 
-// Takes the key over. NULL is malformed.
+// Takes ownership of the key. NULL is malformed.
 static struct vigla_key *adopt(EVP_PKEY *pkey, int *fault) {
     struct vigla_key *key = NULL;
     int kind = pkey && EVP_PKEY_is_a(pkey, "RSA") ? VIGLA_RSA : VIGLA_P256;
@@ -174,7 +174,7 @@ struct vigla_key *vigla_key_from_private_der(const void *bytes, size_t count, in
     }
     struct vigla_key *key = adopt(pkey, fault);
     if (!key) return NULL;
-    // Far cheaper than to prove that the factors are primes, and it finds every damage.
+    // Far cheaper than proving that the factors are primes, and finds any damage.
     size_t length = vigla_key_sign(key, text, sizeof text, signature);
     if (length && vigla_key_verify(key, text, sizeof text, signature, length)) return key;
     vigla_key_free(key);
@@ -199,12 +199,12 @@ struct vigla_key *vigla_key_from_public_pem(const void *text, size_t count, int 
     }
     BIO_free(source);
     OPENSSL_free(name), OPENSSL_free(header);
-    // It may have been a private key, by mistake.
+    // The input may have been a private key, by mistake.
     OPENSSL_clear_free(der, (size_t)length);
     return adopt(pkey, fault);
 }
 
-// A public key of its parameters, which it frees.
+// Creates a public key from its parameters, and frees them.
 static EVP_PKEY *public_key(const char *type, OSSL_PARAM *parameters) {
     EVP_PKEY *pkey = NULL;
     EVP_PKEY_CTX *context = parameters ? EVP_PKEY_CTX_new_from_name(NULL, type, NULL) : NULL;
@@ -232,7 +232,7 @@ struct vigla_key *vigla_key_from_rsa(const void *n, size_t n_count, const void *
 
 struct vigla_key *vigla_key_from_p256(const uint8_t x[32], const uint8_t y[32], int *fault) {
     char curve[] = SN_X9_62_prime256v1;
-    // Not compressed (SEC 1 §2.3.3). A point that is not on the curve is refused.
+    // The uncompressed form (SEC 1 §2.3.3). A point not on the curve is refused.
     uint8_t point[1 + 2 * COORDINATE_BYTES] = {POINT_CONVERSION_UNCOMPRESSED};
     memcpy(point + 1, x, COORDINATE_BYTES);
     memcpy(point + 1 + COORDINATE_BYTES, y, COORDINATE_BYTES);
@@ -244,7 +244,7 @@ struct vigla_key *vigla_key_from_p256(const uint8_t x[32], const uint8_t y[32], 
     return adopt(public_key("EC", parameters), fault);
 }
 
-// what a key is
+// properties of a key
 
 int vigla_key_kind(const struct vigla_key *key) { return key->kind; }
 

@@ -18,7 +18,7 @@ static int64_t now_seconds(void) {
 
 static bool fill(struct ticket_key *key) { return RAND_bytes((unsigned char *)key, sizeof *key) == 1; }
 
-// Under the lock. Without fresh randomness the old key stays.
+// Called under the lock. Without fresh randomness the old key stays.
 static void rotate(struct vigla_tls_tickets *tickets) {
     struct ticket_key fresh;
     if (!fill(&fresh)) return;
@@ -57,7 +57,7 @@ int vigla_tls_ticket_key(
     struct vigla_tls_tickets *tickets = SSL_CTX_get_app_data(SSL_get_SSL_CTX(tls));
     pthread_mutex_lock(&tickets->lock);
     int64_t age = now_seconds() - tickets->made_at;
-    // After two periods without a handshake neither key is young enough.
+    // After two periods without a handshake both keys are too old.
     if (age >= 2 * (int64_t)tickets->key_seconds) rotate(tickets);
     if (age >= tickets->key_seconds) rotate(tickets);
     struct ticket_key key = tickets->current;
@@ -83,7 +83,7 @@ int vigla_tls_ticket_key(
         } else {
             ready = ready && EVP_DecryptInit_ex(cipher, EVP_aes_256_cbc(), NULL, key.cipher, iv) == 1;
         }
-        // 2: accepted, and to be replaced by one with the current key.
+        // 2: accepted, but replaced by a ticket with the current key.
         result = !ready ? -1 : is_current ? 1 : 2;
     }
     OPENSSL_cleanse(&key, sizeof key);

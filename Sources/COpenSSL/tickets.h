@@ -13,12 +13,12 @@ struct ticket_key {
 struct vigla_tls_tickets {
     pthread_mutex_t lock;
     uint32_t key_seconds;
-    /// CLOCK_BOOTTIME at which `current` was made: a machine that slept has aged.
+    /// CLOCK_BOOTTIME at which `current` was created: this clock also counts time asleep.
     int64_t made_at;
     struct ticket_key current, previous;
 };
 
-/// OpenSSL's callback (SSL_CTX_set_tlsext_ticket_key_evp_cb(3)). The context's application data are the tickets.
+/// OpenSSL's callback (SSL_CTX_set_tlsext_ticket_key_evp_cb(3)). The context's application data is the tickets.
 int vigla_tls_ticket_key(
     SSL *tls, unsigned char name[16], unsigned char iv[EVP_MAX_IV_LENGTH], EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac, int encrypts);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// One BIO for all connections of a thread: it takes from `in` and adds to `out`, and never blocks for writing.
+// One BIO for all connections of a thread: it reads from `in` and appends to `out`, and never blocks on writing.
 
 static int bio_read(BIO *bio, char *into, int capacity) {
     struct vigla_tls_wire *wire = BIO_get_data(bio);
@@ -70,7 +70,7 @@ struct vigla_tls_wire *vigla_tls_wire_new(void) {
 }
 
 void vigla_tls_wire_free(struct vigla_tls_wire *wire) {
-    BIO_free(wire->bio);  // lives on while connections hold it
+    BIO_free(wire->bio);  // freed only when the last connection releases it
     free(wire->out);
     free(wire);
 }

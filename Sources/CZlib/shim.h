@@ -1,4 +1,4 @@
-// zlib as the system has it. The two initialisers are macros there, which Swift cannot see.
+// The system's zlib. Its two initialisers are macros, which Swift cannot call.
 #ifndef VIGLA_CZLIB_H
 #define VIGLA_CZLIB_H
 

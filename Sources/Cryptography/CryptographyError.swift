@@ -1,14 +1,14 @@
 internal import COpenSSL
 
-/// What cannot be done, and why.
+/// Why a cryptographic operation failed.
 public enum CryptographyError: Error, Sendable, CustomStringConvertible {
-    /// Not the form that a key should have, or parts that do not belong together.
+    /// The wrong format for a key, or parts that do not match.
     case malformedKey
-    /// A key of another kind than RSA, or on another curve than P-256.
+    /// A key other than RSA or P-256.
     case unsupportedKey
-    /// RSA below 2,048 or above 8,192 bits, or an exponent that is not odd and from 3 to 2³³.
+    /// RSA below 2,048 or above 8,192 bits, or with an exponent that is even or not within 3 to 2³³.
     case keyOutOfBounds
-    /// libcrypto did not do it: parameters that it does not take, or no memory.
+    /// libcrypto refused: unsupported parameters, or out of memory.
     case refused
 
     public var description: String {

@@ -1,8 +1,8 @@
 internal import COpenSSL
 
-/// A hash function of FIPS 180-4, computed by OpenSSL's libcrypto. From any thread; nothing is allocated for the hashing itself.
+/// A hash function of FIPS 180-4, computed by OpenSSL's libcrypto. From any thread; hashing itself allocates nothing.
 public enum HashFunction: Sendable, CaseIterable {
-    /// Only where a protocol asks for it (RFC 6455, the contract's hash of values): two texts with the same SHA-1 can be made.
+    /// Only where a protocol requires it (RFC 6455, the contract's hash of values): SHA-1 collisions can be constructed.
     case sha1
     case sha256
     case sha512
@@ -16,11 +16,11 @@ public enum HashFunction: Sendable, CaseIterable {
         }
     }
 
-    /// Hashes `bytes` into memory that has room for `byteCount` bytes.
+    /// Hashes `bytes` into memory of at least `byteCount` bytes.
     public func hash(_ bytes: UnsafeRawBufferPointer, into hash: UnsafeMutableRawBufferPointer) {
         precondition(hash.count >= byteCount)
         let isDone = vigla_hash(code, bytes.baseAddress, bytes.count, hash.baseAddress)
-        // libcrypto has them in every configuration that TLS works with; what is hashed plays no part in it.
+        // Cannot happen for any input: every libcrypto that supports TLS has these functions.
         if !isDone { fatalError("OpenSSL cannot compute \(self).") }
     }
 
@@ -43,12 +43,12 @@ public enum HashFunction: Sendable, CaseIterable {
         }
     }
 
-    /// The same with a key that is kept.
+    /// HMAC with a stored key.
     public func authenticationCode(of bytes: [UInt8], key: SecretBytes) -> SecretBytes {
         key.withUnsafeBytes { key in bytes.withUnsafeBytes { authenticationCode(of: $0, key: key) } }
     }
 
-    /// As `primitives.h` names it.
+    /// The function's constant in `primitives.h`.
     var code: Int32 {
         switch self {
         case .sha1: Int32(VIGLA_SHA1)

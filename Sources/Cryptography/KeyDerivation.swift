@@ -1,12 +1,12 @@
 internal import COpenSSL
 
-/// Keys from passwords, and a cipher that a stored hash of an older kind needs.
+/// Derives keys from passwords, and decrypts a stored hash of an older scheme.
 public enum KeyDerivation {
-    /// scrypt (RFC 7914). Takes 128 × `r` × (`n` + `p` + 2) bytes of memory for as long as it runs.
+    /// scrypt (RFC 7914). Takes 128 × `r` × (`n` + `p` + 2) bytes of memory while running.
     /// - Parameters:
-    ///   - n: blocks kept in memory, a power of 2 above 1 and below 2^(16 × r).
+    ///   - n: blocks in memory, a power of 2 above 1 and below 2^(16 × r).
     ///   - count: length of the key in bytes.
-    /// - Throws: `refused` for other parameters, or when there is no memory.
+    /// - Throws: `refused` for other parameters, or if out of memory.
     public static func scrypt(
         _ password: UnsafeRawBufferPointer, salt: [UInt8], n: Int, r: Int, p: Int, count: Int
     ) throws(CryptographyError) -> SecretBytes {
@@ -34,8 +34,8 @@ public enum KeyDerivation {
         }
     }
 
-    /// AES-256 in counter mode from counter 0 (NIST SP 800-38A §6.5): to encrypt and to decrypt. Never two texts with one key.
-    /// - Throws: `refused` when the key has not 32 bytes.
+    /// AES-256 in counter mode from counter 0 (NIST SP 800-38A §6.5), for encryption and decryption. Never use one key for two texts.
+    /// - Throws: `refused` if the key does not have 32 bytes.
     public static func aes256CTR(_ bytes: [UInt8], key: SecretBytes) throws(CryptographyError) -> SecretBytes {
         guard key.count == 32 else { throw .refused }
         return try SecretBytes(count: bytes.count) { out throws(CryptographyError) in

@@ -2,10 +2,10 @@ internal import COpenSSL
 
 /// Owns a key of libcrypto.
 final class KeyHandle: @unchecked Sendable {
-    // Unchecked: such a key does not change after its making, and what its uses need is handed out by atomics (`keys.c`).
+    // Unchecked: the key is immutable, and `keys.c` hands out the contexts of its operations with atomics.
     let key: OpaquePointer
 
-    /// - Parameter make: answers the key, or nil with a fault of `primitives.h`.
+    /// - Parameter make: returns the key, or nil with a fault of `primitives.h`.
     init(_ make: (_ fault: inout Int32) -> OpaquePointer?) throws(CryptographyError) {
         var fault: Int32 = 0
         guard let key = make(&fault) else { throw fault == 0 ? .refused : CryptographyError(fault: fault) }
@@ -25,7 +25,7 @@ final class KeyHandle: @unchecked Sendable {
         return kind == .rsa ? .rsa(modulus: a, exponent: b) : .p256(x: a, y: b)
     }
 
-    /// The key in a form of `primitives.h`.
+    /// The key, encoded by a function of `primitives.h`.
     func encoded(
         _ encode: (OpaquePointer?, UnsafeMutablePointer<Int>?) -> UnsafeMutablePointer<UInt8>?
     ) throws(CryptographyError) -> SecretBytes {

@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// What a key signs with; always with SHA-256.
+/// The signature scheme of a key; always with SHA-256.
 public enum KeyKind: Sendable, CaseIterable {
     /// RSASSA-PKCS1-v1_5 (RFC 8017 §8.2), RS256 in tokens.
     case rsa
@@ -8,7 +8,7 @@ public enum KeyKind: Sendable, CaseIterable {
     case p256
 }
 
-/// The numbers that make a public key, big-endian, as a JSON Web Key has them (RFC 7518 §6).
+/// The numbers of a public key, big-endian, as in a JSON Web Key (RFC 7518 §6).
 public enum KeyNumbers: Sendable, Equatable {
     /// Without leading zeros.
     case rsa(modulus: [UInt8], exponent: [UInt8])
@@ -16,13 +16,13 @@ public enum KeyNumbers: Sendable, Equatable {
     case p256(x: [UInt8], y: [UInt8])
 }
 
-/// The public half of a key: checks signatures. From any thread, by any number of threads at once.
+/// The public half of a key, which checks signatures. Any number of threads may use it at once.
 public struct PublicKey: Sendable {
     let handle: KeyHandle
     public let kind: KeyKind
     public let numbers: KeyNumbers
 
-    /// - Throws: `malformedKey` (also for a point that is not on the curve), `keyOutOfBounds`.
+    /// - Throws: `malformedKey` (also for a point not on the curve), `keyOutOfBounds`.
     public init(_ numbers: KeyNumbers) throws(CryptographyError) {
         switch numbers {
         case .rsa(let modulus, let exponent):
@@ -50,7 +50,7 @@ public struct PublicKey: Sendable {
     public func der() throws(CryptographyError) -> [UInt8] { try handle.encoded(vigla_key_public_der).copy }
 
     /// Whether this key's owner signed `bytes`. RSA of 2,048 bits takes about 15 µs.
-    /// - Parameter signature: of RSA as long as the modulus; of P-256 r and s, 32 bytes each (RFC 7518 §3.4).
+    /// - Parameter signature: for RSA as long as the modulus; for P-256 r and s, 32 bytes each (RFC 7518 §3.4).
     public func isSignature(_ signature: [UInt8], of bytes: UnsafeRawBufferPointer) -> Bool {
         vigla_key_verify(handle.key, bytes.baseAddress, bytes.count, signature, signature.count)
     }

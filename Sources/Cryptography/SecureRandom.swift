@@ -1,6 +1,6 @@
 internal import COpenSSL
 
-/// Random numbers that cannot be guessed, of libcrypto's generator, which each thread has for itself.
+/// Random numbers from libcrypto's cryptographic generator, which has one state per thread.
 public struct SecureRandom: RandomNumberGenerator, Sendable {
     public init() {}
 
@@ -17,14 +17,14 @@ public struct SecureRandom: RandomNumberGenerator, Sendable {
         }
     }
 
-    /// Letters and digits, each as likely as the others, 5.95 bits each: safe in URLs, paths and scripts.
+    /// Random letters and digits, uniformly distributed, 5.95 bits each: safe in URLs, paths and scripts.
     public static func text(_ length: Int) -> String {
         String(unsafeUninitializedCapacity: length) { text in
             withUnsafeTemporaryAllocation(byteCount: 64, alignment: 16) { bytes in
                 var count = 0
                 while count < length {
                     fill(bytes)
-                    // The largest multiple of 62: above it some letters would be more likely.
+                    // Rejects bytes from 248 on, the largest multiple of 62: otherwise some letters would be more likely.
                     for byte in bytes where byte < 248 && count < length {
                         text[count] = letters[Int(byte % 62)]
                         count += 1
@@ -39,7 +39,7 @@ public struct SecureRandom: RandomNumberGenerator, Sendable {
     private static let letters = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8)
 
     public static func fill(_ bytes: UnsafeMutableRawBufferPointer) {
-        // As with Swift's own generator: to go on with bytes that can be guessed would be worse than to end.
+        // Like Swift's own generator: crashing is better than continuing with predictable bytes.
         if !vigla_random(bytes.baseAddress, bytes.count) { fatalError("Neither OpenSSL nor the kernel has random bytes.") }
     }
 }

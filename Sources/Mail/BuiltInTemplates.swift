@@ -1,4 +1,4 @@
-/// The texts of a hub without templates of its own; also examples for such templates.
+/// The built-in mail texts, for hubs without their own templates; also examples for such templates.
 enum BuiltInTemplates {
     static func source(_ kind: MessageKind, _ language: Language) -> String {
         switch language {
@@ -7,7 +7,7 @@ enum BuiltInTemplates {
         }
     }
 
-    /// One column, the words of the text, a button for the link and the link itself below it. Nothing is fetched from anywhere.
+    /// One column: the text, a button for the link, and the link itself below it. Loads no external resource.
     static func html(_ template: MessageTemplate, _ language: Language, hasLink: Bool) -> String {
         let button = "display:inline-block;padding:12px 22px;border-radius:6px;background:#0f6286;color:#ffffff;"
             + "text-decoration:none;font-weight:600"
@@ -196,7 +196,7 @@ enum BuiltInTemplates {
     }
 }
 
-/// Any text as text or quoted attribute of HTML.
+/// Escapes a text for use in HTML text or a quoted attribute.
 package enum HTMLText {
     package static func escape(_ text: String) -> String {
         var out = ""

@@ -1,9 +1,9 @@
 import CCurl
 import Dispatch
 
-/// A way for messages to leave the process: a mail server, or the log of a development hub.
+/// Sends messages out of the process: to a mail server, or to the log of a development hub.
 public protocol MailTransport: Sendable {
-    /// Returns when the mail server has accepted responsibility for the message.
+    /// Returns once the mail server has accepted responsibility for the message.
     func deliver(_ message: Message) async throws(MailFault)
 }
 
@@ -21,8 +21,8 @@ public enum MailFault: Error, Sendable, Equatable {
     }
 }
 
-/// Prints messages instead of sending them: for development without a mail server. Never outside `--dev`: the printed link signs its
-/// reader in.
+/// Prints messages instead of sending them, for development without a mail server. Use only with `--dev`: anyone who reads the printed link can
+/// sign in with it.
 public struct PrintedMail: MailTransport {
     private let print: @Sendable (String) -> Void
 
@@ -34,12 +34,12 @@ public struct PrintedMail: MailTransport {
     }
 }
 
-/// Sends messages to a mail server with the system's libcurl: one connection for each message. Faults contain only the status codes of
-/// the server's replies, as their texts may quote the message.
+/// Sends messages to a mail server with the system's libcurl, using one connection per message. Faults contain only the status codes of the
+/// server's replies, as their texts may quote the message.
 public final class SMTPTransport: MailTransport {
     private let settings: SMTPSettings
     private let now: @Sendable () -> Int64
-    /// libcurl blocks, so it does not run on the threads of async functions. `Mailer` bounds the number of threads.
+    /// libcurl blocks, so it must not run on the threads of async functions. `Mailer` bounds the number of threads.
     private let queue = DispatchQueue(label: "vigla.mail", attributes: .concurrent)
 
     /// - Parameter now: the wall clock in ms since the epoch.
@@ -95,7 +95,7 @@ public final class SMTPTransport: MailTransport {
         _ = vigla_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &answer)
         let what = String(cString: curl_easy_strerror(status))
         let text = answer == 0 ? "mail server: \(what)" : "mail server: \(what) (it answered \(answer))"
-        // 5xx is final only for the recipient or the message: a wrong password is a fault that the operator mends.
+        // 5xx is final only for the recipient or the message: a wrong password, for example, is a fault that the operator can fix.
         let isFinal = 500..<600 ~= answer && (status == CURLE_SEND_ERROR || status == CURLE_WEIRD_SERVER_REPLY)
         return isFinal ? .never(text) : .later(text)
     }
@@ -109,7 +109,7 @@ public final class SMTPTransport: MailTransport {
         return [generator.next(), generator.next()].map { (number: UInt64) in String(number, radix: 16) }.joined(separator: "g")
     }
 
-    /// What libcurl reads the message from.
+    /// The buffer that libcurl reads the message from.
     private final class Source {
         private let bytes: [UInt8]
         private var offset = 0
@@ -144,17 +144,17 @@ public struct SMTPSettings: Sendable {
     public let port: Int
     public let security: Security
     public let sender: MailSender
-    /// Nil when the server needs no authentication.
+    /// Nil if the server needs no authentication.
     public let user: String?
     let password: String?
-    /// File with the certificates (PEM) that the server's is checked with; nil: the system's.
+    /// A file with the certificates (PEM) for verifying the server; nil uses the system's.
     public let certificates: String?
-    /// Seconds to connect, and for a whole message.
+    /// Timeouts in seconds for connecting, and for a whole message.
     public var connectSeconds = 10, messageSeconds = 60
 
     /// - Parameters:
-    ///   - url: `smtp://host[:port]` or `smtps://host[:port]`; nothing else in it.
-    ///   - allowsPlaintext: `smtp://` without TLS. With a password only to this machine itself.
+    ///   - url: `smtp://host[:port]` or `smtps://host[:port]`, with nothing else in it.
+    ///   - allowsPlaintext: whether `smtp://` works without TLS. With a password only to this machine itself.
     /// - Throws: the fault and its setting, as text for the operator.
     public init(
         url: String, sender: MailSender, user: String? = nil, password: String? = nil, certificates: String? = nil,
@@ -166,7 +166,7 @@ public struct SMTPSettings: Sendable {
         guard !rest.contains("@") else { throw .url("user and password do not belong in the URL; give them as options of their own") }
         if rest.last == "/" { rest.removeLast() }
         var port = isImplicit ? 465 : 587
-        // The colon of a port stands behind the bracket of an IPv6 address.
+        // The colon of a port comes after the bracket of an IPv6 address.
         if let colon = rest.lastIndex(of: ":"), rest.lastIndex(of: "]").map({ $0 < colon }) ?? true {
             guard let number = Int(rest[rest.index(after: colon)...]), 1...65_535 ~= number else { throw .url("the port must be 1…65535") }
             port = number

@@ -4,19 +4,19 @@ public import Logging
 public import Scheduling
 import Synchronization
 
-/// Sends messages in the background, and retries when the mail server is unavailable. In memory only: messages
-/// contain codes in clear, which are stored nowhere else, so a restart loses waiting messages and their users ask again.
+/// Sends messages in the background, and retries while the mail server is unavailable. In memory only: messages contain codes in clear, which
+/// are stored nowhere else. So a restart loses waiting messages, and their users must request new ones.
 ///
-/// From any thread, without blocking. Logs kinds of messages and domains, never an address, a link or a text.
+/// From any thread, without blocking. Logs only message kinds and domains, never an address, a link or a text.
 public final class Mailer: Sendable {
     private let transport: any MailTransport
     private let scheduler: Scheduler
-    /// Clients cause these lines, and other servers decide what becomes of a message: both are throttled.
+    /// Clients can cause these log lines, and so can other mail servers: both are throttled.
     private let refused: LogThrottle
     private let delayed: LogThrottle
     private let queue: Mutex<MailQueue>
 
-    /// - Parameter scheduler: when messages are tried again, and when they are of no use any more.
+    /// - Parameter scheduler: schedules retries and the expiry of messages.
     public init(
         _ transport: any MailTransport, _ settings: MailerSettings = MailerSettings(), logger: Logger, _ scheduler: Scheduler
     ) {
@@ -28,8 +28,8 @@ public final class Mailer: Sendable {
     }
 
     /// Accepts a message for sending.
-    /// - Parameter until: when it is of no use any more: the end of its link, in ms of the steady clock.
-    /// - Returns: false when too many are waiting.
+    /// - Parameter until: when the message becomes useless, as its link expires: ms of the steady clock.
+    /// - Returns: false if too many are waiting.
     @discardableResult
     public func send(_ message: Message, until: Int64) -> Bool {
         let isAccepted = queue.withLock { $0.add(message, until: until, now: scheduler.steadyMs) }
@@ -39,7 +39,7 @@ public final class Mailer: Sendable {
         return isAccepted
     }
 
-    /// Number of messages that wait or are under way.
+    /// The number of messages waiting or being sent.
     public var count: Int { queue.withLock { $0.count } }
 
     private func sendDue() {
@@ -71,18 +71,18 @@ public final class Mailer: Sendable {
     }
 }
 
-/// The queue of messages, as a value type; callers pass the time.
+/// The queue of messages. A value type; callers pass the time.
 ///
-///     added ─► due ─► under way ─┬─► sent                      removed
-///               ▲                ├─► refused for good          removed
-///               └── after a wait ┴─► failed, time is left      (expired: removed)
+///     added ─► due ─► being sent ─┬─► sent                      removed
+///               ▲                 ├─► refused permanently       removed
+///               └── after a wait ─┴─► failed, time is left      (expired: removed)
 struct MailQueue {
     /// The result of one attempt.
     enum Outcome: Equatable {
         case gone
-        /// The next attempt is in this many ms.
+        /// The next attempt is due after this many ms.
         case waits(Int64)
-        /// No further attempt: its link expires before that.
+        /// No further attempt, as its link expires before that.
         case late
     }
 
@@ -104,7 +104,7 @@ struct MailQueue {
     var count: Int { items.count }
     private var underWay: Int { items.values.reduce(0) { $0 + ($1.isUnderWay ? 1 : 0) } }
 
-    /// Queues a message; false when the queue is full.
+    /// Queues a message; false if the queue is full.
     mutating func add(_ message: Message, until: Int64, now: Int64) -> Bool {
         guard items.count < settings.waiting else { return false }
         items[nextID] = Item(message: message, dueAt: now, until: until)
@@ -112,7 +112,7 @@ struct MailQueue {
         return true
     }
 
-    /// Messages to send now, oldest first; they count as under way.
+    /// Messages to send now, oldest first; marks them as being sent.
     mutating func startDue(now: Int64) -> [(id: Int, message: Message)] {
         let due = items.filter { !$0.value.isUnderWay && $0.value.dueAt <= now }.keys.sorted().prefix(max(0, settings.atOnce - underWay))
         return due.compactMap { id in
@@ -121,7 +121,7 @@ struct MailQueue {
         }
     }
 
-    /// When the next waiting message is due; nil when none waits, or one under way must end first.
+    /// When the next waiting message is due; nil if none waits, or if a running one must end first.
     var nextDue: Int64? { underWay < settings.atOnce ? items.values.filter { !$0.isUnderWay }.map(\.dueAt).min() : nil }
 
     mutating func finished(_ id: Int, _ fault: MailFault?, now: Int64) -> Outcome {
@@ -139,7 +139,7 @@ struct MailQueue {
 public struct MailerSettings: Sendable, Equatable {
     /// Most messages in the queue.
     public var waiting = 1_000
-    /// Messages sent at the same time.
+    /// Most messages sent concurrently.
     public var atOnce = 4
     /// ms between attempts; the last one repeats. Not empty.
     public var waitsMs: [Int64] = [5_000, 15_000, 60_000, 120_000, 300_000, 600_000, 1_800_000]
@@ -153,7 +153,7 @@ public struct MailSettings: Sendable {
     public var smtp: SMTPSettings?
     /// The app's name, as users know it.
     public var app = "Vigla"
-    /// Folder with templates of the operator's own.
+    /// The folder of the operator's own templates.
     public var templates: String?
     public var mailer = MailerSettings()
 

@@ -2,8 +2,8 @@ import Glibc
 import JSONTree
 
 extension Message {
-    /// Encodes the message for SMTP (RFC 5322, RFC 2045–2047): plain text and HTML, both UTF-8 in base64. No content can inject a
-    /// header: addresses are restricted, all other text is encoded, and line breaks are made here.
+    /// Encodes the message for SMTP (RFC 5322, RFC 2045–2047): plain text and HTML, both UTF-8 in base64. No content can inject a header: addresses
+    /// are restricted, all other text is encoded, and only this encoder writes line breaks.
     /// - Parameters:
     ///   - date: ms since the epoch.
     ///   - id: unique letters and digits, for Message-ID and the boundary.
@@ -27,7 +27,7 @@ extension Message {
         return Array(lines.joined(separator: "\r\n").utf8)
     }
 
-    /// Lines of 76 letters (RFC 2045 §6.8), the text's own line ends as CR LF.
+    /// Base64 in lines of 76 letters (RFC 2045 §6.8); the text's own line ends become CR LF.
     private static func base64(_ text: String) -> String {
         let crlf = text.replacing("\r\n", with: "\n").replacing("\n", with: "\r\n")
         let letters = Array(Base64.encode(crlf.utf8).utf8)
@@ -36,19 +36,19 @@ extension Message {
     }
 }
 
-/// Any text as the value of a header.
+/// Encodes any text as the value of a header.
 enum HeaderText {
-    /// Text that would need a quoted string is encoded too: one form for everything but plain words.
+    /// Text that would need a quoted string is encoded too, so that only plain words stay unencoded.
     static func encode(_ text: String) -> String {
         let isPlain = text.utf8.count <= 60 && text.utf8.allSatisfy { isPlainByte($0) }
         if isPlain { return text }
         var words: [String] = []
         var bytes: [UInt8] = []
         for character in text {
-            // An encoded word has whole characters and at most 75 bytes, 12 of them syntax: 45 bytes are 60 of base64.
+            // An encoded word contains whole characters and at most 75 bytes, of which 12 are syntax: 45 bytes become 60 in base64.
             let next = Array(character.utf8)
             if bytes.count + next.count > 45, !bytes.isEmpty { words.append(word(bytes)); bytes = [] }
-            // A character of many scalars may be longer than a word.
+            // A character of many scalars may exceed a word.
             for scalar in character.unicodeScalars {
                 let part = Array(String(scalar).utf8)
                 if bytes.count + part.count > 45 { words.append(word(bytes)); bytes = [] }
@@ -78,7 +78,7 @@ enum MailDate {
         return "\(days[Int(t.tm_wday)]), \(t.tm_mday) \(months[Int(t.tm_mon)]) \(t.tm_year + 1900) \(clock) +0000"
     }
 
-    /// `22.11. 02:28 UTC`: makes one mail's subject differ from the next.
+    /// `22.11. 02:28 UTC`: makes the subjects of two mails differ.
     static func short(_ ms: Int64) -> String {
         let t = parts(ms)
         return "\(t.tm_mday).\(t.tm_mon + 1). \(two(t.tm_hour)):\(two(t.tm_min)) UTC"

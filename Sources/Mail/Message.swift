@@ -6,7 +6,7 @@ public struct Message: Sendable, Equatable {
     public var subject: String
     public var text: String
     public var html: String
-    /// The link in it, if there is one. Shown only by `PrintedMail`.
+    /// The link in the message, if any. Only `PrintedMail` shows it.
     public var link: String?
 
     public init(kind: MessageKind, language: Language, to: MailAddress, subject: String, text: String, html: String, link: String?) {
@@ -20,7 +20,7 @@ public struct Message: Sendable, Equatable {
     }
 }
 
-/// The kinds of mails. The raw value is the `mode` of the link in it, where there is one, and names its templates.
+/// The kinds of mails. The raw value is the `mode` of the mail's link, if any, and part of its templates' names.
 public enum MessageKind: String, Sendable, CaseIterable {
     case verifyEmail, resetPassword, signIn
     /// To the new address.
@@ -31,12 +31,12 @@ public enum MessageKind: String, Sendable, CaseIterable {
     case passwordChanged
 }
 
-/// A mail address that can be put into an SMTP command and a header as it is (RFC 5321 §4.1.2, dot-string form).
+/// A mail address that is valid in an SMTP command and a header without encoding (RFC 5321 §4.1.2, dot-string form).
 public struct MailAddress: Sendable, Equatable {
     public let text: String
 
-    /// Nil: more than 254 bytes, anything but printable ASCII without the characters that quote or separate, or no
-    /// `local@domain`. Addresses with other letters need SMTPUTF8, which few servers support; they get no mail.
+    /// Nil if it has more than 254 bytes, characters other than printable ASCII without those that quote or separate, or is not `local@domain`.
+    /// Addresses with other letters need SMTPUTF8, which few servers support; they get no mail.
     public init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count <= 254, let at = bytes.firstIndex(of: UInt8(ascii: "@")) else { return nil }
@@ -63,7 +63,7 @@ public struct MailAddress: Sendable, Equatable {
 /// The sender of all mails.
 public struct MailSender: Sendable, Equatable {
     public var address: MailAddress
-    /// Shown beside the address; any text.
+    /// The name shown with the address; any text.
     public var name: String
 
     public init(_ address: MailAddress, name: String) {
@@ -77,8 +77,8 @@ public enum Language: String, Sendable, CaseIterable {
     case english = "en"
     case greek = "el"
 
-    /// The first language a client asks for that there is: its `X-Firebase-Locale`, then `Accept-Language` by weight
-    /// (accounts contract §2.4); English if none.
+    /// The first supported language that a client requests: its `X-Firebase-Locale`, then `Accept-Language` by weight (accounts contract §2.4).
+    /// English if none matches.
     public init(locale: String?, acceptLanguage: String?) {
         self = locale.flatMap { Language(tag: $0) } ?? Self.accepted(acceptLanguage ?? "") ?? .english
     }
@@ -100,7 +100,7 @@ public enum Language: String, Sendable, CaseIterable {
         return best?.language
     }
 
-    /// Replaces the address of an account that has none any more.
+    /// Replaces the address of an account without one.
     package var noAddress: String {
         switch self {
         case .english: "none"
@@ -108,7 +108,7 @@ public enum Language: String, Sendable, CaseIterable {
         }
     }
 
-    /// A span of time in words, rounded down to its unit: `1 hour`, `3 days`.
+    /// A duration in words, rounded down to its unit: `1 hour`, `3 days`.
     func span(seconds: Int) -> String {
         let (count, unit) =
             if seconds >= 2 * 86_400 { (seconds / 86_400, 2) } else if seconds >= 3600 { (seconds / 3600, 1) } else {

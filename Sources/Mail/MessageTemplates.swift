@@ -1,6 +1,6 @@
 import Foundation
 
-/// Makes messages from templates: built-in ones in English and Greek, or the operator's.
+/// Creates messages from templates: built-in ones in English and Greek, or the operator's.
 public struct MessageTemplates: Sendable {
     private struct Key: Hashable {
         let kind: MessageKind
@@ -10,7 +10,7 @@ public struct MessageTemplates: Sendable {
     private let app: String
     private let templates: [Key: MessageTemplate]
 
-    /// What is wrong with a folder of templates: a line for each file.
+    /// The faults of a folder of templates: one line per file.
     public struct Faults: Error, Sendable, CustomStringConvertible {
         public let lines: [String]
         public var description: String { lines.joined(separator: "; ") }
@@ -18,8 +18,8 @@ public struct MessageTemplates: Sendable {
 
     /// - Parameters:
     ///   - app: the app's name, as users know it.
-    ///   - folder: files `<kind>.<language>.txt`, each with an optional HTML form `.html`; missing ones are built in. See
-    ///     `MessageTemplate` for their form.
+    ///   - folder: contains `<kind>.<language>.txt` files, each with an optional HTML version `.html`. Missing ones are built in. See
+    ///     `MessageTemplate` for their format.
     /// - Throws: all faults of the files.
     public init(app: String, folder: String? = nil) throws(Faults) {
         self.app = app
@@ -66,7 +66,7 @@ public struct MessageTemplates: Sendable {
     /// - Parameters:
     ///   - email: the account's address.
     ///   - newEmail: the new address, for a change of address.
-    ///   - lifeSeconds: how long the link lives.
+    ///   - lifeSeconds: the lifetime of the link in seconds.
     ///   - now: ms since the epoch.
     public func message(
         _ kind: MessageKind, _ language: Language, to: MailAddress, email: String, newEmail: String? = nil, link: String? = nil,
@@ -92,14 +92,14 @@ public struct MessageTemplates: Sendable {
 ///
 ///     Hello,
 ///
-///     somebody, probably you, asked for a new password for {{email}}.
+///     someone, probably you, asked for a new password for {{email}}.
 ///
 ///     {{link}}
 ///
-/// Header lines, an empty line, paragraphs. Unless given, the HTML form is made from the same text, with a button for the link that
-/// stands alone.
+/// Header lines, an empty line, paragraphs. Without an HTML version, HTML is generated from the same text, with a button for a link on a line of
+/// its own.
 struct MessageTemplate: Sendable, Equatable {
-    /// The placeholders. `life` is a span of time in words, `time` the time of day of sending.
+    /// The placeholders. `life` is a duration in words, `time` the time of sending.
     enum Place: String, CaseIterable { case app, email, newEmail, link, life, time }
 
     var subject: String

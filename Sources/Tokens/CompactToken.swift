@@ -1,20 +1,20 @@
 import Glibc
 package import JSONTree
 
-/// Where the parts of a compact JWS stand in its text (RFC 7515 §7.1).
+/// The positions of the parts of a compact JWS in its text (RFC 7515 §7.1).
 ///
 ///     eyJhbGciOi… . eyJpc3MiOi… . kX4r…
 ///     header        payload       signature
-///     └───── what is signed ────┘
+///     └──── signed content ─────┘
 package struct CompactToken {
-    /// Longest text that is parsed: an SDK's tokens have about 1 KiB, and claims at most 1,000 characters.
+    /// The longest text parsed: an SDK's tokens have about 1 KiB, and claims at most 1,000 characters.
     package static let maxBytes = 16 << 10
 
     private let text: UnsafeRawBufferPointer
     private let firstDot: Int
     private let secondDot: Int
 
-    /// - Parameter text: stays valid and unchanged while the token is used.
+    /// - Parameter text: must stay valid and unchanged while the token is used.
     package init(_ text: UnsafeBufferPointer<UInt8>) throws(TokenFault) {
         guard text.count <= Self.maxBytes else { throw .malformed }
         self.text = UnsafeRawBufferPointer(text)
@@ -24,14 +24,14 @@ package struct CompactToken {
         else { throw .malformed }
     }
 
-    /// Index of the next dot; the end when there is none.
+    /// The index of the next dot; the end of the text if there is no further dot.
     private static func dot(in text: UnsafeRawBufferPointer, from start: Int) -> Int {
         guard start < text.count, let base = text.baseAddress else { return text.count }
         guard let found = memchr(base + start, Int32(UInt8(ascii: ".")), text.count - start) else { return text.count }
         return UnsafeRawPointer(found) - base
     }
 
-    /// The header's text with the dot behind it.
+    /// The header's text, including the dot after it.
     package var headerText: UnsafeRawBufferPointer { UnsafeRawBufferPointer(rebasing: text[...firstDot]) }
 
     package var isSigned: Bool { secondDot + 1 < text.count }
@@ -41,13 +41,13 @@ package struct CompactToken {
         return try TokenHeader(bytes)
     }
 
-    /// The content; unverified.
+    /// The payload; unverified.
     package func unverifiedPayload() throws(TokenFault) -> [UInt8] {
         guard let bytes = Base64.decodeURL(UnsafeRawBufferPointer(rebasing: text[(firstDot + 1)..<secondDot])) else { throw .malformed }
         return bytes
     }
 
-    /// The content, if the key's owner signed it.
+    /// The payload, if the key's owner signed it.
     package func payload(by key: VerifyingKey) throws(TokenFault) -> [UInt8] {
         guard let signature = Base64.decodeURL(UnsafeRawBufferPointer(rebasing: text[(secondDot + 1)...])) else { throw .malformed }
         guard key.isSignature(signature, of: UnsafeRawBufferPointer(rebasing: text[..<secondDot])) else { throw .signature }
@@ -56,7 +56,7 @@ package struct CompactToken {
 }
 
 extension String {
-    /// Gives access to the parts of a compact token.
+    /// Parses the positions of a compact token's parts.
     package func readCompact<T>(_ body: (CompactToken) throws(TokenFault) -> T) throws(TokenFault) -> T {
         var text = self
         return try text.withUTF8 { bytes in
@@ -65,8 +65,8 @@ extension String {
     }
 }
 
-/// The header of a token (RFC 7515 §4.1). It only selects a key and is not trusted: the algorithm is the
-/// key's, and a header that names another is refused.
+/// The header of a token (RFC 7515 §4.1). It only selects a key and is not trusted: the key determines the algorithm, and a header with another
+/// one is refused.
 package struct TokenHeader: Equatable {
     package let algorithm: String
     package let keyID: String?

@@ -1,11 +1,11 @@
 package import JSONTree
 
-/// An external identity provider whose tokens sign in at the database. It has no accounts here:
-/// rules see `auth.uid` = `sub`, and the claims in `auth.token`.
+/// An external identity provider whose tokens the database accepts. It has no accounts here: rules see `auth.uid` = `sub`, and the claims in
+/// `auth.token`.
 ///
-/// Such an issuer may assert any uid, also one of this hub's accounts.
+/// Such an issuer may assert any uid, including that of an account of this hub.
 public struct ExternalIssuer: Sendable, Hashable {
-    /// `iss`, to the letter.
+    /// `iss`, compared exactly.
     public var issuer: String
     /// Accepted values of `aud`.
     public var audiences: [String]
@@ -13,7 +13,7 @@ public struct ExternalIssuer: Sendable, Hashable {
     /// The accepted signature algorithms.
     public var algorithms: Set<SignatureAlgorithm>
 
-    /// - Parameter keys: nil asks the issuer's discovery document.
+    /// - Parameter keys: nil uses the issuer's discovery document.
     public init(issuer: String, audiences: [String], keys: KeyLocation? = nil, algorithms: Set<SignatureAlgorithm> = [.rs256, .es256]) {
         self.issuer = issuer
         self.audiences = audiences
@@ -39,7 +39,7 @@ package struct IssuerVerifier: Sendable {
         self.now = now
     }
 
-    /// The name of the key in the token's header.
+    /// The id of the key in the token's header.
     package func keyID(of token: String) throws(TokenFault) -> String {
         let header = try token.readCompact { token throws(TokenFault) in try token.header() }
         guard let algorithm = SignatureAlgorithm(rawValue: header.algorithm), algorithms.contains(algorithm) else { throw .algorithm }
@@ -47,16 +47,16 @@ package struct IssuerVerifier: Sendable {
         return id
     }
 
-    /// The cached key of that name.
+    /// The cached key with this id.
     package func heldKey(_ id: String) -> VerifyingKey? { keys.held(id) }
 
-    /// When the keys expire, ms of a monotonic clock; in the past when a refresh has failed.
+    /// When the keys expire, in ms of a monotonic clock; in the past if a refresh has failed.
     package var keysAreFreshUntil: Int64 { keys.freshUntil }
 
-    /// The key of that name; may wait for a fetch.
+    /// The key with this id; may wait for a fetch.
     package func key(_ id: String) async throws(TokenFault) -> VerifyingKey { try await keys.key(id) }
 
-    /// The content of a valid token, as bytes and as claims.
+    /// The payload of a valid token, as bytes and as claims.
     package func verify(_ token: String, by key: VerifyingKey, leeway: Int) throws(TokenFault) -> (payload: [UInt8], claims: Node) {
         let payload = try token.readCompact { token throws(TokenFault) in
             // The algorithm of the header, that of the key, and the issuer's list must agree.
@@ -81,7 +81,7 @@ package struct ExternalTokens: Sendable {
         verifier = IssuerVerifier(expectations: expectations, algorithms: issuer.algorithms, keys: keys, now: now)
     }
 
-    /// - Returns: nil when its key must be fetched first.
+    /// - Returns: nil if its key must be fetched first.
     package func verify(_ token: String, leeway: Int) -> Result<VerifiedToken, TokenFault>? {
         do throws(TokenFault) {
             guard let key = verifier.heldKey(try verifier.keyID(of: token)) else { return nil }
@@ -89,7 +89,7 @@ package struct ExternalTokens: Sendable {
         } catch { return .failure(error) }
     }
 
-    /// The same; may wait for a fetch.
+    /// Verifies a token; may wait for a fetch.
     package func verify(_ token: String, leeway: Int) async -> Result<VerifiedToken, TokenFault> {
         do throws(TokenFault) {
             return .success(try verify(token, by: try await verifier.key(try verifier.keyID(of: token)), leeway))
@@ -97,7 +97,7 @@ package struct ExternalTokens: Sendable {
     }
 
     private func verify(_ token: String, by key: VerifyingKey, _ leeway: Int) throws(TokenFault) -> VerifiedToken {
-        // Read before the check: a key set that is fetched meanwhile may not have the key any more.
+        // Read before the check: a key set fetched meanwhile may no longer contain the key.
         let until = verifier.keysAreFreshUntil
         return try VerifiedToken(try verifier.verify(token, by: key, leeway: leeway).claims, isOwn: false, checkedUntil: until)
     }

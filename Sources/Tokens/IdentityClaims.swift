@@ -2,12 +2,12 @@ import JSONTree
 
 /// The claims of an ID token (accounts contract §5.1).
 ///
-/// Precedence of claims, from the weakest to the strongest: name and picture, the account's custom claims, the session's, and then
-/// those that the service itself asserts, which no custom claim replaces.
+/// Precedence of claims, from weakest to strongest: name and picture, the account's custom claims, the session's claims, and then the service's
+/// own claims, which no custom claim replaces.
 package struct IdentityClaims: Sendable {
-    /// Of 1 to 128 characters.
+    /// 1 to 128 characters.
     package var uid: String
-    /// Seconds since the epoch: when the user last proved who they are, in this session; when the token is made; when it ends.
+    /// Seconds since the epoch: when the user last authenticated in this session; when the token is issued; when it expires.
     package var authTime: Int64
     package var issuedAt: Int64
     package var expires: Int64
@@ -36,7 +36,7 @@ package struct IdentityClaims: Sendable {
         self.expires = expires
     }
 
-    /// Names that custom claims never replace, whether the token has them or not.
+    /// Names that custom claims never replace, even if the token lacks them.
     private static let reserved: Set<String> = CustomClaims.forbidden.union([
         "user_id", "email", "email_verified", "phone_number", "provider_id", "sid",
     ])
@@ -45,7 +45,7 @@ package struct IdentityClaims: Sendable {
     package static func issuer(_ project: String) -> String { "https://securetoken.google.com/\(project)" }
 
     /// The payload of the token.
-    /// - Parameter issuer: nil for an ID token's.
+    /// - Parameter issuer: nil uses that of ID tokens.
     package func payload(project: String, issuer: String? = nil) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 640)
         writer.raw("{\"iss\":")
@@ -101,7 +101,7 @@ package struct IdentityClaims: Sendable {
     }
 
     private func writeIdentities(_ writer: inout JSONWriter) {
-        // Guests have no such claim in the contract.
+        // The contract gives guests no such claim.
         var all = identities
         if let email { all.append(("email", email)) }
         for (i, identity) in all.enumerated() {
@@ -114,25 +114,25 @@ package struct IdentityClaims: Sendable {
     }
 }
 
-/// Claims that an administrator gives an account, or a custom token a session: members of a JSON object that become the ID
-/// token's (accounts contract §5.1).
+/// Claims that an administrator gives an account, or a custom token a session: members of a JSON object that are added to ID tokens (accounts
+/// contract §5.1).
 package struct CustomClaims: Sendable, Equatable {
-    /// Name and JSON text of each, in the order they were written; of a name given twice, the last.
+    /// Name and JSON text of each claim, in order; the last of equal names.
     private(set) var members: [(name: String, json: [UInt8])] = []
 
     package static let none = CustomClaims()
 
     private init() {}
 
-    /// Names that tokens use themselves.
+    /// Names reserved for tokens.
     package static let forbidden: Set<String> = [
         "acr", "amr", "at_hash", "aud", "auth_time", "azp", "c_hash", "cnf", "exp", "firebase", "iat", "iss", "jti", "nbf", "nonce", "sub",
     ]
 
-    /// Validates claims to be set.
+    /// Validates claims before they are set.
     /// - Parameters:
     ///   - json: a JSON object.
-    ///   - length: most Unicode scalars of its text of an account or of a session.
+    ///   - length: the most Unicode scalars of the text, per account or session.
     package init(checking json: String, length: Int) throws(Fault) {
         guard json.utf8.count <= length || json.unicodeScalars.count <= length else { throw .tooLong }
         guard let claims = CustomClaims(stored: json) else { throw .malformed }
@@ -146,16 +146,16 @@ package struct CustomClaims: Sendable, Equatable {
     package enum Fault: Error, Equatable {
         case malformed
         case tooLong
-        /// A name that tokens use themselves.
+        /// A name reserved for tokens.
         case forbidden(String)
     }
 
-    /// Parses stored claims; nil for a text that is no JSON object, or nests deeper than a token may.
+    /// Parses stored claims; nil if the text is not a JSON object, or is nested deeper than a token may be.
     package init?(stored json: String) {
         let bytes = Array(json.utf8)
         let members: [(String, [UInt8])]? = bytes.withUnsafeBytes { buffer in
             do throws(JSONError) {
-                // Checked as a whole: claims beyond a token's depth would make the token unreadable.
+                // Checked as a whole: claims nested too deeply would make the token unreadable.
                 var whole = JSONReader(buffer)
                 guard try whole.peek() == .object else { return nil }
                 _ = try whole.claims(nesting: 1)
@@ -178,7 +178,7 @@ package struct CustomClaims: Sendable, Equatable {
     /// The claims of a stored column; none for nil.
     package init(column: String?) { self = column.flatMap { CustomClaims(stored: $0) } ?? .none }
 
-    /// Merges the claims; for the same name those of `other` win.
+    /// Merges the claims; for equal names those of `other` win.
     package func merged(with other: CustomClaims) -> CustomClaims {
         guard !other.members.isEmpty else { return self }
         var merged = self

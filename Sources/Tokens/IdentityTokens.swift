@@ -1,13 +1,13 @@
 import JSONTree
 import Synchronization
 
-/// Verifies ID tokens. From any thread: signature and claims are checked on the caller's thread, and verified tokens
-/// are cached, so that the same token costs a look-up the next time.
+/// Verifies ID tokens. From any thread: signature and claims are checked on the caller's thread, and verified tokens are cached, so that the
+/// same token costs only a lookup the next time.
 ///
 ///     token ─► cached? ─► known key, signature, claims ─► account and session (on the service's actor) ─► cached
 ///
-/// The cache follows the accounts: a change of an account is announced (`forget(uid:)`) on the actor, behind the store's transaction.
-/// Insertions come from the actor as well, so that no result from before a change is cached after it.
+/// The cache follows the accounts: the actor announces each change of an account (`forget(uid:)`) after the store's transaction. Insertions come
+/// from the actor as well, so that no result from before a change is cached after it.
 package final class IdentityTokens: Sendable {
     package let keys: SigningKeys
     private let expectations: TokenExpectations
@@ -21,8 +21,8 @@ package final class IdentityTokens: Sendable {
 
     /// - Parameters:
     ///   - project: `aud`, and part of `iss`.
-    ///   - - lifetimeSeconds: longest lifetime of this service's tokens. One with a longer lifetime was not issued here, although the key
-    ///   fits.
+    ///   - lifetimeSeconds: the longest lifetime of this service's tokens. A token with a longer lifetime was not issued here, even if the key
+    ///     matches.
     ///   - externals: other accepted issuers.
     ///   - limit: most cached tokens, an even number; 0 for none.
     ///   - steady: the clock of the externals' key sets; nil: the same.
@@ -37,7 +37,7 @@ package final class IdentityTokens: Sendable {
         self.now = now
         self.steady = steady ?? now
         var expectations = TokenExpectations(issuers: [IdentityClaims.issuer(project)], audiences: [project])
-        // Signed here, so the clock was ahead then: the session decides, and no user is to be signed out for that.
+        // The token was signed here, so the clock was ahead then: the session decides, and the user stays signed in.
         expectations.refusesFuture = false
         self.expectations = expectations
         cache = Mutex(VerifiedTokenCache(limit: limit))
@@ -45,7 +45,7 @@ package final class IdentityTokens: Sendable {
 
     /// A cached token that is still valid.
     /// - Parameter leeway: seconds for which it is accepted after it expires.
-    /// - Returns: nil when it must be verified.
+    /// - Returns: nil if it must be verified.
     package func remembered(_ token: String, leeway: Int) -> VerifiedToken? {
         guard let (found, _) = cache.withLock({ $0.token(token) }) else { return nil }
         if isLive(found, leeway) { return found }
@@ -57,7 +57,7 @@ package final class IdentityTokens: Sendable {
         steady() < token.checkedUntil && now() / 1000 < token.expires.addingClamped(Int64(leeway))
     }
 
-    /// Verifies a token of this service, except its account and session (accounts contract §5.2).
+    /// Verifies a token of this service, except for its account and session (accounts contract §5.2).
     /// - Parameter leeway: seconds for which it is accepted after it expires.
     package func check(_ token: String, leeway: Int) throws(TokenFault) -> VerifiedToken {
         let claims = try Node(claims: try keys.payload(of: token))
@@ -67,7 +67,7 @@ package final class IdentityTokens: Sendable {
         return token
     }
 
-    /// Whether the key of this service's token was removed since the verification.
+    /// The fault if the token's key was removed since the verification.
     package func keyFault(of token: String) -> TokenFault? {
         do throws(TokenFault) {
             _ = try token.readCompact { token throws(TokenFault) in try keys.key(of: token) }
@@ -75,7 +75,7 @@ package final class IdentityTokens: Sendable {
         } catch { return error }
     }
 
-    /// The issuer in a token's claims; unverified.
+    /// The external issuer named in a token's claims; unverified.
     package func external(_ token: String) -> ExternalTokens? {
         guard !externals.isEmpty else { return nil }
         let claims = try? token.readCompact { token throws(TokenFault) in try Node(claims: try token.unverifiedPayload()) }
@@ -83,16 +83,16 @@ package final class IdentityTokens: Sendable {
         return externals.first { $0.issuer == issuer }
     }
 
-    /// Caches a verified token. On the service's actor, in the same step that read the account.
+    /// Caches a verified token. Called on the service's actor, in the same step that read the account.
     package func remember(_ text: String, _ token: VerifiedToken) {
         // Dropped tokens are freed outside the lock.
         _ = cache.withLock { $0.insert(text, token) }
     }
 
-    /// Drops the tokens of an account after it, or one of its sessions, has changed. On the service's actor.
+    /// Drops the tokens of an account after the account or one of its sessions has changed. Called on the service's actor.
     package func forget(uid: String) { cache.withLock { $0.forget(uid: uid) } }
 
-    /// The keys changed.
+    /// Drops all tokens, as the keys changed.
     package func forgetAll() { _ = cache.withLock { $0.removeAll() } }
 
     /// Number of cached tokens.

@@ -29,7 +29,7 @@ package final class RemoteKeys: Sendable {
         state = Mutex(State(schedule: KeySchedule(settings)))
     }
 
-    /// A key of this name among keys that are not past their age.
+    /// The key with this id, among unexpired keys.
     package func held(_ id: String) -> VerifyingKey? {
         state.withLock { state in state.schedule.isFresh(now()) ? state.keys?.first { $0.id == id } : nil }
     }
@@ -37,8 +37,8 @@ package final class RemoteKeys: Sendable {
     /// When the cached keys expire, by the same clock.
     package var freshUntil: Int64 { state.withLock { $0.schedule.freshUntil } }
 
-    /// The key of this name; waits for a fetch if necessary.
-    /// - Throws: `unknownKey`; `keysUnavailable` when there are no usable cached keys and the fetch fails.
+    /// The key with this id; waits for a fetch if necessary.
+    /// - Throws: `unknownKey`; `keysUnavailable` if the fetch fails and no usable keys are cached.
     package func key(_ id: String) async throws(TokenFault) -> VerifyingKey {
         let fetch: Task<Void, Never>? = state.withLock { state in
             let isHeld = state.keys?.contains { $0.id == id } ?? false
@@ -96,7 +96,7 @@ package final class RemoteKeys: Sendable {
     }
 }
 
-/// Decides when an issuer's keys are fetched. A value type; callers pass the time of a monotonic clock in ms.
+/// Decides when to fetch an issuer's keys. A value type; callers pass the time of a monotonic clock in ms.
 ///
 ///     none, or expired ─────────► fetch (after a failure: not before `retrySeconds`)
 ///     fresh, key not among them ► fetch (not before `unknownKeySeconds` since the last attempt)
@@ -111,11 +111,11 @@ package struct KeySchedule {
 
     package func isFresh(_ now: Int64) -> Bool { now < freshUntil }
 
-    /// Whether the cached keys may still be used when a fetch fails.
+    /// Whether the cached keys may still be used after a failed fetch.
     package func isUsable(_ now: Int64) -> Bool { now < freshUntil.addingClamped(Int64(settings.staleSeconds) * 1000) }
 
-    /// Whether to fetch for a token that needs a key.
-    /// - Parameter isHeld: whether that key is cached.
+    /// Whether to fetch keys for a token.
+    /// - Parameter isHeld: whether the token's key is cached.
     package mutating func wantsFetch(isHeld: Bool, _ now: Int64) -> Bool {
         if isFresh(now) {
             if isHeld || !isOver(settings.unknownKeySeconds, now) { return false }
@@ -143,14 +143,14 @@ package struct KeySchedule {
 
 /// Fetches the documents in which issuers publish their keys. Tests replace it.
 public protocol KeyFetching: Sendable {
-    /// - Parameter url: from the operator's settings, or from a document that such a URL led to.
+    /// - Parameter url: from the operator's settings, or from a document fetched from such a URL.
     func fetch(_ url: String) async throws(KeyFetchFault) -> FetchedDocument
 }
 
 /// A fetched document.
 public struct FetchedDocument: Sendable, Equatable {
     public var body: [UInt8]
-    /// Seconds of its `Cache-Control: max-age`; nil without one, 0 when it must not be cached.
+    /// Seconds of its `Cache-Control: max-age`; nil without one, 0 if it must not be cached.
     public var maxAge: Int?
 
     public init(body: [UInt8], maxAge: Int?) {
@@ -159,16 +159,16 @@ public struct FetchedDocument: Sendable, Equatable {
     }
 }
 
-/// Why a document was not fetched; for the log.
+/// Why a document could not be fetched; for the log.
 public enum KeyFetchFault: Error, Sendable, Hashable, CustomStringConvertible {
     /// Neither https, nor http to this machine in development.
     case scheme
-    /// More documents wait than `KeyFetchSettings.waiting`.
+    /// More documents are being fetched than `KeyFetchSettings.waiting`.
     case tooMany
     /// Longer than `KeyFetchSettings.bytes`.
     case tooLong
     case status(Int)
-    /// No key set, no discovery document, or one of another issuer.
+    /// Not a key set or discovery document, or one of another issuer.
     case content(String)
     /// An error of libcurl.
     case network(String)
@@ -185,27 +185,27 @@ public enum KeyFetchFault: Error, Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Settings of fetching and caching issuers' keys.
+/// Settings for fetching and caching issuers' keys.
 public struct KeyFetchSettings: Sendable {
-    /// Seconds for one document, from the first look-up of a name to its last byte.
+    /// Timeout in seconds for one document, from the name lookup to its last byte.
     public var timeoutSeconds = 10
-    /// Bytes of a document.
+    /// Most bytes of a document.
     public var bytes = 256 << 10
-    /// Redirections that are followed, to https addresses only.
+    /// Most redirects to follow, only to https URLs.
     public var redirects = 3
-    /// Documents that are fetched at the same time, of all issuers; each has a thread while it lasts.
+    /// Most documents fetched concurrently, over all issuers; each fetch takes one thread.
     public var waiting = 16
     /// Most keys of one set that are parsed.
     public var keys = 64
-    /// Seconds that keys are cached: without a `max-age`; and the bounds of `max-age`.
+    /// Seconds for which keys are cached: the default without `max-age`, and the bounds of `max-age`.
     public var defaultAgeSeconds = 300
     public var minAgeSeconds = 60
     public var maxAgeSeconds = 86_400
-    /// Seconds past their age that keys stay in use while none can be fetched, also because the issuer has withdrawn them all.
+    /// Seconds after expiry for which keys stay in use while a fetch fails, or after the issuer has withdrawn all keys.
     public var staleSeconds = 86_400
-    /// Seconds after a failure until the next try.
+    /// Seconds between a failure and the next attempt.
     public var retrySeconds = 10
-    /// Seconds between two attempts because of a key that is not in the set.
+    /// Seconds between two fetches caused by an unknown key.
     public var unknownKeySeconds = 60
 
     public init() {}

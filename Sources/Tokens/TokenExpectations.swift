@@ -1,15 +1,15 @@
 package import JSONTree
 
-/// The conditions on a token's claims (accounts contract §5.2). Signatures are checked elsewhere.
+/// The required claims of a token (accounts contract §5.2). Signatures are checked elsewhere.
 package struct TokenExpectations: Sendable {
-    /// `iss` is one of these, to the letter.
+    /// `iss` must be one of these, exactly.
     package var issuers: [String]
-    /// `aud` is one of these; a list holds one of them, and then `azp` is one of them too.
+    /// `aud` must be one of these. A list must contain one of them, and then `azp` must be one too.
     package var audiences: [String]
-    /// Whether `azp`, where there is one, must be one of the audiences.
+    /// Whether `azp`, if present, must be one of the audiences.
     package var checksAuthorizedParty = false
 
-    /// Whether a future time of issue or sign-in is refused.
+    /// Whether issue or sign-in times in the future are refused.
     package var refusesFuture = true
 
     /// Most characters of `sub`.
@@ -57,7 +57,7 @@ package struct TokenExpectations: Sendable {
 
     private func isAudience(_ text: Text) -> Bool { audiences.contains { Text($0) == text } }
 
-    /// `sub`: a string that is not empty.
+    /// `sub`: a non-empty string.
     package static func subject(_ claims: Node, length: Int = 128) throws(TokenFault) -> String {
         guard case .string(let subject) = claims.child("sub"), isSubject(subject.string, length: length) else { throw .subject }
         return subject.string
@@ -83,28 +83,28 @@ extension Node {
 }
 
 extension Int64 {
-    /// The sum, saturated on overflow.
+    /// The sum, clamped on overflow.
     package func addingClamped(_ other: Int64) -> Int64 {
         let (sum, overflows) = addingReportingOverflow(other)
         return overflows ? (other < 0 ? .min : .max) : sum
     }
 }
 
-/// Why a token is not accepted.
+/// Why a token is refused.
 public enum TokenFault: Error, Sendable, Hashable {
     /// Not three parts of base64url with JSON objects in the first two, or too long.
     case malformed
-    /// Signed by another algorithm than the key's, or not at all.
+    /// Signed with an algorithm other than the key's, or not at all.
     case algorithm
     /// The key is not, or no longer, one of the issuer's.
     case unknownKey
-    /// The keys of its issuer cannot be fetched and none are cached.
+    /// The keys of its issuer cannot be fetched, and none are cached.
     case keysUnavailable
     /// The signature does not match key and content.
     case signature
-    /// The issuer is not trusted here.
+    /// The issuer is not trusted.
     case issuer
-    /// Meant for another audience.
+    /// Issued for another audience.
     case audience
     /// The subject is missing or invalid.
     case subject

@@ -2,11 +2,10 @@ public import JSONTree
 
 /// A verified token: its user, and the claims that rules see.
 public final class VerifiedToken: Sendable {
-    /// `sub`, of 1 to 128 characters.
+    /// `sub`, 1 to 128 characters.
     public let uid: String
     /// `sid`: the session that the token belongs to; nil for tokens of other issuers.
     public let sessionID: String?
-    /// The issuer.
     public let issuer: String
     /// See `provider(of:)`.
     public let provider: String
@@ -14,14 +13,14 @@ public final class VerifiedToken: Sendable {
     public let authTime: Int64
     public let issuedAt: Int64
     public let expires: Int64
-    /// How often the account's claims had been withdrawn when the token was made (`firebase.generation`; 0 without the claim). A count and
-    /// not a time: it is exact within a second, and no clock that was set can make an old token count again.
+    /// The token generation of the account when the token was issued (`firebase.generation`; 0 without the claim). A count and not a time: it is
+    /// exact within a second, and changing a clock cannot make an old token valid again.
     package let generation: Int64
     /// The rules' variable `auth`: an object with `uid`, `provider` and `token`, which holds all claims (contract §8.1).
     public let auth: Node
-    /// Whether this service signed it, so that it belongs to an account and a session.
+    /// Whether this service signed it, so that it has an account and a session.
     public let isOwn: Bool
-    /// Until when the verifying key is known to be valid, ms of a monotonic clock.
+    /// How long the verifying key is known to be valid, in ms of a monotonic clock.
     package let checkedUntil: Int64
 
     /// - Parameter claims: verified claims.
@@ -40,8 +39,8 @@ public final class VerifiedToken: Sendable {
         self.isOwn = isOwn
     }
 
-    /// The rules' `auth.provider`: `firebase.sign_in_provider`, else `custom`. Never `hub`, which is the hub's own name for what it writes
-    /// itself: an issuer chooses its claims freely, and rules trust that one.
+    /// The rules' `auth.provider`: `firebase.sign_in_provider`, or `custom`. Never `hub`, which identifies the hub's own writes and which rules
+    /// trust: an issuer can choose its claims freely.
     public static func provider(of claims: Node) -> String {
         let claimed = claims.child("firebase").text("sign_in_provider") ?? "custom"
         return claimed == "hub" ? "custom" : claimed
@@ -51,10 +50,10 @@ public final class VerifiedToken: Sendable {
     public var claims: Node { auth.child("token") }
 }
 
-/// A cache of verified tokens, so that a token that is sent again costs no signature check.
+/// A cache of verified tokens, so that a repeated token costs no signature check.
 ///
-/// Two generations bound it without bookkeeping per use: new and used tokens are in the young one; when that has half of
-/// the limit it becomes the old one, and tokens unused since are dropped.
+/// Two generations bound it without bookkeeping per use. New and used tokens are in the young one. When that reaches half of the limit it
+/// becomes the old one, and tokens unused since then are dropped.
 package struct VerifiedTokenCache {
     fileprivate struct Generation {
         var tokens: [Tail: Entry] = [:]
@@ -67,7 +66,7 @@ package struct VerifiedTokenCache {
         let token: VerifiedToken
     }
 
-    /// The last 32 letters of a token: 192 bits of its signature, which no client chooses. The whole text is compared as well.
+    /// The last 32 letters of a token: 192 bits of its signature, which clients cannot choose. The whole text is compared as well.
     fileprivate struct Tail: Hashable {
         private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -93,23 +92,23 @@ package struct VerifiedTokenCache {
         }
     }
 
-    /// The dropped generation, to be freed outside of the lock.
+    /// The dropped generation, to be freed outside the lock.
     package struct Dropped {
         fileprivate let generation: Generation
     }
 
-    /// Most tokens of a generation; 0 keeps none.
+    /// Most tokens of a generation; 0 caches none.
     private let half: Int
     private var young = Generation()
     private var old = Generation()
 
-    /// - Parameter limit: most tokens, an even number; 0 keeps none.
+    /// - Parameter limit: the most tokens, an even number; 0 caches none.
     package init(limit: Int) { half = (limit + 1) / 2 }
 
     /// Number of cached tokens.
     package var count: Int { young.tokens.count + old.tokens.count }
 
-    /// The token with exactly this text. O(length)
+    /// The cached token with exactly this text. O(length)
     package mutating func token(_ text: String) -> (VerifiedToken, Dropped?)? {
         guard let tail = Tail(text) else { return nil }
         if let entry = young.tokens[tail] { return entry.text == Text(text) ? (entry.token, nil) : nil }
@@ -134,7 +133,7 @@ package struct VerifiedTokenCache {
         return dropped
     }
 
-    /// Drops the tokens of a user. O(their number)
+    /// Drops the tokens of a user. O(number of tokens)
     package mutating func forget(uid: String) {
         for tail in young.byUser.removeValue(forKey: uid) ?? [] { young.tokens[tail] = nil }
         for tail in old.byUser.removeValue(forKey: uid) ?? [] { old.tokens[tail] = nil }

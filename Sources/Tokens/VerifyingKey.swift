@@ -3,7 +3,7 @@ import JSONTree
 
 /// The supported signature algorithms; `none` and symmetric ones are never accepted.
 public enum SignatureAlgorithm: String, Sendable, CaseIterable {
-    /// RSASSA-PKCS1-v1_5 with SHA-256: what drop-in verifiers expect.
+    /// RSASSA-PKCS1-v1_5 with SHA-256: the default that most verifiers expect.
     case rs256 = "RS256"
     /// ECDSA on P-256 with SHA-256.
     case es256 = "ES256"
@@ -17,7 +17,7 @@ public enum SignatureAlgorithm: String, Sendable, CaseIterable {
     }
 }
 
-/// A public key with its name and the one algorithm that it is for.
+/// A public key with its id and its only algorithm.
 package struct VerifyingKey: Sendable {
     /// `kid`
     package let id: String
@@ -66,7 +66,7 @@ package struct VerifyingKey: Sendable {
         return Base64.encodeURL(HashFunction.sha256.hash("{\(members)}".utf8))
     }
 
-    /// The members that make the key, by name.
+    /// The key's required members, by name.
     private static func required(_ numbers: KeyNumbers) -> [(String, String)] {
         switch numbers {
         case .rsa(let modulus, let exponent): [("e", Base64.encodeURL(exponent)), ("kty", "RSA"), ("n", Base64.encodeURL(modulus))]
@@ -75,19 +75,19 @@ package struct VerifyingKey: Sendable {
     }
 }
 
-/// The keys of a JSON Web Key Set (RFC 7517 §5) that can check signatures here. Others in it are left out.
+/// The usable verification keys of a JSON Web Key Set (RFC 7517 §5). Other keys are ignored.
 package struct KeySet {
     package let keys: [VerifyingKey]
 
-    /// - Parameter limit: most keys to parse.
-    /// - Throws: for a document that is no key set.
+    /// - Parameter limit: the most keys to parse.
+    /// - Throws: if the document is not a key set.
     package init(_ bytes: [UInt8], limit: Int) throws(KeyFetchFault) {
         guard let set = try? JSONValue(bytes), let list = set["keys"]?.elements else { throw .content("the document is no key set") }
         keys = list.prefix(limit).compactMap(Self.key)
     }
 
     private static func key(_ value: JSONValue) -> VerifyingKey? {
-        // A key without a name cannot be looked up, and one for encryption signs nothing.
+        // A key without an id cannot be looked up, and an encryption key signs nothing.
         guard let id = value["kid"]?.string, value["use"].map({ $0 == "sig" }) ?? true else { return nil }
         func bytes(_ name: String, _ lengths: ClosedRange<Int>) -> [UInt8]? {
             guard let bytes = value[name]?.string.flatMap({ Base64.decodeURL($0) }), lengths.contains(bytes.count) else { return nil }
@@ -96,7 +96,7 @@ package struct KeySet {
         let numbers: KeyNumbers
         switch value["kty"]?.string {
         case "RSA":
-            // 2,048 to 8,192 bits: shorter ones are weak, longer ones only take time.
+            // 2,048 to 8,192 bits: shorter keys are weak, and longer ones only cost time.
             guard let n = bytes("n", 256...1024), let e = bytes("e", 1...4) else { return nil }
             numbers = .rsa(modulus: n, exponent: e)
         case "EC" where value["crv"] == "P-256":

@@ -138,8 +138,8 @@ extension AccountTransaction {
 // MARK: Ending
 
 extension AccountWrite {
-    /// Ends all sessions of an account: its refresh tokens immediately and for good, its ID tokens and connections at once (accounts contract
-    /// §5.4). The new session of the user who made the change begins afterwards.
+    /// Ends all sessions of an account at once, with its refresh tokens, ID tokens and connections (accounts contract §5.4). A new session of the
+    /// user who made the change begins afterwards.
     /// - Parameters:
     ///   - account: gets the new `validSince`; the caller saves it.
     ///   - author: see `AccountChange.author`.
