@@ -17,8 +17,8 @@
 
 enum { HASH_BYTES = 32, COORDINATE_BYTES = 32, SPARE = 4 };
 
-// Creating a context costs half as much as checking an RSA signature. A context is used by one thread at a time: the thread takes a spare one
-// out of its slot, or creates another, and puts it back into any empty slot.
+// Creating a context costs half as much as checking an RSA signature. One thread at a time uses a context. The thread takes a spare one out of
+// its slot, or creates another, and puts it back into any empty slot.
 struct vigla_key {
     EVP_PKEY *pkey;
     int kind;

@@ -4,7 +4,7 @@ public import JSONTree
 ///
 ///     ".count": {"if": "query.near", "radius": 1000, "snap": 100, "least": 5, "perMinute": 30}
 ///
-/// The grid limits an attacker: a child counts as if it were at the centre of its square, so no circles reveal where in it the child is.
+/// The grid limits an attacker. A child counts as if it were at the centre of its square, so circles do not reveal its place in the square.
 /// The other bounds slow the attacker down: few radii and centres, no small numbers, a rate.
 public struct CountTerms: Sendable, Hashable {
     /// The smallest radius of a circle in metres; larger ones are twice, four times, up to 64 times as wide. Nil allows any.

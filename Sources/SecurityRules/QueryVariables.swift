@@ -47,7 +47,7 @@ public struct QueryVariables: Sendable {
     /// The variables of a plain read and of every write.
     public static let none = QueryVariables()
     /// `none` at a fixed address, for evaluations.
-    /// unsafe: written only here, before it is shared.
+    // unsafe: written only here, before it is shared.
     nonisolated(unsafe) static let plain: UnsafePointer<QueryVariables> = {
         let plain = UnsafeMutablePointer<QueryVariables>.allocate(capacity: 1)
         plain.initialize(to: .none)

@@ -2,8 +2,8 @@ import JSONTree
 
 /// The claims of an ID token (accounts contract §5.1).
 ///
-/// Precedence of claims, from weakest to strongest: name and picture, the account's custom claims, the session's claims, and then the service's
-/// own claims, which no custom claim replaces.
+/// Precedence of claims, from weakest to strongest: name and picture, the account's custom claims, the session's claims, the service's own
+/// claims. No custom claim replaces the service's own.
 package struct IdentityClaims: Sendable {
     /// 1 to 128 characters.
     package var uid: String

@@ -1,8 +1,8 @@
 import JSONTree
 import Synchronization
 
-/// Verifies ID tokens. From any thread: signature and claims are checked on the caller's thread, and verified tokens are cached, so that the
-/// same token costs only a lookup the next time.
+/// Verifies ID tokens, from any thread. Signature and claims are checked on the caller's thread. Verified tokens are cached, so that the same
+/// token costs only a lookup the next time.
 ///
 ///     token ─► cached? ─► known key, signature, claims ─► account and session (on the service's actor) ─► cached
 ///

@@ -117,8 +117,8 @@ struct ContinueURL: Sendable, Equatable {
     /// In lower case, without port.
     let host: String
 
-    /// Nil unless it is absolute and contains nothing that browsers could read differently than the hub: no user name, no backslash, no space or
-    /// control character, only ASCII.
+    /// Nil unless it is absolute and unambiguous for browsers and the hub. It contains no user name, no backslash, no space or control
+    /// character, and only ASCII.
     init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count <= 2048, bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7F && !#"\"<>^`{|}"#.utf8.contains($0) }) else { return nil }

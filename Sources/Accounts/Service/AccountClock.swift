@@ -48,7 +48,7 @@ final class AccountClock: Sendable {
     /// clock that jumps ahead expires nothing until a day later.
     var cautious: Int64 { min(wall(), expected) }
 
-    /// The time for when a user was last seen, ms since the epoch: the wall time, but no earlier than the last sweep plus the steady time since
+    /// The time for when a user was last seen, ms since the epoch. It is the wall time, but no earlier than the last sweep plus the steady time since
     /// then. So a time written while the wall clock is behind does not look old after the correction.
     var seen: Int64 { max(wall(), expected) }
 

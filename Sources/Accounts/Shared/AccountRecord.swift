@@ -2,8 +2,8 @@ import GRDB
 import Foundation
 import Journal
 
-/// A record that a hub of a cluster appends to the log of the accounts: the statements of one transaction with their arguments, which every hub
-/// runs, and the further effects on each hub.
+/// A record that a hub of a cluster appends to the log of the accounts. It contains the statements of one transaction with their arguments, which
+/// every hub runs, and the further effects on each hub.
 ///
 ///     [version][schema] ( [1][sql][arguments] │ [2][change] │ [3][counts of a subject] │ [4] the signing keys ) …
 ///

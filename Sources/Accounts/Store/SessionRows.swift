@@ -173,7 +173,7 @@ extension AccountTransaction {
     }
 
     /// Checks the account and the session of a token. The session must exist, and either the token or the session must not be older than
-    /// `validSince`: a token of a newer session is valid even if its issue time came from a clock that was behind.
+    /// `validSince`. So a token of a newer session is valid even if its issue time came from a clock that was behind.
     /// - Returns: nil if the token is valid.
     func fault(of token: VerifiedToken) throws -> TokenFault? {
         let row = try Row.fetchOne(

@@ -11,8 +11,8 @@ struct PackedJSON {
         (self.showsPriorities, self.showsArrays) = (showsPriorities, showsArrays)
     }
 
-    /// Appends an object. Writes in place if the buffer has capacity for the longest text, otherwise through temporary memory: the text is
-    /// usually far shorter, and the buffer may be long-lived.
+    /// Appends an object. Writes in place if the buffer has capacity for the longest text, otherwise through temporary memory. The text is usually
+    /// far shorter, and the buffer may be long-lived.
     static func append(_ object: PackedValue, to bytes: inout [UInt8], showsPriorities: Bool, showsArrays: Bool = false) {
         let most = mostBytes(object.size)
         func write(to start: UnsafeMutableRawPointer) -> Int {

@@ -1,6 +1,6 @@
 /// Reads a tree without copying nodes or counting references.
 ///
-/// A cursor points at its node's storage, which does not move while the tree's root is retained: only the single owner of a tree changes it in
+/// A cursor points at its node's storage. It does not move while the tree's root is retained, as only the single owner of a tree changes it in
 /// place. The caller retains the root as long as any cursor exists.
 public struct NodeCursor: Equatable {
     /// The kind of data at the address.

@@ -70,7 +70,7 @@ func memoryEqual(_ p: UnsafeRawPointer, _ q: UnsafeRawPointer, _ n: Int) -> Bool
 /// Compares two UTF-8 texts as if they were UTF-16: negative, zero or positive.
 ///
 /// UTF-8 byte order is scalar order. The two orders differ only between U+E000–U+FFFF (first byte EE or EF) and the scalars above U+FFFF
-/// (first byte F0–F4), which UTF-16 writes with surrogates D800–DFFF and so sorts first.
+/// (first byte F0–F4). UTF-16 writes the latter with surrogates D800–DFFF, and so sorts them first.
 func utf16Order(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8>) -> Int {
     let n = min(x.count, y.count)
     var i = 0

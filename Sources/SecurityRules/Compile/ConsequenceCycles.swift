@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Finds counters, copies and inboxes that depend on what they write: such consequences would never end. Removals always end.
+/// Finds counters, copies and inboxes that depend on their own writes: such consequences would never end. Removals always end.
 enum ConsequenceCycles {
     /// The written pattern and the pattern it depends on; nil matches any key.
     private struct Effect {

@@ -67,7 +67,7 @@ enum Operation: UInt8 {
     case dayOf
 
     // Yield any of the three.
-    // boolean a, then b or c.
+    /// boolean a, then b or c.
     case conditional
     /// the value of a: a function's body.
     case call

@@ -2,8 +2,8 @@ import JSONTree
 
 /// Lowers checked terms to instructions and collects the program's tables.
 ///
-/// Work that does not depend on the request happens here: constants are folded, `child('a/b')` paths and paths joined with `+` are cut
-/// into steps, and `parent()` of a known place becomes that place.
+/// Work that does not depend on the request happens here. Constants are folded, `child('a/b')` paths and paths joined with `+` are cut into
+/// steps, and `parent()` of a known place becomes that place.
 struct ProgramBuilder {
     var code: ContiguousArray<Instruction> = []
     var spans: ContiguousArray<Span> = []

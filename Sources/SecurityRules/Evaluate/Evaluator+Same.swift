@@ -41,8 +41,8 @@ extension Consequences {
     }
 }
 
-/// Copies of a node at many places: the result of `.validate` for one holds for the next if it has the same rules and value, and the rules
-/// depend on nothing else that differs (`Reach`).
+/// Copies of a node at many places: the result of `.validate` for one holds for the next with the same rules and value. The rules must depend on
+/// nothing else that differs (`Reach`).
 extension Evaluator {
     /// Whether the current place is valid because the last evaluated one is. Charges the same work, so that the decision does not depend on
     /// this shortcut.

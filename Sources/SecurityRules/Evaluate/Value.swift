@@ -1,7 +1,7 @@
 import JSONTree
 
 /// The result of an instruction, without ownership. Numbers and booleans are stored directly, everything else as an address that outlives
-/// the evaluation of the rule: in a tree, the program's constants, the keys of the path, or the evaluator's scratch.
+/// the evaluation of the rule. It points into a tree, the program's constants, the keys of the path, or the evaluator's scratch.
 enum Value {
     case null
     case bool(Bool)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The content of a message. Large content stays in the pieces in which it arrived until a caller needs it in one: joining takes long, and must
+/// The content of a message. Large content stays in the pieces in which it arrived until a caller needs it in one. Joining takes long, and must
 /// not run on an event loop.
 public struct HTTPBody: Sendable {
     /// The piece size: a full piece is never moved as more arrive. Default 1 MiB, which is moved or allocated in well below a ms.

@@ -5,7 +5,7 @@
 /// longer:                      ["3"] [16384 units] [16384 units] [rest]
 /// ≥ 9999 segments:             [message]          (iOS reads at most four digits)
 /// ```
-/// A split never divides a code point. Only a count is ever numeric or empty (contract §1.5): a payload that does not begin with `{` is not a
+/// A split never divides a code point. Only a count is ever numeric or empty (contract §1.5). A payload that does not begin with `{` is not a
 /// message of this protocol and yields no frame.
 public enum RealtimeFraming {
     /// UTF-16 code units in one segment.

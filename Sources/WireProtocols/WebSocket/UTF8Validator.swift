@@ -1,5 +1,5 @@
 /// Validates UTF-8 that arrives in pieces (RFC 3629). Overlong forms, surrogates and values above U+10FFFF are refused at the first byte that
-/// makes the text invalid, so the peer gets the error as early as RFC 6455 §8.1 allows.
+/// makes the text invalid. So the peer gets the error as early as RFC 6455 §8.1 allows.
 ///
 /// State between pieces is what the *next* byte must be:
 /// ```
