@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 @testable import HubEngine
 
-/// What runs beside the database queue, and what waits for what.
+/// Which work runs in the background, and the order in which it runs.
 @Suite(.timeLimit(.minutes(30))) struct BackgroundWorkTests {
     private static let wait = DispatchTimeInterval.seconds(20)
 
@@ -34,7 +34,7 @@ import Testing
         let work = BackgroundWork.threads(2)
         let (gate, done) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let log = Mutex<[Int]>([])
-        // Both threads are busy; one goes on.
+        // Both threads are busy; one continues.
         work.run(.upkeep) { gate.wait() }
         work.run(.upkeep) { gate.wait() }
         for i in 0..<6 {

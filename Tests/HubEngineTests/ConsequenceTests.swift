@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What the rules have follow from a commit joins it, in all ways of writing.
+/// The consequences of a write (copies, counters, removals, rows) are part of its commit, for every kind of write.
 @Suite(.timeLimit(.minutes(30))) struct ConsequenceTests {
     private static let rules = #"""
         {"rules":{".read":true,
@@ -46,7 +46,7 @@ import Testing
         #expect(it.hub.database.counters.commits == 1 && it.hub.database.counters.systemWrites[.removes] == 5)
     }
 
-    /// Each way of writing on the same content comes to the same.
+    /// Every kind of write to the same content gives the same result.
     @Test func everyWayOfWriting_isFollowed_butAnImport() throws {
         let write = TreeWrite("posts/p", WriteValue(.null))
         var imported = Exchange("posts/p", .write([write]))
@@ -70,7 +70,7 @@ import Testing
         #expect(it.content == expected)
     }
 
-    /// Prepared beside the queue; what others write meanwhile is followed, too.
+    /// The write is prepared in the background; what other clients write meanwhile has consequences, too.
     @Test func largeWrite_isFollowed_asOfNow() throws {
         let it = try GatedHarness(Self.rules, root: Self.root)
         let (one, other) = (Client.make(), Client.make())
@@ -99,12 +99,12 @@ import Testing
         #expect(listener.heard.withLock { $0 } == [
             "false /kept", "false /kept", "false /copied/$c.copy at /copied/z: 'a/b' cannot be a key",
         ])
-        // What belongs to a deleted account goes all the same.
+        // The data of a deleted account is removed even so.
         let removal = Request.system([TreeWrite("guarded/g", WriteValue(.null))], .accountDeletion)
         #expect(hub.ask(one, removal, .get("guarded")) == ["ok 0", "value 1 null"])
     }
 
-    /// A post to the friends of its author: one commit, and each is told once.
+    /// A post is copied to its author's friends in one commit, and each observer is notified once.
     @Test func copies_joinTheCommit_andFollowTheirNode() throws {
         let rules = #"""
             {"rules":{".read":true,"posts":{"$p":{".write":"auth.uid == newData.child('user').val() || !newData.exists()",
@@ -127,7 +127,7 @@ import Testing
         #expect(it.hub.database.counters.commits == 3 && it.hub.database.counters.systemWrites[.copy] == 3 * 201)
     }
 
-    /// Copies are known by an index from a moment after the start on, through commits, deploys and commits that are taken back.
+    /// Shortly after the start, an index locates copies. It stays correct through commits, deploys and rolled-back commits.
     @Test func copies_areKnownWithoutASearch_whenTheIndexIsThere() throws {
         let rules = #"""
             {"rules":{".read":true,".write":true,"posts":{"$p":{".copy":{"to":"timeline/$f/$p","each":"friends/$f"}}}}}
@@ -143,7 +143,7 @@ import Testing
             hub.settle()
             while gate.runOne() { hub.settle() }
         }
-        // Both live throughout: what the harness has heard for one client is not taken for another's at the same address.
+        // Keep both clients alive: the harness keys output by object address, which a new client could reuse.
         let (writer, client) = (Client.make(), Client.make())
         defer { withExtendedLifetime((writer, client)) {} }
         func put(_ value: Node) -> [String] {
@@ -153,14 +153,14 @@ import Testing
             return hub.take(client)
         }
         #expect(put(2) == ["error 0 too_big"], "the timelines are searched")
-        // What is written while the index is built is in it.
+        // The index includes writes made while it is built.
         hub.database.submit(.put("timeline/f9/p", 1), from: writer)
         hub.settle()
         log.completeAll()
         finish()
         #expect(put(3) == ["ok 0"])
         #expect(log.root.node(at: "timeline/f1/p") == 3 && log.root.node(at: "timeline/f9/p") == 3)
-        // A commit that the disk refuses is not in it.
+        // A commit that the disk refuses is not in the index.
         hub.database.submit(.put("timeline/f5/p", 1), from: writer)
         hub.settle()
         log.refuse()
@@ -176,7 +176,7 @@ import Testing
         #expect(put(5) == ["ok 0"] && put(6) == ["ok 0"] && log.root.node(at: "timeline/a/p") == 6)
     }
 
-    /// What anybody may write where copies are is in the index, too: it has a bound.
+    /// The index also holds places that any client may write where copies are, so its size is bounded.
     @Test func indexOfTooManyCopies_isGivenUp_untilThereAreFewer() throws {
         let rules = #"""
             {"rules":{".read":true,".write":true,"posts":{"$p":{".copy":{"to":"timeline/$f/$p","each":"friends/$f"}}}}}
@@ -212,7 +212,7 @@ import Testing
         #expect(batch.commits.map { $0.operations.compactMap(\.path).map(\.description) } == [["/a"], ["/b", "/c", "/d"]])
     }
 
-    /// What follows from a removal and is over a limit comes in later commits.
+    /// Consequences of a removal beyond a limit run in later commits.
     @Test func limits_leaveTheRestOfARemoval_toLaterCommits() throws {
         func commits(_ change: (inout EngineLimits) -> Void) throws -> Int {
             var limits = EngineLimits()
@@ -231,7 +231,7 @@ import Testing
         #expect(try commits { $0.systemWriteQuestions = 3 } > 1)
     }
 
-    /// Written places from which something could follow are looked at on the queue, so they are bounded; others are not looked at.
+    /// Written places that could have consequences are checked on the queue, so their number is bounded. Other places are not checked.
     @Test func placesOfAnUpdate_areCounted_whereSomethingCouldFollow() throws {
         let rules = #"""
             {"rules":{".read":true,".write":true,"e":{"$e":{".counts":{"n":"count(v/$e)","sum":"sum(v/$e)"}}},
@@ -254,12 +254,12 @@ import Testing
         #expect(update({ "other/\($0)" }, 200, 1) == ["ok 0"], "nothing follows from these")
         #expect(update({ "posts/\($0)/user" }, 41, "u") == ["error 0 too_big"])
         #expect(update({ "posts/\($0)/user" }, 40, "u") == ["ok 0"])
-        // One of them beside others.
+        // One place with consequences among others without.
         let mixed = update({ $0 == 77 ? "v/x/mixed" : "other/\($0)" }, 100, 5)
         #expect(mixed == ["ok 0"] && it.content.node(at: "e/x/n") == 14)
     }
 
-    /// The journal has what followed: who applies its commits comes to the same tree without rules.
+    /// The journal contains the consequences: a follower that applies its commits without rules gets the same tree.
     @Test func journal_hasWhatFollowed() throws {
         let journal = MemoryJournal(last: 0, epoch: 0, keeping: 100, isImmediate: true)
         let hub = EngineHarness(rules: try RuleSet(parsing: Self.rules), root: Self.root, log: journal)

@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What follows from a removal and is too much for its commit comes in later commits: nothing is there that nobody can remove.
+/// Consequences of a removal that do not fit into its commit run in later commits, so every node can be removed.
 @Suite(.timeLimit(.minutes(30))) struct ContinuedRemovalTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,
@@ -27,7 +27,7 @@ import Testing
         .object((0..<count).map { (Key("\(name)\($0 + 100)"), value) })
     }
 
-    /// A post with so many votes, and with comments of which something follows each.
+    /// A post with this many votes, and with comments that each have a consequence.
     private static func root(votes: Int = 45, comments: Int = 0) -> Node {
         var root: Node = ["posts": ["p": ["author": "ada", "n": .int(Int64(comments))], "q": ["author": "ada", "n": 0]]]
         root.set(many(votes, "u", ["p": 1, "q": 1]), at: "votes")
@@ -46,7 +46,7 @@ import Testing
         try RestartHarness(Self.rules, root: root, limits: limits, gate: gate)
     }
 
-    // MARK: What was impossible
+    // MARK: Large removals
 
     @Test func removal_ofManyTargets_isMade_byEverybody() throws {
         let write = TreeWrite("posts/p", WriteValue(.null))
@@ -64,7 +64,7 @@ import Testing
             // The removal, the list, and the parts.
             #expect(it.counters.systemCommits[.removal] == 5 && it.counters.systemWrites[.removes] == 45, "\(name)")
         }
-        // As many as a commit may have are in it.
+        // As many removals as one commit may have are in it.
         let few = try harness(Self.root(votes: 20))
         #expect(few.put("posts/p", .null) == "ok 0" && few.root == Self.after(votes: 20) && few.commits.count == 1)
     }
@@ -77,7 +77,7 @@ import Testing
         #expect(it.root == Self.after() && it.counters.expired == 1 && it.stored.owed.isEmpty)
     }
 
-    /// What follows from what follows: comments of which each has consequences of its own, below the removed node or beside it.
+    /// Consequences of consequences: each comment has its own, below the removed node or elsewhere.
     @Test(arguments: ["posts/p", "comments/p"]) func nestedConsequences_follow(place: Path) throws {
         let it = try harness(Self.root(votes: 3, comments: 45))
         #expect(it.put(place, .null) == "ok 0")
@@ -90,7 +90,7 @@ import Testing
         #expect(it.stored.owed.isEmpty && it.counters.systemWrites[.removes, default: 0] >= 90)
     }
 
-    /// Counters of what went are right when they have been counted.
+    /// Counters of removed nodes are right once they have been counted.
     @Test func counters_areRight() throws {
         var root = Self.root(votes: 45, comments: 45)
         root.set(.object((0..<45).map { (Key("u\($0 + 100)"), ["votes": 2, "own": 2]) }), at: "users")
@@ -101,7 +101,7 @@ import Testing
         #expect(it.root.child("users").children.allSatisfy { $1 == ["votes": 0, "own": 0] })
     }
 
-    /// Looking for targets costs more keys than a commit has: a wildcard over many, or what was removed.
+    /// The search for targets reads more keys than one commit may: a wildcard over many children, or the removed node itself.
     @Test func removal_thatLooksAtManyKeys_isMade() throws {
         var limits = Self.limits
         limits.systemWriteKeys = 30
@@ -113,7 +113,7 @@ import Testing
         #expect(other.put("posts/p", .null) == "ok 0" && other.root == Self.after(votes: 3))
     }
 
-    /// A value that somebody else has stored and that is no key keeps nobody from removing what is above it.
+    /// A stored value that is not a valid key does not prevent the removal of a node above it.
     @Test func valueThatIsNoKey_namesNoPlace() throws {
         for comments in [3, 45] {
             var root = Self.root(votes: 3, comments: comments)
@@ -128,7 +128,7 @@ import Testing
         }
     }
 
-    /// A removal that a `.validate` refuses is left out alone.
+    /// A consequence that a `.validate` refuses is left out; the others run.
     @Test func refusedRemoval_isLeftOut() throws {
         let rules = #"{"rules":{".write":true,"posts":{"$p":{".removes":"kept/*/x"}},"kept":{"$k":{".validate":"$k != 'k103'"}}}}"#
         let it = try RestartHarness(rules, root: ["posts": ["p": 1], "kept": Self.many(45, "k", ["x": 1, "y": 1])], limits: Self.limits)
@@ -136,7 +136,7 @@ import Testing
         #expect(it.root.child("kept").children.filter { $1.child("x").exists }.map(\.0) == ["k103"])
     }
 
-    /// Only what a removal has follow is left to later commits: what else a write has follow is bounded as before.
+    /// Only consequences of a removal are deferred to later commits. Other consequences of a write are bounded as before.
     @Test func otherConsequences_areRefusedAsBefore() throws {
         let rules = #"{"rules":{".write":true,"posts":{"$p":{".removes":"votes/*/$p",".copy":{"to":"line/$f/$p","each":"friends/$f"}}}}}"#
         let root: Node = ["posts": ["p": 1], "votes": Self.many(45, "u", ["p": 1]), "friends": Self.many(45, "f")]
@@ -150,7 +150,7 @@ import Testing
 
     // MARK: Kills and refusals
 
-    /// Killed behind any commit, also twice, with what it has from the log or from a snapshot: all goes, and each place once.
+    /// The hub is killed after any commit, also twice, and restarts from the log or a snapshot: every target is removed, each once.
     @Test(arguments: [false, true]) func killedHub_goesOn(fromSnapshot: Bool) throws {
         let root = Self.root(votes: 25, comments: 25)
         func through(_ stored: RestartHarness.Stored) -> RestartHarness.Stored {
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    /// A hub that follows has what is owed, too, and goes on with it.
+    /// A follower knows the pending removals, too, and continues them.
     @Test func follower_hasTheListOfTheTreeBefore() throws {
         let it = try harness(Self.root())
         _ = it.put("posts/p", .null)
@@ -188,7 +188,7 @@ import Testing
         #expect(it.stored(after: 1).owed.items.count == 1)
     }
 
-    /// What the disk refuses is taken back with its commit, and made when it takes commits again.
+    /// Removals that the disk refuses are rolled back with their commit, and retried once it takes commits again.
     @Test func refusingLog_losesNothing() throws {
         var limits = Self.limits
         limits.retryMs = EngineLimits.patient.retryMs
@@ -222,15 +222,15 @@ import Testing
         }
     }
 
-    // MARK: Others meanwhile
+    // MARK: Concurrent writes
 
-    /// What is written while the rest is owed stays: it was not there when its cause went.
+    /// Values written while removals are pending stay: they did not exist when their cause was removed.
     @Test(arguments: [0, 1, 2]) func placesWrittenMeanwhile_stay(turns: Int) throws {
         let gate = try GatedHarness(Self.rules, root: Self.root(), limits: Self.limits)
         gate.finish()
         let client = Client.make()
         #expect(gate.ask(client, .put("posts/p", .null)) == ["ok 0"])
-        // Before the list is known, or behind it.
+        // Before the list is known, or after it.
         if turns == 1 { gate.hub.settle() }
         if turns == 2 { gate.finish() }
         _ = gate.ask(client, .put("votes/u140/p", 2), .put("votes/u141", ["p": 3]), .put("posts/p", ["author": "ben"]))
@@ -246,7 +246,7 @@ import Testing
         #expect(gate.content == expected, "\(gate.content.json)")
     }
 
-    /// A place that a client removed itself, and made again by writing below it.
+    /// A place that a client removed itself, and recreated by writing below it.
     @Test(arguments: [0, 1, 2]) func placesMadeAgainFromBelow_stay(turns: Int) throws {
         let gate = try GatedHarness(Self.rules, root: Self.root(), limits: Self.limits)
         gate.finish()
@@ -265,7 +265,7 @@ import Testing
         #expect(gate.content == expected, "\(gate.content.json)")
     }
 
-    /// An update of many places keeps these, and not all that lies between them.
+    /// An update of many places keeps the written places, and not everything between them.
     @Test(arguments: [0, 1, 2]) func largeUpdate_keepsWhatItWrites(turns: Int) throws {
         var limits = Self.limits
         (limits.largeWritePlaces, limits.followedPlaces) = (8, 4)
@@ -287,7 +287,7 @@ import Testing
         #expect(gate.content == expected, "\(gate.content.json)")
     }
 
-    /// Copies that another commit makes again at places that are to go.
+    /// Copies that another commit recreates at places pending removal.
     @Test func copiesMadeAgain_stay() throws {
         let rules = #"""
             {"rules":{".read":true,".write":true,"posts":{"$p":{".copy":{"to":"line/$f/$p","each":"friends/$f"}}}}}
@@ -315,7 +315,7 @@ import Testing
         let client = Client.make()
         #expect(gate.ask(client, .put("posts/p", .null), .put("posts/q", .null)) == ["ok 0", "error 1 unavailable"])
         #expect(gate.ask(client, .put("users/x", 1)) == ["ok 0"], "what owes nothing")
-        // A deleted account's places go all the same.
+        // The places of a deleted account are removed even so.
         _ = gate.ask(client, .system([TreeWrite("posts/q", WriteValue(.null))], .accountDeletion))
         while gate.hub.database.counters.owedRows > 0 {
             gate.finish()
@@ -326,7 +326,7 @@ import Testing
 
     // MARK: Model
 
-    /// Against all removals computed from the whole history: others write, and the hub is killed, while removals are on their way.
+    /// Compared with all removals computed from the whole history, while others write and the hub is killed with removals pending.
     @Test(arguments: Array(1...60) as [UInt64]) func randomHistory_removesWhatGoes(seed: UInt64) throws {
         let rules = #"""
             {"rules":{".read":true,".write":true,"posts":{"$p":{".removes":["comments/$p","votes/*/$p"],".copy":"all/$p"}},
@@ -351,7 +351,7 @@ import Testing
             default: nil
             }
             if let (path, value) = write {
-                // What goes depends on how far the removals before are; so does what is written below a place that is to go.
+                // The outcome depends on how far earlier removals are, as does that of a write below a place pending removal.
                 if value.isNull || path.keys[0] == Key("comments") { it.settle() }
                 try #require(it.put(path, value, settles: false) == "ok 0")
                 let before = model

@@ -7,11 +7,11 @@ import Testing
 
 @testable import HubEngine
 
-/// A stranger without an account looks for one child by counting within circles, and knows all that the hub's source tells. What holds
-/// from both sides: the square of the grid is found, as the documents say, and nothing finer.
+/// A stranger without an account tries to locate one child by counting within circles, knowing the hub's source. Checks both sides of the documented
+/// bound: the attacker finds the grid square of the child, and nothing finer.
 @Suite(.timeLimit(.minutes(30))) struct CountAttackTests {
     private static let earth = 111_194.9
-    /// The south-west corner of the area in which the child may be, and the metres of its sides.
+    /// The south-west corner of the area in which the child may be, and the length of its sides in metres.
     private static let corner = (latitude: 37.9, longitude: 23.6)
     private static let side = 4_000.0
 
@@ -19,7 +19,7 @@ import Testing
         (corner.latitude + north / earth, corner.longitude + east / earth / 0.789)
     }
 
-    /// A hub with one child at a place, numbered -1, and a crowd with numbers of their own.
+    /// A hub with one child numbered -1 at a place, and a crowd with other numbers.
     private struct Scene {
         let hub: EngineHarness
         let terms: CountTerms
@@ -55,8 +55,8 @@ import Testing
         try #require(GeoPoint(latitude: at.latitude, longitude: at.longitude))
     }
 
-    /// What is left when no circle that the terms allow divides it: the attacker computes what the hub would answer for each place that is
-    /// still possible, and asks for the circle that halves them best.
+    /// The points that remain when no allowed circle divides them. The attacker computes the hub's answer for each possible point, and asks for the
+    /// circle that halves them best.
     private static func locate(
         _ scene: inout Scene, atMost most: Int, _ random: inout SeededRandom, holds: (inout Scene, GeoPoint, Double) throws -> Bool
     ) throws -> [GeoPoint] {
@@ -86,7 +86,7 @@ import Testing
         return left
     }
 
-    /// Metres from the southernmost to the northernmost, and from the westernmost to the easternmost.
+    /// The extent from south to north and from west to east, in metres.
     private static func extent(_ points: [GeoPoint]) -> (north: Double, east: Double) {
         let (latitudes, longitudes) = (points.map(\.latitude), points.map(\.longitude))
         guard let south = latitudes.min(), let north = latitudes.max(), let west = longitudes.min(), let east = longitudes.max() else {
@@ -107,7 +107,7 @@ import Testing
             let left = try Self.locate(&scene, atMost: 300, &random) { try $0.count($1, $2) == 1 }
             let square = try Self.geo(target).snapped(toMetres: grid)
             #expect(left.allSatisfy { $0.snapped(toMetres: grid) == square }, "\(count): the square, after \(scene.counts) counts")
-            // All of the square is left, as far as it lies in the area and on the attacker's own grid of 20 m.
+            // All of the square remains, as far as it lies in the area and on the attacker's own 20 m grid.
             let possible = try stride(from: 0.0, to: Self.side, by: 20).flatMap { north in
                 try stride(from: 0.0, to: Self.side, by: 20).map { try Self.geo(Self.point(north: north, east: $0)) }
             }.filter { $0.snapped(toMetres: grid) == square }
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    /// Attack of a filter with a value that one child has: it answers as if there were none.
+    /// Attack with a filter on a value that only one child has: the count is the same as without that child.
     @Test(arguments: ["", #","least":5"#]) func childSingledOutByAFilter_isNotFound(_ more: String) throws {
         var random = SeededRandom(42)
         let target = Self.place(&random)
@@ -131,8 +131,8 @@ import Testing
         #expect(told == [0])
     }
 
-    /// Two counts whose conditions differ by the child tell whether the circle holds it, in a crowd: the documents say so. The square
-    /// hides it nevertheless.
+    /// In a crowd, two counts whose conditions differ by the child reveal whether the circle holds it, as documented. The square still hides its
+    /// exact position.
     @Test func childInACrowd_isFoundToItsSquareByDifferences_andNoFiner() throws {
         var random = SeededRandom(43)
         let target = Self.place(&random)
@@ -147,7 +147,7 @@ import Testing
         #expect(max(Self.extent(left).north, Self.extent(left).east) > 125)
     }
 
-    /// Children that move: what a live count tells is what a count finds, and that is how many squares' centres the circle holds.
+    /// With moving children, a live count equals a one-time count: the number of square centres within the circle.
     @Test func liveCounts_followMoves_bySquares() throws {
         var random = SeededRandom(44)
         var places = (0..<80).map { _ in Self.place(&random) }

@@ -5,7 +5,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// How many counts may be asked for in a minute, and of which circles.
+/// How many counts are admitted per minute, and for which circles.
 @Suite(.timeLimit(.minutes(30))) struct CountRatesTests {
     private static func caller(_ address: String?, _ place: Path = "p") -> CountRates.Caller { .init(address: address, place: place) }
 
@@ -22,7 +22,7 @@ import TestSupport
         #expect(admits(Self.caller("a"), atMost: 3, now: 70_000))
     }
 
-    /// A customer of a provider may have 65,536 addresses of 64 bits: his network of 48 bits has four times as much as one.
+    /// One customer of a provider may have 65,536 networks of 64 bits, so a network of 48 bits gets four times the rate of one address.
     @Test func rate_isSharedByANetworkOfIPv6() {
         var rates = CountRates(callers: 100)
         func address(_ network: Int, _ number: Int) -> String { "20010db80\(100 + network)\(1_000 + number)/64" }
@@ -33,7 +33,7 @@ import TestSupport
         for _ in 0..<20 { #expect(admits("192.0.2.\(rates.count)")) }
     }
 
-    /// Random times: in no 60 s more than may be, and never refused where fewer were admitted in the 70 s before.
+    /// Random times: never more than the limit within 60 s, and no refusal if fewer were admitted in the 70 s before.
     @Test func rate_holdsInEveryMinute() {
         var random = SeededRandom(16)
         for _ in 0..<50 {
@@ -44,7 +44,7 @@ import TestSupport
                 var trial = rates
                 if let wait = rates.admit(Self.caller("a"), atMost: most, now: now) {
                     #expect(admitted.count { $0 > now - 70_000 } >= most)
-                    // There is room then, and not before.
+                    // Admitted at the announced time, and not a millisecond earlier.
                     let (before, then) = (now + wait - 1, now + wait)
                     let tooEarly = trial.admit(Self.caller("a"), atMost: most, now: before)
                     let inTime = trial.admit(Self.caller("a"), atMost: most, now: then)
@@ -70,7 +70,7 @@ import TestSupport
         #expect(rates.count == 2)
     }
 
-    /// Whoever fills the table shuts nobody out, and who has reached the bound is not forgotten for strangers that ask once.
+    /// A client that fills the table locks no other out, and a caller at its limit is not evicted by strangers that ask once.
     @Test func newcomer_findsRoom_andTheCallerThatHasAskedLeastGoes() {
         var rates = CountRates(callers: 8)
         func admits(_ caller: CountRates.Caller, atMost most: Int) -> Bool { rates.admit(caller, atMost: most, now: 5_000) == nil }
@@ -104,7 +104,7 @@ import TestSupport
             #expect(query.live?.near?.metres == metres && query.live?.near?.grid == 250)
             #expect(rules.counted(query, at: "p", by: .null) == query)
         }
-        // Centres of wide circles lie as far apart as these are wider.
+        // The wider the circle, the farther apart the centres of the grid.
         func asCounted(_ latitude: Double, _ metres: Double) throws -> ChildQuery? {
             try rules.counted(circle(latitude, 23.735, metres), at: "p", by: .null)
         }

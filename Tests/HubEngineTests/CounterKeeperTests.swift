@@ -52,13 +52,13 @@ import Testing
         #expect(it.content == Self.right)
     }
 
-    /// What is written while they are counted is kept in the same counters.
+    /// Writes made during the count go to the same counters.
     @Test func writesMeanwhile_areCountedOnce() throws {
         let it = try GatedHarness(Self.rules, root: Self.root)
         let one = Client.make()
         it.hub.settle()
         #expect(it.ask(one, .put("v/x/3", 1), .put("v/y", .null), .put("e/w", ["by": "a"])) == ["ok 0", "ok 1", "ok 2"])
-        // Gone and made anew: counted by itself.
+        // Removed and created again: counted independently.
         #expect(it.ask(one, .put("e/x", .null), .put("e/x", ["by": "b"])) == ["ok 0", "ok 1"])
         it.finish()
         let rules = try RuleSet(parsing: Self.rules)
@@ -77,7 +77,7 @@ import Testing
         #expect(it.content.node(at: "e/x") == ["by": "a", "n": 2, "sum": 11])
     }
 
-    /// Each corrected counter may have a thousand copies follow: so few are corrected in a turn that these are all made.
+    /// Each corrected counter may cause a thousand copies. A turn corrects few enough that all copies fit.
     @Test func correctionsOfCopiedNodes_areMadeWithTheirCopies() throws {
         let rules = #"""
             {"rules":{".read":true,".write":true,
@@ -91,7 +91,7 @@ import Testing
         var limits = EngineLimits()
         limits.systemWrites = 100
         let it = try GatedHarness(rules, root: root, limits: limits)
-        // Each turn of the queue hands on to the next one.
+        // Each turn of the queue schedules the next one.
         for _ in 0..<200 { it.finish() }
         let content = it.content
         #expect(content.node(at: "e/e0") == ["n": 2, "x": 1] && content.node(at: "e/e49") == ["n": 0, "x": 1])
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    /// A correction that the disk refuses is made again when it takes commits.
+    /// A correction that the disk refuses is retried when it takes commits again.
     @Test func refusedCorrection_isMadeAgain() throws {
         let log = FlakyLog(root: Self.root)
         let gate = GatedWork()
@@ -126,7 +126,7 @@ import Testing
         #expect(log.root == Self.right)
     }
 
-    /// Random writes, deploys and restarts, counted while others write.
+    /// Random writes, deploys and restarts during the count.
     @Test(arguments: Array(1...40) as [UInt64]) func randomWrites_endWithRightCounters(seed: UInt64) throws {
         var random = SeededRandom(seed)
         let rules = try RuleSet(parsing: Self.rules)

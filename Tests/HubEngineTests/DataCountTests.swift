@@ -3,7 +3,7 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// Keys and bytes of the data, for metrics: counted when asked for, beside the queue, and seldom.
+/// Keys and bytes of the data, for metrics: counted on request, in the background, and rarely.
 @Suite(.timeLimit(.minutes(30))) struct DataCountTests {
     private func hub(_ change: (inout EngineLimits) -> Void = { _ in }) -> EngineHarness {
         var limits = EngineLimits()
@@ -13,7 +13,7 @@ import TestSupport
         return hub
     }
 
-    /// Asks, and lets a count go by that takes so long. Returns how many there were.
+    /// Asks for the counts, and lets a count run that takes this long. Returns how many counts ran.
     private func count(_ hub: EngineHarness, takingMs ms: Int64 = 0) -> Int {
         _ = hub.database.extent
         hub.database.queue.sync {}

@@ -51,7 +51,7 @@ import Testing
     @Test func largeAnswers_leaveBeforeTheWholeInboxIsHandled() {
         let hub = EngineHarness(root: ["big": .string(String(repeating: "x", count: 3 << 20))])
         let clients = (0..<8).map { _ in Client.make() }
-        // While the queue is held, all requests collect in the inbox and come as one.
+        // While the queue is held, all requests collect in the inbox and are drained together.
         hub.database.queue.sync {
             for client in clients { hub.database.submit(.get("big"), from: client) }
         }
@@ -224,7 +224,7 @@ import Testing
 }
 
 @Suite(.timeLimit(.minutes(30))) struct DurabilityOrderTests {
-    /// Also with a log that stores at once, where the answer leaves at the end of the request's own turn.
+    /// Also with a log that stores immediately, where the answer leaves at the end of the request's own turn.
     @Test func writeThatIsAnswered_isInTheCounters() {
         let hub = EngineHarness()
         let seen = Mutex<[Int]>([])

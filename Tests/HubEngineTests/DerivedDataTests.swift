@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// A deploy says what it has the hub find out, and when that holds.
+/// A deploy reports which derived data the hub still has to compute, and when that is complete.
 @Suite(.timeLimit(.minutes(30))) struct DerivedDataTests {
     private static let plain = #"{"rules":{".read":true,".write":true}}"#
     private static let all = #"""
@@ -55,7 +55,7 @@ import TestSupport
         #expect(told.all.last == DerivedReport(pending: [], ms: 600))
     }
 
-    /// Other rules come before: what they do not have is not waited for.
+    /// Other rules are deployed first: derived data that they do not define is not waited for.
     @Test func deployMeanwhile_countsAnew() throws {
         let hub = EngineHarness(rules: try RuleSet(parsing: Self.plain), root: ["e": ["x": ["t": 1]]])
         let told = Told()

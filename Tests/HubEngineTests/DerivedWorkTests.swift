@@ -4,7 +4,7 @@ import SecurityRules
 import TestSupport
 import Testing
 
-/// What follows from writes is charged to their author: how many commits come before those of others, never a time.
+/// Consequences of writes are charged to their author. The tests count the commits that precede those of others, never time.
 @Suite(.timeLimit(.minutes(30))) struct DerivedWorkTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,"posts":{"$p":{".copy":{"to":"line/$f/$p","each":"friends/$f"}}},
@@ -37,8 +37,8 @@ import Testing
         hub.settle()
     }
 
-    /// Half a megabyte follows from each write of one user, on two connections: one of them is on its way to the journal at a time, and
-    /// what others write goes between.
+    /// Each write of one user, on two connections, has consequences of half a megabyte. Only one is on its way to the journal at a time, and writes
+    /// of others come between.
     @Test func bytesThatFollow_waitForTheirAuthor() throws {
         let log = FlakyLog(root: ["friends": Self.friends])
         let hub = try hub(log)
@@ -52,7 +52,7 @@ import Testing
         #expect(hub.database.counters.commits == 2 && hub.database.inboxDepth == 19, "one of hers and that of another")
         _ = hub.ask(ada, .put("other", 2))
         #expect(hub.database.counters.commits == 3)
-        // Her reads on a connection without writes are no writes, and those of others are not held either.
+        // Her reads on a connection without writes are not held, nor are other users' reads.
         let reader = user("eve", hub)
         _ = hub.ask(reader, .get("other"))
         #expect(hub.database.counters.waitingRequests == 19)
@@ -69,7 +69,7 @@ import Testing
         #expect(hub.take(ada) == ["ok 0", "ok 0"])
     }
 
-    /// Authors have shares of their own, and beyond what all may have together nobody has a second.
+    /// Each author has a share; beyond the common bound no author has a second write under way.
     @Test func authors_haveSharesOfTheirOwn() throws {
         let log = FlakyLog(root: ["friends": Self.friends])
         let hub = try hub(log) { $0.derivedBytesOfAll = 1_200_000; $0.derivedBytes = 600_000 }
@@ -78,7 +78,7 @@ import Testing
             for i in 0..<3 { hub.database.submit(.put(place("posts", "p\(k)-\(i)"), Self.text), from: user, token: Int64(i)) }
         }
         hub.settle()
-        // Each has one under way; a second would be within its own share, but not within that of all.
+        // Each has one write under way; a second fits its own share, but not the common one.
         let first = hub.database.counters.commits
         #expect(first >= 6 && first <= 8, "\(first)")
         while !log.isIdle {
@@ -88,7 +88,7 @@ import Testing
         for user in users { #expect(hub.take(user) == ["ok 0", "ok 1", "ok 2"]) }
     }
 
-    /// Nothing is on its way to a journal in memory; each is a turn of its own there.
+    /// A memory journal stores immediately, so nothing is on its way; each write takes a turn of its own.
     @Test func inMemory_othersGoBetween() throws {
         let hub = try hub()
         let (eve, ada) = (user("eve", hub), user("ada", hub, .rest))
@@ -100,7 +100,7 @@ import Testing
         #expect(hub.take(ada).first.flatMap { Int($0.filter(\.isNumber)) }.map { $0 <= 3 } == true)
     }
 
-    /// What a refusing log takes back is on its way no more.
+    /// Bytes that a refusing log rolls back no longer count as on their way.
     @Test func refusingLog_letsWaitingWritesBeAnswered() throws {
         let log = FlakyLog(root: ["friends": Self.friends])
         let hub = try hub(log)
@@ -137,7 +137,7 @@ import Testing
         #expect(hub.take(eve) == (0..<200).map { "ok \($0)" })
     }
 
-    /// A counter that is made again asks about each member of its set, which is most of a turn.
+    /// A counter that is recreated evaluates its condition for each member of its set, which is most of a turn.
     @Test func conditionsThatAreEvaluated_areWork() throws {
         let hub = try hub()
         let (eve, ada) = (user("eve", hub), user("ada", hub, .rest))
@@ -149,7 +149,7 @@ import Testing
         #expect(hub.take(eve) == (0..<200).map { "ok \($0)" })
     }
 
-    /// Copies and rows count in the budgets of their places, which they may overdraw: then their author waits.
+    /// Copies and rows count in the write budgets of their places. They may overdraw these; then their author waits.
     @Test func copiesAndRows_countInBudgetsOfTheirPlaces() throws {
         let rules = #"""
             {"rules":{".read":true,".write":true,

@@ -8,7 +8,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Requests that the thread that asks carries out itself, and when it does not.
+/// Requests that the calling thread runs itself, and when it does not.
 @Suite(.timeLimit(.minutes(30))) struct DirectTurnTests {
     // MARK: The queue
 
@@ -61,7 +61,7 @@ import Testing
 
     @Test func manyThreads_takeTurns_andLoseNothing() {
         let queue = DatabaseQueue(label: "test")
-        // Without a lock of its own: the queue is that.
+        // No lock: the queue is the exclusion.
         nonisolated(unsafe) var sum = 0
         let direct = Atomic(0)
         let queued = Atomic(0)
@@ -98,7 +98,7 @@ import Testing
         let gate = DispatchGate(hub.database)
         hub.database.submit(.put("a", 1), from: client, token: 0)
         _ = hub.database.enqueue(.put("a", 2), from: client, token: 1)
-        // Does not wait for what holds the queue.
+        // The caller does not wait for the block that holds the queue.
         hub.database.start(mayRunHere: true)
         #expect(hub.told(client) == [])
         gate.open()
@@ -118,7 +118,7 @@ import Testing
         #expect((thread.withLock { $0 } == pthread_self()) == isDirect)
     }
 
-    /// Does something while a request is carried out: one that the rules refuse.
+    /// Runs a closure in the middle of a request, namely one that the rules refuse.
     private final class Meanwhile: RefusalListener {
         private let body = Mutex<(@Sendable () -> Void)?>(nil)
 
@@ -142,7 +142,7 @@ import Testing
             let done = DispatchSemaphore(value: 0)
             DispatchQueue.global().async {
                 for i in 0..<count { _ = database.enqueue(.get("a"), from: other, token: Int64(i)) }
-                // It is not waited for.
+                // The start returns without waiting for the batch.
                 database.start(mayRunHere: true)
                 done.signal()
             }
@@ -163,7 +163,7 @@ import Testing
         limits.directWork = 10
         let hub = EngineHarness(root: ["big": .string(String(repeating: "x", count: 20_000))], limits: limits)
         let client = Client.make()
-        // Each answer is twenty units of work to encode: the first ends the thread's part.
+        // Each answer costs twenty units of work to encode: the first one ends the calling thread's part.
         for i in 0..<5 { _ = hub.database.enqueue(.get("big"), from: client, token: Int64(i)) }
         let gate = Mutex<DispatchGate?>(nil)
         hub.onDelivery.withLock { $0.body = { gate.withLock { if $0 == nil { $0 = DispatchGate(hub.database) } } } }
@@ -200,7 +200,7 @@ import Testing
 
     // MARK: Commits
 
-    /// A journal that remembers how it was given what it has.
+    /// A journal that records which calls brought its batches.
     private final class HeldLog: Journal {
         private struct State {
             var held: [(JournalBatch, @Sendable (Result<Void, JournalError>) -> Void)] = []

@@ -3,7 +3,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// Answers that need no disk do not wait behind somebody else's write; what they say is true even if the log refuses that write.
+/// Answers that need no disk do not wait for another client's write, and stay true even if the log refuses that write.
 @Suite(.timeLimit(.minutes(30))) struct EarlyAnswerTests {
     private func rules(_ text: String) throws -> RuleSet { try RuleSet(parsing: "{\"rules\":\(text)}") }
 
@@ -121,7 +121,7 @@ import Testing
         _ = hub.ask(watcher, .observe("k", query: query, style: .patches(tag: 1), hash: ""))
         hub.work.close()
         _ = hub.ask(.make(), .put("k", people(1_000)))
-        // What is shown when the index is there is of another batch, and stands behind this one.
+        // The event that follows the index belongs to another batch, and is sent after this one.
         log.complete()
         _ = hub.ask(.make(), .put("x", 1))
         hub.work.open()

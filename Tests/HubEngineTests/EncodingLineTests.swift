@@ -2,11 +2,11 @@ import Glibc
 import Testing
 @testable import HubEngine
 
-/// Which of what is large is encoded when.
+/// In which order large values are encoded.
 @Suite(.timeLimit(.minutes(30))) struct EncodingLineTests {
     private let gate = GatedWork()
 
-    /// Something that needs three times its bytes while it is made.
+    /// An item that needs three times its bytes while it is encoded.
     private func add(_ bytes: Int, isHeavy: Bool = false, to line: EncodingLine) -> DeferredBytes {
         let target = DeferredBytes(1)
         line.add(target, isHeavy: { _ in isHeavy }) { _ in
@@ -49,7 +49,7 @@ import Testing
         #expect(done.allSatisfy { $0.outcome != nil })
         let blocked = add(130, to: line)
         finish()
-        // Longer than the time in which it was tried again when it asked by the clock.
+        // Longer than the former retry interval, so that a retry by the clock would show.
         usleep(50_000)
         for held in [250, 200, 150] {
             #expect(gate.count == 0 && blocked.outcome == nil && budget.used(for: .answers) == held)

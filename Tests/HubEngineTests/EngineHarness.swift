@@ -6,18 +6,18 @@ import SecurityRules
 import Synchronization
 import TestSupport
 
-/// A database with recording clients; every message is a readable line.
+/// A database with recording clients; every message is recorded as a readable line.
 final class EngineHarness: Sendable {
     let database: Database
     let time: FakeClock
     private let lines = Mutex<[ObjectIdentifier: [String]]>([:])
     private let frames = Mutex<Int>(0)
     private let largest = Mutex<Int>(0)
-    /// What was delivered behind something that is still being encoded, as a lane keeps it.
+    /// Deliveries queued behind a value that is still being encoded, as a lane keeps them.
     private let held = Mutex<[ObjectIdentifier: [Held]]>([:])
-    /// Work beside the database queue.
+    /// Work off the database queue.
     let work: TestWork
-    /// Called before each hand-over to a lane is taken.
+    /// Called before each delivery to a lane.
     let onDelivery = Mutex(OnDelivery())
 
     struct OnDelivery { var body: (@Sendable () -> Void)? }
@@ -98,7 +98,7 @@ final class EngineHarness: Sendable {
         }
     }
 
-    /// Moves on what no longer stands behind something that is being encoded.
+    /// Moves deliveries on that no longer wait for an encoding.
     private func pump(_ client: Client) {
         let id = ObjectIdentifier(client)
         held.withLock { held in
@@ -118,23 +118,23 @@ final class EngineHarness: Sendable {
         }
     }
 
-    /// The client's connection is lost: what waits for it is dropped, as a lane does.
+    /// The client's connection is lost: its waiting deliveries are dropped, as a lane does.
     func lose(_ client: Client) {
         client.isGone.store(true, ordering: .relaxed)
         let dropped = held.withLock { $0.removeValue(forKey: ObjectIdentifier(client)) }
         _ = dropped
     }
 
-    /// Waits until all that was submitted has been handled, and what it led to beside the queue.
+    /// Waits until all submitted requests and the background work that they caused are done.
     func settle() { work.settle(database) }
 
-    /// What a client has been sent since the last call.
+    /// The lines sent to a client since the last call.
     func take(_ client: Client) -> [String] {
         settle()
         return told(client)
     }
 
-    /// The same, without waiting for anything.
+    /// The same, without waiting.
     func told(_ client: Client) -> [String] {
         lines.withLock { $0.removeValue(forKey: ObjectIdentifier(client)) ?? [] }
     }
@@ -145,13 +145,13 @@ final class EngineHarness: Sendable {
         return frames.withLock { $0 }
     }
 
-    /// Bytes of the largest hand-over to a lane so far.
+    /// Bytes of the largest delivery to a lane so far.
     var largestRelease: Int {
         settle()
         return largest.withLock { $0 }
     }
 
-    /// Submits requests and returns all that the client was sent.
+    /// Submits requests and returns all lines that the client was sent.
     func ask(_ client: Client, _ requests: Request...) -> [String] {
         for (i, request) in requests.enumerated() { database.submit(request, from: client, token: Int64(i)) }
         return take(client)
@@ -207,7 +207,7 @@ struct LineFormat: WireFormat {
     func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { Array("cancelled \(path)".utf8) }
 }
 
-/// The members of a merge, in order. Their names are paths, which no node can hold: they are read one by one.
+/// The members of a merge, in order. Their names are paths, which a node cannot hold, so each is read separately.
 func mergeMembers(_ json: String) throws -> [(Path, Node)] {
     var native = json
     return try native.withUTF8 { bytes in

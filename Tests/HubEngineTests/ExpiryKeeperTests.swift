@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Nodes end when their time has come, whatever the hub and its clock do meanwhile.
+/// Nodes expire at their time, whatever the hub and its clock do meanwhile.
 @Suite(.timeLimit(.minutes(30))) struct ExpiryKeeperTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,
@@ -35,7 +35,7 @@ import Testing
         #expect(it.root.isNull)
     }
 
-    /// What is written again has its new time, and one that has gone has none.
+    /// A node that is written again has its new time; a removed node has none.
     @Test func time_isThatOfTheLastWrite() throws {
         let it = try RestartHarness(Self.rules)
         for at in [5_000, 9_000, 2_000, 4_000] { #expect(it.put("a/x/at", .int(Int64(at))) == "ok 0") }
@@ -47,7 +47,7 @@ import Testing
         #expect(it.root == ["a": ["z": ["n": 1]]] && it.counters.expired == 1)
     }
 
-    /// The same value counts, and so does a write below the node.
+    /// Writing the same value counts as a write, and so does a write below the node.
     @Test func written_isTheLastCommitAtOrBelowTheNode_alsoAfterARestart() throws {
         let it = try RestartHarness(Self.rules)
         #expect(it.put("w/x", 1) == "ok 0" && it.put("w/y/deep/n", 1) == "ok 0")
@@ -63,7 +63,7 @@ import Testing
         #expect(it.root.node(at: "log").children.map { $0.1 } == ["y", "x"])
     }
 
-    /// A request that is there before anything else sees what is left.
+    /// A request that arrives during the start sees the tree after the overdue expiries.
     @Test func whatBecameDueWhileTheHubWasDown_isDoneBeforeItServes() throws {
         let root: Node = ["a": Self.many(300, at: 500).setting("late", ["at": 5_000])]
         let hub = EngineHarness(rules: try RuleSet(parsing: Self.rules), root: root, now: 1_000)
@@ -74,7 +74,7 @@ import Testing
         #expect(hub.database.counters.expired == 300)
     }
 
-    /// Other rules come while requests wait for what became due before.
+    /// Other rules are deployed while requests wait for overdue expiries.
     @Test(arguments: [nil, #"{"rules":{".read":true}}"#] as [String?])
     func deployDuringTheStart_letsRequestsInWhenNothingIsDue(_ others: String?) throws {
         let hub = EngineHarness(rules: try RuleSet(parsing: Self.rules), root: ["a": Self.many(300, at: 500)], now: 1_000)
@@ -85,7 +85,8 @@ import Testing
         #expect(hub.take(client) == ["value 0 null"])
     }
 
-    /// What sessions left behind takes turns, in which the log is closed: what is due waits for that, and requests for both.
+    /// The disconnect writes of old sessions take several turns, during which the log is closed. Overdue expiries wait for them, and requests for
+    /// both.
     @Test func whatSessionsLeftBehind_comesFirst_andThenWhatIsDue() throws {
         let left = (0..<60).map { i in
             var session = PendingSession(id: "s\(i)", isAdmin: true)
@@ -121,7 +122,7 @@ import Testing
         #expect(it.root.node(at: "a").isNull && it.counters.expired == 3)
     }
 
-    /// So many in a turn, each a commit; the others find their turn between.
+    /// This many expire in one turn, each with a commit of its own; other requests get their turn between.
     @Test func manyAtOnce_endInTurns() throws {
         var limits = EngineLimits()
         limits.expiredAtOnce = 7
@@ -146,7 +147,7 @@ import Testing
         #expect(it.root == ["w": ["x": 1, "y": ["n": 1]]])
     }
 
-    /// The limit, from both sides: what is there may be written on, and what goes makes room.
+    /// The limit from both sides: known nodes may be written again, and an expired node makes room.
     @Test func nodesWithTimes_areLimited() throws {
         var limits = EngineLimits()
         limits.expiryEntries = 3
@@ -155,13 +156,13 @@ import Testing
         #expect(it.put("w/v", 1) == "error 0 too_big" && it.root.node(at: "w/v").isNull && it.put("a/v", ["at": 9_000]) == "ok 0")
         #expect(it.put("w/x", .null) == "ok 0" && it.put("w/v", 1) == "ok 0")
         #expect(it.hub.ask(.make(), .merge(["w/u": 1, "w/v": .null])) == ["ok 0"])
-        // Nodes beyond it that were there before the rule.
+        // Nodes beyond the limit that existed before the rule.
         let other = try RestartHarness(Self.rules, root: ["w": ["a": 1, "b": 1, "c": 1, "d": 1]], limits: limits)
         #expect(other.snapshot.written.count == 3 && other.put("w/d", 2) == "ok 0" && other.put("w/a", 2) == "ok 0")
         #expect(other.put("w/e", 1) == "error 0 too_big")
     }
 
-    /// The earliest are known; the others are found in time.
+    /// The index holds the earliest expiries; the others are found in time.
     @Test func nodesBeyondTheIndex_endAsWell() throws {
         var limits = EngineLimits()
         limits.expiringNodes = 5
@@ -177,7 +178,7 @@ import Testing
         #expect(it.root.isNull && it.counters.expired == 60)
     }
 
-    /// A large write, prepared beside the queue, and one that has many nodes below it.
+    /// A large write, prepared in the background, and one with many nodes below it.
     @Test func largeWrites_areFollowed() throws {
         var limits = EngineLimits()
         (limits.inlineChildren, limits.largeWritePlaces, limits.followedPlaces) = (10, 20, 5)
@@ -198,7 +199,7 @@ import Testing
         #expect(it.snapshot.written.count == 0 && it.counters.expired == 16)
     }
 
-    // MARK: What is refused
+    // MARK: Refusals
 
     private final class Refusals: RefusalListener {
         let traces = Mutex<[RuleTrace]>([])
@@ -206,7 +207,7 @@ import Testing
         func refused(_ request: RuledRequest, _ question: RuleQuestion) { traces.withLock { $0.append(question.explained()) } }
     }
 
-    /// `.validate` is asked as of the hub, `.write` is not; what it refuses is tried again, and the log says why.
+    /// An expiry is checked against `.validate`, with the hub as the author, but not `.write`. A refused one is retried, and the log says why.
     @Test func validate_isAsked_andWhatItRefusesIsTriedAgain() throws {
         let rules = #"""
             {"rules":{".read":true,"open":{".write":true},"a":{"$x":{
@@ -226,7 +227,7 @@ import Testing
         #expect(it.root.node(at: "a/x") == ["at": 1_500, "s": "late"] && it.counters.expired == 1)
     }
 
-    /// A year ahead and back: what was refused meanwhile does not rest for a year.
+    /// The clock goes a year ahead and back: an expiry refused meanwhile does not pause for a year.
     @Test func clockThatGoesBack_hasWhatWasRefusedTriedAgain() throws {
         let rules = #"""
             {"rules":{".read":true,"open":{".write":true},"a":{"$x":{"s":{".validate":"root.child('open').val() == true"},
@@ -268,7 +269,7 @@ import Testing
         #expect(it.root == ["b": ["p": ["s": 1, "t": 1]], "e": ["x": ["at": 500]]])
     }
 
-    /// Ends that undo each other, above each other too, and rows that end at once: so many as there are rules, and more after a while.
+    /// Expiries that undo each other, also at nodes above each other, and rows that expire immediately: one per rule at first, more after a while.
     @Test(arguments: [
         (#"""
             [{"at":"1","if":"data.child('s').val() == 'a'","patch":{"s":"'b'"}},
@@ -293,7 +294,7 @@ import Testing
         #expect(it.counters.expired > ends)
     }
 
-    /// A patch that repeats goes on after any outage. One that was due more often than one commit makes it comes nearer each second.
+    /// A repeating patch resumes after any outage. One that is due more often than commits can run catches up a little each second.
     @Test(arguments: [60_000, 100, 1] as [Int64]) func repeatingPatch_goesOnAfterAnOutage(_ every: Int64) throws {
         let refusals = Refusals()
         let it = try RestartHarness(
@@ -312,7 +313,7 @@ import Testing
         #expect(refusals.traces.withLock { $0.isEmpty })
     }
 
-    /// The disk refuses: what has ended is there again, and ends when the disk takes it.
+    /// The disk refuses: expired nodes are restored, and expire when the disk takes commits.
     @Test func refusingDisk_isWaitedFor() throws {
         let log = FlakyLog(root: ["a": ["x": ["at": 2_000], "y": ["at": 2_000]]])
         let hub = EngineHarness(rules: try RuleSet(parsing: Self.rules), root: log.root, log: log, limits: .patient, now: 1_000)

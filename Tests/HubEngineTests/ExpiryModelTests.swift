@@ -5,7 +5,7 @@ import SecurityRules
 import TestSupport
 import Testing
 
-/// Nodes end as a model says that recomputes all of them from their whole content each time: with random writes, times, clocks and starts.
+/// Nodes expire as in a model that recomputes all of them from the whole content each time, with random writes, times, clocks and restarts.
 @Suite(.timeLimit(.minutes(30))) struct ExpiryModelTests {
     private static let rules = #"""
         {"rules": {".read": true, ".write": true,
@@ -18,7 +18,7 @@ import Testing
           "d": {"$x": {".expire": "data.val()", ".removes": "a/$x"}}}}
         """#
 
-    /// The tree, and when the nodes of `c` were written. A row of the log is counted, whatever its key.
+    /// The tree, and when the nodes of `c` were written. Log rows are counted; their keys are ignored.
     private struct Model {
         var root: Node = .null
         var written: [Path: Int64] = [:]
@@ -35,7 +35,7 @@ import Testing
             written = written.filter { root.node(at: $0.key).exists }
         }
 
-        /// All that is due by now, the earliest first.
+        /// Expires all nodes that are due, the earliest first.
         mutating func pass(now: Int64) {
             while let (_, path, kind) = due.filter({ $0.0 <= now }).min(by: { ($0.0, $0.1) < ($1.0, $1.1) }) {
                 let node = root.node(at: path)
@@ -98,7 +98,7 @@ import Testing
     @Test(arguments: Array(1...60) as [UInt64]) func randomHistory_endsNodesAsRecomputed(seed: UInt64) throws {
         var random = SeededRandom(seed)
         var limits = EngineLimits()
-        // What is more is found beside the queue; few end in a turn.
+        // The rest is found in the background; few nodes expire in a turn.
         (limits.inlineChildren, limits.expiredAtOnce, limits.expiringNodes) = (random.pick([3, 1_000]), 2, random.pick([4, 1_000]))
         let it = try RestartHarness(Self.rules, limits: limits, now: 1_000_000_000)
         var model = Model()
@@ -128,7 +128,7 @@ import Testing
                 default: it.advance(ms: Int64(random.below(600)))
                 }
             }
-            // The clock that was set is looked at again within a second.
+            // The hub notices the changed clock within a second.
             it.settle()
             for _ in 0..<2 { it.advance(ms: 0) }
             if write == nil { it.advance(ms: limits.clockCheckMs) }

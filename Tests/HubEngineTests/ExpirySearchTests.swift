@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Nodes of large writes, of starts and of deploys are found beside the queue; what is known of their times is right all along.
+/// Expiring nodes of large writes, starts and deploys are found in the background; known times are right throughout.
 @Suite(.timeLimit(.minutes(30))) struct ExpirySearchTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    /// The times of a large write are stored in several commits: a process that is killed between two of them goes on with the right ones.
+    /// The times of a large write are stored in several commits. A process killed between two of them continues with the right ones.
     @Test func killAtAnyBoundaryOfALargeWrite_endsEachNodeAtItsTime() throws {
         var limits = EngineLimits()
         limits.inlineChildren = 10
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    /// A prepared write of many places: the nodes beside them keep their time, also when it is killed.
+    /// A prepared write of many places: its sibling nodes keep their time, also when the hub is killed.
     @Test func killAfterAWriteOfManyPlaces_leavesTheOthersTheirTime() throws {
         var limits = EngineLimits()
         (limits.inlineChildren, limits.largeWritePlaces, limits.followedPlaces) = (10, 20, 5)
@@ -85,7 +85,7 @@ import Testing
         #expect(settled(other).node(at: "w").isNull)
     }
 
-    /// Those of a large write that are still to be found keep nobody: others end at their time, and they at theirs.
+    /// Nodes of a large write that are still to be found delay no others: all expire at their time.
     @Test func nodesEnd_whileALargeWriteIsFollowed() throws {
         var limits = EngineLimits()
         limits.inlineChildren = 10
@@ -104,7 +104,7 @@ import Testing
         #expect(settled(it).node(at: "w").isNull && it.root.node(at: "log").childCount == 16)
     }
 
-    /// What is written while all nodes are looked for counts, and not what was found of it: due earlier, later, never, or new.
+    /// A write during the search of all nodes replaces the time that the search found: earlier, later, never, or new.
     @Test(arguments: [1_000_000, 5]) func nodesWrittenDuringTheSearch_endAtTheirTime(most: Int) throws {
         var limits = EngineLimits()
         limits.expiringNodes = most
@@ -122,7 +122,7 @@ import Testing
             }
             it.hub.work.open()
             it.settle()
-            // Each once; one that has gone since is looked at in vain when its time comes.
+            // Each is counted once; the entry of a node removed since finds nothing at its time.
             if most > 1_000 { #expect(it.counters.expiringNodes == (again ? 3 : 701)) }
             func left(_ ms: Int64) -> Int {
                 it.advance(ms: ms - it.hub.time.ms + (again ? 2_000 : 0))
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    /// The disk refuses while a large write is followed: what was stored of its times is taken back with it, or begun again.
+    /// The disk refuses while the search of a large write runs: its stored times are rolled back with the write, or the search starts again.
     @Test func refusedTimesOfALargeWrite_areFoundAgain() throws {
         let log = FlakyLog()
         var limits = EngineLimits.patient
@@ -166,7 +166,7 @@ import Testing
         #expect(written?["w/k0"] == 1_000 && written?["w/k699"] == 1_000, "the time of the write, not of the retry")
     }
 
-    /// What is refused is tried again after twice as long each time, and at once when somebody writes it.
+    /// A refused expiry is retried after twice as long each time, and immediately when a client writes the node.
     @Test func refusedEnd_restsLongerEachTime() throws {
         final class Refusals: RefusalListener {
             let count = Mutex(0)

@@ -4,8 +4,8 @@ import JSONTree
 import Synchronization
 import TestSupport
 
-/// A journal that knows what became durable; its appends succeed or fail when the test says so. As with the real one, what was
-/// appended on top of a failure fails too, and what is appended again is known by its id.
+/// A journal that records what became durable; its appends succeed or fail on the test's command. As with the real journal, batches appended after a
+/// failed one fail too, and a repeated append is recognised by its id.
 final class FlakyLog: Journal {
     typealias Done = @Sendable (Result<Void, JournalError>) -> Void
 
@@ -15,7 +15,7 @@ final class FlakyLog: Journal {
         var pending = PendingSessions()
         var root: Node
         var last: UInt64 = 0
-        /// What is stored, by id.
+        /// Sequence numbers of stored batches, by id.
         var stored: [UInt64: UInt64] = [:]
     }
     private let state: Mutex<State>
@@ -40,7 +40,7 @@ final class FlakyLog: Journal {
         done(result)
     }
 
-    /// The newest append fails at once, before those that wait.
+    /// The newest append fails immediately, before older ones that wait.
     func refuseNewest(_ reason: CommitRefusal) {
         let (done, error): (Done, JournalError) = state.withLock { state in
             let (batch, done) = state.waiting.removeLast()
@@ -49,7 +49,7 @@ final class FlakyLog: Journal {
         done(.failure(error))
     }
 
-    /// Stores the oldest append, and says that it does not know.
+    /// Stores the oldest append, but reports that the outcome is unknown.
     func storeUnknown() {
         let done = state.withLock { state in
             let (batch, done) = state.waiting.removeFirst()
@@ -80,7 +80,7 @@ final class FlakyLog: Journal {
         return .success(())
     }
 
-    /// Completes all that waits.
+    /// Completes all waiting appends.
     func completeAll(_ result: Result<Void, CommitRefusal> = .success(())) { while !isIdle { complete(result) } }
 
     /// The oldest append fails, and with it all that wait.
@@ -95,7 +95,7 @@ final class FlakyLog: Journal {
 }
 
 extension JournalError {
-    /// What means a refusal.
+    /// The error that stands for a refusal.
     init(_ refusal: CommitRefusal, _ batch: JournalBatch, _ last: UInt64) {
         switch refusal {
         case .diskFull: self = .diskFull(reason: "test")
@@ -109,7 +109,7 @@ extension JournalError {
     }
 }
 
-/// What tests of the engine ask of no journal of theirs.
+/// Members of `Journal` that no journal of the engine's tests needs.
 extension Journal {
     var stagedBytes: Int { .max }
     func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {
@@ -125,7 +125,7 @@ extension Journal {
 }
 
 extension EngineLimits {
-    /// Tries a log again so late that other waits of a test go by before.
+    /// Retries a log so late that other waits of a test end first.
     static let patient: EngineLimits = {
         var limits = EngineLimits()
         limits.retryMs = 3_600_000
@@ -134,7 +134,7 @@ extension EngineLimits {
 }
 
 extension EngineHarness {
-    /// Lets the time pass after which the log is tried again.
+    /// Lets the time pass after which the log is retried.
     func passRetryTime() {
         settle()
         time.advance(ms: Int64(EngineLimits.patient.retryMs))

@@ -10,11 +10,11 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// Databases that apply what another writes.
+/// Databases that apply another one's commits.
 @Suite(.timeLimit(.minutes(30))) struct FollowerTests {
     enum Kind: CaseIterable { case memory, sqlite }
 
-    /// What was heard of a journal.
+    /// Records the events of a journal's tail.
     private final class Events: Sendable {
         private let heard = Mutex<[String]>([])
         var listener: @Sendable (JournalEvent) -> Void {
@@ -44,18 +44,18 @@ import TestSupport
         return state.withLock { $0 }
     }
 
-    /// Waits until a follower has what its leader has made durable.
+    /// Waits until a follower has everything that its leader has made durable.
     private func catchUp(_ follower: EngineHarness, with leader: EngineHarness) {
         let marker = Client.make()
         leader.database.submit(.mark(bytes: 1), from: marker)
-        // It comes when all before it is durable, and has been told.
+        // The marker's answer arrives once everything before it is durable and sent.
         while leader.take(marker).isEmpty { sched_yield() }
         let sequence = state(leader).sequence
         while state(follower).sequence < sequence { sched_yield() }
         follower.settle()
     }
 
-    /// Two clients that listen to the same: one at the leader, one at the follower.
+    /// Two clients that listen to the same place: one at the leader, one at the follower.
     private final class Pair {
         let path: Path
         let clients: [Client]
@@ -157,7 +157,7 @@ import TestSupport
             }
         }
         #expect(pairs.contains { !$0.lines[1].isEmpty } && pairs.contains { $0.caches[1] == "cancelled" })
-        // One that begins behind a snapshot of the leader, and goes on.
+        // A follower that starts after a snapshot of the leader, and continues from there.
         let now = state(leader)
         let late = EngineHarness(rules: rules, root: now.root, pending: now.pending, sequence: now.sequence, log: journal, follows: true)
         _ = leader.ask(writers[0], .put("b/late", 1))
@@ -194,7 +194,7 @@ import TestSupport
         #expect(events.all == ["ended: \(JournalError.closed)"] && follower.database.counters.refusal == .cutOff)
     }
 
-    /// A journal whose tail the test speaks for.
+    /// A journal whose tail events come from the test.
     private final class Told: Journal {
         struct Receiver { let receive: @Sendable (TailEvent) -> Void }
         let receiver = Mutex<Receiver?>(nil)
@@ -221,7 +221,7 @@ import TestSupport
             let follower = EngineHarness(log: journal, follows: true, onJournal: events.listener)
             journal.tell(good)
             journal.tell(fault)
-            // Not even what would follow.
+            // Even the batch that would fit is not applied any more.
             journal.tell(JournalBatch(sequence: 3, after: 2, operations: [.set("a", 3)], epoch: 4))
             follower.settle()
             #expect(state(follower) == State(root: ["a": 1], sequence: 2, pending: []))

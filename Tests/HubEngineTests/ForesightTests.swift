@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// Writes on which the permission of many observers rests: these are asked about beside the queue, and only their client waits.
+/// Writes on which the read permission of many observers depends: their permissions are checked in the background, and only the writing client waits.
 @Suite(.timeLimit(.minutes(30))) struct ForesightTests {
     private static let rules = #"""
         {"rules":{".write":true,"gate":{".read":true},"d":{"$x":{".read":
@@ -17,7 +17,7 @@ import TestSupport
         let hub: EngineHarness
         let watchers: [Client]
 
-        /// Twenty observers whose permission rests on `gate`.
+        /// Twenty observers whose permission depends on `gate`.
         init(
             checksAtOnce: Int = 19, rules: String = ForesightTests.rules, log: (any Journal)? = nil,
             budget: MemoryBudget = MemoryBudget(1 << 30), _ change: (inout EngineLimits) -> Void = { _ in }
@@ -33,7 +33,7 @@ import TestSupport
 
         static func place(_ i: Int) -> Path { Path(["d", Key("c\(i)")]) }
 
-        /// A write has been submitted, and background work waits: the write is prepared, and the rules are about to be asked.
+        /// A write has been submitted and background work is held: the write is prepared, and the permission check is about to run.
         func prepare() {
             hub.settle()
             hub.work.step()
@@ -61,7 +61,7 @@ import TestSupport
         #expect(world.counters.observersAsked - asked == (checksAtOnce == 20 ? 20 : 0))
         #expect(world.counters.foreseen == (checksAtOnce == 20 ? 0 : 1))
         #expect(world.haveHeardNothing)
-        // Their permission rests on another place by now.
+        // Their permission depends on another place by now.
         _ = hub.ask(other, .put("a", .null))
         #expect(world.haveHeardNothing)
         _ = hub.ask(other, .put("b", .null))
@@ -83,7 +83,7 @@ import TestSupport
         hub.work.close()
         hub.database.submit(.put("gate", 2), from: writer)
         world.prepare()
-        // As long as the gate is 1, nobody's permission rests on it.
+        // While the gate is 1, no permission depends on `b`.
         #expect(hub.ask(other, .put("b", .null), .put("d/c0", 1)) == ["ok 0", "ok 1"])
         #expect(hub.take(world.watchers[0]) == ["d d/c0 1"])
         hub.work.open()
@@ -202,7 +202,7 @@ import TestSupport
     @Test func placesThatAreWrittenInTurn_countAgainstTheTries() throws {
         let world = try World { $0.preparations = 2 }
         let (hub, writer) = (world.hub, Client.make())
-        // Nothing is found out a second time: then they are asked about on the queue.
+        // No second background check: permissions are then checked on the queue.
         let asked = world.counters.observersAsked
         hub.work.close()
         hub.database.submit(.put("gate", 2), from: writer)
@@ -253,7 +253,7 @@ import TestSupport
         #expect(world.haveHeardNothing)
     }
 
-    /// Sessions that have left something for their end, in a hub whose log takes no commits.
+    /// Clients with disconnect writes, in a hub whose log takes no commits.
     private func refusing(_ log: FlakyLog, leaving: [(Client, TreeWrite)]) throws -> World {
         let world = try World(log: log)
         for (client, write) in leaving { _ = world.hub.ask(client, .onDisconnect([write])) }
@@ -264,7 +264,7 @@ import TestSupport
         return world
     }
 
-    /// The log is tried; all that it is given until then becomes durable.
+    /// The log is retried; everything appended until then becomes durable.
     private func recover(_ world: World, _ log: FlakyLog) {
         world.hub.time.advance(ms: 7_200_000)
         _ = world.hub.ask(.make(), .get("o"))
@@ -310,7 +310,7 @@ import TestSupport
         hub.time.advance(ms: 7_200_000)
         log.complete()
         hub.settle()
-        // The first two are written, and before the third one the rules are asked; the fourth one's end comes meanwhile.
+        // The first two are written, and the check for the third is about to run. Meanwhile the fourth session ends.
         _ = hub.ask(clients[3], .end)
         #expect(!log.isIdle)
         if areAllWritten {
@@ -349,7 +349,7 @@ import TestSupport
         _ = hub.ask(.make(), .get("o"))
         log.complete()
         hub.settle()
-        // What the first has left waits for the log, and what the third leaves behind that.
+        // The first client's disconnect writes wait for the log, and the third's behind them.
         _ = hub.ask(three, .end)
         #expect(!log.isIdle)
         log.refuse()

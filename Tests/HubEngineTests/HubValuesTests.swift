@@ -6,9 +6,9 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// What the hub stores by itself: who is told of it, and that no client can spoil it.
+/// Values that the hub stores itself: which observers are notified, and that no client can corrupt them.
 @Suite(.timeLimit(.minutes(30))) struct HubValuesTests {
-    /// What is at a place, and all below it with its priority.
+    /// The content of a place, with its priority.
     private func content(_ hub: EngineHarness, _ path: Path) -> String {
         hub.ask(.make(), .identify(.admin), .get(path)).last.map { String($0.dropFirst("value 1 ".count)) } ?? ""
     }
@@ -53,8 +53,8 @@ import TestSupport
         #expect(content(hub, "u/bo") == #"{"role":"none","t":1}"#)
     }
 
-    /// What a removal may cost the queue is bounded before it is looked at, also where several counters ask about each member: beyond that
-    /// they are counted again beside it.
+    /// The cost of a removal on the queue is bounded in advance, also where several counters evaluate each member. Beyond the bound they are counted
+    /// again in the background.
     @Test(arguments: [(5_000, true), (5_001, false)])
     func removalOfCountedMembers_isBoundedByKeysAndCounters(_ count: Int, _ fits: Bool) throws {
         let counts = #"{"a":"count(v/$e, each.val() > 5)","b":"count(v/$e, each.val() < 5)"}"#
@@ -69,7 +69,7 @@ import TestSupport
         #expect(hub.database.counters.countings - before == (fits ? 0 : 1))
     }
 
-    /// Rules that have something follow are carried out on the queue, however small the request.
+    /// Writes under rules with consequences run on the queue, however small the request.
     @Test(arguments: [true, false]) func rulesWithConsequences_areNotCarriedOutByTheThreadThatAsks(_ isFollowed: Bool) throws {
         let hub = try hub(isFollowed ? Self.votes : #"{".write":true}"#, Self.voted)
         let client = Client.make()

@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Rows of inboxes: in the commit of their node where they are few, else in commits of their own, each once.
+/// Rows of inboxes: in the commit of their node if they are few, otherwise in commits of their own. Each row is written once.
 @Suite(.timeLimit(.minutes(30))) struct InboxTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,
@@ -47,7 +47,7 @@ import Testing
         #expect(it.stored.owed.isEmpty && it.counters.owedRows == 0)
     }
 
-    /// Killed behind any commit, also twice, with what it has from the log or from a snapshot: each row once, and none left out.
+    /// The hub is killed after any commit, also twice, and restarts from the log or a snapshot: each row is written once, and none is left out.
     @Test(arguments: [false, true]) func killedHub_goesOn(fromSnapshot: Bool) throws {
         let first = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         _ = first.put("news/n", Self.news())
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// Who is reached, and with what, is as it was at the commit: whatever is written or deployed then, also when the hub was killed.
+    /// Receivers and values are those of the commit, whatever is written or deployed afterwards, also when the hub was killed.
     @Test func whatOthersDoMeanwhile_changesNothing() throws {
         let others = #"""
             {"rules":{".read":true,".write":true,"news":{"$k":{".inbox":{"to":"other/$u/$k","each":"subs/$u","value":"'other'"}}}}}
@@ -82,7 +82,7 @@ import Testing
         for rules in [Self.rules, others, #"{"rules":{".read":true,".write":true}}"#] {
             let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
             _ = it.put("news/n", Self.news())
-            // Behind the list and a part of the rows.
+            // After the list and a part of the rows.
             try it.restart(after: 3, rules: rules, through: { stored in
                 var stored = stored
                 stored.root.set(["late": ["x": true]], at: "subs")
@@ -91,14 +91,14 @@ import Testing
             })
             #expect(rows(it.root) == ["\"t\"": 45] && it.root.node(at: "inbox/late").isNull && it.root.child("other").isNull)
         }
-        // In the moment in which it is found out, the rules of then are asked: in the same process always, else where they have the inbox.
+        // The receivers are computed with the rules of the commit in the same process; after a restart, with the new rules if they have the inbox.
         let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         _ = it.put("news/n", Self.news())
         try it.restart(after: 1, rules: others)
         #expect(rows(it.root) == [:] && it.stored.owed.isEmpty)
     }
 
-    /// Where nodes are to end before the first request, rows go on when they have, and not a moment later.
+    /// If nodes expire before the first request, rows resume right after that.
     @Test func startWithEnds_goesOnAtOnce() throws {
         let rules = Self.rules.dropLast(2) + #","drafts":{"$d":{".expire":"data.child('at').val()"}}}}"#
         let root: Node = ["subs": Self.subs(45).child("subs"), "drafts": .object((0..<300).map { (Key("d\($0)"), ["at": 9_000]) })]
@@ -112,7 +112,7 @@ import Testing
         let gate = try GatedHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         gate.finish()
         let client = Client.make()
-        // Not known yet who is reached: that is found out with the rules of the commit, in its tree.
+        // The receivers are still unknown: they are computed with the rules of the commit, in its tree.
         #expect(gate.ask(client, .put("news/n", Self.news())) == ["ok 0"])
         gate.hub.database.replace(try RuleSet(parsing: #"{"rules":{".read":true,".write":true}}"#))
         #expect(gate.ask(client, .put("subs", ["z": ["x": true]])) == ["ok 0"])
@@ -124,7 +124,7 @@ import Testing
         #expect(rows(gate.content) == ["\"t\"": 45])
     }
 
-    /// A removal of the node ends it, wherever that was; rows that were made stay.
+    /// Removing the node, or a node above it, cancels its pending rows; written rows stay.
     @Test func removedNode_endsWhatItOwes() throws {
         let limits = Self.limits()
         for count in 1...6 {
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    /// What the disk refuses is taken back with its commit, and made when it takes commits again.
+    /// Rows that the disk refuses are rolled back with their commit, and retried once it takes commits again.
     @Test func refusingLog_losesAndDoublesNothing() throws {
         var limits = Self.limits()
         limits.retryMs = EngineLimits.patient.retryMs
@@ -181,7 +181,7 @@ import Testing
         }
     }
 
-    /// A row that a `.validate` refuses is left out, and so is nobody else's.
+    /// A row that a `.validate` refuses is left out; the other rows are written.
     @Test func refusedRow_isLeftOut_andReported() throws {
         final class Listener: RefusalListener {
             let heard = Mutex<[String]>([])
@@ -200,12 +200,12 @@ import Testing
         #expect(listener.heard.withLock { $0.last } == "1 /inbox/$u/$k.validate")
         #expect(it.put("news/b", Self.news("bad")) == "ok 0")
         #expect(rows(it.root, "b") == [:] && it.stored.owed.isEmpty && it.counters.owedRows == 0)
-        // In the commit of its node it refuses that.
+        // In the commit of its node, it refuses that commit.
         let few = try RestartHarness(Self.rules, root: ["subs": ["u3": ["x": 1], "u4": ["x": 1]]], limits: Self.limits())
         #expect(few.put("news/n", Self.news()) == "error 0 permission_denied" && few.root.child("news").isNull)
     }
 
-    /// Rows have counters follow: as many as a commit may have, so fewer rows are in one.
+    /// Rows have counters as consequences, and a commit has a bound for these, so it holds fewer rows.
     @Test func whatFollowsFromRows_isInTheirCommits() throws {
         var root = Self.subs(45)
         root.set(.object((0..<45).map { (Key("u\($0 + 10)"), ["n": 0]) }), at: "counts")
@@ -215,13 +215,13 @@ import Testing
         #expect(it.counters.systemWrites[.counts] == 45)
     }
 
-    /// A node's rows come in the order of its commits: those of a change behind those that are owed.
+    /// The rows of a node keep the order of its commits: those of a change come after the pending ones.
     @Test func changeMeanwhile_comesBehind() throws {
         let gate = try GatedHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         gate.finish()
         let client = Client.make()
         _ = gate.ask(client, .put("news/n", Self.news()))
-        // Few by now: in the commit, were it not for those before.
+        // Few receivers by now: their rows would be in the commit but for the pending ones.
         _ = gate.ask(client, .put("subs", ["u10": ["x": true], "z": ["x": true]]))
         _ = gate.ask(client, .merge(["news/n/again": 1, "news/n/t": "second"]))
         #expect(rows(gate.content) == [:])
@@ -263,7 +263,7 @@ import Testing
         _ = it.hub.ask(client, .identify(.admin), .exchange(exchange))
         it.settle()
         #expect(it.root.node(at: "news/n").exists && rows(it.root) == [:])
-        // What it puts in the place of a node ends what that owed.
+        // A patch that replaces a node cancels its pending rows.
         let gate = try GatedHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         gate.finish()
         _ = gate.ask(client, .put("news/n", Self.news()))
@@ -292,7 +292,7 @@ import Testing
         #expect(gate.ask(client, .put("news/p", 1), .put("subs", .null)) == ["ok 0", "ok 1"], "what owes nothing")
     }
 
-    /// A snapshot has no tree of an earlier commit: it waits until it is known who is reached, the one of the end is left out.
+    /// A snapshot holds no tree of an earlier commit, so it waits until the receivers are known. The one at shutdown is skipped.
     @Test func snapshot_waitsForTheList() throws {
         let gate = try GatedHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         gate.finish()
@@ -312,7 +312,7 @@ import Testing
 
     // MARK: Model
 
-    /// Against all rows computed from the whole history: others write and deploy, and the hub is killed, while rows are on their way.
+    /// Compared with all rows computed from the whole history, while others write and deploy and the hub is killed with rows pending.
     @Test(arguments: Array(1...80) as [UInt64]) func randomHistory_makesEachRowOnce(seed: UInt64) throws {
         let rules = #"""
             {"rules":{".read":true,".write":true,"news":{"$k":{".inbox":{"to":"inbox/$u/$k","each":"subs/$u",
@@ -338,7 +338,7 @@ import Testing
             default: nil
             }
             if let (path, value) = write {
-                // Which rows a removal leaves out depends on how far they are.
+                // Which rows a removal cancels depends on how many are written.
                 if value.isNull, path.keys[0] == Key("news") { it.settle() }
                 try #require(it.put(path, value, settles: false) == "ok 0")
                 let before = model

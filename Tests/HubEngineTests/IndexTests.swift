@@ -4,7 +4,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// Kept indexes: what uses them, what makes them, and what ends them. Sorted and moved children are counted, not time.
+/// Kept indexes: what uses, creates and drops them. The tests count sorted and moved children, not time.
 @Suite(.timeLimit(.minutes(30))) struct IndexTests {
     @Test(arguments: [4, 3]) func childEventsOfAPlaceWrittenWhole_areFoundBesideTheQueue_whenItIsLarge(inlineChildren: Int) {
         var limits = EngineLimits()
@@ -36,7 +36,7 @@ import TestSupport
         var counters = hub.database.counters
         #expect(counters.childrenSortedOnQueue == (inlineTextBytes == 1_000 ? 10 : 0))
         #expect(counters.childrenSorted == (inlineTextBytes == 1_000 ? 0 : 10))
-        // The same for a place that is written as a whole under a live query.
+        // The same for a place that is overwritten as a whole under a live query.
         let watcher = Client.make()
         _ = hub.ask(watcher, .observe("p", query: first, style: .patches(tag: 1), hash: ""))
         let before = hub.database.counters
@@ -331,7 +331,7 @@ import TestSupport
         #expect(hub.ask(.make(), listen("at", youngest(2, .child("c0")))).last == "ok 0 no_index", "one that is there")
     }
 
-    /// Clients of one owner: a connection, a user, an address of strangers or guests.
+    /// Clients of one owner: a connection, a user, or an address of strangers or guests.
     private func clients(_ address: String?, _ auth: Node = .null) -> Client {
         let client = Client(lane: 0, dialect: .realtime, identity: Identity(auth: auth))
         client.address = address
@@ -354,8 +354,7 @@ import TestSupport
         #expect(hub.ask(clients("192.0.2.99", ["uid": "v", "provider": "password"]), order("v")).last == "ok 0 no_index")
     }
 
-    /// Strangers from everywhere together leave a quarter to users with an account; a network of IPv6 has four times the share of an
-    /// address.
+    /// Strangers from all addresses together leave a quarter to users with an account. An IPv6 network has four times the share of an address.
     @Test func everNewOrders_ofManyStrangers_leaveUsersTheirs() throws {
         func order(_ name: String) -> Request { listen("at", youngest(1, .child(Path([Key(name)])))) }
         let hub = try hub(["at": Self.people(20)]) { $0.unindexedOrders = 80 }
@@ -367,7 +366,7 @@ import TestSupport
         #expect(hub.ask(clients("192.0.2.1", ["uid": "u", "provider": "password"]), order("mine")).last == "ok 0 no_index")
     }
 
-    /// However many observe an order, it is one, and counts for one owner.
+    /// An order counts once, for one owner, however many clients observe it.
     @Test func oneOrder_ofMany_countsOnce() throws {
         let hub = try hub(["at": Self.people(20)])
         func user(_ uid: String) -> Client { clients("192.0.3.1", ["uid": .string(Text(uid)), "provider": "password"]) }
@@ -388,7 +387,7 @@ import TestSupport
         #expect(own == 37, "all strangers have 38, with the shared one, which is theirs now")
     }
 
-    /// Who observes what another leaves is charged for it.
+    /// An order whose owner leaves it is charged to another client that observes it.
     @Test func orderThatIsLeft_isChargedToWhoObservesIt() throws {
         let hub = try hub(["at": Self.people(20)])
         func user(_ uid: String) -> Client { clients("192.0.3.1", ["uid": .string(Text(uid)), "provider": "password"]) }

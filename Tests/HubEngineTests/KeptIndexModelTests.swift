@@ -5,8 +5,8 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// Random gets and listens with queries, writes and overwrites, while work beside the queue comes back at random moments and the
-/// log refuses now and then: whenever nothing is under way, every cache and every answer is what a full scan gives.
+/// Random gets and listens with queries, writes and overwrites, while background work returns at random moments and the log refuses now and then.
+/// When no work is pending, every cache and answer equals a full scan.
 @Suite(.timeLimit(.minutes(30))) struct KeptIndexModelTests {
     private static let rules = try? RuleSet(parsing: #"{"rules":{".read":true,".write":true,"q":{"k":{".indexOn":["v",".value"]}}}}"#)
 
@@ -18,7 +18,7 @@ import TestSupport
         var isSlow = false
     }
 
-    /// Reads all there is for a client, as one that keeps up.
+    /// Reads all output of a client, as one that keeps up.
     private func readAll(_ client: Client, _ hub: EngineHarness) -> [String] {
         var lines = hub.take(client)
         var new = lines
@@ -48,7 +48,7 @@ import TestSupport
         var watchers: [Watcher] = []
         var answered = 0
         var readers: [(client: Client, query: TreeQuery)] = []
-        // The harness knows clients by their identity: none may take a freed one's.
+        // The harness identifies clients by object address: keep them all, so that none reuses one.
         var clients: [Client] = []
         func client() -> Client {
             clients.append(.make(lane: clients.count % 2))
@@ -90,7 +90,7 @@ import TestSupport
             }
             log.completeAll()
             guard script.roll(4) == 0 else { continue }
-            // Nothing is under way from here on.
+            // No work is pending from here on.
             for i in watchers.indices where watchers[i].isSlow {
                 watchers[i].isSlow = false
                 hub.database.submit(.drained, from: watchers[i].client)
@@ -107,7 +107,7 @@ import TestSupport
                         watchers.remove(at: i)
                         break
                     }
-                    // Too much at once in few indexes: an order that no rule names may end.
+                    // Too many changes at once in few indexes: the hub may end an order that no rule declares.
                     if line.hasPrefix("cancelled") {
                         #expect(seed % 4 == 0)
                         watchers.remove(at: i)
@@ -127,7 +127,7 @@ import TestSupport
                 let lines = hub.take(reader.client)
                 #expect(lines.count == 1, "seed \(seed) step \(step)")
             }
-            // What is answered before a write is what was there, and what is answered behind it what is there then.
+            // An answer before a write shows the content before it, an answer after it the content after it.
             let asked = (0..<3).map { _ in (client: client(), query: script.query(declaredOnly: true)) }
             var late: [(client: Client, query: TreeQuery)] = []
             for reader in asked {

@@ -3,7 +3,7 @@ import JSONTree
 import Synchronization
 import Testing
 
-/// What is large is encoded beside the database queue: nobody else waits for it, and the order for each client stays.
+/// Large values are encoded in the background: no other client waits for them, and each client's order is kept.
 @Suite(.timeLimit(.minutes(30))) struct LargeAnswerTests {
     private static let bound = 100
 
@@ -14,7 +14,7 @@ import Testing
         return limits
     }
 
-    /// A string whose JSON has so many bytes.
+    /// A string whose JSON has this many bytes.
     private func text(_ bytes: Int, _ letter: String = "x") -> Node { .string(String(repeating: letter, count: bytes - 2)) }
 
     private func object(_ letter: String = "x") -> Node { ["p": text(200, letter)] }
@@ -400,7 +400,7 @@ import Testing
         _ = hub.ask(writer, .put("a", text(90, "y")))
         var told: Set<String> = []
         for round in 0..<10 {
-            // All have missed something again before all are told.
+            // All have missed another change before any is notified.
             _ = hub.ask(writer, .put("a", text(90, round.isMultiple(of: 2) ? "z" : "y")))
             told.formUnion(hub.ask(client, .drained).compactMap { $0.split(separator: " ").dropFirst().first.map(String.init) })
         }
@@ -408,14 +408,14 @@ import Testing
     }
 }
 
-/// Counts what is written, in the manner of `LineFormat`.
+/// Counts encoded messages, in the format of `LineFormat`.
 final class CountingFormat: WireFormat {
     struct Counts: Equatable {
         /// Answers with a value.
         var values = 0
-        /// First contents.
+        /// Initial values.
         var initials = 0
-        /// Changes of which frames were asked.
+        /// Changes for which frames were requested.
         var changes = 0
         /// Frames of changes.
         var frames = 0

@@ -5,7 +5,7 @@ import LiveQueries
 import SecurityRules
 import Testing
 
-/// How many observers there may be, each limit from both sides, and how many end.
+/// The number of observers: each limit from both sides, and how many end at once.
 @Suite(.timeLimit(.minutes(30))) struct ListenLimitTests {
     private func hub(_ change: (inout EngineLimits) -> Void) -> EngineHarness {
         var limits = EngineLimits()
@@ -48,7 +48,7 @@ import Testing
         #expect(hub.ask(client("9", user("u")), .listen("c")).last == "ok 0")
     }
 
-    /// Anyone makes guests: they count as their address, and a customer of a provider with 65,536 addresses as a network.
+    /// Anyone can create guest accounts, so they count as their address. A customer of a provider with 65,536 networks counts as one network.
     @Test func listens_ofGuests_andOfANetwork() {
         let hub = hub { ($0.listensOfOwner, $0.listensOfNamespace) = (2, 20) }
         func guest(_ number: Int) -> Identity { Identity(auth: ["uid": .string(Text("g\(number)")), "provider": "anonymous"]) }
@@ -63,7 +63,7 @@ import Testing
 
     // MARK: What live queries hold
 
-    /// `count` children `k0`, … that are open, with their number as `n`, within 1 km of the centre.
+    /// `count` open children `k0`, … with their number as `n`, within 1 km of the centre.
     private static func children(_ count: Int) -> Node {
         .object(
             (0..<count).map { i in
@@ -85,7 +85,7 @@ import Testing
         .observe("p", query: .live(query), style: .events(id: id, kinds: [.added]), hash: "")
     }
 
-    /// The open ones from a number on.
+    /// The open children whose number is at least `number`.
     private func open(from number: Int, limit: Int? = nil) throws -> LiveQuery {
         let isOpen = Condition("open", .equal(try #require(Constant(.bool(true)))))
         let isLater = Condition("n", .above(try #require(Constant(.int(Int64(number)))), orEqual: true))
@@ -94,7 +94,7 @@ import Testing
             where: Filter([isOpen, isLater]))
     }
 
-    /// A circle around all children, or far away from them.
+    /// A circle that contains all children, or lies far from them.
     private func circle(
         _ metres: Double, _ tree: TreeQuery = TreeQuery(index: nil), where filter: Filter = .all, latitude: Double = 37.97
     ) throws -> LiveQuery {
@@ -102,7 +102,7 @@ import Testing
         return try LiveQuery(tree, where: filter, near: NearQuery(centre: centre, metres: metres, limit: nil))
     }
 
-    /// A query is charged what its view holds, once, to an owner that observes it.
+    /// A query is charged once for the children its view holds, to an owner that observes it.
     @Test func heldChildren_areChargedOnce() throws {
         let hub = try hub(of: 80) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 1_000) }
         func answer(_ client: Client, _ number: Int) throws -> String? {
@@ -149,7 +149,7 @@ import Testing
         #expect(hub.ask(one, observe(try open(from: 53), 53)).first == "error 0 unavailable", "247, and 7 more")
     }
 
-    /// A view that gets what another one loses is charged for it, also when that one has ended.
+    /// A view that takes over children from another is charged for them, also when the other has ended.
     @Test func heldChildren_thatChangeViews() throws {
         let hub = try hub(of: 60) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 280) }
         let one = client("192.0.2.1")
@@ -161,7 +161,7 @@ import Testing
         #expect(hub.ask(one, observe(try open(from: 145), 3)) == ["error 0 unavailable"], "60 and 15 of 70")
     }
 
-    /// A circle in an order that no rule names holds all that match, whatever its limit.
+    /// A circle in an order that no rule declares holds all matching children, whatever its limit.
     @Test func heldChildren_ofCircles() throws {
         let isOpen = try #require(Constant(.bool(true)))
         let all = Filter([Condition("open", .equal(isOpen))])
@@ -190,7 +190,7 @@ import Testing
         #expect(hub.ask(one, .move(2, to: there)).contains("ok 0"), "it went on where it was")
     }
 
-    /// Limits are what clients say: none of them is counted with before it was compared.
+    /// Limits come from clients, so no arithmetic is done with one before it is compared.
     @Test(arguments: [1 << 62, Int.max - 1, Int.max]) func largestLimits(limit: Int) throws {
         let hub = try hub(of: 3) { $0.liveQueryChildren = 100 }
         let one = client("192.0.2.1")
@@ -305,7 +305,7 @@ import Testing
         #expect(hub.database.counters.listens == 4)
     }
 
-    /// Keys have up to 768 bytes, queries 8 KiB: what is kept of them counts.
+    /// Keys have up to 768 bytes, queries 8 KiB: their bytes are charged.
     @Test func longNamesAndQueries_countMore() {
         let hub = hub { $0.listens = 4 }
         func place(_ name: String, _ bytes: Int) -> Path { Path([Key(name), Key(String(repeating: "k", count: bytes - 3)), "zz"]) }
@@ -356,7 +356,7 @@ import Testing
         for i in 0..<35 { _ = hub.ask(one, .listen(Path([Key("p\(i)")]))) }
         _ = hub.ask(one, .onDisconnect([TreeWrite("gone", WriteValue(true))]))
         hub.database.queue.sync {
-            // Behind the end, before the slices.
+            // After the end, before the slices.
             _ = hub.database.submit(.end, from: one)
         }
         #expect(hub.ask(other, .get("gone")) == ["value 0 true"], "what it leaves behind is written at once")
@@ -384,7 +384,7 @@ import Testing
     }
 }
 
-/// Requests whose cost follows the number of observers leave turns for others.
+/// Requests whose cost grows with the number of observers leave turns for others.
 @Suite(.timeLimit(.minutes(30))) struct TurnTests {
     @Test(arguments: [false, true])
     func identityOfManyObservers_givesWayToOthers(hasMany: Bool) {
@@ -400,7 +400,7 @@ import Testing
         }
         #expect(hub.take(other) == [hasMany ? "value 3 1" : "value 3 2"])
         #expect(hub.take(one) == [#"identified 1 {"uid":"u"}"#, "ok 2"])
-        // Nothing has changed: nobody is asked about.
+        // The identity is unchanged, so no permission is checked.
         hub.database.queue.sync {
             _ = hub.database.submit(.identify(Identity(auth: ["uid": "u"])), from: one, token: 1)
             _ = hub.database.submit(.put("a", 4), from: one, token: 2)

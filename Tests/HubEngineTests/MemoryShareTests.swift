@@ -3,7 +3,7 @@ import JSONTree
 import Testing
 @testable import HubEngine
 
-/// One budget for the process, shares of it, leases of those.
+/// One budget for the process, shares of it, and leases of shares.
 @Suite(.timeLimit(.minutes(30))) struct MemoryShareTests {
     private let step = MemoryLease.stepBytes
 
@@ -29,7 +29,7 @@ import Testing
             #expect(lease.become(1) && lease.bytes == step)
             #expect(lease.become(step) && lease.bytes == step)
             #expect(lease.become(step + 1) && lease.bytes == 2 * step)
-            // A step stays.
+            // One step of slack stays.
             #expect(lease.become(step) && lease.bytes == 2 * step)
             #expect(lease.become(10 * step) && lease.bytes == 10 * step)
             #expect(!lease.become(10 * step + 1) && lease.bytes == 10 * step && lease.refusal == .process)
@@ -87,7 +87,7 @@ import Testing
         budget.release(1, from: .incoming)
         #expect(budget.takeFall(over: 100_000))
         #expect(!budget.takeFall(over: 100_000), "it was told")
-        // What comes and goes below the most that was held is no fall of its own.
+        // A fall below the peak that is followed by a rise back does not count as a new fall.
         for _ in 0..<10 {
             _ = budget.reserve(100_000, for: .answers)
             budget.release(100_000, from: .answers)

@@ -5,7 +5,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// Circles that hold more children than a query may show. What is looked at and shown is bounded, not what lies in the circle.
+/// Circles that hold more children than a query may show. The bound is on children visited and shown, not on those within the circle.
 @Suite(.timeLimit(.minutes(30))) struct NearSearchTests {
     private static let path: Path = "p/l"
     private static let rules = #"""
@@ -13,7 +13,7 @@ import TestSupport
         "p":{"l":{".indexOn":["status","v"],".geoIndex":{"lat":"at/lat","lng":"at/lng"}}}}}
         """#
 
-    /// Of these few are open, and all lie within 2 km of the centre.
+    /// Few of these are open, and all lie within 2 km of the centre.
     private static func children(_ count: Int, open: Int, _ random: inout SeededRandom) -> Node {
         var members: [(Key, Node)] = []
         for i in 0..<count { members.append((Key("k\(i)"), child(i % (count / open) == 1 ? "open" : "shut", &random))) }
@@ -48,7 +48,7 @@ import TestSupport
         return limits
     }
 
-    /// Replies with their codes, and events with what is behind which.
+    /// Replies with their codes, and events with their previous siblings.
     private struct Lines: WireFormat {
         private let events = EventLines()
 
@@ -68,7 +68,7 @@ import TestSupport
         }
     }
 
-    /// What one observer of children shows by what it was told.
+    /// The children that an observer shows, built from its events.
     private struct Shown {
         var keys: [String] = []
         var ends: [String] = []
@@ -91,7 +91,7 @@ import TestSupport
         let reader = Client(lane: 0, dialect: .observe)
         let writer = Client(lane: 1, dialect: .observe)
         private(set) var place: Node
-        /// Kept: the harness knows clients by their memory.
+        /// Kept alive: the harness identifies clients by object address.
         private var used: [Client] = []
 
         init(_ place: Node, _ limits: EngineLimits) throws {
@@ -100,14 +100,14 @@ import TestSupport
             hub = EngineHarness(rules: try RuleSet(parsing: NearSearchTests.rules), root: root, limits: limits, format: Lines())
         }
 
-        /// As a client of its own: one that was sent much is asked whether it has arrived first.
+        /// Uses a new client for each request: one that was sent a lot is first probed.
         func ask(_ request: Request) -> String {
             let client = Client(lane: 0, dialect: .observe)
             used.append(client)
             return hub.ask(client, request).filter { $0 != "probe" }.joined(separator: "\n")
         }
 
-        /// What a get of the query answers: the keys, or the error.
+        /// The answer to a get of the query: the keys, or the error.
         func got(_ query: LiveQuery) throws -> [String] {
             let answer = ask(.get(NearSearchTests.path, query: .live(query)))
             guard answer.hasPrefix("value 0 ") else { return [answer] }
@@ -141,7 +141,7 @@ import TestSupport
             (Self.order("v", 3, .last), []),
             (Self.order("v", 3, .first), []),
             (TreeQuery(index: .key, limit: 3, viewFrom: .last), []),
-            // Without a line for it: all that match are held.
+            // Without an index for it, the view holds all matching children.
             (Self.order("w", 3, .last), [Self.isOpen]),
         ] as [(TreeQuery, [LiveQueries.Condition])] {
             let query = try Self.query(tree, where: conditions)
@@ -155,7 +155,7 @@ import TestSupport
             #expect(shown.keys.sorted() == Self.keys(query, world.place).sorted(), "\(query)")
             observed.append((query, client, shown))
         }
-        // What is written afterwards is followed, as long as the limit has to be filled again from elsewhere.
+        // Later writes are followed, as long as the limit is refilled with other children.
         for step in 0..<120 {
             let key = Key("k\(random.below(60) < 40 ? random.below(400) : (random.below(5) * 80 + 1))")
             let status = random.chance(4) ? "open" : "shut"
@@ -180,13 +180,13 @@ import TestSupport
         world.set("more", Self.child("open", &random))
         #expect(try world.got(Self.query(where: [Self.isOpen])) == ["error 0 too_big"])
         #expect(try world.got(Self.query(Self.order("w", nil, .first), where: [Self.isOpen])) == ["error 0 too_big"])
-        // The line that is missing; with it nothing has to be held.
+        // The missing index; with it the view holds no extra children.
         #expect(try world.got(Self.query(Self.order("w", 20, .last), where: [Self.isOpen])) == ["error 0 missing_index"])
         #expect(try world.got(Self.query(Self.order("v", 20, .last), where: [Self.isOpen])).count == 20)
         #expect(try world.got(Self.query()) == ["error 0 too_big"])
     }
 
-    /// The feed of a city after two years, with the limits as they are (product load profiles).
+    /// The feed of a city after two years, with the default limits (product load profiles).
     @Test func feedOfACity_isServedByDefault() throws {
         var random = SeededRandom(23)
         let world = try World(Self.children(300_000, open: 3_000, &random), EngineLimits())
@@ -217,7 +217,7 @@ import TestSupport
     @Test func nearestAmongEquals_areSearchedForOffTheQueue() throws {
         let world = try World(Self.spot(3_000), EngineLimits())
         let query = try Self.query(TreeQuery(index: nil, limit: 1, viewFrom: .first), metres: nil)
-        // The points are there from then on.
+        // The geo index exists from then on.
         #expect(try world.got(query).count == 1)
         world.hub.work.close()
         world.hub.database.submit(.get(Self.path, query: .live(query)), from: world.reader, token: 7)
@@ -229,7 +229,7 @@ import TestSupport
         #expect(answer.count == 1 && answer.first?.hasPrefix("value 7 {\"k") == true, "\(answer)")
     }
 
-    /// However a search starts, it may look at so much and no more.
+    /// A search may visit a bounded number of children, whatever it starts with.
     @Test func steps_areBoundedFromBothSides() throws {
         var limits = Self.limits(shown: 1_000)
         limits.unindexedChildren = 10_000
@@ -250,20 +250,20 @@ import TestSupport
         let all = try LiveQuery(TreeQuery(index: .key), where: Filter([LiveQueries.Condition("w", .equal(-1))]))
         #expect(try answers(400, all, place) == ("0", "counted 0 0"))
         #expect(try answers(399, all, place) == ("error 0 too_big", "error 0 too_big"))
-        // The points: all 400, and their cells.
+        // The geo index: all 400 points, and their cells.
         let around = try Self.query(where: [LiveQueries.Condition("w", .equal(-1))])
         #expect(try answers(2_000, around, place) == ("0", "counted 0 0"))
         #expect(try answers(399, around, place) == ("error 0 too_big", "error 0 too_big"))
         let nearest = try Self.query(TreeQuery(index: nil, limit: 1, viewFrom: .first), metres: nil)
         #expect(try answers(2_000, nearest, Self.spot(400)).0 == "1")
         #expect(try answers(399, nearest, Self.spot(400)).0 == "error 0 too_big")
-        // An order, of which no child matches.
+        // An order in which no child matches.
         let ordered = try LiveQuery(Self.order("v", 1, .first), where: Filter([LiveQueries.Condition("w", .equal(-1))]))
         #expect(try answers(400, ordered, place).0 == "0")
         #expect(try answers(399, ordered, place).0 == "error 0 too_big")
     }
 
-    /// A count of a place, or of an order without a range, looks at no child, however many there are.
+    /// A count of a place, or of an order without a range, visits no child, however many there are.
     @Test func countOfAWholePlace_isKnown() throws {
         let bench = Bench(root: ["p": ["l": Self.spot(4_000)]], rules: try RuleSet(parsing: Self.rules), lanes: 1)
         let node = Self.spot(4_000)
@@ -283,7 +283,7 @@ import TestSupport
         #expect(message.contains("1000000") && message.contains("liveQuerySteps"))
     }
 
-    /// A few looks that find nothing are charged in full, to the turn of the one who asks.
+    /// Searches that find nothing are charged in full, to the turn of their caller.
     @Test func looks_areChargedToTheTurn() throws {
         var limits = EngineLimits()
         (limits.windows.firstVisits, limits.inlineChildren) = (1_600, 3_000)
@@ -291,7 +291,7 @@ import TestSupport
         func spent(_ query: LiveQuery) throws -> (units: Int, parked: Bool) {
             let client = Client(lane: 0, dialect: .observe)
             let request = Request.get(Self.path, query: .live(query))
-            // In one turn: a search off the queue may be back in the next.
+            // In one turn: a search off the queue may be back in the next one.
             let (units, parked) = bench.run {
                 let before = bench.context.meter.work
                 bench.reads.get(Self.path, .live(query), .init(request, of: client, token: 0))
@@ -301,11 +301,11 @@ import TestSupport
             return (units, parked)
         }
         let nearest = try Self.query(TreeQuery(index: nil, limit: 1, viewFrom: .first), metres: nil)
-        // The points are there from then on.
+        // The geo index exists from then on.
         _ = try spent(nearest)
         let first = try spent(nearest)
         #expect(first.parked && first.units >= 100 && first.units < 200, "\(first)")
-        // What is found on the queue is charged as well: 2,000 points, and the children.
+        // A search on the queue is charged as well: 2,000 points, and the children.
         bench.run { _ = try? bench.commits.commit([TreeWrite(Self.path, WriteValue(Self.spot(2_000)))], by: .client(.admin)) }
         bench.settle()
         let circle = try spent(Self.query(Self.order("w", nil, .first), metres: 100))

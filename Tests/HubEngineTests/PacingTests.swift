@@ -3,7 +3,7 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// `maxHz`: values come at a pace, and the newest is told.
+/// `maxHz`: values are sent at a limited rate, and the newest is sent.
 @Suite(.timeLimit(.minutes(30))) struct PacingTests {
     private func observe(_ path: Path, _ query: TreeQuery? = nil, id: Int64 = 1, _ kinds: EventKinds = .value, every ms: Int32) -> Request {
         .observe(path, query: query, style: .events(id: id, kinds: kinds, pace: ms), hash: "")
@@ -41,7 +41,7 @@ import TestSupport
         #expect(hub.take(client) == [#"value 1 {"z9":9}"#])
     }
 
-    /// The cost of a commit does not follow the number of those who wait.
+    /// The cost of a commit does not grow with the number of waiting observers.
     @Test func commitsBetween_areNotLookedAtForEachObserver() {
         let hub = EngineHarness(lanes: 1)
         let clients = (0..<1_000).map { _ in Client.make() }
@@ -56,7 +56,7 @@ import TestSupport
         for client in clients { #expect(hub.take(client).last == "value 1 50") }
     }
 
-    /// What was told in a batch that the log refuses is told as it is then, though nothing changes any more.
+    /// Observers of a value whose batch the log refuses are sent the restored value, even if nothing changes any more.
     @Test func refusedBatch_leavesNobodyBehind() {
         let log = FlakyLog()
         let hub = EngineHarness(log: log, limits: .patient)
@@ -78,7 +78,7 @@ import TestSupport
         #expect(hub.take(client).last == "value 1 2")
     }
 
-    /// A client that does not read while it is owed something gets it when it does.
+    /// A client that does not read when its value is due gets it when it reads.
     @Test func slowReader_isToldWhatItWasOwed() {
         let hub = EngineHarness()
         let client = Client.make()

@@ -7,8 +7,8 @@ import TestSupport
 
 @testable import HubEngine
 
-/// Writes of clients on several hubs through random losses of messages and of hubs that write: what is acknowledged is stored once, what is
-/// refused is not stored, and each client's are in their order.
+/// Clients of several hubs write while messages and writers are lost at random. Each acknowledged write is stored once, a refused one is not stored,
+/// and each client's writes keep their order.
 @Suite(.timeLimit(.minutes(30))) struct ForwardingModelTests {
     private final class Asker {
         let client: Client
@@ -47,7 +47,7 @@ import TestSupport
                 for _ in 0...roll(4) {
                     let number = asker.asked
                     asker.asked += 1
-                    // A row of its own for each time that it is carried out, a sum, and the last one.
+                    // A new row for each run of the request, a sum, and the last value.
                     let push = WriteValue.adding(1)
                     let writes = [
                         TreeWrite(["times", Key(asker.name), Key("n\(number)")].path, push),
@@ -60,7 +60,7 @@ import TestSupport
             net.settle()
             switch roll(12) {
             case 0:
-                // It may have stored what it was asked last, or not.
+                // The last request may have been stored, or not.
                 if roll(2) == 0 { writer.log.isSilent.store(true, ordering: .relaxed) } else { writer.log.kill() }
                 for asker in askers where roll(2) == 0 {
                     let number = asker.asked

@@ -7,7 +7,7 @@ import TestSupport
 
 @testable import HubEngine
 
-/// Writes through a hub that does not write itself.
+/// Writes through a hub that is not the writer.
 @Suite(.timeLimit(.minutes(30))) struct ForwardingTests {
     private let net = HubNet()
 
@@ -66,7 +66,7 @@ import TestSupport
             "error 0 permission_denied", "ok 1", "error 2 over_budget",
         ])
         #expect(writer.root.node(at: "own/ana") == 1)
-        // Another address is another budget, and who has changed asks as who he is now.
+        // Another address has another budget, and a client with a new identity writes as that.
         let other = follower.client()
         other.address = "10.0.0.2"
         #expect(follower.ask(other, .put("own/ana", 3), .identify(Identity(auth: .object([("uid", "eve")]))), .put("own/eve", 3)) == [
@@ -112,19 +112,19 @@ import TestSupport
         var writer = net.addWriter()
         let follower = net.addFollower()
         let client = follower.client()
-        // The request does not come to the writer.
+        // The request does not reach the writer.
         net.hold { [hub = follower.hub] in $0.from == hub }
         #expect(follower.ask(client, .increments(["n"])) == [])
         net.drop()
         net.hold(nil)
         net.advance(ms: 3_000)
         #expect(follower.harness.told(client) == ["ok 0"] && follower.root.node(at: "n") == 1)
-        // It is stored, and the writer ends before it knows.
+        // The write is stored, and the writer dies before it learns so.
         writer.log.isSilent.store(true, ordering: .relaxed)
         follower.harness.database.submit(.increments(["n"]), from: client, token: 7)
         net.settle()
         #expect(follower.harness.told(client) == ["ok 7"])
-        // It comes to the writer, which ends before it stores it.
+        // The request reaches the writer, which dies before storing it.
         writer.log.kill()
         follower.harness.database.submit(.increments(["n"]), from: client, token: 8)
         net.settle()
@@ -194,7 +194,7 @@ import TestSupport
         #expect(follower.harness.told(client) == (0..<4).map { "ok \($0)" })
     }
 
-    /// A write just below what the hub that writes takes at a time, and one above it.
+    /// A write just below the writer's request size limit, and one above it.
     @Test(arguments: [false, true]) func write_overTheBytesThatTheWriterTakes_isNotStored(ofAllHubs: Bool) {
         var limits = EngineLimits()
         if ofAllHubs { limits.remoteBytesOfAll = 20_000 } else { limits.remoteBytes = 20_000 }
@@ -256,7 +256,7 @@ import TestSupport
         writer.hear(.message(PeerMessage.requests(place, request.encoded).encoded, from: 5))
         net.settle()
         #expect(writer.root.node(at: "a") == 1)
-        // A hub in the name of another: its sessions do not begin with its number.
+        // A hub cannot act for another: session names begin with the hub's number.
         #expect(SessionName.hub(of: facts.session) == follower.hub && SessionName.hub(of: "short") == nil)
     }
 }

@@ -7,9 +7,9 @@ import TestSupport
 
 @testable import HubEngine
 
-/// Hubs in one process over one journal: their messages go astray as the test says.
+/// Hubs in one process over one journal. The test decides which of their messages are lost or delayed.
 final class HubNet: @unchecked Sendable {
-    // Sendable: what is on the way is guarded by the wire; hubs are changed by the test's thread.
+    // Sendable: messages in transit are guarded by the wire; only the test's thread changes hubs.
 
     struct Letter: Sendable {
         let bytes: [UInt8]
@@ -17,14 +17,14 @@ final class HubNet: @unchecked Sendable {
         let to: UInt64
     }
 
-    /// What happens to messages, each in percent.
+    /// Message faults, each in percent.
     struct Weather: Sendable {
         var loses = 0
         var doubles = 0
         var delays = 0
     }
 
-    /// What the hubs hear of each other. It outlives the net as long as one of them has something to do.
+    /// The messages between hubs. It outlives the net as long as a hub has work to do.
     fileprivate final class Wire: Sendable {
         struct State {
             var waiting: [Letter] = []
@@ -33,7 +33,7 @@ final class HubNet: @unchecked Sendable {
             var writer: UInt64?
             var known: Set<UInt64> = []
             var dead: Set<UInt64> = []
-            /// They still follow the log, but nothing that they say leaves them.
+            /// They still follow the log, but none of their messages leaves them.
             var killed: Set<UInt64> = []
             var sent = 0
             var held: [Letter] = []
@@ -86,13 +86,13 @@ final class HubNet: @unchecked Sendable {
     final class Hub: HubLink, @unchecked Sendable {
         // Sendable: `heard` is set once; the rest is constant.
         let hub: UInt64
-        /// For the test's thread: the hub may say something still when the test is over.
+        /// Weak, and for the test's thread: a hub may still send after the end of the test.
         private weak let net: HubNet?
         private let wire: Wire
         fileprivate let heard = Mutex<(@Sendable (HubNews) -> Void)?>(nil)
         let messageBytes: Int
         var harness: EngineHarness!
-        /// Of one that now writes and now follows.
+        /// For a hub whose role changes between writer and follower.
         fileprivate var writership: Writership?
         let log: MortalJournal
 
@@ -100,7 +100,7 @@ final class HubNet: @unchecked Sendable {
             (hub, self.net, wire, self.log, self.messageBytes) = (id, net, net.wire, log, messageBytes)
         }
 
-        /// How often this hub has looked who writes: once for each look at what is to be sent.
+        /// How often this hub has looked up the writer: once per check of its send queue.
         let looks = Atomic(0)
 
         var writer: HubWriter {
@@ -148,7 +148,7 @@ final class HubNet: @unchecked Sendable {
         return hub
     }
 
-    /// What the journal holds.
+    /// The journal's content.
     private var stored: (root: Node, sequence: UInt64, pending: PendingSessions, peers: PeerRequests) {
         let found = Mutex<(Node, UInt64, PendingSessions, PeerRequests)>((.null, 0, PendingSessions(), PeerRequests()))
         journal.tail(from: 0) { event in
@@ -165,7 +165,7 @@ final class HubNet: @unchecked Sendable {
         return found.withLock { $0 }
     }
 
-    /// A hub that writes from now on; the one before is not the one that is asked any more.
+    /// Adds a new writer; hubs no longer send requests to the previous one.
     @discardableResult
     func addWriter(messageBytes: Int = 1 << 16) -> Hub {
         let hub = add(messageBytes: messageBytes)
@@ -186,7 +186,7 @@ final class HubNet: @unchecked Sendable {
         return hub
     }
 
-    /// A hub that follows until it is elected.
+    /// Adds a hub that follows until it is elected.
     func addCandidate(messageBytes: Int = 1 << 16) -> Hub {
         let hub = add(messageBytes: messageBytes)
         let writership = Writership(writer: { nil }) { _, _ in }
@@ -197,7 +197,7 @@ final class HubNet: @unchecked Sendable {
         return hub
     }
 
-    /// Another candidate writes from now on, behind the one before.
+    /// Makes another candidate the writer; the previous one steps down.
     func elect(_ hub: Hub) {
         let before = wire.state.withLock { $0.writer }.flatMap { hubs[$0] }
         if let before, before !== hub { become(.following, before) }
@@ -205,10 +205,10 @@ final class HubNet: @unchecked Sendable {
         choose(hub)
     }
 
-    /// Another candidate writes, and the one before has not heard of it.
+    /// Makes another candidate the writer without the previous one noticing.
     func supersede(by hub: Hub) { become(.writing, hub) }
 
-    /// A claim that finds something unapplied is made again by the clock.
+    /// A claim that finds unapplied commits is retried by the clock.
     private func become(_ role: Writership.Role, _ hub: Hub) {
         hub.writership?.wish(role == .writing ? .write : .follow)
         for _ in 0..<500 where hub.writership?.role != role { advance(ms: 20, step: 20) }
@@ -220,7 +220,7 @@ final class HubNet: @unchecked Sendable {
         settle()
     }
 
-    /// As kill -9 does it: nothing is heard of it any more, and it writes nothing.
+    /// Like kill -9: the hub sends and writes nothing any more.
     func kill(_ hub: Hub) {
         hub.log.kill()
         wire.state.withLock { state in
@@ -233,7 +233,7 @@ final class HubNet: @unchecked Sendable {
         for other in hubs.values { other.hear(.writerChanged) }
     }
 
-    /// Whether others hear of it.
+    /// Sets whether other hubs receive its messages.
     func lose(_ hub: Hub, _ isLost: Bool) { wire.state.withLock { if isLost { $0.dead.insert(hub.hub) } else { $0.dead.remove(hub.hub) } } }
 
     // MARK: Messages
@@ -244,7 +244,7 @@ final class HubNet: @unchecked Sendable {
         set { wire.state.withLock { $0.weather = newValue } }
     }
 
-    /// Messages that are kept back from now on; nil: none are any more, and what was kept is delivered.
+    /// Holds back messages that match; nil delivers the held ones and holds no more.
     func hold(_ which: (@Sendable (Letter) -> Bool)?) {
         wire.state.withLock { state in
             state.holds = which
@@ -255,12 +255,12 @@ final class HubNet: @unchecked Sendable {
         }
     }
 
-    /// What is kept back is lost.
+    /// Loses the held messages.
     func drop() { wire.state.withLock { $0.held = [] } }
     var held: [Letter] { wire.state.withLock { $0.held } }
     func deliver(_ letter: Letter) { hubs[letter.to]?.hear(.message(letter.bytes, from: letter.from)) }
 
-    /// Delivers what is on the way, until nothing more comes.
+    /// Delivers messages in transit until no more arrive.
     func settle() {
         var quiet = 0
         while quiet < 3 {
@@ -278,7 +278,7 @@ final class HubNet: @unchecked Sendable {
         }
     }
 
-    /// Time goes by for all of them.
+    /// Advances the time of all hubs.
     func advance(ms: Int64, step: Int64 = 250) {
         var left = ms
         while left > 0 {
@@ -289,28 +289,28 @@ final class HubNet: @unchecked Sendable {
     }
 }
 
-/// A journal that ends for one of its users.
+/// A journal that can fail for one of its hubs.
 final class MortalJournal: Journal {
     private let inner: MemoryJournal
     private let isDead = Atomic(false)
-    /// Whether what is appended is stored, and nobody hears of it.
+    /// Whether appends are stored, but never answered.
     let isSilent = Atomic(false)
-    /// What is appended and not answered; nil when each is answered at once.
+    /// Completions of appends that are neither stored nor answered; nil when appends are answered immediately.
     private let held = Mutex<[@Sendable (Result<Void, JournalError>) -> Void]?>(nil)
-    /// Answers for what is stored; nil when each leaves at once.
+    /// Answers of stored appends; nil when each is sent immediately.
     private let late = Mutex<[@Sendable () -> Void]?>(nil)
 
     init(_ inner: MemoryJournal) { self.inner = inner }
 
     func kill() { isDead.store(true, ordering: .relaxed) }
 
-    /// Answers nothing from now on.
+    /// Answers no append from now on.
     func hold() { held.withLock { $0 = [] } }
 
-    /// How many that are.
+    /// The number of appends held.
     var waiting: Int { held.withLock { $0?.count ?? 0 } }
 
-    /// Refuses what was appended since then, and takes what comes.
+    /// Refuses the held appends, and accepts new ones.
     func refuse(_ error: JournalError) {
         let refused = held.withLock { held in
             defer { held = nil }
@@ -319,7 +319,7 @@ final class MortalJournal: Journal {
         for completion in refused { completion(.failure(error)) }
     }
 
-    /// Stores what comes, and answers it when it is told to.
+    /// Stores new appends, and answers them on `answer()`.
     func delay() { late.withLock { $0 = [] } }
     func answer() {
         let answers = late.withLock { late in

@@ -6,7 +6,7 @@ import TestSupport
 
 @testable import HubEngine
 
-/// What hubs say to each other, as bytes.
+/// The binary messages between hubs.
 @Suite(.timeLimit(.minutes(30))) struct PeerMessageTests {
     private static let place = PeerMessage.Place(joined: 7, term: .max, stream: 3, index: 9, base: 1 << 40)
 
@@ -52,7 +52,7 @@ import TestSupport
         let bytes = Self.requests.flatMap(\.encoded)
         let read = try #require(PeerRequest.all(in: bytes))
         #expect(read.count == Self.requests.count)
-        // Whatever they hold is encoded again as the same bytes.
+        // Whatever they hold, they encode to the same bytes again.
         #expect(read.flatMap(\.encoded) == bytes)
         guard case .write(let writes, let condition) = read[0].work, case .exchange(let exchange, _) = read[2].work else {
             Issue.record("other kinds")

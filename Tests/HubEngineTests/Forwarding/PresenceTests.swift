@@ -6,7 +6,7 @@ import TestSupport
 
 @testable import HubEngine
 
-/// What sessions leave for their disconnect, where the hub that they are at does not write.
+/// Disconnect writes of sessions at a hub that is not the writer.
 @Suite(.timeLimit(.minutes(30))) struct PresenceTests {
     private let net = HubNet()
 
@@ -100,7 +100,7 @@ import TestSupport
         #expect(new.root.node(at: "on") == 7)
     }
 
-    /// Another hub has replaced the writer, which does not know it and is asked again.
+    /// Another hub has replaced the writer. The new one does not know the session, and is asked again.
     private func replacedWriter(_ net: HubNet) -> (old: HubNet.Hub, new: HubNet.Hub, third: HubNet.Hub) {
         let (old, new, third) = (net.addCandidate(), net.addCandidate(), net.addCandidate())
         net.elect(old)
@@ -137,7 +137,7 @@ import TestSupport
         #expect(new.root.node(at: "on") == false && third.root.node(at: "on") == false && new.pending.isEmpty)
     }
 
-    /// Its last try before it was replaced was stored, and the answer comes only now: that is no commit since.
+    /// The old writer's last retry before its replacement was stored, but is answered only now: that is not a new commit.
     @Test func end_thatAReplacedWriterIsAskedFor_whileItTriesItsLog_isMadeByTheNextOne() {
         let (old, new, third) = (net.addCandidate(), net.addCandidate(), net.addCandidate())
         net.elect(old)
@@ -230,7 +230,7 @@ import TestSupport
         _ = first.ask(first.client(), .begin(sessionID: id, replacing: nil), leave("on", false), .put("on", true))
         net.kill(first)
         let back = second.client()
-        // What it asks next is behind the end of its last session.
+        // Its next request is handled after the end of its previous session.
         #expect(second.ask(back, .begin(sessionID: name(second, "s2"), replacing: id), .get("on"), .put("on", true), as: 1)
             == ["value 2 false", "ok 3"])
         net.advance(ms: net.limits.presenceMs * 3)
@@ -247,21 +247,21 @@ import TestSupport
         writer.log.hold()
         let back = second.client()
         #expect(second.ask(back, .begin(sessionID: name(second, "s2"), replacing: id), .get("on"), as: 1) == [])
-        // Another one, whose session before left nothing.
+        // Another client, whose previous session left no disconnect writes.
         _ = second.ask(second.client(), .begin(sessionID: name(second, "s3"), replacing: name(first, "s0")))
         net.advance(ms: net.limits.endMs - 500)
         #expect(second.harness.told(back) == [])
         net.advance(ms: 1_000)
         #expect(second.harness.told(back) == ["value 2 true"])
         net.advance(ms: net.limits.forwardMs * 2)
-        // Beside the try nothing is given to a log that refuses.
+        // Besides the retry, nothing is appended to a log that refuses.
         #expect(writer.log.waiting == 1)
         writer.log.refuse(.unavailable(reason: "no leader"))
         net.advance(ms: 5_000)
         #expect(writer.root.node(at: "on") == false && second.root.node(at: "on") == false && writer.pending.isEmpty)
     }
 
-    /// The end is rolled back with the request that asked for it, some time after it was made.
+    /// The session's end is rolled back with the request that caused it, some time after it ran.
     @Test func sessionThatComesBackAtTheWriter_whileTheLogRefuses_isEndedWhenItIsTaken_andNotAgain() {
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let one = name(follower, "s1")
@@ -302,7 +302,7 @@ import TestSupport
         net.advance(ms: 2_000)
         #expect(!writer.root.node(at: "f").exists && !writer.root.node(at: "w").exists)
         net.advance(ms: net.limits.presenceMs + 2_000)
-        // The old writer's sessions went with it.
+        // The old writer's sessions ended with it.
         #expect(!writer.root.node(at: "f").exists && writer.root.node(at: "w") == 1)
         _ = follower.ask(client, .end)
         net.advance(ms: 2_000)

@@ -33,7 +33,7 @@ import Testing
         let pin: Node = ["a": 1, "b": 2, "c": 3]
         let writes = ["a", "b", "c"].map { TreeWrite(Path([Key("pin"), Key($0)]), WriteValue(0)) }
         for isRight in [true, false] {
-            // Behind its preparation, and behind what others wrote was taken over.
+            // After its preparation, and after merging what others wrote.
             for writesBetween in [0, 3] {
                 let it = try GatedHarness(rules, root: ["open": true, "pin": pin])
                 let one = Client(lane: 0, dialect: .rest)
@@ -54,14 +54,14 @@ import Testing
         }
     }
 
-    /// The last comparison that is made on the queue looks at few nodes.
+    /// A comparison that still has to run on the queue visits few nodes.
     @Test func comparisonThatNobodyCouldFinish_isUnavailable_notStale() throws {
         let it = try GatedHarness(root: ["a": Node.object((0..<1_500).map { (Key("k\($0)"), .int(Int64($0))) })])
         let one = Client.make()
         #expect(it.ask(one, put("a", 1, if: Self.many.hash)) == [])
-        // What each write replaces is let go of by the same background.
+        // The same background work releases what each write replaces.
         for _ in 0..<60 where it.gate.count > 0 {
-            // Gone and back: the same content, of which nobody knows the hash.
+            // Removed and restored: the same content, but its hash is not cached.
             let fresh = Node.object((0..<1_500).map { (Key("k\($0)"), .int(Int64($0))) })
             _ = it.ask(.make(), .put("a", fresh))
             it.gate.runOne()
@@ -80,7 +80,7 @@ import Testing
         #expect(it.ask(other, put("b", 2, if: (1 as Node).hash)) == ["ok 0"])
         it.finish()
         #expect(it.hub.take(one) == ["error 0 datastale"])
-        // Its hash is known by now: the right one is seen at once.
+        // Its hash is cached by now, so the right one is recognised immediately.
         #expect(it.ask(one, put("a", 1, if: Self.many.hash)) == ["ok 0"])
     }
 
@@ -92,7 +92,7 @@ import Testing
         _ = it.ask(one, put("a", 1, if: later.hash))
         _ = it.ask(.make(), .put("a/new", 7))
         it.finish()
-        // Refused on the tree of its beginning, which had another hash.
+        // Refused based on the tree at its start, which had another hash.
         #expect(it.hub.take(one) == ["error 0 datastale"])
     }
 
@@ -120,7 +120,7 @@ import Testing
         #expect(compare(small, small.hash, within: 10) == (true, 0), "it is cached")
         #expect(compare(.null, "", within: 0) == (true, 0))
         #expect(compare(1, "", within: 1) == (false, 0))
-        // Beyond what is tolerated nothing but the hash itself counts, which is known.
+        // Beyond the tolerated size only the hash itself, which is cached, is compared.
         let large = Node.object((0..<10_001).map { (Key("k\($0)"), .int(Int64($0))) })
         #expect(compare(large, "wrong", within: 10).isSame == nil)
         _ = large.hash
@@ -142,7 +142,7 @@ import Testing
         #expect(work((["a": 1] as Node).with(priority: text), within: 999) == nil, "of an object")
         let names = Node.object((0..<100).map { (Key("k\($0)" + String(repeating: "n", count: 640)), .int(Int64($0))) })
         #expect(work(names, within: 1_000) == nil, "long keys")
-        // One walk where no variant differs, three where one may; whether one may is an eighth of a walk.
+        // One walk if no hash variant differs, three if one may. The check for that costs an eighth of a walk.
         let plain = Node.object((0..<100).map { (Key("k\($0)"), .int(Int64($0))) })
         #expect(work(plain) == 100 + 101 / 8)
         let known = Node.object((0..<400).map { (Key("k\($0)"), .int(Int64($0))) })

@@ -4,14 +4,15 @@ import JSONTree
 import SecurityRules
 import Synchronization
 
-/// Background work that waits until the test lets it go on, piece by piece.
+/// Background work that the test releases piece by piece.
 final class GatedWork: Sendable {
     private let jobs = Mutex<[@Sendable () -> Void]>([])
 
     var work: BackgroundWork { BackgroundWork { [self] job in jobs.withLock { $0.append(job) } } }
     var count: Int { jobs.withLock { $0.count } }
 
-    /// Does one piece; whether there was one.
+    /// Runs one piece.
+    /// - Returns: whether there was one.
     @discardableResult
     func runOne(_ index: Int = 0) -> Bool {
         guard let job = jobs.withLock({ jobs in jobs.indices.contains(index) ? jobs.remove(at: index) : nil }) else { return false }
@@ -20,7 +21,7 @@ final class GatedWork: Sendable {
     }
 }
 
-/// A harness whose background work is gated. Large is a write of three places and more.
+/// A harness whose background work is gated. Writes of three places or more count as large.
 struct GatedHarness {
     let gate = GatedWork()
     let hub: EngineHarness
@@ -39,13 +40,13 @@ struct GatedHarness {
         return hub.take(client)
     }
 
-    /// Does all background work, and what follows from it.
+    /// Runs all background work, and the work that it causes.
     func finish() {
         hub.settle()
         while gate.runOne() { hub.settle() }
     }
 
-    /// What is stored.
+    /// The current content.
     var content: Node {
         let found = Mutex(Node.null)
         hub.database.snapshot { root, _, _ in found.withLock { $0 = root } }
@@ -55,7 +56,7 @@ struct GatedHarness {
 }
 
 extension EngineLimits {
-    /// Limits that few places reach. Tries the log as `patient` does.
+    /// Limits that few places reach. Retries the log as late as `patient`.
     static let tight: EngineLimits = {
         var limits = EngineLimits.patient
         limits.largeWritePlaces = 2

@@ -6,9 +6,8 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// Random writes, small and large, under rules that look at other data. Large ones are prepared at random moments, and others
-/// write in between. All must come out as if they had been made one after the other: each that is acknowledged at the moment of
-/// its answer, each that is refused at some moment since it was asked for.
+/// Random writes, small and large, under rules that read other data. Large ones are prepared at random moments, with other writes in between. The
+/// result must equal a serial order: an acknowledged write takes effect at its answer, a refused one is wrong at some moment since its request.
 @Suite(.timeLimit(.minutes(30))) struct LargeWriteModelTests {
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
 
@@ -49,10 +48,10 @@ import TestSupport
         let rules: RuleSet
         var random: SeededRandom
         var model = Node.null
-        /// All that the model has been, oldest first.
+        /// All states of the model, oldest first.
         var versions: [Node] = [.null]
         var clients: [Client] = []
-        /// Of each client, what it has asked and got no answer to: the writes, and the first version that they may have met.
+        /// For each client, its unanswered writes, and the first version to which each may apply.
         var open: [[(token: Int64, writes: [TreeWrite], condition: Condition?, since: Int)]] = []
         var token: Int64 = 0
         var trace: [String] = []
@@ -178,7 +177,7 @@ import TestSupport
 
     // MARK: A log that refuses
 
-    /// Sums at random places over a log that is slow and refuses: each is in the content if it was acknowledged, and else not.
+    /// Increments at random places over a log that is slow and refuses: the content includes exactly the acknowledged ones.
     @Test func acknowledgedSums_areStored_andNoOthers_whateverTheLogRefuses() throws {
         let runs = max(1, (Self.number("VIGLA_MODEL_OPERATIONS") ?? 6_000) / 300)
         let seeds = Self.number("VIGLA_MODEL_SEED").map { $0...$0 } ?? 1...runs

@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Writes that are prepared off the queue, and what happens between their preparation and their installation.
+/// Writes that are prepared off the queue, and events between their preparation and their installation.
 @Suite(.timeLimit(.minutes(30))) struct LargeWriteTests {
     private static let three = Request.merge(["a/x": 1, "a/y": 2, "a/z": 3])
 
@@ -88,7 +88,7 @@ import Testing
         it.hub.settle()
         it.finish()
         #expect(it.hub.take(first) == ["ok 0"])
-        // What the first one wrote is what the second one's rules see, at once.
+        // The second write's rules see the first one's values immediately.
         #expect(it.hub.take(second) == ["error 0 permission_denied"])
         #expect(it.hub.database.counters.preparedAgain == 0)
 
@@ -101,7 +101,7 @@ import Testing
         #expect(patient.hub.database.counters.followedPlaces == 0, "it has begun behind them")
     }
 
-    // MARK: What others write meanwhile
+    // MARK: Concurrent writes
 
     @Test func whatOthersWroteBesideIt_isKept_withoutPreparingAgain() throws {
         let it = try GatedHarness(root: ["a": ["old": 1], "c": ["x": 1]])
@@ -155,8 +155,8 @@ import Testing
         #expect(it.hub.database.counters.preparedAgain == 1)
     }
 
-    /// What the place `a` with priority 2 has, what a large write stores there, what another client writes meanwhile, what is stored
-    /// then, and whether it is prepared again.
+    /// The value of `a` (with priority 2) before, a large write there, a concurrent write of another client, the value after both, and whether the
+    /// large write is prepared again.
     private struct Emptied {
         let before: Node
         let writes: KeyValuePairs<String, Node>
@@ -174,7 +174,7 @@ import Testing
             Emptied(before: ["q": ["open": 1, "x": 1]], writes: deep, other: ("a/q/x", .null), after: ["q": ["y": 5], "r": 6]),
             Emptied(
                 before: ["q": ["open": 1]], writes: deep, other: ("a/q/x", 7), after: ["q": ["x": 7, "y": 5], "r": 6, ".priority": 2]),
-            // It has the same children to begin with, or so many more than are written that some are left.
+            // The place keeps the same children at first, or has enough more than are written that some remain.
             Emptied(
                 before: ["open": 1, "x": 1], writes: flat, other: ("a/x", 7), after: ["x": 7, "y": 5, "z": 6, ".priority": 2],
                 isPreparedAgain: false),
@@ -184,7 +184,7 @@ import Testing
         ]
     }
 
-    /// Between its removal and its first value a place is empty, and has lost its priority, or is not.
+    /// Between its removal and its first value the place may be empty for a moment, and so lose its priority.
     @Test(arguments: Emptied.all.indices) func placeThatIsEmptiedAndFilled_hasThePriorityThatTheLogGivesIt(index: Int) throws {
         let what = Emptied.all[index]
         let root: Node = ["a": what.before.with(priority: 2)]
@@ -205,7 +205,7 @@ import Testing
         #expect(it.hub.database.counters.preparedAgain == (what.isPreparedAgain ? 1 : 0))
     }
 
-    /// An operation that the rules drop is none: what others store at its place stays.
+    /// The rules drop the operation, so what others store at its place stays.
     @Test func placeOfWhichNothingIsStored_keepsWhatOthersWriteMeanwhile() throws {
         let log = FlakyLog()
         let it = try GatedHarness(#"{"rules":{".read":true,".write":true,"a":{"r":{".drop":"auth == null"}}}}"#, log: log)
@@ -219,7 +219,7 @@ import Testing
         #expect(it.content == ["a": ["r": 9, "y": 5, "z": 6]] && log.root == it.content, "\(it.content.json), \(log.root.json)")
     }
 
-    /// What the rules make of a write is in the tree as the log has it, in the order of its operations.
+    /// The tree after the rules have shaped a write equals the log's, in the order of its operations.
     @Test(arguments: [
         #"{"rules":{".read":true,".write":true,"p":{"$k":{"s":{".drop":true}}}}}"#,
         #"{"rules":{".read":true,".write":true,"p":{"a":{".default":1}}}}"#,
@@ -276,7 +276,7 @@ import Testing
         var turns = 0
         while it.gate.count > 0 {
             turns += 1
-            // Another object each time: what the rules look at is another place.
+            // The object changes each time, so the rules read another place.
             _ = it.ask(other, .put("open", turns % 2 == 0 ? true : ["x": 1]), .put("open", true), .put("a", .int(Int64(turns))))
             it.gate.runOne()
             it.hub.settle()
@@ -317,7 +317,7 @@ import Testing
         #expect(it.hub.take(one) == ["error 0 permission_denied"])
         let question = try #require(listener.questions.withLock { $0.first })
         guard case .write(let locations) = question.operation else { throw CancellationError() }
-        // The second one: what was asked, and what was made of it, is one place.
+        // The second write: the requested and the resulting value are one place.
         #expect(locations == ["a/k1"] && question.new == ["a": ["k1": 1]])
         #expect(!question.explained().isAllowed)
     }
@@ -366,12 +366,12 @@ import Testing
         it.hub.settle()
         let held = budget.used
         #expect(held > 70_000)
-        // Others write much: that is taken over in the background.
+        // Others write a lot: it is merged in the background.
         for i in 0..<5 { _ = it.ask(other, .put(Path([Key("b"), Key("\(i)")]), 1)) }
         it.gate.runOne()
         it.hub.settle()
         #expect(it.gate.count > 0 && it.hub.take(one) == [] && budget.used == held)
-        // They write what it rests on: it is prepared again.
+        // They change what the decision depends on, so the write is prepared again.
         _ = it.ask(other, .put("open", 5))
         while it.hub.database.counters.preparedAgain == 0, it.gate.count > 0 {
             it.gate.runOne()

@@ -2,7 +2,7 @@ import HubEngine
 import JSONTree
 import Testing
 
-/// What may happen to a client while one of its requests is parked.
+/// What happens to a client while one of its requests is suspended.
 @Suite(.timeLimit(.minutes(30))) struct ParkingTests {
     private static let three = Request.merge(["a/x": 1, "a/y": 2, "a/z": 3])
     private static let stored: Node = ["a": ["x": 1, "y": 2, "z": 3]]
@@ -37,7 +37,7 @@ import Testing
         #expect(it.hub.take(one) == [])
         #expect(it.hub.database.counters.listens == 0)
         it.finish()
-        // What it asked before still counts, and what it wanted to read is for nobody.
+        // Its earlier writes still count; the answer to its read goes to no client.
         #expect(it.hub.take(one) == ["ok 0", "ok 3", "notice", "close"])
         #expect(it.content.child("b") == 1 && it.content.child("c") == .null)
     }
@@ -76,12 +76,12 @@ import Testing
         let hub = Client(lane: 0, dialect: .realtime, identity: .admin)
         _ = it.ask(ana, .onDisconnect([TreeWrite("gone", WriteValue(true))]), Self.three, .merge(["a/1": 1, "a/2": 2, "a/3": 3]))
         _ = it.ask(second, .merge(["a/4": 1, "a/5": 2, "a/6": 3]), .end)
-        // Nobody yet, and the user behind what it has parked.
+        // Signed out at first; the user's session starts after its suspended write.
         _ = it.ask(later, .merge(["b/1": 1, "b/2": 2, "b/3": 3]), .identify(Identity(auth: ["uid": "ana"])), .put("a/7", 1))
         _ = it.ask(bo, .merge(["c/1": 1, "c/2": 2, "c/3": 3]))
         _ = it.ask(ana, .revoke(notice: []))
         #expect(it.ask(hub, .behind(user: "ana"), .merge(["a": .null, "gone": .null]), .get("a")) == [])
-        // That of the other user.
+        // The other user's write.
         it.gate.runOne(3)
         #expect(it.hub.take(bo) == ["ok 0"] && it.hub.take(hub) == [])
         it.finish()
@@ -130,7 +130,7 @@ import Testing
         let one = Client.make()
         _ = it.ask(one, Self.three, .get("a/x"), .congested, .get("a/y"))
         it.finish()
-        // What it asked next is held until it has taken what was sent.
+        // Its next request is held until it has read its output.
         #expect(it.hub.take(one) == ["ok 0"])
         #expect(it.ask(one, .get("a/z"), .drained) == ["value 1 1", "value 3 2", "value 0 3"])
     }
@@ -203,7 +203,7 @@ import Testing
         it.finish()
         log.refuse()
         it.finish()
-        // The take-over is carried out again, and ends the old session again.
+        // The takeover runs again, and ends the old session again.
         #expect(it.hub.take(old).last == "close")
         #expect(it.hub.take(other) == ["error 0 unavailable"])
         #expect(log.root == ["b": 1] && it.content == ["b": 1])

@@ -2,7 +2,7 @@ import HubEngine
 import JSONTree
 import Testing
 
-/// What may wait for the disconnect of clients is bounded by its bytes.
+/// The bytes of clients' disconnect writes are bounded.
 @Suite(.timeLimit(.minutes(30))) struct PendingBytesTests {
     private func pend(_ path: Path, _ bytes: Int) -> Request {
         .onDisconnect([TreeWrite(path, WriteValue(.string(String(repeating: "x", count: bytes))))])
@@ -14,7 +14,7 @@ import Testing
         return limits
     }
 
-    /// Many connections of an address, or of a user, leave others room.
+    /// Many connections of one address or user leave room for others.
     @Test func bytesOfOneOwner_areBounded() throws {
         let it = try GatedHarness(limits: Self.limits(10_000, 160_000))
         func client(_ address: String, _ auth: Node = .null) -> Client {
@@ -30,7 +30,7 @@ import Testing
         let users = (0..<2).map { _ in client("192.0.2.1", ["uid": "u", "provider": "password"]) }
         for user in users { #expect(it.ask(user, pend("a", 9_000)) == ["ok 0"]) }
         #expect(it.ask(client("192.0.2.9", ["uid": "u", "provider": "password"]), pend("a", 9_000)) == ["error 0 unavailable"])
-        // What is not left behind any more is room again.
+        // Cancelled disconnect writes free their room.
         _ = it.ask(users[0], .cancelOnDisconnect("a"))
         #expect(it.ask(users[1], .cancelOnDisconnect("a"), pend("b", 9_000)) == ["ok 0", "ok 1"])
     }
@@ -39,7 +39,7 @@ import Testing
         let it = try GatedHarness(limits: Self.limits(10_000, 1 << 20))
         let one = Client.make()
         #expect(it.ask(one, pend("a", 9_000), pend("b", 2_000)) == ["ok 0", "error 1 too_big"])
-        // Written over again and again it is kept once.
+        // Overwritten repeatedly, it is kept once.
         for _ in 0..<20 { #expect(it.ask(one, pend("a", 9_000)) == ["ok 0"]) }
         #expect(it.ask(one, .cancelOnDisconnect("a"), pend("b", 2_000), pend("c", 9_000)) == ["ok 0", "ok 1", "error 2 too_big"])
     }

@@ -6,9 +6,9 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Large writes that the log stores before they are made.
+/// Large writes that the log stores before they are applied.
 @Suite(.timeLimit(.minutes(30))) struct StagedWriteTests {
-    /// Commits at once; stages when the test says so.
+    /// Commits immediately; completes stages on the test's command.
     private final class StagingLog: Journal {
         typealias Done = @Sendable (Result<JournalStage, JournalError>) -> Void
 
@@ -16,7 +16,7 @@ import Testing
             var waiting: [(operations: [JournalOperation], done: Done)] = []
             var asked = 0
             var live = 0
-            /// Places of each commit, and whether the log had them.
+            /// Places of each commit, and whether the log already stored them.
             var commits: [(paths: [Path], isStaged: Bool)] = []
             var stages: [Int64: [Path]] = [:]
             var refusal: JournalError?
@@ -71,7 +71,7 @@ import Testing
     private static let three = Request.merge(["a/x": 1, "a/y": 2, "a/z": 3])
     private static let open = #"{"rules":{"a":{".write":"root.child('open').val() == true"},"open":{".write":true},"b":{".write":true}}}"#
 
-    /// Asks for a large write and prepares it.
+    /// Requests a large write and prepares it.
     private func begin(_ it: GatedHarness, _ request: Request = three, size: Int = 1_000) -> Client {
         let client = Client.make()
         it.hub.database.submit(request, from: client, size: size)

@@ -2,8 +2,9 @@ import HubEngine
 import JSONTree
 import LiveQueries
 
-/// `added 7 key prev value`, with ` ~12.5` for metres from a centre, `value 7 value`, `count 7 number`, `ready 7`; a get is answered with its value alone. For observers that may
-/// come back ` @12` is the commit behind it, and ` more` says that more of it follows; `observed 7 12 epoch reset` answers them.
+/// Lines for events: `added 7 key prev value`, with ` ~12.5` for metres from a centre, `value 7 value`, `count 7 number`, `ready 7`. A get is
+/// answered with its value alone. For resumable observers, ` @12` is the commit position, and ` more` means that further events of that commit
+/// follow; `observed 7 12 epoch reset` answers them.
 struct EventLines: WireFormat {
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
         switch reply {

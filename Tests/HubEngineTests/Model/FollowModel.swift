@@ -1,21 +1,21 @@
 import JSONTree
 import SecurityRules
 
-/// What follows from writes, by recomputing all of it from whole trees: each copy, counter, removal, default, drop and time.
+/// The consequences of writes, recomputed from whole trees: each copy, counter, removal, default, drop and expiry.
 struct FollowModel {
     private(set) var rules: FollowRules
     private(set) var root = Node.null
-    /// When nodes were written of kinds that ask.
+    /// Write times of nodes whose kind has an expiry relative to them.
     private(set) var written: [Path: Int64] = [:]
-    /// The rows of the log, whatever their keys, and how often each is there.
+    /// How often each row of the log occurs, whatever its key.
     private(set) var rows: [String: Int] = [:]
-    /// Nodes that have ended.
+    /// The number of expired nodes.
     private(set) var ended = 0
 
     typealias Write = (path: Path, value: Node)
     typealias Keys = [String: Key]
 
-    /// Children of a set that are asked about when the node of a counter is made; one of a larger set is 0 until the next commit.
+    /// Children of a set that are evaluated when the node of a counter is created. A larger set counts as 0 until the next commit.
     let countedAtOnce: Int
 
     init(_ rules: FollowRules, root: Node, countedAtOnce: Int) {
@@ -25,7 +25,7 @@ struct FollowModel {
     enum Author { case client, hub }
 
     /// A commit, all or nothing.
-    /// - Returns: false where it is refused: a counter was written.
+    /// - Returns: false if it is refused because it writes a counter.
     mutating func commit(_ writes: [Write], by author: Author, now: Int64) -> Bool {
         let before = root
         var (made, candidate) = (writes, root)
@@ -42,10 +42,10 @@ struct FollowModel {
         return true
     }
 
-    /// What follows from a candidate, and the times of what was written. A key more is a step more here, beside a property of `Kind`.
+    /// Applies the consequences of a candidate, and the write times. Each further rule key adds a step here and a property of `Kind`.
     private mutating func finish(_ candidate: Node, _ paths: [Path], _ before: Node, _ now: Int64) {
         let withCopies = copied(counting(removing(candidate, before), before), before)
-        // Rows are counted as well.
+        // Rows are counted, too.
         let after = counting(sent(withCopies, before, now), before)
         for kind in rules.kinds where kind.asksWhenWritten {
             for (path, _, node) in nodes(kind.pattern, in: after) {
@@ -57,7 +57,7 @@ struct FollowModel {
         written = written.filter { root.node(at: $0.key).exists }
     }
 
-    /// The hub puts counters right that are not.
+    /// The hub corrects wrong counters.
     private mutating func correct(_ now: Int64) { finish(root, [], root, now) }
 
     // MARK: Drops and defaults
@@ -77,7 +77,7 @@ struct FollowModel {
         var all = root
         for write in writes { all.set(write.value, at: write.path) }
         let dropped = drops(all)
-        // What stands at or below a dropped place is as if it had not been sent; elsewhere that place is left out.
+        // A value at or below a dropped place counts as not sent; in other values the dropped place is left out.
         let made = writes.filter { write in !write.value.exists || !dropped.contains { $0.contains(write.path) } }
         var tree = root
         for write in made { tree.set(write.value, at: write.path) }
@@ -105,7 +105,7 @@ struct FollowModel {
 
     // MARK: Consequences
 
-    /// Takes away what goes with nodes that have gone, until nothing more does.
+    /// Removes what removed nodes cause to be removed, until nothing changes.
     private func removing(_ candidate: Node, _ before: Node) -> Node {
         var tree = candidate
         while true {
@@ -122,7 +122,7 @@ struct FollowModel {
         }
     }
 
-    /// The places of all counters in a tree, with their values in it, right after a commit on another one.
+    /// The places of all counters in a tree, with their values in it right after a commit on another tree.
     private func counters(in tree: Node, _ before: Node) -> [(Path, Node)] {
         var found: [(Path, Node)] = []
         for kind in rules.kinds {
@@ -166,7 +166,7 @@ struct FollowModel {
         return result
     }
 
-    /// What a copy without an `each` leaves, and where it is then; nil where it stays where it is.
+    /// The places that a copy without an `each` leaves and enters; nil if it does not move.
     private func moved(_ copy: FollowRules.Copy, _ keys: Keys, _ was: Node, _ isNow: Node, _ tree: Node) -> ([Path], Set<Path>)? {
         guard copy.each == nil, was.exists, isNow.exists else { return nil }
         let (from, to) = (places(copy.to, keys, was, in: tree, mustExist: false), places(copy.to, keys, isNow, in: tree, mustExist: false))
@@ -192,7 +192,7 @@ struct FollowModel {
         return found
     }
 
-    /// With the rows of inboxes: those of nodes that are new or have changed.
+    /// The tree with the inbox rows of new and changed nodes.
     private func sent(_ tree: Node, _ before: Node, _ now: Int64) -> Node {
         var result = tree
         for kind in rules.kinds where !kind.inboxes.isEmpty {
@@ -214,7 +214,7 @@ struct FollowModel {
         return result
     }
 
-    /// The places that a template names.
+    /// The places that a template matches.
     private func places(_ template: String, _ keys: Keys, _ node: Node, in tree: Node, mustExist: Bool) -> [Path] {
         var found: [Path] = [.root]
         for part in template.split(separator: "/").map(String.init) {
@@ -257,7 +257,7 @@ struct FollowModel {
         return time
     }
 
-    /// The node that is due first.
+    /// The node that expires first.
     var next: (due: Int64, path: Path, end: FollowRules.End)? {
         var first: (due: Int64, path: Path, end: FollowRules.End)?
         for kind in rules.kinds where !kind.ends.isEmpty {
@@ -271,7 +271,7 @@ struct FollowModel {
         return first
     }
 
-    /// Ends what is due, the earliest first.
+    /// Expires all nodes that are due, the earliest first.
     mutating func pass(now: Int64) {
         while let (due, path, end) = next, due <= now {
             if let log = end.log {
@@ -302,13 +302,13 @@ struct FollowModel {
                 }
             }
         }
-        // None below a removal.
+        // No writes below a removal.
         let removed = writes.filter { $0.value.isNull }.map(\.path)
         writes = writes.filter { write in !removed.contains { $0 != write.path && $0.contains(write.path) } }
         if !writes.isEmpty { _ = commit(writes, by: .hub, now: now) }
     }
 
-    /// Other rules: counters are made right, nodes of kinds that ask from now on count as written now, and nothing is copied.
+    /// Deploys other rules. Counters are corrected; nodes that first get an expiry relative to their write count as written now; nothing is copied.
     mutating func deploy(_ rules: FollowRules, now: Int64) {
         self.rules = rules
         correct(now)

@@ -7,15 +7,15 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// What follows from writes, by random rules files, is what a model recomputes from whole trees: with deploys, deleted accounts, clocks
-/// that are set, and processes that are killed between two commits. Nothing is done twice, and nothing left out.
+/// Consequences of writes under random rules files equal those that a model recomputes from whole trees, across deploys, account deletions, clock
+/// changes and kills between two commits. Each consequence runs exactly once.
 ///
-/// `VIGLA_MODEL_OPERATIONS` says how many operations there are in all; `VIGLA_MODEL_SEED`, with which seeds.
+/// `VIGLA_MODEL_OPERATIONS` is the total number of operations; `VIGLA_MODEL_SEED` selects the seeds.
 @Suite(.timeLimit(.minutes(240))) struct FollowModelTests {
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
     private static let seeds: [UInt64] = (0..<12).map { $0 + (number("VIGLA_MODEL_SEED") ?? 1) }
     private static let operations = Int(number("VIGLA_MODEL_OPERATIONS") ?? 1_800) / seeds.count
-    /// Operations of one hub, until another begins with other limits.
+    /// Operations per hub, before another one with different limits.
     private static let operationsOfHub = 150
 
     @Test(arguments: seeds) func randomHistory_isAsRecomputed(seed: UInt64) throws {
@@ -41,12 +41,12 @@ private struct FollowWorld {
     init(_ random: inout SeededRandom) throws {
         let rules = FollowRules(&random)
         var limits = EngineLimits()
-        // What is more is found, prepared or counted beside the queue; few end in a turn.
+        // Beyond these limits the work is done in the background; few nodes expire in a turn.
         (limits.inlineChildren, limits.expiredAtOnce) = (random.pick([3, 1_000]), random.pick([2, 50]))
         (limits.expiringNodes, limits.copyPlaces) = (random.pick([4, 1_000_000]), random.pick([3, 2_000_000]))
         (limits.largeWritePlaces, limits.followedPlaces) = random.pick([(8, 4), (1_000, 1_000)])
         limits.countedAtOnce = random.pick([1, 1_000])
-        // More who want to know of all, and more marks of each post, than a commit has room for: rows and removals follow in later ones.
+        // More subscribers, and more marks of each post, than fit into a commit: rows and removals follow in later commits.
         var root = Node.null
         if random.chance(20) {
             (limits.systemWrites, limits.continuedAtOnce) = (Self.crowd - 10, random.pick([7, 100]))
@@ -90,7 +90,7 @@ private struct FollowWorld {
         case 5 where random.chance(20):
             last = "clock"
             hub.hub.time.step(seconds: random.chance(50) ? 86_400 : -86_400)
-            // It is looked at with the next write; else within a second.
+            // The clock is checked with the next write, or within a second.
             _ = model.commit([("marks/clock", .int(now))], by: .client, now: now)
             _ = ask(.put("marks/clock", .int(now)))
             model.pass(now: now)
@@ -110,11 +110,11 @@ private struct FollowWorld {
         try compare("\(name) step \(step), at \(now): \(last)")
     }
 
-    // MARK: What happens
+    // MARK: Operations
 
     private func settle() { hub.settle() }
 
-    /// Time goes by, from one node that is due to the next.
+    /// Advances the time from one due node to the next.
     private mutating func advance(ms: Int64, _ random: inout SeededRandom) throws {
         last = "advance \(ms)"
         let end = now + ms
@@ -128,7 +128,7 @@ private struct FollowWorld {
         hub.advance(ms: end - now)
     }
 
-    /// The process is killed between two of the commits that followed, and another goes on.
+    /// Kills the process between two of the consequence commits, and starts another.
     private func mayKill(after batches: Int, _ random: inout SeededRandom) {
         guard random.chance(25) else { return }
         settle()
@@ -145,7 +145,7 @@ private struct FollowWorld {
         return told + hub.hub.take(client)
     }
 
-    /// As the server does it.
+    /// Deletes an account as the server does.
     private func deleteAccount(_ uid: String) {
         let found = Mutex<([AccountWrite], AccountSearch?)>(([], nil))
         repeat {
@@ -197,7 +197,7 @@ private struct FollowWorld {
         switch random.below(28) {
         case 0, 1, 2:
             var node = aPost()
-            // Counters as they are stored, or otherwise.
+            // Counters as stored, or other values.
             if random.chance(15) { node.set(model.root.node(at: path("posts", post, "n")), at: "n") }
             if random.chance(4) { node.set(.int(Int64(random.below(4))), at: "n") }
             return [(path("posts", post), node)]
@@ -207,7 +207,7 @@ private struct FollowWorld {
         case 6: return [(path("posts", post, random.pick(["mail", "rank", "since", "number"])), random.chance(40) ? .null : number)]
         case 7: return [(path("posts", post, random.pick(["deep", "made"]), "x"), number)]
         case 8: return [(path("posts", post, "user"), .string(Text(user))), (path("posts", post, "number"), number)]
-        // What follows from a value that replaces many nodes is bounded as a whole.
+        // Consequences of a value that replaces many nodes have one common bound.
         case 9 where limits.systemWrites < Self.crowd: return [(path("posts"), .null)]
         case 9: return [(path("posts"), random.chance(20) ? .null : many(1 + random.below(4), "p", aPost))]
         case 10, 11: return [(path("comments", post, comment), random.chance(25) ? .null : aComment())]
@@ -220,7 +220,7 @@ private struct FollowWorld {
         case 19: return [(path("threads", post), random.chance(30) ? .null : random.chance(50) ? ["at": time()] : ["name": number])]
         case 20 where limits.systemWrites < Self.crowd && random.chance(50): return [(path("marks"), Self.marks(number))]
         case 20: return [(path("marks", user, post), number)]
-        // A client's copies: as they are, otherwise, or gone.
+        // A client writes copies: unchanged, changed, or removed.
         case 21: return [(path("line", user, post), random.chance(50) ? .null : model.root.node(at: path("posts", post)))]
         case 23, 24:
             let member = random.pick(["x", "y", "all"])

@@ -2,17 +2,17 @@ import JSONTree
 import SecurityRules
 import TestSupport
 
-/// A random rules file of the keys by which the hub writes itself, and the same as a model reads it.
+/// A random rules file with the keys that make the hub write, and the same rules in the form that the model reads.
 struct FollowRules {
-    /// A condition on a node: of `each`, or of what a client sends.
+    /// A condition on a node: the `each` node, or the value that a client sends.
     enum Test {
         case always
         case isAbove(Int64)
         case isText(String)
-        /// A child is a text, or the key of a wildcard.
+        /// A child equals a text, or the key of a wildcard.
         case child(String, String)
 
-        /// Nil for no condition.
+        /// Nil if there is no condition.
         func text(_ node: String) -> String? {
             switch self {
             case .always: nil
@@ -41,10 +41,10 @@ struct FollowRules {
         var test = Test.always
     }
 
-    /// Rows for those whose sets concern a node: `$s` of the sets at `subs/$s`.
+    /// Inbox rows for subscribers whose sets match a node: `$s` of the sets at `subs/$s`.
     struct Inbox {
         enum Names {
-            /// The value of a child, the keys of one, or a text.
+            /// The value of a child, the keys of a child, or a literal text.
             case value(String), keys(String), text(String)
 
             var json: String {
@@ -65,15 +65,15 @@ struct FollowRules {
         }
 
         let to: String
-        /// What a set has to have one of; nil for any set.
+        /// A set must contain one of these; nil for any set.
         var wanted: [Names]?
-        /// A child that says who is left out.
+        /// A child that names excluded subscribers.
         var not: Names?
         var test = Test.always
         /// A child whose changes send rows again.
         var changes: String?
         static let each = "subs/$s"
-        /// ms after the commit, for the end of the row.
+        /// Lifetime of a row in ms after the commit.
         static let lasts: Int64 = 600
 
         var json: String {
@@ -89,7 +89,7 @@ struct FollowRules {
             return "{\(members.joined(separator: ","))}"
         }
 
-        /// Whether one with such a set gets a row.
+        /// Whether a subscriber with this set gets a row.
         func reaches(_ key: Key, _ set: Node, of node: Node, _ keys: [String: Key]) -> Bool {
             if not?.keys(of: node).contains(key) == true { return false }
             guard let wanted else { return set.exists && test.holds(set, keys) }
@@ -106,7 +106,7 @@ struct FollowRules {
 
     enum Default {
         case value(Node), now
-        /// The time of the first write, whatever is sent.
+        /// The time of the first write, whatever the client sends.
         case firstTime
 
         var json: String {
@@ -121,15 +121,15 @@ struct FollowRules {
 
     /// One entry of an `.expire`.
     struct End {
-        /// nil: when the child `at` says.
+        /// nil: the child `at` holds the time.
         var written: Int64?
-        /// Only where `state` is this.
+        /// Applies only where `state` has this value.
         var state: String?
-        /// Only where there is no `at`.
+        /// Applies only where there is no `at`.
         var isWithoutTime = false
-        /// `state` becomes this; else the node goes.
+        /// Sets `state` to this; otherwise the node is removed.
         var patch: String?
-        /// A row in the log with this name.
+        /// Adds a row with this name to the log.
         var log: String?
 
         var json: String {
@@ -148,9 +148,9 @@ struct FollowRules {
     }
 
     enum Account {
-        /// The node goes where one of these wildcards is the id.
+        /// Removes the node if one of these wildcards is the id.
         case key([String])
-        /// A child that holds the id becomes this.
+        /// Replaces a child that holds the id.
         case child(String, String)
     }
 
@@ -170,7 +170,7 @@ struct FollowRules {
 
         init(_ pattern: String) { self.pattern = pattern.split(separator: "/").map(String.init) }
 
-        /// What stands at the place in the rules.
+        /// The rules at this place, as JSON.
         fileprivate var json: String {
             var members: [String] = []
             func add(_ name: String, _ list: [String]) {
@@ -206,7 +206,7 @@ struct FollowRules {
         }
     }
 
-    /// By name, in a fixed order.
+    /// All kinds, in a fixed order.
     var kinds: [Kind]
 
     var text: String {
@@ -252,7 +252,7 @@ struct FollowRules {
         threads.removes = picked(70, ["posts/$t"])
         if random.chance(50) { threads.ends = [End()] }
 
-        // A row tells that a node ended, which another's end must not keep from happening at the same moment.
+        // A log row records the expiry of a node, so another node's expiry at the same moment must not prevent it.
         let isAlone = threads.removes.isEmpty
         posts.ends = picked(50, [
             End(state: "open", patch: "late", log: isAlone ? "late" : nil), End(log: isAlone && random.chance(50) ? "end" : nil),
@@ -272,7 +272,7 @@ struct FollowRules {
         if random.chance(60) {
             posts.inboxes = [inbox("inbox/$s/$p")]
             if random.chance(30) { posts.inboxes.append(inbox("notes/{user}/$s/$p")) }
-            // Rows that are still owed go with their node: what ends in the moment in which others follow has some of them or not.
+            // Pending rows are cancelled with their node: how many a node that expires meanwhile has written is not determined.
             posts.ends.removeAll { $0.patch == nil }
             if !posts.ends.isEmpty { threads.removes = [] }
             if random.chance(40) { rows.ends = random.chance(50) ? [End()] : [End(written: Int64(500 + random.below(400)))] }
@@ -282,5 +282,5 @@ struct FollowRules {
     }
 }
 
-/// As a JSON text: what stands in rules here has nothing to escape.
+/// As a JSON string; these texts need no escaping.
 private func quoted(_ text: String) -> String { "\"\(text)\"" }

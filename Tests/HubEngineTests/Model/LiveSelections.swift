@@ -3,7 +3,7 @@ import JSONTree
 import LiveQueries
 import TestSupport
 
-/// Random live queries of children `{"v":…,"w":…,"at":{"lat":…,"lng":…}}`, and what each selects, found by looking at all of the content.
+/// Random live queries of children `{"v":…,"w":…,"at":{"lat":…,"lng":…}}`, and the selection of each, found by a full scan.
 enum LiveSelections {
     static let rules = #"""
         {"rules":{".read":true,".write":true,
@@ -12,7 +12,7 @@ enum LiveSelections {
     private static let fields = GeoFields(latitude: "at/lat", longitude: "at/lng")
 
     static func position(_ random: inout SeededRandom) -> Node {
-        // Few spots, so that distances are equal now and then; some are none.
+        // Few spots, so that distances are sometimes equal; some positions are invalid.
         if random.chance(10) { return random.pick([.null, ["lat": 91, "lng": 0], ["lat": "x", "lng": 0], ["lat": 1]]) }
         return ["lat": .number(37.97 + Double(random.below(5)) / 500), "lng": .number(23.72 + Double(random.below(5)) / 500)]
     }
@@ -65,7 +65,7 @@ enum LiveSelections {
     }
 }
 
-/// The requests of tests that ask for a window.
+/// Requests of tests that observe a window.
 extension Request {
     static func observe(_ path: Path, query: TreeQuery?, style: ObserverStyle, hash: String, since: Position? = nil) -> Request {
         .observe(path, query: query.map { ChildQuery.window($0) }, style: style, hash: hash, since: since)

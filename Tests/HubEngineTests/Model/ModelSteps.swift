@@ -1,7 +1,7 @@
 import JSONTree
 import TestSupport
 
-/// One step of a random run. Steps mean something in any order and number, so that a failing run can be cut down.
+/// One step of a random run. Steps are valid in any order and number, so that a failing run can be shrunk.
 enum ModelStep {
     struct Write {
         var path: [String]
@@ -19,9 +19,9 @@ enum ModelStep {
     case cancel(client: Int, path: [String])
     case identify(client: Int, as: Int)
     case replaceRules(Int)
-    /// The client is gone, and another takes its number.
+    /// The client disconnects, and another takes its number.
     case end(client: Int)
-    /// The client comes back as a new session with what it holds.
+    /// The client reconnects with a new session and its cache.
     case reconnect(client: Int)
 }
 
@@ -37,7 +37,7 @@ extension ModelStep.Write {
         return TreeWrite(Path(path.map { Key($0) }), part: part, value)
     }
 
-    /// What is written, given what is stored (contract §5).
+    /// The written value, given the stored one (contract §5).
     func resolved(_ stored: Plain, now: Int64) -> Plain {
         func value(_ increment: Node?, _ old: Node) -> Node {
             guard let increment else { return .int(now) }
@@ -64,7 +64,7 @@ extension ModelStep.Write {
     }
 }
 
-/// Random steps over a small world: few keys, so that things meet; one list that is long enough for the tree's pages.
+/// Random steps over a small world: few keys, so that steps conflict, and one list long enough for several pages of the tree.
 struct ModelScript {
     private var random: SeededRandom
     private let keys = ["a", "b", "1", "2", "10", "é"]
@@ -125,7 +125,7 @@ struct ModelScript {
     /// Places of which none contains another.
     private mutating func writes() -> [ModelStep.Write] {
         var result: [ModelStep.Write] = []
-        // More than 8 places are looked at beside the queue.
+        // Writes of more than 8 places are prepared in the background.
         let isLarge = roll(10) == 0
         for _ in 0..<(1 + roll(isLarge ? 30 : 5)) {
             let next = write()

@@ -2,8 +2,8 @@ import Glibc
 import JSONTree
 import Testing
 
-/// Random runs of simulated clients against the naive model. `VIGLA_MODEL_OPERATIONS` asks for more steps than the usual
-/// few seconds' worth, `VIGLA_MODEL_SEED` for one run again.
+/// Random runs of simulated clients against the naive model. `VIGLA_MODEL_OPERATIONS` sets the number of steps (by default a few seconds' worth),
+/// `VIGLA_MODEL_SEED` repeats one run.
 @Suite(.timeLimit(.minutes(30))) struct ModelTests {
     private static let stepsPerRun = 500
 
@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    /// The fewest steps that still make a difference: parts are left out, from halves down to single steps.
+    /// The fewest steps that still fail: parts are left out, from halves down to single steps.
     private static func shrink(_ steps: [ModelStep]) -> [ModelStep] {
         var steps = steps
         var size = max(1, steps.count / 2)

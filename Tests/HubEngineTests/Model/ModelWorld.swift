@@ -5,8 +5,8 @@ import SecurityRules
 import Synchronization
 import TestSupport
 
-/// The engine and the naive model side by side. Every client's cache is built only from what the engine sent; after every
-/// step it must be what the model computes anew from its whole content.
+/// The engine and the naive model side by side. Every client's cache is built only from what the engine sent. After every step it must equal what the
+/// model computes from its whole content.
 final class ModelWorld {
     struct Difference: Error, CustomStringConvertible {
         let description: String
@@ -36,7 +36,7 @@ final class ModelWorld {
     }
 
     private static let now: Int64 = 1_700_000_000_000
-    /// Who may read what; the model repeats it below.
+    /// The read rules; the model repeats them below.
     private static let rules = [
         """
         {"rules":{"a":{".read":true,".write":true},"m":{".read":true,".write":true},
@@ -61,7 +61,7 @@ final class ModelWorld {
         case (0, "s"): return isMember || (path.starts(with: ["s", "d"]) && model[["a", "open"]].leaf == 1)
         case (1, "a"): return uid != nil
         case (1, "s"): return path.starts(with: ["s", "d"]) && (isMember || !model[["s", "d", "a"]].isEmpty)
-        // A rule sees the query at the place that is read alone.
+        // A rule sees the query only at the place that is read.
         case (2, "a"): return uid == "u1" || (path.count == 1 && query?.limit == 1 && query?.keeps == .last)
         default: return false
         }
@@ -71,7 +71,7 @@ final class ModelWorld {
 
     private let sink = EventSink()
     private let gate = TestWork()
-    /// So few children are looked at on the queue that the longer lists are sorted and collected beside it.
+    /// So few children are visited on the queue that longer lists are sorted and collected in the background.
     private static let limits = {
         var limits = EngineLimits()
         limits.inlineChildren = 8
@@ -91,7 +91,7 @@ final class ModelWorld {
             scheduler: FakeClock(ms: Self.now).scheduler)
     }
 
-    /// Runs steps until one makes a difference.
+    /// Runs steps until the engine and the model differ.
     static func difference(_ steps: [ModelStep]) -> (step: Int, what: Difference)? {
         let world = ModelWorld()
         for (i, step) in steps.enumerated() {
@@ -132,7 +132,7 @@ final class ModelWorld {
         case .transaction(let number, let write, let isStale):
             let one = client(number)
             let hash = isStale ? "stale" : model[write.path[...]].node.hash
-            // Whether it is what somebody guesses is for those who may read it.
+            // Only a client that may read the place learns whether its hash matches.
             let isAllowed = mayWrite(write.path, one.who) && mayRead(write.path, nil, one.who)
             if isAllowed, !isStale { apply([write]) }
             try expect(
@@ -203,7 +203,7 @@ final class ModelWorld {
         }
     }
 
-    /// The sparse tree of contract §6.2: what comes below a pending value becomes part of it.
+    /// The sparse tree of contract §6.2: a write below a pending value becomes part of that value.
     private func pend(_ write: ModelStep.Write, _ one: Simulated) {
         let above = one.pending.firstIndex {
             $0.part == .node && write.path.starts(with: $0.path) && (write.part == .priority || $0.path != write.path)
@@ -234,9 +234,10 @@ final class ModelWorld {
         apply(one.pending.filter { mayWrite($0.path, one.who) })
     }
 
-    // MARK: What the engine says
+    // MARK: Output of the engine
 
-    /// Submits a request; the failure it was answered with, if any.
+    /// Submits a request.
+    /// - Returns: the failure it was answered with, if any.
     private func ask(_ one: Simulated, _ request: Request) -> Failure? {
         for simulated in clients.values {
             simulated.untagged = 0
@@ -299,7 +300,7 @@ extension ModelWorld.Simulated {
                 for patch in patches { listens[i].cache.set(patch.value, at: patch.path.dropping(Path(listens[i].path).depth)) }
                 return
             }
-            // Without a tag it is the truth for the place, whichever default listen it was meant for.
+            // An untagged push holds the current value of the place, for whichever default listen it was sent.
             untagged += 1
             if untagged > listens.count(where: { $0.tag == nil }) {
                 throw ModelWorld.Difference(description: "more pushes than listens at \(path)")
@@ -323,14 +324,14 @@ extension Path {
     fileprivate init(_ keys: [String]) { self.init(keys.map { Key($0) }) }
 }
 
-/// What a client is told, in place of bytes.
+/// What a client is sent, in place of bytes.
 enum Event: Sendable {
     /// Absolute paths and values; `path` is the listen's.
     case data(path: Path, tag: Int64?, patches: [(path: Path, value: Node)])
     case cancelled(Path, query: TreeQuery?)
 }
 
-/// Keeps events under numbers, which stand for them in frames.
+/// Keeps events under numbers, which frames contain instead.
 final class EventSink: Sendable {
     private struct State {
         var formatted: [Int: Event] = [:]
@@ -338,7 +339,7 @@ final class EventSink: Sendable {
         var sent: [Delivery] = []
         var delivered: [(Client, Event)] = []
         var failure: Failure?
-        /// Whether a message was not encoded when it was to be taken.
+        /// Whether a message was taken before it was encoded.
         var isMissing = false
 
         mutating func receive(_ bytes: [UInt8], by clients: [Client]) {
@@ -362,7 +363,7 @@ final class EventSink: Sendable {
     func deliver(_ deliveries: [Delivery]) { state.withLock { $0.sent += deliveries } }
 
     /// Takes what was sent, in order. All of it must have been encoded.
-    /// - Returns: the clients that were asked whether they have everything.
+    /// - Returns: the clients that were sent a probe.
     func receive() -> [Client] {
         state.withLock { state in
             var probed: [Client] = []

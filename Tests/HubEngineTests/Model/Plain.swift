@@ -1,6 +1,6 @@
 import JSONTree
 
-/// A value of the naive model: nested sorted arrays, nothing shared, nothing cached.
+/// A value of the naive model: nested sorted arrays, no sharing, no caches.
 struct Plain: Equatable {
     var leaf = Node.null
     var priority = Node.null
@@ -54,7 +54,7 @@ struct Plain: Equatable {
         return setting(path, to: value)
     }
 
-    /// Contract §3.2, word for word.
+    /// Contract §3.2, literally.
     private static func precedes(_ a: String, _ b: String) -> Bool {
         func number(_ text: String) -> Int64? {
             let digits = text.hasPrefix("-") ? text.dropFirst() : text[...]

@@ -6,9 +6,9 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// Random writes × random live queries of observers that are told events: each keeps a list by what it is told alone, and after every
-/// step that list, and the value it was told last, are what the query selects of the content, found by filtering and sorting all of it.
-/// `VIGLA_MODEL_OPERATIONS` asks for more steps, `VIGLA_MODEL_SEED` for one run again.
+/// Random writes against observers of random live queries. Each observer builds a list from its events alone. After every step the list and the last
+/// value sent must equal a full scan of the content.
+/// `VIGLA_MODEL_OPERATIONS` sets the number of steps, `VIGLA_MODEL_SEED` repeats one run.
 @Suite(.timeLimit(.minutes(30))) struct QueryEventModelTests {
     private static let stepsPerRun = 300
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
@@ -60,7 +60,7 @@ private final class QueryEventWorld {
     private let writer = Client(lane: 1, dialect: .observe)
     private var watchers: [Watcher] = []
     private var nextID: Int64 = 1
-    /// Kept: the harness knows clients by their memory.
+    /// Kept alive: the harness identifies clients by object address.
     private var used: [Client] = []
     private(set) var trace: [String] = []
     private(set) var (events, moves, ended) = (0, 0, 0)
@@ -203,7 +203,7 @@ private final class QueryEventWorld {
 
     // MARK: Comparing
 
-    /// Lets all be done that waits, and looks at what every observer was told.
+    /// Lets all waiting work run, and checks every observer's events.
     private func compare() throws {
         hub.work.open()
         repeat {
@@ -241,7 +241,7 @@ private final class QueryEventWorld {
         }
     }
 
-    /// Circles: where children are; and what is shown, where the distances say the order.
+    /// Compares circles: the places of children, and the shown order where distances define it.
     private func compare(_ observed: Observed, _ live: LiveQuery, _ node: Node, _ note: String) throws {
         let expected = LiveSelections.selection(live, node)
         for (key, metres) in expected {
@@ -263,7 +263,8 @@ private final class QueryEventWorld {
         return query.keeps == .first ? Array(range.prefix(limit)) : Array(range.suffix(limit))
     }
 
-    /// Whether somebody was told something.
+    /// Takes all output.
+    /// - Returns: whether any client was sent something.
     private func takeAll() throws -> Bool {
         var wasTold = false
         _ = hub.take(writer)
@@ -283,12 +284,12 @@ private final class QueryEventWorld {
         trace.append("  < \(line)")
         let words = line.split(separator: " ").map(String.init)
         if words[0] == "refused" {
-            // Too fast, or no room: the observer is not there.
+            // Refused for its rate or for lack of room: the observer does not exist.
             watcher.observed[Int64(words[1]) ?? 0] = nil
             return
         }
         if words[0] == "ended" {
-            // What it had been told of was not stored after all.
+            // Its last events were not stored after all.
             ended += 1
             watcher.observed[Int64(words[1]) ?? 0] = nil
             return

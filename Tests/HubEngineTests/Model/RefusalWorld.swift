@@ -5,42 +5,42 @@ import SecurityRules
 import Synchronization
 import Testing
 
-/// The engine with a log that is slow and fails at random, beside a model that knows no batches: each request is judged when
-/// the log has spoken about it, one after the other, with the disk working or refusing.
+/// The engine with a log that is slow and fails at random, and a model without batches. The model judges each request once the log has answered for
+/// it, one by one, with the disk working or refusing.
 ///
-///     submitted ─► in flight ── the log took it ────► judged as usual
-///                     └──────── the log refused ──► judged as refusing, with all that follow
+///     submitted ─► in flight ── log accepted ──────► judged as usual
+///                     └──────── log refused ─────► judged as refusing, with all that follow
 ///
-/// Whatever has been judged must have been said: answers in their order, and caches that equal the model's. Nothing else may be said,
-/// but answers that do not wait for the log: those must be true of what is durable when they come, and pass nothing of their client.
+/// Each judged request must have been answered: answers in order, and caches equal to the model's. No other output is allowed, except answers that do
+/// not wait for the log. Those must match the durable content when sent, and must not overtake others of their client.
 final class RefusalWorld {
-    /// A client that applies what it is told, as an SDK does.
+    /// A client that applies its messages as an SDK does.
     final class Simulated {
         let client: Client
         let session: String
         var identity = Identity.anonymous
         var pending = PendingWrites()
-        /// The places at which the model says that it observes.
+        /// The places that it observes according to the model.
         var listens: Set<Path> = []
-        /// What the client holds of the places it has asked to observe.
+        /// The client's cache of the places it has asked to observe.
         var caches: [Path: Node] = [:]
-        /// Those that it has been told it observes; what it holds of others it has heard by chance.
+        /// The observed places that were confirmed; its values for other places are incidental.
         var established: Set<Path> = []
         var lastLine = ""
-        /// Places whose observing or its end is not answered yet.
+        /// Places whose listen or unlisten is not answered yet.
         var busy: Set<Path> = []
-        /// By the number of the request: what its answer does to the caches.
+        /// By request number: the effect of the answer on the caches.
         var asked: [Int64: (path: Path, isEnd: Bool)] = [:]
         var expected: [(line: String, isRead: Bool)] = []
         /// Numbers of requests that were answered before they were judged.
         var answered: Set<Int64> = []
-        /// What it read before it was lost needs no answer.
+        /// Reads of a client that was lost need no answer.
         var mustHear: [(line: String, isRead: Bool)] { client.isGone.load(ordering: .relaxed) ? expected.filter { !$0.isRead } : expected }
-        /// Whether its lane has said that it reads slowly, and whether the model knows.
+        /// Whether its lane has reported that it reads slowly, and whether the model knows.
         var isSlow = false
         var isHeldBack = false
         var hasEnded = false
-        /// Whether it has asked to end, or was asked to.
+        /// Whether it has asked, or was asked, to end.
         var isLeaving = false
 
         init(_ number: Int) {
@@ -63,7 +63,7 @@ final class RefusalWorld {
             }
         }
 
-        /// Whichever place it was meant for, it is the truth for all.
+        /// The value is correct for every cache that contains the place, whichever listen it was sent for.
         func set(_ path: Path, _ value: Node) {
             for place in caches.keys {
                 if place.contains(path) {
@@ -93,12 +93,12 @@ final class RefusalWorld {
     private(set) var model = Node.null
     private var isRefusing = false
     private var owed: [(identity: Identity, writes: [TreeWrite])] = []
-    /// What was handed over at once, and how many appends it made.
+    /// Requests submitted together, and how many appends they caused.
     private var inFlight: [(items: [Item], appends: Int)] = []
     private var isTrying = false
     private var made = 0
     private var token: Int64 = 0
-    /// What happened, for those who look for a difference.
+    /// A record of the steps, to find the cause of a failure.
     private(set) var trace: [String] = []
     private(set) var refusals = 0
     private(set) var refused = 0
@@ -116,9 +116,9 @@ final class RefusalWorld {
         return (one, .begin(sessionID: one.session, replacing: old?.session))
     }
 
-    // MARK: What happens
+    // MARK: Operations
 
-    /// Requests that the engine finds together in its inbox.
+    /// Submits requests that the engine drains together.
     func submit(_ count: Int, _ next: () -> (Simulated, Request)) throws {
         let before = log.appended
         var items: [Item] = []
@@ -141,7 +141,7 @@ final class RefusalWorld {
         try compare()
     }
 
-    /// The log is tried once, and not again before that is known.
+    /// The log is retried once, and not again before the outcome is known.
     func passRetryTime() throws {
         let before = log.appended
         hub.passRetryTime()
@@ -158,7 +158,7 @@ final class RefusalWorld {
         hub.settle()
         if isTrying {
             (isTrying, isRefusing) = (false, false)
-            // What is owed is written at once.
+            // Pending disconnect writes are written immediately.
             if log.isIdle { try check(owed.isEmpty, "what is owed is not written") } else { inFlight.append(([], 1)) }
         } else {
             judgeFront(until: 1)
@@ -166,7 +166,7 @@ final class RefusalWorld {
         try compare()
     }
 
-    /// The oldest append fails, and all that were made on it.
+    /// The oldest append fails, and all appended after it.
     func refuse() throws {
         trace.append("-- refuse")
         log.refuse()
@@ -181,7 +181,7 @@ final class RefusalWorld {
         try compare()
     }
 
-    /// Judges what stands before the next append that is not complete.
+    /// Judges the requests before the next incomplete append.
     private func judgeFront(until appends: Int) {
         var left = appends
         while let first = inFlight.first, first.appends <= left {
@@ -231,7 +231,7 @@ final class RefusalWorld {
             if mayRead(path, one) { answer("value \(item.token) \(model.node(at: path).json)") } else { answer(.permissionDenied) }
         case .write(let writes, let condition, _):
             if let code = speaksAgainst(writes, one.identity) { return answer(code) }
-            // Whether it is what somebody guesses is for those who may read it.
+            // Only a client that may read the place learns whether its hash matches.
             if let condition, !mayRead(condition.path, one) { return answer(.permissionDenied) }
             if let condition, model.node(at: condition.path).hash != condition.hash { return answer(.dataStale) }
             if isRefusing { return answer(.unavailable) }
@@ -262,7 +262,7 @@ final class RefusalWorld {
         }
     }
 
-    /// An answer that came before the log has spoken about all that was asked before it.
+    /// Handles an answer that came before the log answered for all earlier requests.
     private func receiveEarly(_ line: String, _ one: Simulated) throws -> Bool {
         guard one.expected.isEmpty, let token = line.split(separator: " ").dropFirst().first.flatMap({ Int64($0) }) else { return false }
         var identity = one.identity
@@ -271,7 +271,7 @@ final class RefusalWorld {
             case .begin, .congested, .drained: continue
             default: break
             }
-            // The first that has no answer yet: it passes nothing of its client.
+            // The first unanswered request: it must not overtake others of its client.
             guard item.token == token else { return false }
             for case let earlier in inFlight.lazy.flatMap(\.items) where earlier.one === one && earlier.token < token {
                 if case .identify(let told) = earlier.request { identity = told }
@@ -332,7 +332,7 @@ final class RefusalWorld {
         for (identity, writes) in all { write(identity, writes) }
     }
 
-    // MARK: What the engine says
+    // MARK: Output of the engine
 
     private func check(_ holds: Bool, _ text: @autoclosure () -> String) throws {
         if !holds { throw Difference(description: text()) }
@@ -367,7 +367,7 @@ final class RefusalWorld {
             let base = try Path(parsing: words[1])
             for (key, value) in try Self.merge(words[2]) { one.set(base.appending(key), value) }
         case "cancelled":
-            // Asked for again already, it is about to begin anew.
+            // Requested again already, so it is about to start from scratch.
             let path = try Path(parsing: words[1])
             one.caches[path] = one.asked.values.contains { $0.path == path && !$0.isEnd } ? .null : nil
             one.established.remove(path)
@@ -382,14 +382,14 @@ final class RefusalWorld {
                 one.caches[path] = nil
                 one.established.remove(path)
             } else if one.established.insert(path).inserted, !one.lastLine.hasPrefix("d \(path.relativeText) ") {
-                // Nothing is there, so nothing was sent.
+                // The place is empty, so no value was sent.
                 one.caches[path] = .null
             }
         }
         one.lastLine = line
     }
 
-    /// The keys of a merge are paths, which no node can hold.
+    /// Keys of a merge are paths, which a node cannot hold.
     private static func merge(_ json: String) throws -> [(Path, Node)] {
         var json = json
         return try json.withUTF8 { bytes in

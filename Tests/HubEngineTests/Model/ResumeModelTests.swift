@@ -6,9 +6,9 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// Random writes × observers that lose their connection anywhere, also within the events of one commit, and come back: what each is told,
-/// applied strictly (no event twice, none missing), is what its query selects of the content; or it is told to begin anew.
-/// `VIGLA_MODEL_OPERATIONS` asks for more steps, `VIGLA_MODEL_SEED` for one run again.
+/// Random writes against observers that lose their connection anywhere, also within the events of one commit, and come back. Their events, each
+/// applied exactly once, must lead to the query's selection of the content; or the observer is told to start from scratch.
+/// `VIGLA_MODEL_OPERATIONS` sets the number of steps, `VIGLA_MODEL_SEED` repeats one run.
 @Suite(.timeLimit(.minutes(30))) struct ResumeModelTests {
     private static let stepsPerRun = 400
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }
@@ -48,9 +48,9 @@ private final class ResumeWorld {
         var list: [(key: String, value: String)] = []
         var value: String?
         var count: String?
-        /// Events of one commit, before the last of them has come.
+        /// Events of one commit, until the last of them has arrived.
         var held: [[String]] = []
-        /// It has come back and has not been told how yet.
+        /// It has reconnected, and does not know yet how it resumes.
         var isReturning = false
 
         init(_ id: Int64, _ path: Path, _ query: ChildQuery?, _ kinds: EventKinds) {
@@ -85,7 +85,7 @@ private final class ResumeWorld {
             var query: ChildQuery?
             if id % 3 != 0 { query = .window(self.query()) }
             if id > 6 { query = LiveSelections.query(self.query(), &random).map { .live($0) } ?? query }
-            // Children have a position there.
+            // Children at this place have coordinates.
             let path: Path = query?.live?.near == nil ? random.pick(["p", "p/l", "p/l", "p/m"]) : "p/l"
             observers.append(Observer(Int64(id), path, query, random.pick(kinds).union(.resumable)))
         }
@@ -135,7 +135,7 @@ private final class ResumeWorld {
             from: client, token: observer.id)
     }
 
-    /// The connection ends anywhere within what was sent.
+    /// The connection ends anywhere within the output.
     private func lose(_ observer: Observer) throws {
         guard let client = observer.client else { return }
         let lines = lines(of: client)
@@ -145,7 +145,7 @@ private final class ResumeWorld {
         hub.lose(client)
         hub.database.submit(.end, from: client)
         observer.client = nil
-        // What of a commit has come in part is told again.
+        // A commit that was received in part is sent again.
         observer.held = []
     }
 
@@ -178,7 +178,7 @@ private final class ResumeWorld {
         return query
     }
 
-    // MARK: What is told
+    // MARK: Output
 
     private func lines(of client: Client) -> [String] {
         hub.take(client).flatMap { $0.split(separator: "\n").map(String.init) }.filter { line in
@@ -190,7 +190,7 @@ private final class ResumeWorld {
     private func apply(_ line: String, _ observer: Observer) throws {
         var words = line.split(separator: " ").map(String.init)
         if words[0] == "ended" {
-            // What it had been told of was not stored after all: it begins anew.
+            // Its last events were not stored after all, so it starts from scratch.
             if let client = observer.client { hub.database.submit(.end, from: client) }
             (observer.client, observer.position, observer.held) = (nil, nil, [])
             return
@@ -223,7 +223,7 @@ private final class ResumeWorld {
             let at = observer.list.firstIndex { $0.key == words[3] }.map { $0 + 1 } ?? 0
             observer.list.insert((words[2], value), at: at)
         }
-        // The distances say the order.
+        // The distances define the order.
         let isByDistance = observer.query?.live?.isByDistance == true
         let known = words.count > 2 ? observer.list.firstIndex { $0.key == words[2] } : nil
         if observer.position != nil { replayed += 1 }
