@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 @testable import SecurityRules
 
-/// Pending onDisconnect writes are durable, and carried out once whatever fails (contract §6.2).
+/// Pending onDisconnect writes are durable, and run once whatever fails (contract §6.2).
 @Suite(.timeLimit(.minutes(30))) struct PendingDurabilityTests {
     private func write(_ path: Path, _ value: Node = 1) -> TreeWrite { TreeWrite(path, WriteValue(value)) }
 
@@ -60,7 +60,7 @@ import Testing
         #expect(log.sessions.isEmpty)
     }
 
-    /// Each may ask the rules for as much work on texts as one operation may, and all together for no more.
+    /// Rules may spend as much work on texts for each write as for one operation, and no more than that for all together.
     @Test(arguments: [3, 40]) func writesThatAreTooMuchTogether_areMadeOneByOne_asFarAsTheirWorkGoes(count: Int) throws {
         let log = FlakyLog()
         let rules = try RuleSet(parsing: #"{"rules":{".write":true,"$k":{".validate":"newData.val().contains('z')"}}}"#, textWork: 10_000)
@@ -74,7 +74,7 @@ import Testing
         #expect(log.appended == before + 1, "in one piece")
         log.completeAll()
         #expect(log.sessions.isEmpty)
-        // Twice the work of an operation decides about three of them, and as much makes them.
+        // Twice the work of one operation: one half decides about three writes, the other half makes them.
         #expect(log.root.childCount == 3)
     }
 
@@ -108,7 +108,7 @@ import Testing
         let (reader, writer) = (Client.make(), Client.make())
         hub.database.submit(.get("x/k19"), from: reader)
         hub.database.submit(.put("y", 1), from: writer)
-        // Each time at least one turn goes by.
+        // At least one turn passes each time.
         for _ in 0..<20 { hub.settle() }
         #expect(log.appended == 5 + 1 && hub.take(writer).isEmpty, "a batch for each turn, then the request's")
         log.completeAll()

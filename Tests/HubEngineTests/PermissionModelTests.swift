@@ -4,9 +4,8 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// Running listens against full evaluation: after every step exactly those of the listens run that the rules permit, and
-/// what the others were told stops before the write that takes their permission. Rules, writes, identities, clients that read
-/// slowly: all random.
+/// Running listens against full evaluation: after every step exactly the permitted listens run. A listen that loses its permission is sent nothing of
+/// the write that took it. Rules, writes, identities and slow clients are random.
 @Suite(.timeLimit(.minutes(30))) struct PermissionModelTests {
     private struct Listen: Hashable {
         let path: Path
@@ -15,13 +14,13 @@ import TestSupport
 
     private final class Reader {
         let client = Client.make()
-        /// Observers of windows keep no cache here: their lines do not tell the windows of one place apart.
+        /// Observers of windows keep no cache here: their lines do not distinguish the windows of one place.
         let observesWindows: Bool
         var auth = Node.null
         var running: Set<Listen> = []
         var cache = Node.null
         var isSlow = false
-        /// What waits for its answer, by the number of the request.
+        /// Unanswered requests, by number.
         var asked: [String: Asked] = [:]
 
         enum Asked {
@@ -126,7 +125,7 @@ import TestSupport
             }
         }
         func ask(_ reader: Reader, _ asked: Reader.Asked, _ request: Request) {
-            // One at a time, so that what a held one meets is known.
+            // One at a time, so that the state that a held request meets is known.
             guard reader.asked.isEmpty else { return }
             reader.asked["\(number)"] = asked
             hub.database.submit(request, from: reader.client, token: number)

@@ -1,7 +1,7 @@
 import Testing
 @testable import HubEngine
 
-/// What waits for its turn to be prepared, and what is left of it.
+/// Writes that wait for their turn to be prepared, and what they leave in memory.
 @Suite(.timeLimit(.minutes(30))) struct PreparationTurnsTests {
     private final class Held: Sendable {}
 

@@ -4,7 +4,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// Filtered listens: what enters, leaves and stays, as one tagged message (contract §3.5, checks 62–81).
+/// Filtered listens: children that enter, leave and stay, as one tagged message (contract §3.5, checks 62–81).
 @Suite(.timeLimit(.minutes(30))) struct QueryTests {
     private static let indexed = try? RuleSet(parsing: #"{"rules":{".read":true,".write":true,"k":{".indexOn":["age",".value"]}}}"#)
 
@@ -24,7 +24,7 @@ import TestSupport
         #expect(hub.take(watcher) == [#"m k {"key-2":null,"key-1":1}"#])
     }
 
-    /// Large enough that it is prepared, and looked at beside the queue; the keys come in no order, and others write between.
+    /// Large enough to be prepared and searched in the background; the keys are unordered, and others write meanwhile.
     @Test func updateOfManyChildren_isToldToEachQuery_asItIsStored() throws {
         let keys = (0..<2_500).map { Key("n\(10_000 + $0)") }
         let hub = hub(["x": ["k": .object(keys.map { ($0, 1) })]])
@@ -68,8 +68,8 @@ import TestSupport
         }
     }
 
-    /// The SDKs show their own write until it is answered, and then what the hub has told: the query's part of it must be there by then,
-    /// also where its order is so large that it is not moved on the queue. Others write between.
+    /// SDKs show their own write until it is answered, and then the values that the hub has sent. The query's part must have been sent by then, also
+    /// where its order is too large to be updated on the queue. Others write meanwhile.
     @Test(arguments: [false, true]) func ownLargeWrite_isToldToAnOrderedQuery_beforeItsAnswer(asWhole: Bool) {
         let keys = (0..<2_500).map { Key("n\(10_000 + $0)") }
         func children(_ age: (Int) -> Int) -> [(Key, Node)] { keys.enumerated().map { ($1, ["age": .int(Int64(age($0)))]) } }
@@ -275,7 +275,7 @@ import TestSupport
         }
     }
 
-    /// The specification, word for word: filter and sort all children, keep one end (contract §3.2, §3.3).
+    /// The specification, literally: filter and sort all children, keep one end (contract §3.2, §3.3).
     static func scan(_ node: Node, _ query: TreeQuery) -> Node {
         func value(_ key: Key, _ child: Node) -> Node {
             switch query.orderedBy {

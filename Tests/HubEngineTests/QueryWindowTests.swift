@@ -3,7 +3,7 @@ import JSONTree
 import TestSupport
 import Testing
 
-/// Windows that are moved along with commits of one, few and very many changes, beside a selection made anew.
+/// Windows updated by commits of one, few and very many changes, compared with a selection from scratch.
 @Suite(.timeLimit(.minutes(30))) struct QueryWindowTests {
     @Test(arguments: Array(1...40) as [UInt64])
     func window_showsWhatASelectionShows_afterManyChangesAtOnce(seed: UInt64) throws {

@@ -5,7 +5,7 @@ import Testing
 import TestSupport
 
 /// Random requests over a log that is slow and refuses at random, against the model of `RefusalWorld`.
-/// `VIGLA_MODEL_OPERATIONS` asks for more steps, `VIGLA_MODEL_SEED` for one run again.
+/// `VIGLA_MODEL_OPERATIONS` sets the number of steps, `VIGLA_MODEL_SEED` repeats one run.
 @Suite(.timeLimit(.minutes(30))) struct RefusalModelTests {
     private static let stepsPerRun = 500
     private static func number(_ name: String) -> UInt64? { getenv(name).flatMap { UInt64(String(cString: $0)) } }

@@ -4,7 +4,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// What a hub does while its disk refuses: writes are answered with an error, everything else goes on with what is durable.
+/// A hub whose disk refuses answers writes with an error; everything else continues with the durable content.
 @Suite(.timeLimit(.minutes(30))) struct RefusalTests {
     private func member(_ rules: String) throws -> RuleSet { try RuleSet(parsing: "{\"rules\":\(rules)}") }
 
@@ -33,7 +33,7 @@ import TestSupport
     @Test func writes_ofWhichTheOutcomeIsUnknown_areToldSo_andThoseAfterThemAreNot() {
         let log = FlakyLog()
         let hub = EngineHarness(log: log, limits: .patient)
-        // Replies to this one are not written as lines: their texts show.
+        // Replies to this client are not encoded as lines: their texts show.
         let client = Client(lane: 0, dialect: .rest)
         #expect(hub.ask(client, .put("a", 1)) == [])
         log.refuse(.outcomeUnknown)
@@ -118,7 +118,7 @@ import TestSupport
         #expect(log.isIdle && log.appended == 5 && hub.time.waiting == 0)
     }
 
-    /// A clock that is set right while the disk is full neither hurries the next try nor puts it off.
+    /// A clock that is set while the disk is full neither hastens nor delays the next retry.
     @Test(arguments: [365 * 86_400, -365 * 86_400] as [Int64]) func log_isTriedAgain_byTimeGoneBy(step: Int64) {
         let log = FlakyLog()
         let hub = EngineHarness(log: log, limits: .patient)

@@ -2,7 +2,7 @@ import HubEngine
 import JSONTree
 import Testing
 
-/// What many requests of some clients cost the others: how many commits come before theirs, never a time.
+/// The delay that many requests of some clients cause others: measured in commits that precede theirs, never in time.
 @Suite(.timeLimit(.minutes(30))) struct RequestTurnTests {
     private func limits(_ change: (inout EngineLimits) -> Void = { _ in }) -> EngineLimits {
         var limits = EngineLimits.patient
@@ -11,10 +11,10 @@ import Testing
         return limits
     }
 
-    /// A client that is told the number of its commit.
+    /// A client that is sent the number of its commit.
     private func counting() -> Client { Client(lane: 0, dialect: .rest) }
 
-    /// The number of the commit that a client's only write became.
+    /// The commit number of a client's only write.
     private func number(_ hub: EngineHarness, _ client: Client) -> Int? {
         let told = hub.take(client)
         return told.count == 1 ? Int(told[0].filter(\.isNumber)) : nil
@@ -22,7 +22,7 @@ import Testing
 
     private func place(_ keys: String...) -> Path { Path(keys.map { Key($0) }) }
 
-    /// Stops the database queue while requests are submitted, so that they are drained as one.
+    /// Stops the database queue while requests are submitted, so that they are drained together.
     private func together(_ hub: EngineHarness, _ submit: () -> Void) {
         let gate = DispatchGate(hub.database)
         submit()
@@ -39,7 +39,7 @@ import Testing
             hub.database.submit(.put("other", 1), from: other)
         }
         hub.settle()
-        // The first turn is had by those who came first, of the second everybody has an equal part.
+        // The first turn belongs to the earliest requests; the second is divided equally.
         #expect(number(hub, other).map { $0 <= 201 } == true)
         for (k, client) in flooding.enumerated() {
             #expect(hub.take(client) == (0..<2_000).filter { $0 % floods == k }.map { "ok \($0)" }, "each in the order of its requests")
@@ -62,7 +62,7 @@ import Testing
     }
 
     @Test func moreWork_endsTheTurn_whateverItIs() {
-        /// Commits before another client's write, when a client asks the same 400 times.
+        /// Commits before another client's write, when a client sends the same request 400 times.
         func before(_ request: (Int) -> Request, size: Int = 0, watched: Bool = false) -> Int? {
             let hub = EngineHarness(limits: limits())
             let (client, other) = (Client.make(), counting())
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test func largeAnswers_areMoreWork_asEncodedAndAsSelected() {
-        /// Writes of a client before another client's, when it reads something before each of them.
+        /// Writes of a client before another client's, when it reads before each of them.
         func before(_ read: Request) -> Int {
             let children = (0..<800).map { (Key("c\($0)"), Node.bool(true)) }
             let hub = EngineHarness(
@@ -125,7 +125,7 @@ import Testing
             _ = hub.ask(client, .onDisconnect((0..<50).map { TreeWrite(place("s", "c\(k)", "n\($0)"), WriteValue(1)) }))
         }
         _ = hub.ask(other, .put("other", 0))
-        // What is left behind is recorded with a number of its own.
+        // Disconnect writes are recorded with a commit number of their own.
         let earlier = 101
         together(hub) {
             for client in leaving { hub.database.submit(.end, from: client) }

@@ -5,9 +5,9 @@ import SecurityRules
 import Synchronization
 import TestSupport
 
-/// A database that does things by itself, with a journal that is replayed to start it again: as it was after any of its batches or commits.
+/// A database that writes by itself, with a journal that can be replayed to restart it in the state after any of its batches or commits.
 final class RestartHarness {
-    /// What a journal has.
+    /// The state that a journal holds.
     struct Stored: Sendable {
         var root = Node.null
         var written = WrittenTimes()
@@ -28,9 +28,9 @@ final class RestartHarness {
     private let limits: EngineLimits
     private let refusals: (any RefusalListener)?
     private var journal = MemoryJournal()
-    /// What the journal began with.
+    /// The journal's initial state.
     private var base: Stored
-    /// Work beside the queue, done when it is asked for; nil for at once.
+    /// Background work, run on the test's command; nil to run it immediately.
     let gate: GatedWork?
 
     init(
@@ -53,9 +53,9 @@ final class RestartHarness {
             limits: limits, background: gate?.work, now: now, refusals: refusals)
     }
 
-    // MARK: What happens
+    // MARK: Operations
 
-    /// Waits for all that is to be done at this time. Rows that wait for the log are made a moment later.
+    /// Waits for all work that is due now. Rows that wait for the log are written a moment later.
     func settle() {
         settleNow()
         for _ in 0..<10_000 where hub.database.counters.owedRows > 0 {
@@ -97,18 +97,18 @@ final class RestartHarness {
         if settles { settle() }
     }
 
-    // MARK: Another process
+    // MARK: Restart
 
-    /// Another process goes on with what the journal has, a while later.
-    /// - Parameter batches: those that the journal has; what came behind them is lost. nil: all.
+    /// Restarts from the journal after some time.
+    /// - Parameter batches: how many batches the journal keeps; later ones are lost. nil: all.
     func restart(afterMs: Int64 = 0, keeping batches: Int? = nil) {
         settle()
         start(with: batches.map { boundaries[$0] } ?? stored, now: hub.time.ms + afterMs)
         settle()
     }
 
-    /// Another process goes on with what the journal has of the first so many commits.
-    /// - Parameter rules: those that it starts with; nil for the same.
+    /// Restarts from the first `count` commits of the journal.
+    /// - Parameter rules: the rules at the start; nil for the same.
     func restart(
         after count: Int = .max, rules: String? = nil, settles: Bool = true, through: (Stored) throws -> Stored = { $0 }
     ) throws {
@@ -123,7 +123,7 @@ final class RestartHarness {
         hub = Self.hub(rules, stored, journal, limits, now, refusals, gate)
     }
 
-    // MARK: What is stored
+    // MARK: Journal content
 
     private var journalled: [JournalBatch] {
         let batches = Mutex<[JournalBatch]>([])
@@ -133,12 +133,12 @@ final class RestartHarness {
         return batches.withLock { $0 }
     }
 
-    /// Batches that the journal has of this process.
+    /// The number of this process's batches in the journal.
     var batches: Int { journalled.count }
     /// Its commits, oldest first.
     var commits: [Commit] { journalled.flatMap(\.commits) }
 
-    /// What the journal had after each of its batches, for a process that is killed there.
+    /// The journal's state after each of its batches, for a process that is killed there.
     var boundaries: [Stored] {
         journalled.reduce(into: [base]) { states, batch in
             var state = states[states.count - 1]
@@ -148,10 +148,10 @@ final class RestartHarness {
         }
     }
 
-    /// What the journal has.
+    /// The journal's state.
     var stored: Stored { stored(after: .max) }
 
-    /// The same, of the first so many commits.
+    /// The journal's state after its first `count` commits.
     func stored(after count: Int) -> Stored {
         commits.prefix(count).reduce(into: base) { stored, commit in
             stored.apply(commit.operations)

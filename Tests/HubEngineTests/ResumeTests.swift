@@ -4,7 +4,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// `since`: what an observer that comes back is told, and when it begins anew.
+/// `since`: which events an observer is sent when it comes back, and when it starts from scratch.
 @Suite(.timeLimit(.minutes(30))) struct ResumeTests {
     private static let kinds: EventKinds = [.added, .changed, .removed, .ready, .resumable]
 
@@ -12,7 +12,7 @@ import TestSupport
         .observe(path, style: .events(id: 7, kinds: kinds), hash: "", since: since)
     }
 
-    /// The position of a client that has seen all and has gone.
+    /// The position of a client that has seen everything and disconnected.
     private func gone(_ hub: EngineHarness, _ path: Path) throws -> Position {
         let client = Client(lane: 0, dialect: .observe)
         let lines = hub.ask(client, observe(path))
@@ -83,7 +83,7 @@ import TestSupport
         }
     }
 
-    /// What is removed where nothing is holds no tree, but its places are kept: their keys may be long, and they may be many.
+    /// Removing an empty place keeps no tree, but its path is kept: paths may be long and many.
     @Test func placesOfCommits_areCounted_asBytesAndAsWork() throws {
         let long = Path((0..<28).map { Key(String(repeating: "k", count: 760) + "\($0)") })
         for (most, isReset) in [(1 << 20, false), (100_000, true)] {
@@ -103,7 +103,7 @@ import TestSupport
         }
     }
 
-    /// A query that shows one child is told nothing of all others, but they are looked at.
+    /// A query that shows one child gets no events for the others, but they are checked.
     @Test func childrenThatAQueryDoesNotShow_areCounted_overAllCommits() throws {
         let query = TreeQuery(index: .child("n"), limit: 1, viewFrom: .first)
         for (most, isReset) in [(30, false), (29, true)] {
@@ -135,7 +135,7 @@ import TestSupport
         #expect(comeBack(hub, "a", position).contains("reset\n"), "one that was not yet")
     }
 
-    /// What was hidden is not told later, though the place may be read by now.
+    /// A change that was unreadable at its commit is not sent later, even if the place is readable by now.
     @Test func commitsThatMightNotBeRead_areNotTold() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".write":true,"a":{".read":"root.child('open').val() == 1"},"open":{".read":true}}}"#)
         let hub = hub(rules: rules)
@@ -144,7 +144,7 @@ import TestSupport
         _ = hub.ask(writer, .put("open", 2), .put("a/secret", 1), .put("a/secret", .null), .put("open", 1))
         let told = comeBack(hub, "a", position, later)
         #expect(told.contains("reset\n") && !told.contains("secret"), "\(told)")
-        // Nor after other rules.
+        // Nor after a deploy of other rules.
         let again = try gone(hub, "a")
         _ = hub.ask(writer, .put("a/x", 7))
         hub.database.replace(rules)

@@ -7,7 +7,7 @@ import TestSupport
 @testable import HubEngine
 @testable import Journal
 
-/// Databases of several hubs on one journal, of which now one, now another writes.
+/// Databases of several hubs on one journal, which take turns as the writer.
 @Suite(.timeLimit(.minutes(30))) struct RoleTests {
     // MARK: Decisions
 
@@ -19,7 +19,7 @@ import TestSupport
         #expect(Role.claiming(claim).step(wished: .follow, isBehind: false) == .withdraw)
         #expect(Role.writing.step(wished: .write, isBehind: true) == nil)
         #expect(Role.writing.step(wished: .follow, isBehind: true) == .yield)
-        // What is under way is settled first, whatever is wished by then.
+        // Work in progress is settled first, whichever role is requested by then.
         for wish in [Writership.Wish.write, .follow] {
             #expect(Role.yielding.step(wished: wish, isBehind: true) == nil)
             #expect(Role.yielding.step(wished: wish, isBehind: false) == .follow)
@@ -54,7 +54,7 @@ import TestSupport
             harness = EngineHarness(rules: rules, log: journal, epoch: 1, limits: .patient, follows: true, writership: writership)
         }
 
-        /// Wishes, and waits until the role is that; a claim that finds something unapplied is made again by the clock.
+        /// Requests a role and waits for it; a claim that finds unapplied commits is retried by the clock.
         func become(_ role: Writership.Role) {
             writership.wish(role == .writing ? .write : .follow)
             for _ in 0..<1_000 where writership.role != role {
@@ -86,7 +86,7 @@ import TestSupport
         _ = two.harness.ask(watcher, .observe("a", query: TreeQuery?.none, style: .patches(tag: nil), hash: ""))
         #expect(one.harness.ask(client, .put("a", 1)) == ["ok 0"])
         agree([one, two])
-        // Handed over: what comes then is refused here and taken there, and the observer hears of both.
+        // After the handover the old writer refuses writes and the new one accepts them; the observer gets the changes of both.
         one.become(.following)
         two.become(.writing)
         #expect(one.lastReason == nil && one.roles.suffix(2) == [.yielding, .following])
@@ -109,7 +109,7 @@ import TestSupport
         let client = Client.make()
         one.become(.writing)
         #expect(one.harness.ask(client, .put("a", 1)) == ["ok 0"])
-        // Another one takes over while this one believes that it writes.
+        // Another hub takes over while this one still believes that it is the writer.
         two.become(.writing)
         #expect(two.harness.ask(.make(), .put("a", 2)) == ["ok 0"])
         #expect(one.harness.ask(client, .put("a", 3), .get("a")).first == "error 0 unavailable")
@@ -123,14 +123,14 @@ import TestSupport
         #expect(one.root.node(at: "a") == 2 && one.harness.database.counters.refusal == nil)
         #expect(two.harness.ask(.make(), .put("b", 4)) == ["ok 0"])
         agree([one, two])
-        // It writes again when it is its turn.
+        // It writes again once it is elected.
         two.become(.following)
         one.become(.writing)
         #expect(one.harness.ask(client, .put("a", 5)) == ["ok 0"])
         agree([one, two])
     }
 
-    /// What the rules have the hub keep is kept by the one that writes, and by no other.
+    /// Only the writer maintains the derived data of the rules.
     @Test func countersAndEnds_areKeptByTheOneThatWrites() throws {
         let rules = try RuleSet(parsing: #"""
             {"rules": {".read": true, ".write": true, "n": {"$k": {".expire": "data.child('until').val()"}}}}

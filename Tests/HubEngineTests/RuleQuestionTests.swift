@@ -5,7 +5,7 @@ import SecurityRules
 import Synchronization
 import Testing
 
-/// What a database tells about decisions of the rules: refusals to those who listen, and answers to those who ask.
+/// What a database reports about rule decisions: refusals to listeners, and answers to questions.
 @Suite(.timeLimit(.minutes(30))) struct RuleQuestionTests {
     private final class Listener: RefusalListener {
         let wants: Bool
@@ -84,7 +84,7 @@ import Testing
             if case .success(let question) = $0 { note(question) }
         }
         hub.settle()
-        // The increment would make 5, which no one may write.
+        // The increment would result in 5, which the rules refuse.
         #expect(answers.withLock { $0 } == [true, false, false, true])
         #expect(hub.ask(.make(), .get("a")) == [#"value 0 {"n":4,"open":true}"#])
         let deep = Path((0..<32).map { _ in Key("k") })
@@ -96,7 +96,7 @@ import Testing
         #expect(failures.withLock { $0 } == 1)
     }
 
-    /// An administrator may ask about a write of any size: it is made beside the queue.
+    /// An administrator may ask about a write of any size: it is evaluated in the background.
     @Test func writesInQuestion_areNotMadeOnTheQueue() throws {
         let it = try GatedHarness(Self.rules)
         let answers = Mutex(0)

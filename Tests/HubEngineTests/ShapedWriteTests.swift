@@ -4,7 +4,7 @@ import SecurityRules
 import TestSupport
 import Testing
 
-/// `.default` and `.drop` in all ways of writing.
+/// `.default` and `.drop` for every kind of write.
 @Suite(.timeLimit(.minutes(30))) struct ShapedWriteTests {
     private static let rules = #"""
         {"rules":{".read":true,"e":{"$e":{
@@ -50,7 +50,7 @@ import Testing
         #expect(answers.last == #"value 1 {"secret":"s","t":1,"u":1}"#)
     }
 
-    /// A transaction sends the hash of what it has read, which was stored with its default.
+    /// A transaction sends the hash of the value that it read, which was stored with its default.
     @Test func compare_isWithTheFormerValue() throws {
         let hub = try hub()
         let one = Client.make()
@@ -63,7 +63,7 @@ import Testing
             == ["ok 0", #"value 1 {"status":"open","t":2}"#])
     }
 
-    /// The rules see what is stored; a default beside the write is asked `.validate` about.
+    /// The rules see the stored value; a default beside the write is checked against `.validate`.
     @Test func rules_areAskedAboutTheShape() throws {
         let hub = try hub()
         let one = Client.make()
@@ -74,7 +74,7 @@ import Testing
         #expect(hub.database.counters.commits == 2)
     }
 
-    /// Prepared beside the queue, while others write what the shape rests on.
+    /// Prepared in the background, while others write data that the shape depends on.
     @Test func largeWrite_isShaped_andPreparedAgainWhenTheShapeWouldBeAnother() throws {
         let text = #"""
             {"rules":{".read":true,".write":true,"p":{"n":{".default":"root.child('seq').val(0) + 1"},"$k":{"s":{".drop":true}}}}}
@@ -97,7 +97,7 @@ import Testing
         #expect(it.hub.take(one) == ["ok 0"])
         #expect(it.content == ["p": ["b": 5, "c": 6, "n": 43, "z": 0], "seq": 42])
         #expect(it.hub.database.counters.preparedAgain > 0)
-        // One that another has put meanwhile stays.
+        // A default that another client has written meanwhile stays.
         #expect(it.ask(one, .merge(["p/n": .null, "p/x": 5, "p/y": 6])) == [])
         it.finish()
         #expect(it.hub.take(one) == ["ok 0"] && it.content.node(at: "p/n") == 43)

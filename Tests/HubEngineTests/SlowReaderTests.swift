@@ -4,15 +4,15 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// Clients that stop reading and go on, against a model: whatever a client missed, what it was sent makes its cache the truth
-/// again, never steps back, and shows its own write before the answer to it.
+/// Clients that stop and resume reading, against a model. After a pause, the messages sent bring the client's cache up to date, never step back, and
+/// show its own write before the answer to it.
 @Suite(.timeLimit(.minutes(30))) struct SlowReaderTests {
-    /// What a client observes.
+    /// The kind of an observer.
     private enum Kind: CaseIterable {
         case root, own, place, window, value, children
     }
 
-    /// A client and its lane: lines wait unread while it is slow; its lane reports that, and when all has been read.
+    /// A client and its lane. Lines wait unread while it is slow; its lane reports that, and when all are read.
     private final class Reader {
         let client: Client
         let kind: Kind
@@ -22,7 +22,7 @@ import TestSupport
         var isReported = false
         var unread: [String] = []
         var cache = Node.null
-        /// The values written below `own`, by the number of the request.
+        /// The values written below `own`, by request number.
         var written: [Int64: Int64] = [:]
         var acknowledged = 0
         var mostUnread = 0
@@ -81,7 +81,7 @@ import TestSupport
         }
     }
 
-    /// With few inline bytes most values are encoded beside the queue.
+    /// With few inline bytes most values are encoded in the background.
     @Test(arguments: [
         (1, 64, 1 << 16), (2, 2, 1 << 16), (3, 64, 1 << 16), (4, 8, 1 << 16), (5, 64, 4), (6, 8, 8), (7, 2, 20), (8, 64, 30),
     ] as [(UInt64, Int, Int)])
@@ -97,7 +97,7 @@ import TestSupport
         for reader in readers {
             hub.database.submit(.observe(reader.path, query: reader.query, style: reader.style, hash: ""), from: reader.client, token: 0)
         }
-        /// Reads all there is, as a lane: reports what the database wants to know.
+        /// Reads all output, and reports to the database as a lane does.
         func read(_ reader: Reader) throws {
             while true {
                 reader.unread += hub.take(reader.client)
@@ -150,7 +150,7 @@ import TestSupport
                 }
             }
         }
-        // What one was held back with concerns others, who have read already.
+        // The requests released by one reader may cause output for others that have already read, so repeat.
         var before: Int
         repeat {
             before = hub.database.counters.requests
@@ -252,7 +252,7 @@ import TestSupport
         }
     }
 
-    /// What is said about clients survives a batch that is given up; what a suspended client missed follows the way back.
+    /// Marks and probes survive a batch that is rolled back; a suspended client's missed changes include the rollback.
     @Test func givenUpBatch_losesNoMarkAndNoProbe_andSuspendedClientsConverge() {
         var limits = EngineLimits.patient
         limits.answerBytes = 20

@@ -23,10 +23,10 @@ final class TestWork: Sendable {
         if mayRun { queue.async(execute: work) }
     }
 
-    /// From now on work waits.
+    /// Holds work from now on.
     func close() { state.withLock { $0.isOpen = false } }
 
-    /// Work goes on, and all that waited.
+    /// Runs the held work, and later work immediately.
     func open() {
         let waiting = state.withLock { state in
             defer { state.waiting = [] }
@@ -36,7 +36,7 @@ final class TestWork: Sendable {
         for work in waiting { queue.async(execute: work) }
     }
 
-    /// Lets pieces that wait run, one after the other, and what they lead to wait again.
+    /// Runs held pieces one after the other; work that they cause is held again.
     func step(_ count: Int = 1) {
         for _ in 0..<count {
             let next = state.withLock { $0.waiting.isEmpty ? nil : $0.waiting.removeFirst() }
@@ -46,13 +46,13 @@ final class TestWork: Sendable {
 
     var waiting: Int { state.withLock { $0.waiting.count } }
 
-    /// Pieces of work that have been handed over so far.
+    /// The number of pieces submitted so far.
     var count: Int { state.withLock { $0.count } }
 
-    /// Waits for what runs.
+    /// Waits for the running pieces.
     func finish() { queue.sync {} }
 
-    /// Waits until all that was submitted has been handled, and what it led to beside the queue.
+    /// Waits until all submitted requests and the background work that they caused are done.
     func settle(_ database: Database) {
         var before: [Int]
         repeat {
@@ -66,7 +66,7 @@ final class TestWork: Sendable {
     private func progress(of database: Database) -> [Int] { [count, database.inboxDepth, database.counters.requests] }
 }
 
-/// Stops a database's queue, so that what is submitted meanwhile becomes one batch.
+/// Stops a database's queue, so that requests submitted meanwhile become one batch.
 final class DispatchGate: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
     init(_ database: Database) { database.queue.async { [semaphore] in semaphore.wait() } }

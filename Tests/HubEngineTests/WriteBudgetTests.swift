@@ -38,7 +38,7 @@ import TestSupport
         #expect((1...3).map { put(.int($0)) } == ["ok 0", "ok 0", "ok 0"])
         #expect(put(4).contains("over_budget") && put(5).contains("over_budget"))
         #expect(hub.ask(ada, .get("rooms/r/a")) == ["value 0 3"], "what was refused changes nothing")
-        // Two a second: the next after 500 ms, and what was refused has cost nothing.
+        // Two per second: the next one fits after 500 ms, and the refused one was not charged.
         hub.time.advance(ms: 499)
         #expect(put(6).contains("over_budget"))
         hub.time.advance(ms: 1)
@@ -67,7 +67,7 @@ import TestSupport
         #expect(puts(user("192.0.2.1", "192.0.2.1")) == 3, "an account is never taken for an address")
     }
 
-    /// Everybody can have as many of these as he wants.
+    /// Anyone can create any number of anonymous accounts.
     @Test func anonymousAccount_isCountedByAddress() throws {
         let hub = try hub()
         func guest(_ uid: String, _ address: String?, provider: String = "anonymous") -> Client {
@@ -89,7 +89,7 @@ import TestSupport
         func put(_ path: Path) -> Bool { hub.ask(ada, .put(path, 1))[0] == "ok 0" }
         #expect(put("rooms/r/texts/a"))
         #expect(!put("rooms/r/texts/b") && !put("rooms/r/texts/b"), "one at once")
-        // Nothing was taken from the budget of the room for those.
+        // The refused writes were not charged to the budget of the room.
         #expect(put("rooms/r/a") && put("rooms/r/b") && !put("rooms/r/c"))
         hub.time.advance(ms: 500)
         #expect(!put("rooms/r/texts/b"), "half a second is enough for the room, not for its texts")
@@ -104,7 +104,7 @@ import TestSupport
         #expect(hub.ask(ada, .merge(["rooms/r/a": 1, "rooms/r/b": 1, "rooms/s/a": 1, "free/x": 1])) == ["ok 0"])
         #expect(hub.ask(ada, .merge(["rooms/r/a": 2, "rooms/r/b": 2]))[0].contains("over_budget"))
         #expect(hub.ask(ada, .merge(["rooms/r/a": 2, "rooms/s/b": 2])) == ["ok 0"])
-        // All or nothing: the full budget of one place refuses the write of the other one, and takes nothing there.
+        // All or nothing: the full budget of one place refuses the whole write, which is not charged to the other place either.
         #expect(hub.ask(ada, .merge(["rooms/r/a": 3, "rooms/s/b": 3]))[0].contains("over_budget"))
         #expect(hub.ask(ada, .put("rooms/s/b", 4)) == ["ok 0"])
     }
@@ -169,7 +169,7 @@ import TestSupport
         #expect(EngineLimits().writeRate == nil)
     }
 
-    // MARK: What is told of it
+    // MARK: Reports
 
     private final class Told: RefusalListener {
         let lines = Mutex<[String]>([])
@@ -216,12 +216,12 @@ import TestSupport
         }
         for number in 0..<1000 { #expect(admit(number, 0)) }
         #expect(budgets.count == 100)
-        // A second later all have filled up; new ones find room, and the old ones go.
+        // A second later all have refilled, so new ones find room and old ones are dropped.
         for number in 0..<50 { #expect(admit(5000 + number, 2_000_000_000)) }
         #expect(budgets.count <= 100)
         for number in 0..<50 { #expect(admit(6000 + number, 3_900_000_000)) }
         #expect(budgets.count <= 100)
-        // Those who are counted now stay counted.
+        // The users counted last stay counted.
         #expect(admit(6049, 3_900_000_000) && !admit(6049, 3_900_000_000))
     }
 
@@ -252,7 +252,7 @@ import TestSupport
         #expect(budgets.count == 0)
     }
 
-    /// Against buckets that are all kept: who is within the bound is treated the same.
+    /// Compared with a table that keeps all buckets: users within its bound get the same decisions.
     @Test(arguments: 0..<8) func table_agreesWithAllBucketsKept(_ seed: UInt64) {
         var random = SeededRandom(seed)
         let rate = TokenBucket.Rate(burst: 3, interval: 10)

@@ -8,7 +8,7 @@ import Testing
 import TestSupport
 @testable import HubServer
 
-/// Clients that read too slowly or ask too fast, on real sockets.
+/// Clients that read too slowly or send requests too fast, on real sockets.
 @Suite(.timeLimit(.minutes(30))) struct BackPressureTests {
     private func put(_ number: Int, _ path: String, _ json: String) -> String {
         #"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"\#(path)","d":\#(json)}}}"#
@@ -135,7 +135,7 @@ import TestSupport
             done.signal()
         }
         #expect(becomes { database.counters.waitingBytes >= 100_000 })
-        // All that it sends is eight megabytes; what is taken of it stays at the limit and a read or two.
+        // It sends eight megabytes in total; the hub holds no more than the limit and a read or two.
         for _ in 0..<200 {
             #expect(database.counters.waitingBytes < 1_000_000)
             usleep(1000)
@@ -152,7 +152,7 @@ import TestSupport
         let database = try #require(server.server.hub.database("test"))
         let gate = DispatchSemaphore(value: 0)
         database.queue.async { gate.wait() }
-        // As an app begins that observes much: all at once.
+        // An app that observes a lot starts like this: all at once.
         let count = 2000
         let requests = (1...count).map { listen($0, "/k/\($0)/" + String(repeating: "p", count: 400)) }
         let done = DispatchSemaphore(value: 0)
@@ -164,7 +164,7 @@ import TestSupport
         let cost = server.server.settings.limits.requestOverheadBytes + 450
         let most = server.server.settings.limits.requestBytes / cost + (128 << 10) / 450
         #expect(becomes { database.counters.waitingBytes >= 1 << 20 })
-        // A million bytes are sent; what is taken stays at the limit and one read.
+        // A million bytes are sent; the hub holds no more than the limit and one read.
         for _ in 0..<200 {
             #expect(database.counters.waitingBytes <= (most + 10) * (cost + 50))
             usleep(1000)

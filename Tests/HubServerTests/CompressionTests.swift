@@ -28,7 +28,7 @@ import WireProtocols
         #expect(try connect(server).extensions == nil)
     }
 
-    /// The same commit to two windows, to a plain socket and back from a compressed request.
+    /// The same commit to two windows, to a plain socket, and to the sender of a compressed request.
     @Test func broadcast_isReadAlike_byEveryKindOfSubscriber() throws {
         let server = try TestServer()
         let sockets = [
@@ -58,7 +58,7 @@ import WireProtocols
         }
     }
 
-    /// Two messages for the same audience in one turn, and short ones that stay as they are.
+    /// Two messages for the same audience in one turn, and short ones that stay uncompressed.
     @Test func manyMessages_keepTheirOrder() throws {
         let server = try TestServer()
         let socket = try connect(server)

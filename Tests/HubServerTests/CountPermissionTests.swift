@@ -45,7 +45,7 @@ import TestSupport
         return try (0..<answers).map { _ in try socket.text() }
     }
 
-    /// What is counted around a place, or the code of the refusal.
+    /// The count around a place, or the code of the refusal.
     private func count(_ query: String, _ socket: TestSocket) throws -> String {
         let answer = try Node(json: ask("{\"id\":1,\"op\":\"count\",\"path\":\"/r\",\"query\":\(query)}", socket)[0])
         let code = answer.node(at: "error/code")
@@ -61,7 +61,7 @@ import TestSupport
         #expect(try count(near(1, 999), socket) == #""permission_denied""#)
         #expect(try count(near(1, 1000, #","where":[["lat",">",0]]"#), socket) == #""permission_denied""#)
         #expect(try count(near(1), socket) == "2")
-        // 1,006 m and 994 m from the second: who asks from one cell is told the same.
+        // 1,006 m and 994 m from the second: all points of one cell get the same count.
         #expect(try [0.99945, 0.99956].map { try count(near($0), socket) } == ["2", "2"])
         #expect(try count(near(1, 1000, #","where":[["kind","==","x"]]"#), socket) == "0", "a filter that singles out a child")
         #expect(try count(near(1), socket) == #""too_many""#)
@@ -85,13 +85,13 @@ import TestSupport
         }
         #expect(try observe(2).contains("ok") && socket.text().contains(#""count":2"#))
         #expect(try observe(3).contains("ok") && socket.text().contains(#""count":2"#))
-        // A move within the cell is none.
+        // A move within the cell changes nothing.
         for _ in 0..<5 { #expect(try ask(#"{"id":4,"op":"move","sub":2,"near":{"lat":1.00001,"lng":1}}"#, socket)[0].contains("ok")) }
         #expect(try ask(#"{"id":5,"op":"move","sub":2,"near":{"lat":1,"lng":1.1}}"#, socket, 2)[1].contains(#""count":0"#))
         #expect(try ask(#"{"id":6,"op":"move","sub":2,"near":{"lat":1,"lng":1}}"#, socket, 2)[1].contains(#""count":2"#))
         #expect(try ask(#"{"id":7,"op":"move","sub":2,"near":{"lat":1,"lng":1.1}}"#, socket)[0].contains("too_many"))
         #expect(try observe(8).contains("too_many"))
-        // What is told of changes is not counted.
+        // Updates of a live count are not charged to the rate.
         let told = try ask(#"{"id":9,"op":"set","path":"/r/c","value":{"lat":1,"lng":1}}"#, socket, 3)
         #expect(told.count { $0.contains(#""count":3"#) } == 2, "\(told)")
     }
@@ -102,7 +102,7 @@ import TestSupport
         for (id, place) in [(2, "plain"), (3, "read")] {
             _ = try ask("{\"id\":\(id),\"op\":\"observe\",\"path\":\"/\(place)\",\"events\":[\"count\"]}", socket, 2)
         }
-        // Children take the permission to read them.
+        // Events of children need the permission to read them.
         _ = try ask(#"{"id":4,"op":"observe","path":"/plain","events":["count","added"]}"#, socket, 3)
         let told = try ask(#"{"id":5,"op":"set","path":"/open","value":false}"#, socket, 3)
         for id in [2, 3] {
@@ -123,9 +123,9 @@ import TestSupport
         #expect(try peer.get("/r.json?near=1,1,1000").hasPrefix("401"))
         for _ in 0..<2 { _ = try peer.get("/r.json?count=true&near=1,1,1000") }
         #expect(try peer.refusal("GET", "/r.json?count=true&near=1,1,1000").hasPrefix("429 Without an account 4 counts"))
-        // The slot of ten seconds of the first of them counts for as many again as a minute has, and one more.
+        // A count stays in its ten-second slot for a whole minute after it, so the wait is over a minute.
         #expect(try peer.ask("GET", "/r.json?count=true&near=1,1,1000").head.contains("\r\nRetry-After: 63\r\n"))
-        // Another address, another rate; an administrator has none.
+        // Another address has its own rate; an administrator has none.
         let other = try RESTPeer(server)
         other.fields = ["X-Forwarded-For: 192.0.2.2"]
         #expect(try other.get("/r.json?count=true&near=1,1,1000") == "200 2")
@@ -140,7 +140,7 @@ import TestSupport
         #expect(try owner.refusal("GET", "/r.json?count=true", "", ["X-Firebase-ETag: true"]).hasPrefix("400 Mixing 'count'"))
     }
 
-    /// Who signs out asks for another circle than before: the count ends, and is asked for anew.
+    /// Signing out changes the circle that is counted, so the live count ends and has to be requested again.
     @Test func liveCountOfAUser_endsWhenTheAccountDoes() throws {
         let socket = try connect(server())
         _ = try ask(#"{"id":1,"op":"auth","token":"\#(Self.token)"}"#, socket)
@@ -150,7 +150,7 @@ import TestSupport
         #expect(try count(near(1.00003), socket) == "2")
     }
 
-    /// Of the user `n`, who has no name.
+    /// A token of the anonymous user `n`.
     private static let nameless = {
         let claims = #"{"sub":"n","iat":0,"exp":3600,"firebase":{"sign_in_provider":"anonymous"}}"#
         return "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0." + Base64.encodeURL(Array(claims.utf8)) + "."

@@ -35,7 +35,7 @@ import TestSupport
         #expect(try peer.event() == #"put {"path":"/","data":0}"#)
         try writer.put("/open/a.json", #"{"n":1}"#)
         #expect(try peer.event() == #"put {"path":"/","data":1}"#)
-        // What leaves the number as it was is not told.
+        // A write that leaves the number unchanged is not sent.
         try writer.put("/open/a/n.json", "2")
         try writer.patch("/open.json", #"{"a":null,"b":1}"#)
         try writer.patch("/open.json", #"{"c":1,"d":1}"#)
@@ -70,7 +70,7 @@ import TestSupport
         try writer.put("/open/a.json", #"{"n":3,"lat":1,"lng":1}"#)
         #expect(try filtered.event() == #"put {"path":"/a","data":{"lat":1,"lng":1,"n":3}}"#)
         #expect(try circled.event() == #"put {"path":"/a","data":{"lat":1,"lng":1,"n":3}}"#)
-        // Out of both, into one.
+        // Leaves both circles, enters one.
         try writer.patch("/open.json", #"{"a":null,"b/lat":1,"b/lng":1}"#)
         #expect(try circled.event() == #"patch {"path":"/","data":{"a":null,"b":{"lat":1,"lng":1,"n":2}}}"#)
         #expect(try filtered.event() == #"patch {"path":"/","data":{"a":null,"b":{"lat":1,"lng":1,"n":2}}}"#)
@@ -102,7 +102,7 @@ import TestSupport
         let streams = try (0..<2).map { _ in try stream(target + "1000", server) }
         #expect(try streams.map { try $0.event() } == Array(repeating: #"put {"path":"/","data":0}"#, count: 2))
         #expect(try RESTPeer(server).refusal("GET", target + "1000", "", asked).hasPrefix("429 Without an account 2 counts"))
-        // What is told of changes is none of the rate.
+        // Updates are not charged to the rate.
         try RESTPeer(server).put("/rated/a.json", #"{"lat":1,"lng":1}"#)
         #expect(try streams.map { try $0.event() } == Array(repeating: #"put {"path":"/","data":1}"#, count: 2))
     }

@@ -5,7 +5,7 @@ import TestHub
 import Testing
 @testable import HubServer
 
-/// What credentials may cost that are none.
+/// The cost of invalid credentials is bounded.
 @Suite(.timeLimit(.minutes(30))) struct CredentialLimitTests {
     /// Refuses everything but "good.token.x", and counts.
     private final class Verifier: TokenVerifier {
@@ -22,7 +22,7 @@ import Testing
         #"{"t":"d","d":{"r":\#(number),"a":"auth","b":{"cred":"\#(credential)"}}}"#
     }
 
-    /// An unsigned token of exactly so many bytes.
+    /// An unsigned token of exactly this many bytes.
     private func token(_ bytes: Int) -> String {
         func padded(_ spaces: Int) -> String {
             let claims = Base64.encodeURL(Array((#"{"sub":"u""# + String(repeating: " ", count: spaces) + "}").utf8))
@@ -65,7 +65,7 @@ import Testing
         }
         try patient.sendText(auth(10, "good.token.x"))
         #expect(try patient.text().contains(#""s":"ok""#))
-        // The count has begun again.
+        // The count has started again.
         for number in 11...19 {
             try patient.sendText(auth(number, "bad.token.x"))
             #expect(try patient.text().contains("invalid_token"))

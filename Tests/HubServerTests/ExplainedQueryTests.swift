@@ -5,7 +5,7 @@ import SecurityRules
 import TestHub
 import Testing
 
-/// From where queries start (`explain`), and indexes of members of sets, over real sockets.
+/// The starting point of queries (`explain`), and indexes of set members, over real sockets.
 @Suite(.timeLimit(.minutes(30))) struct ExplainedQueryTests {
     private static let rules = #"""
         {"rules":{".write":true,
@@ -63,7 +63,7 @@ import Testing
             (#"{"near":{"lat":1,"lng":0,"radius":500000,"limit":1}}"#, #"{"children":40,"index":".geoIndex","looks":1,"start":"points"}"#),
         ] {
             #expect(try explained(query, socket) == expected, "\(query)")
-            // What it says does not depend on who asks the same.
+            // The explanation is the same for every caller of the same query.
             _ = try ask("{\"id\":3,\"op\":\"observe\",\"path\":\"/p\",\"events\":[\"ready\"],\"query\":\(query)}", socket, 2)
             let again = try explained(query, socket)
             #expect(again == expected, "\(query)")
@@ -96,10 +96,11 @@ import Testing
         #expect(explained == #"{"children":40,"held":0,"index":"status","looks":10,"start":"index"}"#)
     }
 
-    /// Which index promises the fewest tells of the children of others, as their number does: who may read his own alone is told neither.
+    /// The index with the fewest candidates reveals something about other users' children, as does their number. A user who may read only his own
+    /// gets neither.
     @Test func start_andNumbers_areToldToReadersOfTheWholePlace() throws {
         let (server, socket) = try connect(in: ["own"])
-        // Of "none" there are fewer than of the owner's, of "s1" more: the answer is the same.
+        // "none" has fewer children than the owner, "s1" more: the answer is the same.
         for status in ["s1", "none"] {
             let query = "{\"where\":[[\"owner\",\"==\",\"u\"],[\"status\",\"==\",\"\(status)\"]]}"
             #expect(try explained(query, at: "own", socket) == #"{"declared":true}"#, "\(status)")
@@ -119,7 +120,7 @@ import Testing
         #expect(has == #"{"children":40,"index":"types/cafe","looks":4,"start":"index"}"#)
         #expect(try ask(#"{"id":5,"op":"get","path":"/p","query":{"where":[["types","has","cafe"]]}}"#, socket)[0]
             .hasPrefix(#"{"id":5,"ok":{"keys":["k0","k10","k20","k30"]"#))
-        // Whatever stands there, an object too.
+        // Matches any value, also an object.
         let all = try ask(#"{"id":6,"op":"count","path":"/p","query":{"where":[["types","has","bar"]]}}"#, socket)
         #expect(all == [#"{"id":6,"ok":{"count":40}}"#])
         let ordered = try explained(#"{"orderBy":"types/cafe","startAt":false}"#, socket)
@@ -128,7 +129,7 @@ import Testing
             #"{"id":7,"op":"observe","path":"/p","events":["count"],"query":{"orderBy":"types/cafe","startAt":true}}"#, socket, 2)
         #expect(live[0] == #"{"id":7,"ok":{"seq":1}}"# && live[1].contains(#""count":4"#), "\(live)")
         #expect(try ask(#"{"id":8,"op":"set","path":"/p/k1/types/cafe","value":true}"#, socket, 2)[0].contains(#""count":5"#))
-        // Without the line the place is too large.
+        // Without the index the place is too large.
         let cafes = (0..<31).map { "\"k\($0)\":{\"types\":{\"cafe\":true}}" }.joined(separator: ",")
         _ = try ask("{\"id\":9,\"op\":\"set\",\"path\":\"/few\",\"value\":{\(cafes)}}", socket)
         let refused = try ask(#"{"id":10,"op":"get","path":"/few","query":{"where":[["types","has","cafe"]]}}"#, socket)[0]
@@ -146,12 +147,12 @@ import Testing
         }
         #expect(try observe(3, "a").contains("ok") && observe(4, "b").contains("ok"))
         #expect(try observe(5, "c").contains("too_big"))
-        // One that nobody observes makes room.
+        // An index without observers makes room.
         _ = try ask(#"{"id":6,"op":"unobserve","sub":3}"#, socket)
         #expect(try observe(7, "c").contains("ok") && observe(8, "d").contains("too_big"))
     }
 
-    /// Whose first index cannot be kept is answered from the next; only who has no other is refused.
+    /// A query whose first index cannot be kept uses the next one; it is refused only if there is no other.
     @Test func startThatCannotBeKept_isReplacedByTheNext() throws {
         let (server, socket) = try connect {
             ($0.limits.engine.membershipOrders, $0.limits.engine.unindexedChildren) = (1, 30)
@@ -169,7 +170,7 @@ import Testing
         #expect(try keys("{\"where\":[\(has)],\"orderBy\":\"rating\",\"startAt\":15}") == #""k20","k30""#, "the order")
         #expect(try keys("{\"where\":[\(has)],\"startAt\":\"k2\",\"endAt\":\"k21\"}") == #""k20""#, "the order by key")
         #expect(try keys("{\"where\":[[\"status\",\"==\",\"s2\"]],\"orderBy\":\"types/cafe\",\"startAt\":true}") == #""k10","k30""#)
-        // An observer's limit is filled from its order, which must be there.
+        // An observer's limit is refilled from its order, which must be kept.
         let limited = "{\"where\":[[\"status\",\"==\",\"s2\"]],\"orderBy\":\"types/cafe\",\"limitToLast\":1}"
         #expect(try keys(limited) == #""too_big""#)
         let counted = try RESTPeer(server).get("/p.json?count=true&where=types%20has%20cafe,%20status%20%3D%3D%20s2")

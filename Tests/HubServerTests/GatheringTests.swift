@@ -8,10 +8,10 @@ import Synchronization
 import TestHub
 import Testing
 
-/// Net loops commit and pause while many writes wait for the disk, so that requests come together.
+/// Net loops commit and pause while many writes wait for the disk, so that requests are grouped.
 @Suite(.timeLimit(.minutes(30))) struct GatheringTests {
-    /// Two clients ask at once, in as many rounds or until the loop has paused and committed as wanted.
-    /// - Returns: how often it has paused, and committed two writes of a round together.
+    /// Two clients send a write at once, for this many rounds or until the loop has paused and committed as wanted.
+    /// - Returns: how often the loop has paused, and committed both writes of a round together.
     private func paused(
         rounds: Int, op: String = "set", untilCommits wanted: Int = 0, _ configure: (inout ServerSettings) -> Void
     ) throws -> (pauses: Int, commits: Int) {
@@ -59,7 +59,7 @@ import Testing
         #expect(try paused(rounds: 100, op: "get") { _ in } == (0, 0))
     }
 
-    /// A storage whose journals tell how often batches of several writes were left to `commitHeld`.
+    /// A storage whose journals count batches of several writes that were left to `commitHeld`.
     private final class Holding: JournalStorage {
         private let memory = MemoryStorage()
         private let counted = Atomic(0)
@@ -75,7 +75,7 @@ import Testing
         func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) { memory.close(isLate: isLate, done) }
     }
 
-    /// Keeps nothing, and takes a moment for each batch: on a queue of its own, or in `commitHeld`.
+    /// Stores nothing, and takes a moment for each batch: on a queue of its own, or in `commitHeld`.
     private final class Held: Journal {
         private typealias Batch = (commits: Int, completion: @Sendable (Result<Void, JournalError>) -> Void)
         private let inner = MemoryJournal(keeping: 0)

@@ -4,7 +4,7 @@ import TestHub
 import Testing
 import WireProtocols
 
-/// Plain HTTP: routes, the console's files, and requests that are none.
+/// Plain HTTP: routes, the console's files, and invalid requests.
 @Suite(.timeLimit(.minutes(30))) struct HTTPTests {
     @Test func health_isOk_andConnectionIsKept() throws {
         let server = try TestServer()
@@ -92,7 +92,7 @@ import WireProtocols
         #expect(try status("/.ws?v=5", host: "127.0.0.1:9000") == 101, "an address has no labels")
     }
 
-    /// Files go over the wire in gzip to clients that take it, as they are now.
+    /// Files are sent in gzip to clients that accept it, in their current version.
     @Test func consoleFiles_areCompressed_forThoseWhoTakeIt() throws {
         var template = Array("/tmp/vigla-console-XXXXXX\0".utf8CString)
         let folder = String(cString: try #require(mkdtemp(&template)))

@@ -10,7 +10,7 @@ import TestSupport
 import WireProtocols
 @testable import HubServer
 
-/// Peers that are slow on purpose, too many, half open, or pages that have no business here.
+/// Peers that are slow on purpose, too many, or half open, and pages of foreign origins.
 @Suite(.timeLimit(.minutes(30))) struct HostilePeerTests {
     @Test func slowHeads_manyAtOnce_areEnded_andOthersAreServed() throws {
         let server = try TestServer { $0.limits.requestSeconds = 4 }
@@ -32,7 +32,7 @@ import WireProtocols
         let head = "POST /.health HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
         let steady = try TestSocket(port: server.port)
         try steady.send(head)
-        // Speed at first is no credit for silence later.
+        // A fast start does not excuse later silence.
         let slow = try TestSocket(port: server.port)
         try slow.send(head + String(repeating: "x", count: 50_000))
         var sent = 0
@@ -120,7 +120,7 @@ import WireProtocols
         func nextText() throws -> String {
             while true {
                 switch try alive.socket.next() {
-                // What the SDKs say when they have nothing to say.
+                // The keep-alive of the SDKs.
                 case .ping: try alive.socket.sendText("0")
                 case .text(let text): return text
                 case .close: throw TestSocket.Closed()
@@ -232,7 +232,7 @@ import WireProtocols
             #expect(!policy.permits(try request(origin: nil, host: host)), "\(host)")
             #expect(!network.permits(try request(origin: nil, host: host)), "\(host)")
         }
-        // The network's domain completes such a name. Hubs in a network of containers are dialled by one.
+        // The resolver may complete such a name with the network's domain. In a container network, hubs are addressed by such names.
         for host in ["vigla:9000", "evil", "localhost1"] {
             #expect(!policy.permits(try request(origin: nil, host: host)), "\(host)")
             #expect(network.permits(try request(origin: nil, host: host)), "\(host)")
@@ -276,7 +276,7 @@ import WireProtocols
         let socket = try TestSocket(port: server.port)
         try socket.send("GET /.ws?ns=test HTTP/1.1\r\nHost: localhost\r\n\(upgrade)Origin: http://localhost:3000\r\n\r\n")
         #expect(try socket.response().status == 101)
-        // The observe protocol is for pages that people write themselves: they are told why.
+        // Developers write pages for the observe protocol themselves, so the refusal gives the reason.
         for (field, reason) in [
             ("Origin: http://evil.example\r\n", "Pages of http://evil.example are not let in: see --allow-origin of this hub."),
             ("Origin: null\r\n", "A page from a file or a sandboxed frame (Origin null) is not let in: serve it, or see --allow-origin."),

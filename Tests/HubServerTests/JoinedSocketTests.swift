@@ -10,7 +10,7 @@ import TestSupport
 import WireProtocols
 @testable import HubServer
 
-/// What is on its way from a socket's loop to the loop of the session that it has joined.
+/// Data on its way from a socket's loop to the loop of the session that the socket has joined.
 @Suite(.timeLimit(.minutes(30))) struct JoinedSocketTests {
     @Test func posted_isTooMuch_overTheLimit_untilHalfIsTaken() {
         let budget = MemoryBudget(1 << 20)
@@ -25,7 +25,7 @@ import WireProtocols
         for _ in 0..<5 { #expect(!posted.remove(10_000, isHeldElsewhere: false)) }
         #expect(posted.bytes == 0)
         #expect(budget.used == 0)
-        // What others hold counts for the limit only.
+        // Bytes held elsewhere count for the limit only.
         _ = posted.add(1 << 19, isHeldElsewhere: true)
         #expect(posted.isTooMuch)
         #expect(budget.used == 0)
@@ -41,7 +41,7 @@ import WireProtocols
     private func joined(_ server: TestServer) throws -> (socket: TestSocket, carrier: LongPollCarrier, joined: JoinedSocket) {
         for attempt in 0..<40 {
             let peer = try LongPollPeer(server)
-            // Loops take connections in turns: one between them changes whose turn it is.
+            // Loops take connections in turn, so an extra connection changes whose turn it is.
             let between = attempt.isMultiple(of: 2) ? try TestSocket(port: server.port) : nil
             defer { withExtendedLifetime(between) {} }
             let socket = try TestSocket(port: server.port)
@@ -56,7 +56,7 @@ import WireProtocols
     }
 
     @Test func socket_isReadNoMore_whileItsSessionTakesNothing() throws {
-        // No poll comes meanwhile.
+        // No poll arrives meanwhile.
         let server = try TestServer { $0.limits.longPoll.silenceSeconds = 600 }
         let (socket, carrier, joined) = try joined(server)
         let gate = DispatchSemaphore(value: 0)
@@ -81,15 +81,15 @@ import WireProtocols
             told.wait()
             return answer.isReading.load(ordering: .relaxed)
         }
-        // It is read no more for a moment after each large message, too.
+        // It also pauses reading for a moment after each large message.
         #expect(becomes { !isReading() && joined.posted.bytes > 1 << 20 })
-        // Eight megabytes are sent: what is taken of it stays at the limit and a message.
+        // Eight megabytes are sent; the hub holds no more than the limit and one message.
         #expect(joined.posted.bytes > 1 << 20)
         #expect(joined.posted.bytes < (1 << 20) + 300_000)
         #expect(server.server.memory.budget.used(for: .incoming) > 1 << 20)
         gate.signal()
         done.wait()
-        // What is asked on a socket that has not taken over yet waits for the end of polling, in order.
+        // Requests on a socket that has not taken over yet wait for the end of polling, in order.
         #expect(becomes { joined.posted.bytes == 0 && isReading() })
     }
 

@@ -6,7 +6,7 @@ import TestHub
 import Testing
 import WireProtocols
 
-/// Bodies and answers that are too large to be held as one, and the limits of both.
+/// Bodies and answers too large for one buffer, and the limits of both.
 @Suite(.timeLimit(.minutes(30))) struct LargeBodyTests {
     private static let tooBig = "413 Data to write exceeds the maximum size that can be modified with a single request."
 
@@ -53,7 +53,7 @@ import WireProtocols
         #expect(try peer.line("PUT", "/big.json", json) == "200 \(json)", "the echo is as large")
         try slow.send("GET", "/big.json")
         #expect(try slow.socket.head().head.contains("Transfer-Encoding: chunked"))
-        // The other has taken a head, and others write.
+        // The other request has started its answer, and others write.
         #expect(try peer.line("DELETE", "/big.json") == "200 null")
         var body = ""
         while let piece = try slow.socket.chunk() { body += piece }
@@ -144,7 +144,7 @@ import WireProtocols
         let refused = try Self.slow(server, "/big.json?ns=test").response()
         #expect(refused.status == 503 && refused.body.contains("memory for requests under way"))
         #expect(try writer.get("/other.json") == "200 null", "small answers hold nothing")
-        // Taken, or given up, it holds nothing any more.
+        // Once read, or abandoned, it holds no memory any more.
         var body = ""
         while let piece = try sockets[0].chunk() { body += piece }
         #expect(body == text("x"), "as it was")
@@ -168,7 +168,7 @@ import WireProtocols
             #expect(try writer.put("/big/k100000.json", "\(number)") == "200 \(number)")
         }
         #expect(first > 2_000_000)
-        // The last version goes first: what the one before shares with it counts there then.
+        // The last version is released first: nodes it shares with the previous one then count there.
         sockets.removeLast()
         #expect(try writer.get("/other.json") == "200 null")
         #expect(try server.metric(Self.pinned) >= first - 128 << 10)
@@ -189,7 +189,7 @@ import WireProtocols
         for name in ["a", "b", "c", "d"] {
             #expect(try writer.put("/\(name).json?print=silent", "{" + keys.map { $0 + "1" }.joined(separator: ",") + "}") == "204 ")
         }
-        // Names alone hold all that is below them.
+        // A shallow answer holds everything below its names.
         for (number, name) in ["a", "a", "b", "b", "c", "a"].enumerated() {
             sockets.append(try Self.slow(server, "/\(name).json?ns=test&shallow=true"))
             #expect(try sockets[number].head().status == 200)

@@ -7,7 +7,7 @@ import Testing
 import WireProtocols
 @testable import HubServer
 
-/// Large values over real sockets: they are encoded beside the database queue, and every carrier keeps the order around them.
+/// Large values over real sockets: they are encoded in the background, and every carrier keeps the order around them.
 @Suite(.timeLimit(.minutes(30))) struct LargeValueTests {
     private let long = String(repeating: "é\"x", count: 60_000)
     /// As JSON.
@@ -28,7 +28,7 @@ import WireProtocols
         return socket
     }
 
-    /// The next realtime message, put together from its chunks.
+    /// The next realtime message, assembled from its chunks.
     private func message(_ socket: TestSocket) throws -> Node {
         let first = try socket.text()
         guard let count = Int(first) else { return try Node(json: first) }

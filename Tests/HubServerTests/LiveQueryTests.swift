@@ -83,7 +83,7 @@ import Testing
         #expect(try code(ask(#"{"id":5,"op":"get","path":"/own","query":{"where":[["owner","==","u"]]}}"#, socket)[0]) == #""permission_denied""#)
         _ = try ask(#"{"id":6,"op":"auth","token":"\#(Self.token)"}"#, socket)
         #expect(try ask(#"{"id":7,"op":"get","path":"/own","query":{"where":[["owner","==","u"]]}}"#, socket)[0].contains(#""keys":[]"#))
-        // A circle that moves is asked about as well.
+        // The permission is checked for a moved circle as well.
         _ = try ask(#"{"id":8,"op":"observe","path":"/around","events":["added","removed"],"query":{"near":{"lat":1,"lng":1,"radius":500}}}"#, socket, 2)
         let moved = try ask(#"{"id":9,"op":"move","sub":8,"near":{"lat":2,"lng":1}}"#, socket, 2)
         #expect(moved[1].contains(#""event":"removed","key":"a""#) && moved[1].contains(#""why":"left""#), "\(moved)")
@@ -128,7 +128,7 @@ import Testing
         #expect(try code(#"{"where":[["rating",">=",0]],"orderBy":"rating","limitToFirst":4}"#) == #""too_big""#)
         #expect(try code(#"{"near":{"lat":1,"lng":0,"radius":230000}}"#) == "ok 3")
         #expect(try code(#"{"near":{"lat":1,"lng":0,"radius":340000}}"#) == #""too_big""#)
-        // A count shows none of them, and is bounded by what it looks at (NearSearchTests).
+        // A count shows none of the children, so its bound is on those visited (NearSearchTests).
         func counted(_ query: String) throws -> String { try ask(#"{"id":3,"op":"count","path":"/p","query":\#(query)}"#, socket)[0] }
         #expect(try counted(#"{"near":{"lat":1,"lng":0,"limit":1},"where":[["rating",">=",0]]}"#) == #"{"id":3,"ok":{"count":1}}"#)
         #expect(try counted(#"{"near":{"lat":1,"lng":0,"radius":230000},"where":[["rating",">=",1]]}"#) == #"{"id":3,"ok":{"count":2}}"#)

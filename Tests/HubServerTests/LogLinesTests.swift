@@ -7,7 +7,7 @@ import TestHub
 import Testing
 import TestSupport
 
-/// What strangers can have written to the log.
+/// What strangers can cause to be logged.
 @Suite(.timeLimit(.minutes(30))) struct LogLinesTests {
     @Test func unknownNamespaces_areLoggedTenTimes_howeverOftenTheyAreAskedFor() throws {
         let lines = LineLog(.info) { "\($0.message)" }

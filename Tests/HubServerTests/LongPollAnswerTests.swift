@@ -6,7 +6,7 @@ import TestHub
 import Testing
 @testable import HubServer
 
-/// Large answers to polls: made as they are taken, and counted until they are.
+/// Large answers to polls are encoded as they are read, and counted until then.
 @Suite(.timeLimit(.minutes(30))) struct LongPollAnswerTests {
     private static let held = #"vigla_memory_held_bytes{purpose="answers"}"#
 
@@ -29,7 +29,7 @@ import Testing
         let messages = try peer.messages(1)
         #expect(messages.first?.node(at: "d/b/d") == .string(text))
         #expect(try server.metric(Self.held, becomes: { $0 == 0 }))
-        // The session goes on.
+        // The session continues.
         try peer.poll(#"{"t":"d","d":{"r":2,"a":"s","b":{}}}"#)
         #expect(try peer.messages(2).count == 2)
     }
@@ -40,8 +40,7 @@ import Testing
         let peer = try LongPollPeer(server)
         let lease = server.server.memory.lease(of: try #require(server.server.longPolls.find(session: peer.session)).network, for: .answers)
         let carrier = try #require(server.server.longPolls.find(session: peer.session))
-        // As if it had been encoded, and others had taken the memory since.
-        // What the PUT held is given back soon behind its answer.
+        // Simulates an encoded answer whose memory others have taken since. The memory of the PUT is released soon after its answer.
         var isTaken = false
         for _ in 0..<1_000 where !isTaken {
             isTaken = lease.become((8 << 20) - (64 << 10))

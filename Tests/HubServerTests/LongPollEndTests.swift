@@ -8,7 +8,7 @@ import TestHub
 import Testing
 @testable import HubServer
 
-/// The end of a long-polling session while a large message of it is read off the loop.
+/// A long-polling session ends while its large message is read off the loop.
 @Suite(.timeLimit(.minutes(30))) struct LongPollEndTests {
     private static let text = String(repeating: "x", count: 3_000)
     private static func request(_ number: Int, _ action: String, _ place: String, _ value: String) -> String {
@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    /// What is stored once the session's end is.
+    /// The content once the session's end is stored.
     private func content(_ database: Database) -> Node {
         let found = Mutex(Node.null)
         for _ in 0..<10_000 {
@@ -68,7 +68,7 @@ import Testing
         try socket.sendText(Self.request(2, "p", "a", "\"\(Self.text)\""))
         try socket.sendText(Self.request(3, "p", "b", "1"))
         while server.server.largeWork.counts.waiting == 0 { usleep(1000) }
-        // As when its connection breaks: while a large message is parsed, the socket is not read, so its close is not seen.
+        // As when its connection breaks: while a large message is parsed, the socket is not read, so its close goes unnoticed.
         carrier.lane.loop.execute { carrier.end() }
         while server.server.longPolls.find(session: peer.session) != nil { usleep(1000) }
         gate.signal()

@@ -6,7 +6,7 @@ import TestHub
 import Testing
 import TestSupport
 
-/// What `/.metrics` says that nothing else shows.
+/// Values of `/.metrics` that no other test covers.
 @Suite(.timeLimit(.minutes(30))) struct MetricsTests {
     @Test func observers_areCounted_andWhatTheyCountAs() throws {
         let server = try TestServer()
@@ -93,13 +93,13 @@ import TestSupport
         try socket.sendText(#"{"t":"d","d":{"r":2,"a":"p","b":{"p":"/users/bo","d":1}}}"#)
         try socket.sendText(#"{"t":"d","d":{"r":3,"a":"g","b":{"p":"/users"}}}"#)
         try socket.sendText(#"{"t":"d","d":{"r":4,"a":"q","b":{"p":"/else","h":""}}}"#)
-        // A label is there with its first count.
+        // A label appears with its first count.
         #expect(becomes { server.server.metricsText().contains(count("listen", "/") + " 1\n") })
         #expect(try server.metric(count("write", "/users/$uid")) == 2)
         #expect(try server.metric(count("get", "/users")) == 1)
     }
 
-    /// What no content could make the rules allow does not reach a database's queue.
+    /// A write that no content could make the rules allow does not reach a database's queue.
     @Test func writesThatWereRefusedUnread_areCounted_too() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"users":{"$uid":{".write":"auth.uid == $uid"}}}}"#)
         let server = try TestServer { $0.rules = rules }
@@ -130,11 +130,11 @@ import TestSupport
         #expect(try server.metric("vigla_open_descriptors") > 3)
     }
 
-    /// Keys of the data, and places of rules, may have quotes.
+    /// Data keys and rule places may contain quotes.
     @Test func labels_areEscaped() {
         #expect(MetricsPage.escaped(#"/a"b\c"#) == #"/a\"b\\c"#)
         #expect(MetricsPage.escaped("/a\nb") == "/a\\nb" && MetricsPage.escaped("/ä") == "/ä")
-        // Together with what follows each is one Character.
+        // The quote and the combining mark after it are one Character.
         #expect(MetricsPage.escaped("a\"\u{301}b\\\u{301}") == "a\\\"\u{301}b\\\\\u{301}")
         #expect(MetricsPage.escaped(String(repeating: "x", count: 768)).count == 768)
     }

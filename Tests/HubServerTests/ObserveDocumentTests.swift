@@ -8,13 +8,13 @@ import TestHub
 import Testing
 import TestSupport
 
-/// The conversations of docs/observe-protocol.md, held with a hub as they stand there: every line of the hub is compared.
+/// Runs the conversations of docs/observe-protocol.md against a hub and compares every line that the hub sends.
 ///
 ///     <!-- tested: observe rules -->   the rules of the hub
-///     <!-- tested: observe -->         a conversation: `→` the client says or does (`close`), `←` the hub says; `2→` and `2←` over a second connection
-///     <!-- tested: observe alone -->   the same with a hub of its own, to which the lines in parentheses happen
+///     <!-- tested: observe -->         a conversation: `→` client message or action (`close`), `←` hub message; `2→`, `2←`: a second connection
+///     <!-- tested: observe alone -->   the same with a separate hub, to which the lines in parentheses happen
 ///
-/// Those of the first kind are one after the other, with one hub. `…` stands for any text; an epoch that is sent back is the one that was told.
+/// Conversations of the first kind run one after the other with one hub. `…` matches any text; an epoch that is sent back is the received one.
 @Suite(.timeLimit(.minutes(30))) struct ObserveDocumentTests {
     private struct Block {
         let line: Int
@@ -75,10 +75,10 @@ import TestSupport
         }
     }
 
-    /// Has the form of a signed token; the hub's verifier takes it for that of `ana`.
+    /// Has the form of a signed token; the hub's verifier accepts it as `ana`'s.
     private static let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbmEifQ.c2ln"
 
-    /// Takes every token for that of `ana`, until a second of the epoch.
+    /// Accepts every token as `ana`'s, until a second of the Unix epoch.
     private struct UserUntil: TokenVerifier {
         let end: Int64
 
@@ -93,7 +93,7 @@ import TestSupport
         #expect(answered.wait(timeout: .now() + 20) == .success)
     }
 
-    /// - Parameter happens: carries out a line in parentheses.
+    /// - Parameter happens: runs a line in parentheses.
     private func hold(
         _ conversation: Block, with server: TestServer, token: String = "", happens: (String) throws -> Void = { _ in }
     ) throws {
@@ -130,7 +130,7 @@ import TestSupport
                 if case .string(let text)? = try? Node(json: told).node(at: "ok/epoch") { epoch = text.string }
             }
         }
-        // Nothing is said that does not stand there.
+        // The hub sends no further messages.
         for (name, socket) in sockets {
             try socket.sendText(#"{"id":999999,"op":"ping"}"#)
             #expect(try socket.text() == #"{"id":999999,"ok":{}}"#, "line \(conversation.line), connection \(name)")

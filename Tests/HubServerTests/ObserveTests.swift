@@ -75,7 +75,7 @@ import WireProtocols
             #"{"sub":7,"seq":2,"event":"added","key":"ana","value":{"score":10},"prev":"ben"}"#,
             #"{"sub":7,"seq":2,"event":"changed","key":"cleo","value":{"score":8},"prev":null}"#,
         ])
-        // Written as a whole: told as what differs.
+        // Overwritten as a whole: only the differences are sent.
         _ = try ask(#"{"id":3,"op":"set","path":"/p","value":{"ana":{"score":10},"eve":{"score":1}}}"#, writer, 1)
         #expect(try (0..<3).map { _ in try watcher.text() } == [
             #"{"sub":7,"seq":3,"event":"removed","key":"cleo","value":{"score":8}}"#,
@@ -199,9 +199,9 @@ import WireProtocols
         #expect(try transact("/n/a", #""hash":"","value":{".sv":{"increment":2}}"#) == #"{"id":1,"ok":{"seq":4}}"#)
         #expect(try transact("/n/a", #""hash":"\#(Node.int(2).hash)","value":7"#) == #"{"id":1,"ok":{"seq":5}}"#)
         #expect(try transact("/n/a", #""hash":"rubbish","value":7"#) == #"{"id":1,"error":{\#(stale),"value":7}}"#)
-        // Who may not read learns nothing of what is there.
+        // A client without the read permission learns nothing about the content.
         #expect(try transact("/w/a", #""was":null,"value":5"#).contains("permission_denied"))
-        // More than is told in a refusal.
+        // More than a refusal contains.
         let long = String(repeating: "x", count: 70_000)
         _ = try ask(#"{"id":2,"op":"set","path":"/n/b","value":"\#(long)"}"#, socket, 1)
         #expect(try transact("/n/b", #""was":null,"value":5"#) == #"{"id":1,"error":{\#(stale)}}"#)
@@ -272,7 +272,7 @@ import WireProtocols
         #expect(try Node(json: socket.text()).node(at: "error/code") == "duplicate_id")
     }
 
-    /// All of it comes in one read, so that nothing is answered before the last of it is seen.
+    /// All of it arrives in one read, so that nothing is answered before the last message is seen.
     private func sendAtOnce(_ texts: [String], _ socket: TestSocket) throws {
         try socket.send(texts.flatMap { WebSocketFrame.text(Array($0.utf8), mask: WebSocketMask(bigEndian: 0x0102_0304)) })
     }
@@ -291,7 +291,7 @@ import WireProtocols
         #expect(try other.text() == #"{"id":1,"ok":{"value":null}}"#)
     }
 
-    /// Requests wait for a token that is being checked; the fault waits with them.
+    /// Requests wait for a token that is being checked; the error for malformed text waits with them.
     @Test func malformedText_behindAnAuth_isAnsweredBehindIt() throws {
         final class Held: TokenVerifier {
             let done = Mutex<[Answer]>([])

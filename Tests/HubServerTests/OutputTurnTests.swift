@@ -8,9 +8,9 @@ import TestSupport
 import WireProtocols
 @testable import HubServer
 
-/// How much of what the databases say is handed to the connections of a loop in one turn.
+/// How much database output is handed to the connections of a loop per turn.
 @Suite(.timeLimit(.minutes(30))) struct OutputTurnTests {
-    /// What was sent: by whom, its number, its bytes, and the turns that the loop had made before.
+    /// One output: its sender, number and bytes, and the number of loop turns before it.
     private struct Sent: Equatable {
         var by: Int
         var number: Int
@@ -20,13 +20,13 @@ import WireProtocols
 
     private final class Book: Sendable {
         let all = Mutex<[Sent]>([])
-        /// Drains that were asked for, each with what was sent before.
+        /// Requested drains, each with the number of outputs before.
         let drains = Mutex<[(by: Int, sent: Int)]>([])
-        /// Closes, each with what was sent before.
+        /// Closes, each with the number of outputs before.
         let closes = Mutex<[(by: Int, sent: Int)]>([])
     }
 
-    /// Copies to the loop what it is to send, as a connection does.
+    /// Copies its output to the loop's book, as a connection does to its socket.
     private final class BookingCarrier: Carrier {
         private let name: Int
         private let loop: EventLoop
@@ -60,7 +60,8 @@ import WireProtocols
 
     private static let turnBytes = 100_000
 
-    /// Delivers to sessions of one loop and returns what they sent, when that is `count` frames.
+    /// Delivers to sessions of one loop.
+    /// - Returns: their output, once that is `count` frames.
     private func sent(
         sessions: Int, count: Int, _ make: ([Session]) -> [Delivery], then: ([Session], Lane) -> Void = { _, _ in }
     ) throws -> (all: [Sent], drains: [(by: Int, sent: Int)]) {
@@ -83,7 +84,7 @@ import WireProtocols
         then(made, lane)
         gate.signal()
         for _ in 0..<20_000 where book.all.withLock({ $0.count }) < count { lane.loop.queue.sync {} }
-        // The queues end behind their last frame.
+        // The queues end after their last frame.
         for _ in 0..<20 { lane.loop.queue.sync {} }
         lane.loop.queue.sync { for session in made { #expect(session.outputQueue == nil) } }
         return (book.all.withLock { $0 }, book.drains.withLock { $0 })
@@ -91,7 +92,7 @@ import WireProtocols
 
     private func frame(_ number: Int, _ bytes: Int) -> [UInt8] { [UInt8](repeating: UInt8(number), count: bytes) }
 
-    /// Bytes of each turn.
+    /// The bytes of each turn.
     private func turns(_ sent: [Sent]) -> [Int] {
         Dictionary(grouping: sent, by: \.turn).sorted { $0.key < $1.key }.map { $0.value.reduce(0) { $0 + $1.bytes } }
     }
@@ -127,7 +128,7 @@ import WireProtocols
     @Test func framesThatWereEncodedBesideTheQueue_areHandedOutInTurns_too() throws {
         let deferred = (0..<60).map { _ in DeferredBytes(0) }
         let (all, _) = try sent(sessions: 1, count: 60, { sessions in deferred.map { .later([sessions[0]], $0) } }, then: { _, lane in
-            // The first one comes last: all others are ready behind it.
+            // The first one comes last: all others are then ready behind it.
             lane.loop.execute { [self] in
                 for (number, one) in deferred.enumerated().reversed() { one.fill(DeferredBytes.Outcome(frame(number, 30_000))) }
             }
@@ -155,7 +156,7 @@ import WireProtocols
 
     private static let broken = Array("{broken".utf8)
 
-    /// A peer that breaks the protocol has the answers to what it asked before.
+    /// A peer that breaks the protocol still gets the answers to its earlier requests.
     @Test func closeForABrokenMessage_comesBehindWhatWaitsForATurn() throws {
         let server = try TestServer {
             $0.loops = 1
@@ -177,12 +178,12 @@ import WireProtocols
         }
         gate.signal()
         done.wait()
-        // Its hello, and what was delivered.
+        // Its hello, and the deliveries.
         #expect(book.closes.withLock { $0.map(\.sent) } == [41])
         lane.loop.queue.sync { session.ended() }
     }
 
-    /// The same for what is no message of the protocol at all, on a socket.
+    /// The same for a frame that is no protocol message at all, on a socket.
     @Test func closeForABinaryFrame_comesBehindWhatWaitsForATurn() throws {
         let server = try TestServer {
             $0.loops = 1
@@ -195,7 +196,8 @@ import WireProtocols
         let database = try #require(server.server.hub.database("test"))
         let lane = server.server.lanes[0]
         let databaseGate = DispatchSemaphore(value: 0)
-        // Lets the loop wait behind what it has been given until now; returns what lets it go on.
+        // Blocks the loop after its current work.
+        // - Returns: a semaphore for its arrival, and one to release it.
         func held() -> (isThere: DispatchSemaphore, goOn: DispatchSemaphore) {
             let (isThere, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
             lane.loop.execute {
@@ -204,8 +206,8 @@ import WireProtocols
             }
             return (isThere, goOn)
         }
-        // All requests are read before one is answered, and all answers are there before the loop goes on. They are less than
-        // `outboundSoftBytes`: what a peer that is closed is behind with is not kept for it.
+        // All requests are read before the first answer, and all answers are ready before the loop continues. They are less than `outboundSoftBytes`:
+        // more would not be kept for a peer that is being closed.
         database.queue.async { databaseGate.wait() }
         for id in 1...30 { try socket.sendText("{\"id\":\(id),\"op\":\"get\",\"path\":\"/a\"}") }
         #expect(becomes { database.inboxDepth == 30 })

@@ -4,7 +4,7 @@ import TestHub
 import Testing
 @testable import HubServer
 
-/// Event streams over HTTP/1.0, which knows no chunks.
+/// Event streams over HTTP/1.0, which has no chunks.
 @Suite(.timeLimit(.minutes(30))) struct PlainStreamTests {
     @Test func event_isUnwrappedOnce_forAllStreamsOfALoop() throws {
         let server = try TestServer { $0.loops = 1 }
@@ -14,7 +14,7 @@ import Testing
             try stream.send("GET /a.json?ns=test HTTP/1.0\r\nAccept: text/event-stream\r\n\r\n")
             #expect(try stream.head().status == 200)
         }
-        // What each begins with is its own.
+        // Each stream's initial event is its own.
         let first = "event: put\ndata: {\"path\":\"/\",\"data\":null}\n\n".utf8.count
         for stream in streams {
             var left = first

@@ -6,10 +6,9 @@ import Testing
 import TestSupport
 import WireProtocols
 
-/// Any method with any parameters and any body: an answer of the contract, never a 5xx, and a hub that goes on.
+/// Any method with any parameters and body gets an answer of the contract, never a 5xx, and the hub keeps running.
 ///
-/// See `FuzzLoop` for long runs. `VIGLA_FUZZ_PORT` names a hub that runs already (`vigla serve --dev --memory`, of a release build),
-/// which is asked instead.
+/// See `FuzzLoop` for long runs. `VIGLA_FUZZ_PORT` names the port of a running hub (`vigla serve --dev --memory`, a release build) to use instead.
 @Suite(.timeLimit(.fuzzing)) struct RESTFuzzTests {
     private static let statuses: Set<Int> = [200, 204, 302, 304, 400, 401, 404, 405, 412, 413, 414, 431]
 

@@ -4,7 +4,7 @@ import Logging
 import TestHub
 import Testing
 
-/// `GET /.inspect/log.json`: the last lines of the log, for administrators from anywhere.
+/// `GET /.inspect/log.json`: the last lines of the log, for administrators from any address.
 @Suite(.timeLimit(.minutes(30))) struct RecentLogTests {
     private func log(_ most: Int = 3) -> (log: RecentLog, logger: Logger) {
         let log = RecentLog(most: most) { 7 }

@@ -4,9 +4,9 @@ import Synchronization
 import Testing
 @testable import HubServer
 
-/// Administrators' secrets as the server keeps them.
+/// Administrators' secrets as the server stores them.
 @Suite(.timeLimit(.minutes(30))) struct SecretTests {
-    /// Makes a secret and waits for it.
+    /// Creates a secret and waits for it.
     private func add(_ secrets: Secrets, _ name: String) -> Result<(entry: Secrets.Entry, secret: String), SecretFault> {
         let made = Mutex<Result<(entry: Secrets.Entry, secret: String), SecretFault>?>(nil)
         let done = DispatchSemaphore(value: 0)

@@ -10,9 +10,9 @@ import TestHub
 import Testing
 import TestSupport
 
-/// The end of a server: its order, and that it is bounded.
+/// The shutdown of a server: its order, and that its duration is bounded.
 @Suite(.timeLimit(.minutes(30))) struct StopTests {
-    /// A storage that tells what it is asked, and keeps a snapshot waiting for ever if it is to.
+    /// A storage that records its calls, and can keep a snapshot waiting forever.
     private final class Told: JournalStorage {
         let events = Mutex<[String]>([])
         let isStuck: Bool

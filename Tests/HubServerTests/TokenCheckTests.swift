@@ -9,9 +9,9 @@ import Testing
 import TestSupport
 @testable import HubServer
 
-/// Signed tokens are checked beside the net loops, in turns, and not without end.
+/// Signed tokens are checked off the net loops, in turns, and up to a bound.
 @Suite(.timeLimit(.minutes(30))) struct TokenCheckTests {
-    /// Refuses everything that does not begin with "good", and counts. A gate holds each check.
+    /// Refuses tokens that do not begin with "good", and counts. A gate holds each check.
     private final class Verifier: TokenVerifier {
         private struct State {
             var checked: [String] = []
@@ -42,7 +42,7 @@ import TestSupport
         }
     }
 
-    /// What became of checks, in the order of their answers.
+    /// The results of checks, in the order of their answers.
     private final class Answers: Sendable {
         private let answers = Mutex<[(token: String, failure: Failure?)]>([])
         private let arrived = DispatchSemaphore(value: 0)
@@ -56,7 +56,7 @@ import TestSupport
             }
         }
 
-        /// Waits for so many more.
+        /// Waits for this many more.
         func wait(_ count: Int) { for _ in 0..<count { #expect(arrived.wait(timeout: .now() + 20) == .success) } }
         var tokens: [String] { answers.withLock { $0.map(\.token) } }
         func count(_ failure: Failure?) -> Int { answers.withLock { $0.count { $0.failure == failure } } }
@@ -69,7 +69,7 @@ import TestSupport
         return limits
     }
 
-    /// Running, waiting.
+    /// Numbers of running and waiting checks.
     private func counts(_ checks: TokenChecks) -> [Int] { [checks.counts.running, checks.counts.waiting] }
 
     @Test func addresses_haveTurns() {
@@ -81,7 +81,7 @@ import TestSupport
         answers.ask(checks, "own", of: nil)
         for _ in 1...8 { verifier.gate?.signal() }
         answers.wait(8)
-        // The thread took the first before the others came, or not.
+        // The thread may have taken the first one before the others arrived.
         let order = answers.tokens.filter { $0 != "a1" }
         #expect(order.prefix(4).filter { $0.hasPrefix("a") }.count <= 2, "\(order)")
         #expect(Array(order.suffix(2)) == ["a4", "a5"], "\(order)")
@@ -131,12 +131,12 @@ import TestSupport
         ask("good 2", of: "a")
         #expect(answers.count(TokenChecks.tooManyRefused) == 11)
         #expect(verifier.checked.count == 21, "nothing is checked any more")
-        // Who was good before still is, and others know nothing of it.
+        // A token checked before is still accepted, but not for other addresses.
         ask("good 1", of: "a")
         ask("good 3", of: "b")
         for number in 0..<100 { ask("bad \(number)", of: nil) }
         #expect(answers.count(TokenChecks.tooManyRefused) == 11)
-        // A twentieth of a minute later there is one more; what is good does not use it up.
+        // A twentieth of a minute later there is one more; valid tokens do not use it up.
         clock.advance(ms: 3_000)
         ask("good 2", of: "a")
         ask("good 4", of: "a")
@@ -200,7 +200,7 @@ import TestSupport
         #expect(!isOnLoop)
     }
 
-    /// Whether a loop has been seen at work.
+    /// Records the loops seen at work.
     private final class Seen: Sendable {
         let lanes = Mutex<[Lane]>([])
         let aLoop = Atomic(false)
@@ -228,7 +228,7 @@ import TestSupport
         try good.sendText(auth(1, "good.token.x"))
         #expect(try good.text().contains(#""s":"ok""#))
         #expect(try rest.get("/a.json?ns=test&auth=bad.token.x").status == 401)
-        // One every 2.4 s from here on; so few that a slow machine still sees refusals among so many.
+        // One every 2.4 s from here on, so few that a slow machine still sees refusals.
         var refused = 0
         for _ in 0..<20 { refused += try rest.get("/a.json?ns=test&auth=bad.token.x").status == 503 ? 1 : 0 }
         #expect(refused > 0)

@@ -7,7 +7,7 @@ import Testing
 import WireProtocols
 @testable import HubServer
 
-/// What one connection may make its loop do before the others have their turn.
+/// How much work one connection may cause on its loop before the others get their turn.
 @Suite(.timeLimit(.minutes(30))) struct TurnTests {
     private func observe(_ server: TestServer, offer: String? = nil) throws -> TestSocket {
         let socket = try TestSocket(port: server.port)
@@ -16,7 +16,7 @@ import WireProtocols
         return socket
     }
 
-    /// Holds the loop until the test lets it go on.
+    /// Holds the loop until the test releases it.
     private func hold(_ server: TestServer) -> DispatchSemaphore {
         let (gate, held) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         server.server.lanes[0].loop.execute {
@@ -33,7 +33,7 @@ import WireProtocols
 
     private func set(_ id: Int, _ value: String = "1") -> String { #"{"id":\#(id),"op":"set","path":"/a","value":\#(value)}"# }
 
-    /// The number of the commit of a set.
+    /// The commit number in the answer to a set.
     private func sequence(_ answer: String) throws -> Int {
         guard let start = answer.firstRange(of: "\"seq\":")?.upperBound, let number = Int(answer[start...].prefix { $0.isNumber }) else {
             throw TestSocket.Closed()
@@ -85,7 +85,7 @@ import WireProtocols
             $0.limits.net.sharedReadBytes = 128 << 10
         }
         let socket = try observe(server)
-        // The large one is read on another thread, and all that came with it waits.
+        // The large one is read on another thread, and everything that arrived with it waits.
         try socket.send(frames(1) { _ in set(0, #""\#(String(repeating: "x", count: 50_000))""#) } + frames(900) { set($0 + 1) })
         for number in 0...900 { #expect(try socket.text().hasPrefix(#"{"id":\#(number),"ok""#)) }
         #expect(try server.metric(#"vigla_memory_held_bytes{purpose="incoming"}"#, becomes: { $0 == 0 }))
@@ -101,7 +101,7 @@ import WireProtocols
         for socket in sockets { _ = try? socket.closeCode() }
     }
 
-    /// The most bytes that were sent in one turn of the loop, until so many have been.
+    /// The most bytes sent in one turn of the loop, until a given total.
     private final class Turns: Sendable {
         private struct State {
             var last = 0
@@ -115,7 +115,7 @@ import WireProtocols
         var most: Int { state.withLock { $0.most } }
         func end() { state.withLock { $0.isOver = true } }
 
-        /// On the loop, in each of its turns.
+        /// Called on the loop, in each of its turns.
         func look() {
             let sent = loop.counters.bytesSent
             let goesOn = state.withLock { state in

@@ -6,11 +6,11 @@ import TestHub
 import Testing
 import TestSupport
 
-/// Bytes by user: at most so many users, and what is counted for whom.
+/// Bytes by user: how many users are tracked, and which bytes count for whom.
 @Suite(.timeLimit(.minutes(30))) struct UserBytesTests {
     private let clock = FakeClock()
 
-    /// Unsigned: a development hub takes it.
+    /// Unsigned: a development hub accepts it.
     private func token(_ user: String) -> String {
         let claims = "{\"sub\":\"\(user)\",\"iat\":0,\"exp\":3600}"
         return "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0." + Base64.encodeURL(Array(claims.utf8)) + "."
@@ -73,7 +73,7 @@ import TestSupport
 
     // MARK: Over sockets
 
-    /// Whether a user was sent so many values of 50,000 bytes, and little around them. What has arrived may be counted a moment later.
+    /// Whether a user was sent this many values of 50,000 bytes, and little else. Bytes may be counted a moment after they arrive.
     private func wasSent(_ values: Int, _ user: String, _ server: TestServer) throws -> Bool {
         guard try becomes({ try bytes(server, user) >= values * 50_000 }) else { return false }
         return try bytes(server, user) < values * 50_000 + 5_000
@@ -84,16 +84,16 @@ import TestSupport
         let (ana, bo) = (token("ana"), token("bo"))
         let big = String(repeating: "x", count: 50_000)
         try RESTPeer(server).put("/big.json?print=silent", "\"\(big)\"")
-        // REST: two users over one connection, and nobody.
+        // REST: two users over one connection, and an anonymous request.
         let peer = try RESTPeer(server)
         for query in ["?auth=\(ana)", "?auth=\(bo)", "?auth=\(bo)", ""] { _ = try peer.get("/big.json" + query) }
         #expect(try wasSent(1, "ana", server) && wasSent(2, "bo", server))
-        // A stream of REST.
+        // A REST stream.
         let stream = try RESTPeer(server)
         try stream.stream("/big.json?auth=\(ana)")
         _ = try stream.event()
         #expect(try wasSent(2, "ana", server))
-        // A socket of the observe protocol: from its sign-in on, as who it is then.
+        // A socket of the observe protocol: counted from its sign-in on, for that user.
         let socket = try TestSocket(port: server.port)
         socket.server = server
         try socket.upgrade("/.observe?ns=test")
@@ -106,7 +106,7 @@ import TestSupport
             try ask(#"{"id":2,"op":"get","path":"/big"}"#)
         }
         #expect(try wasSent(3, "bo", server) && wasSent(3, "ana", server))
-        // One of the SDKs', which signs out again.
+        // A realtime socket, which signs out again.
         let realtime = try server.realtime().socket
         func tell(_ request: String) throws {
             try realtime.sendText(request)

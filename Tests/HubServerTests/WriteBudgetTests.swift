@@ -5,7 +5,7 @@ import TestHub
 import Testing
 import TestSupport
 
-/// A write over its user's budget, as each protocol tells it.
+/// A write over its user's budget, as each protocol reports it.
 @Suite(.timeLimit(.minutes(30))) struct WriteBudgetTests {
     private func server(_ clock: FakeClock, _ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
         let rules = try RuleSet(parsing: #"{"rules":{".read":true,"rooms":{"$r":{".write":true,".rate":{"perSecond":0.4,"burst":2}}}}}"#)
@@ -61,7 +61,7 @@ import TestSupport
         #expect(try ask(5) == #"{"id":5,"ok":{"seq":3}}"#)
     }
 
-    /// The SDKs take it as they take a refusal by the rules: the write is taken back, its caller is told, and nothing is sent again.
+    /// The SDKs treat it as a refusal by the rules: they roll the write back, notify its caller, and send nothing again.
     @Test func overTheRealtimeProtocol_theWriteFails_andTheConnectionGoesOn() throws {
         let clock = FakeClock()
         let server = try server(clock)

@@ -4,7 +4,7 @@ import SecurityRules
 import Synchronization
 import Testing
 
-/// How answers are written down.
+/// How answers are encoded.
 @Suite(.timeLimit(.minutes(30))) struct AnswersTests {
     private static func text(_ bytes: Int) -> Node { .string(Text(String(repeating: "x", count: bytes))) }
 
@@ -57,7 +57,7 @@ import Testing
 
 /// Which answers leave before the batches that wait for the log.
 @Suite(.timeLimit(.minutes(30))) struct EarlyAnswersTests {
-    /// What waits for the log here: `a` was 1 and becomes 2, `b` stays.
+    /// A bench with a commit waiting for the log: `a` was 1 and becomes 2, `b` stays.
     private static func behind(rules: RuleSet = .allowAll) throws -> Bench {
         let bench = Bench(root: ["a": 1, "b": ["x": 1]], rules: rules)
         try bench.run { _ = try bench.commits.commit([TreeWrite("a", 2)], by: .client(.admin)) }
@@ -66,7 +66,8 @@ import Testing
         return bench
     }
 
-    /// Carries out a request; whether its answer has left.
+    /// Handles a request.
+    /// - Returns: whether its answer has left.
     private static func leaves(_ bench: Bench, _ request: Request, _ reply: Reply? = nil, of client: Client = .make()) -> Bool {
         let item = Database.Item(request, of: client)
         bench.run {

@@ -4,7 +4,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// The line that every commit passes: its stages in their order, and that what one of them refuses leaves nothing behind.
+/// The pipeline that every commit passes: its stages run in order, and a commit that one of them refuses leaves no trace.
 @Suite(.timeLimit(.minutes(30))) struct CommitLineTests {
     private static let rules = #"{"rules":{"open":{".read":true,".write":true},"own":{".write":"auth.uid === 'u'"}}}"#
     private static let base: Node = ["open": ["a": 1]]
@@ -13,7 +13,7 @@ import Testing
         Bench(root: base, rules: try RuleSet(parsing: rules), limits: limits, refusals: refusals)
     }
 
-    /// What a commit would change, as far as it can be seen.
+    /// The visible state that a commit could change.
     private static func state(_ bench: Bench) -> [String] {
         let recent = bench.commits.recent.places(since: 0)?.map(\.description) ?? ["unknown"]
         let numbers = [Int(bench.content.sequence), bench.batch.commits.count, bench.context.meter.counters.commits]
@@ -162,7 +162,7 @@ import Testing
         #expect(bench.content.root.isIdentical(to: few.candidate))
         let many = try prepared([TreeWrite("open/x/1", 1), TreeWrite("open/x/2", 2), TreeWrite("open/x/3", 3)])
         #expect(try bench.run { try bench.commits.commit(many, by: .client(.anonymous)) } == 2)
-        // Of more places than are followed one by one, what holds them all is remembered.
+        // If a commit has more places than are remembered individually, their common ancestor is.
         #expect(bench.commits.recent.places(since: 0) == ["open/b", "open/c", "open/x"])
         #expect(bench.batch.commits.map(\.operations.count) == [2, 3] && bench.context.meter.counters.prepared == 2)
         #expect(bench.finish() == [#"m open {"b":2,"c":3}"#, #"m open {"x/1":1,"x/2":2,"x/3":3}"#])
@@ -185,6 +185,6 @@ import Testing
 }
 
 extension Node {
-    /// The same value without what is cached of it.
+    /// The same value without its cached hashes.
     fileprivate var copied: Node { Plain(self).node }
 }

@@ -6,8 +6,8 @@ import SecurityRules
 import TestSupport
 import Testing
 
-/// What clients leave behind: kept, cancelled, written at their end, and owed while the log refuses. Beside it what the log knows: after
-/// each step the next process would find the same.
+/// Disconnect writes of clients: kept, cancelled, written when the session ends, and pending while the log refuses. After each step a new process
+/// would restore the same state from the log.
 @Suite(.timeLimit(.minutes(30))) struct DisconnectWritesTests {
     private static let rules = #"{"rules":{"open":{".write":true},"own":{".write":"auth.uid === 'u'"}}}"#
 
@@ -18,7 +18,8 @@ import Testing
     private static func isDone(_ reply: Reply) -> Bool { if case .done = reply { true } else { false } }
     private static func code(_ reply: Reply) -> Failure.Code? { if case .failed(let failure) = reply { failure.code } else { nil } }
 
-    /// Ends the batch; whether the log knows now what the part knows.
+    /// Ends the batch.
+    /// - Returns: whether the log's state equals the part's.
     private static func agrees(_ bench: Bench) -> Bool {
         _ = bench.finish()
         return bench.log.sessions.sorted { $0.id < $1.id } == bench.disconnects.pendingSessions.sorted { $0.id < $1.id }
@@ -52,7 +53,7 @@ import Testing
                 return bench.context.meter.work - before
             }
             #expect(work(0..<512) == 512)
-            // As many again, each compared with those that wait.
+            // As many again, each compared with the pending ones.
             #expect(work(0..<256) == 256 + 512)
             #expect(client.pending.writes.count == 512)
         }
@@ -85,7 +86,7 @@ import Testing
         bench.run {
             #expect(Self.code(bench.disconnects.keep([TreeWrite("open/a", text(401 - around))], one)) == .tooBig)
             #expect(Self.isDone(bench.disconnects.keep([TreeWrite("open/a", text(400 - around))], one)))
-            // What it writes over does not count.
+            // The overwritten value does not count.
             #expect(Self.isDone(bench.disconnects.keep([TreeWrite("open/a", text(400 - around))], one)))
             #expect(one.pendingBytes == 400)
             #expect(Self.code(bench.disconnects.keep([TreeWrite("open/b", text(301 - around))], other)) == .unavailable)
@@ -151,7 +152,7 @@ import Testing
         #expect(bench.batch.commits.isEmpty, "once")
     }
 
-    /// A bench whose log refuses, in which so many sessions have ended meanwhile; it is tried again, and takes that.
+    /// A bench whose log refused while this many sessions ended; it is retried, and accepts the retry.
     private static func owing(_ sessions: Int, _ value: Node = 1, turnWork: Int) throws -> Bench {
         var limits = EngineLimits.patient
         limits.turnWork = turnWork
@@ -176,7 +177,7 @@ import Testing
         let seen = Seen<(written: Int, work: Int, owed: [String], reply: Reply?)>((0, 0, [], nil))
         bench.run {
             bench.log.complete()
-            // Behind the first turn, and before the second one.
+            // After the first turn, and before the second one.
             bench.queue.async {
                 seen.value = (
                     bench.content.root.child("open").childCount, bench.context.meter.work, bench.disconnects.pendingSessions.map(\.id),
@@ -243,7 +244,7 @@ import Testing
             #expect(bench.disconnects.pendingSessions.map(\.writes) == [one])
             bench.disconnects.restore(nothing, id: nil, of: client)
             #expect(client.pendingID == nil && client.pendingBytes == 0 && bench.disconnects.pendingSessions.isEmpty)
-            // Its end is undone as well.
+            // The end of the session is undone as well.
             bench.disconnects.restore(one, id: "s", of: client)
             #expect(bench.disconnects.pendingSessions.map(\.id) == ["s"])
         }

@@ -6,7 +6,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Content, batch, outbox, the line of batches that wait for the log, and its breaker, each built alone.
+/// Content, batch, outbox, the pipeline of batches that wait for the log, and its circuit breaker, each built separately.
 @Suite(.timeLimit(.minutes(30))) struct DurabilityTests {
     @Test func content_countsCommits_andGoesBack() {
         let content = Content(.init(root: 1, sequence: 7), rules: .denyAll)
@@ -71,7 +71,7 @@ import Testing
                 bench.outbox.send(Array("batch \(i)".utf8), to: client)
                 bench.durability.finishBatch()
             }
-            // Nothing was written in this one, and it stands behind the others all the same.
+            // This batch wrote nothing, but still waits behind the others.
             bench.outbox.send(Array("read".utf8), to: client)
             bench.durability.finishBatch()
             #expect(bench.durability.waitingCommits == 3)
@@ -122,7 +122,7 @@ import Testing
                 bench.durability.finishBatch()
             }
         }
-        // The end of the journal refuses the last ones on another queue, ahead of what is being stored.
+        // The closing journal refuses the last batches on another queue, ahead of those being stored.
         bench.log.refuseNewest(.stopping)
         bench.log.refuseNewest(.stopping)
         bench.run {}

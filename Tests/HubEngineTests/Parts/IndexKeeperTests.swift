@@ -5,7 +5,7 @@ import SecurityRules
 import TestSupport
 import Testing
 
-/// Indexes: when they are made, kept, awaited and dropped.
+/// Indexes: when they are created, kept, awaited and dropped.
 @Suite(.timeLimit(.minutes(30))) struct IndexKeeperTests {
     private static let rules = #"{"rules":{"q":{".indexOn":["v",".value"]}}}"#
 
@@ -25,7 +25,7 @@ import Testing
         node.children.map { ordering.place($0.key, $0.node) }.sorted { $0.order($1) < 0 }.map(\.key)
     }
 
-    /// The children of `q` in an order, if that is had at once.
+    /// The children of `q` in an order; nil if that has to be built first.
     private static func order(
         _ bench: Bench, _ ordering: TreeQuery.Index, mustKeep: Bool = false
     ) throws -> [Key]? {
@@ -69,7 +69,7 @@ import Testing
             }
         }
         #expect(again.work.waiting == 1 && resumed.value.isEmpty)
-        // What is written meanwhile is followed.
+        // Writes made meanwhile update the index.
         again.run {
             var root = again.content.root
             root.set(.int(-1), at: "q/new")
@@ -134,7 +134,7 @@ import Testing
         #expect(Self.counters(bench).indexes == 1, "it was used")
         bench.time.advance(ms: 1)
         #expect(Self.counters(bench).indexes == 0 && bench.places.count == 1)
-        // One that is pinned stays.
+        // A pinned index stays.
         _ = try Self.order(bench, .value)
         let index = try #require(bench.places.existingPlace(at: "q")?.existingIndex(.value))
         bench.run { bench.indexes.pin(index) }
@@ -180,7 +180,7 @@ import Testing
             cancelled.value.append(observation.path)
             bench?.registry.remove(observation, of: client)
         }
-        // Half of the entries are for orders that no rule names: so there is room for one of them and a declared one.
+        // Half of the entries are for orders that no rule declares, so there is room for one of them and a declared one.
         bench.observe(Observation("q", TreeQuery(index: .value, limit: 1)), by: .make())
         bench.observe(Observation("a", TreeQuery(index: .value, limit: 1)), by: .make())
         #expect(Self.counters(bench).indexEntries == 200)

@@ -3,9 +3,9 @@ import JSONTree
 import TestSupport
 import Testing
 
-/// Live views and what is written down of them, beside a selection that is made anew for each commit.
+/// Live views and the changes that they send, compared with a selection computed from scratch for each commit.
 @Suite(.timeLimit(.minutes(30))) struct LiveViewTests {
-    /// What a query shows, found by filtering and sorting all children.
+    /// The children that a query shows, found by filtering and sorting all of them.
     private static func shown(_ query: TreeQuery?, of node: Node) -> [Key] {
         guard let query else { return node.children.map(\.key) }
         let all = node.children.map { query.orderedBy.place($0.key, $0.node) }
@@ -19,7 +19,7 @@ import Testing
         return .object(shown(query, of: node).map { ($0, node.child($0)) })
     }
 
-    /// The events that lead from one list of children to another: removed, placed, changed; the last two in the order of the list.
+    /// The events that lead from one list of children to another: removed, placed, changed. The last two are in the order of the list.
     private static func events(
         _ before: [Key], _ after: [Key], _ old: Node, _ new: Node, by ordering: TreeQuery.Index = .key
     ) -> [[ChildEvent]] {
@@ -38,7 +38,7 @@ import Testing
         ]
     }
 
-    /// The same three parts of what was told.
+    /// Splits events into the same three parts.
     private static func parts(_ events: [ChildEvent]) -> [[ChildEvent]] {
         [
             events.filter { $0.kind == .removed }.sorted { $0.key < $1.key }, events.filter { $0.kind == .added || $0.kind == .moved },
@@ -46,7 +46,7 @@ import Testing
         ]
     }
 
-    /// A list that follows the events, as a client does which knows nothing else.
+    /// Applies events to a list, as a client does that knows nothing else.
     private static func replay(_ list: [Key], _ events: [ChildEvent]) throws -> [Key] {
         var list = list
         for event in events {
@@ -73,7 +73,7 @@ import Testing
         TreeQuery(index: .priority, limit: 5),
     ]
 
-    /// One place with a view of each query, the indexes they need, and commits that pass it as the publisher passes them on.
+    /// One place with a view of each query, the indexes they need, and commits that are applied in the same way as by the publisher.
     private struct Place {
         let trie = PlaceTrie()
         let place: ObservedPlace
@@ -97,7 +97,8 @@ import Testing
             }
         }
 
-        /// Makes writes below the place, and moves along with them as with many; what each view that they concern has to tell.
+        /// Applies writes below the place by the method for many changes.
+        /// - Returns: the difference of each affected view.
         mutating func commit(many writes: [TreeWrite]) throws -> [(view: View, difference: Difference)] {
             let old = root
             root = try Candidate(writes, on: root, now: 0).tree
@@ -111,7 +112,8 @@ import Testing
             }
         }
 
-        /// Makes writes below the place; what each view that they concern has to tell.
+        /// Applies writes below the place.
+        /// - Returns: the difference of each affected view.
         mutating func commit(_ writes: [TreeWrite]) throws -> [(view: View, difference: Difference, commit: PlaceChange)] {
             let old = root
             root = try Candidate(writes, on: root, now: 0).tree
@@ -178,12 +180,12 @@ import Testing
                 var limits = ChangeLimits(children: 1_000, room: 1_000)
                 let change = ViewChange(
                     difference, of: view, written: commit.patches, new: commit.new, sequence: 1, within: &limits)
-                // Patches: what was shown before becomes what is shown now.
+                // Patches: they turn the previously shown value into the current one.
                 var cache: Node = ["q": Self.value(view.window, of: before)]
                 if change.patches.isEmpty { cache = ["q": change.new] }
                 for patch in change.patches { cache.set(patch.value, at: patch.path) }
                 #expect(cache.child("q") == Self.value(view.window, of: after), note)
-                // Events: removed, then added and moved, then changed, each behind its sibling in the order of the query.
+                // Events: removed, then added and moved, then changed, each with its previous sibling in the order of the query.
                 #expect(Self.parts(change.events) == expected, note)
                 #expect(change.events.drop { $0.kind == .removed } == ArraySlice(expected[1] + expected[2]), note)
                 #expect(try Self.replay(old, change.events) == new, note)
@@ -261,7 +263,7 @@ import Testing
         let change = ViewChange(difference, of: view, written: [], new: commit.new, sequence: 1, within: &limits)
         let expected = Self.events(["a", "b", "c"], ["b", "c", "d"], commit.old, commit.new).joined()
         #expect(change.events == Array(expected))
-        // One child more than may be compared here: found out later, and the same.
+        // One child more than may be compared here: computed later, with the same result.
         limits = ChangeLimits(children: 2, room: 0)
         var later = ViewChange(difference, of: view, written: [], new: commit.new, sequence: 1, within: &limits)
         #expect(later.events.isEmpty && later.remainder != nil)

@@ -19,7 +19,7 @@ import Testing
         #expect((limits.crowdCommits, limits.crowdPauseUs, limits.crowdWaitUs) == (12, 150, 800) && limits.crowdSlowMs == 4)
     }
 
-    /// The pause, and until when it is made, behind many batches that have waited so long, when so many commits wait since 7 s.
+    /// The pause and its end, after many batches that each waited `waitNs`, with this many commits waiting since 7 s.
     private func pause(_ commits: Int, waitNs: Int64, _ limits: EngineLimits) -> (us: Int, until: Int64) {
         var crowd = LogCrowd()
         for _ in 0..<200 { crowd.becameDurable(afterNs: waitNs) }

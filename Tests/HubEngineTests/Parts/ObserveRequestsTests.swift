@@ -4,7 +4,7 @@ import SecurityRules
 import Synchronization
 import Testing
 
-/// Requests for observers: what each is told first, in which order, and what makes one fail.
+/// Requests for observers: the initial messages, their order, and the reasons for a failure.
 @Suite(.timeLimit(.minutes(30))) struct ObserveRequestsTests {
     private static let rules = #"{"rules":{"q":{".read":true,".indexOn":".value"},"s":{".read":true},"m":{".read":"auth.uid === 'u'"}}}"#
     private static let plain = ObserverStyle.patches(tag: nil)
@@ -67,13 +67,13 @@ import Testing
         Self.observe(bench, Observation("q", TreeQuery(index: .child("x"), limit: 1), style: Self.stream), client, token: 3)
         Self.observe(bench, Observation("s"), client, token: 4)
         Self.observe(bench, Observation("q"), client, token: 5)
-        // Asked for again it is not one too many.
+        // A repeated request does not count as one more.
         Self.observe(bench, Observation("s"), client, token: 6)
         #expect(bench.finish() == [
             "error 1 permission_denied", "error 2 too_big", "error 3 missing_index", #"d s "text""#, "ok 4", "error 5 too_big",
             #"d s "text""#, "ok 6",
         ])
-        // A client that is refused takes its observer for gone.
+        // A client that is refused assumes that its observer is gone.
         bench.run { bench.content.deploy(.denyAll) }
         Self.observe(bench, Observation("s"), client, token: 7)
         #expect(bench.finish() == ["error 7 permission_denied"] && client.observations.count == 0)
@@ -140,7 +140,7 @@ import Testing
         bench.work.open()
         bench.settle()
         #expect(bench.lines() == ["error 1 too_big", "probe"] && client.observations.count == 0)
-        // Of a batch that was given up: the observer was made anew, and stays.
+        // The batch was rolled back, but the observer has been created again and stays.
         bench.work.close()
         Self.observe(bench, Observation("s"), abandoned, token: 2)
         let givenUp = bench.run { bench.outbox.end(next: 9) }

@@ -5,7 +5,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// Observers taken in, removed and counted; each of their limits from both sides.
+/// Observers are added, removed and counted; each of their limits from both sides.
 @Suite(.timeLimit(.minutes(30))) struct ObserverRegistryTests {
     private static func refusal(_ bench: Bench, _ observation: Observation, _ client: Client) -> Failure.Code? {
         bench.run { bench.registry.refusal(of: observation, of: client)?.code }
@@ -21,8 +21,8 @@ import TestSupport
         return client
     }
 
-    /// Takes in as many observers as a limit lets through.
-    /// - Returns: how many those were, and why the next one was refused.
+    /// Adds as many observers as a limit allows.
+    /// - Returns: their number, and why the next one was refused.
     private static func fill(_ bench: Bench, _ client: Client, _ observations: [Observation]) -> (count: Int, refusal: Failure.Code?) {
         for (index, observation) in observations.enumerated() {
             if let code = refusal(bench, observation, client) { return (index, code) }
@@ -84,7 +84,7 @@ import TestSupport
         var limits = EngineLimits()
         limits.observedPlaces = 4
         limits.listensAtPlace = 2
-        // With those above them, and the root.
+        // Counted with the places above them, and the root.
         #expect(Self.fill(Bench(limits: limits), .make(), [Observation("a/b"), Observation("c"), Observation("a")]) == (2, .tooBig))
         let queries = (1...3).map { Observation("a", TreeQuery(index: .key, limit: $0), style: .patches(tag: Int64($0))) }
         #expect(Self.fill(Bench(limits: limits), .make(), queries) == (2, .tooBig))
@@ -109,7 +109,7 @@ import TestSupport
         #expect(client.charge.unindexedEntries == 100 && Self.refusal(bench, query("other"), client) == nil)
     }
 
-    /// Anybody can make up members.
+    /// Clients can invent member names.
     @Test func ordersByMembers_areLimitedByTheirChildren() throws {
         var limits = EngineLimits()
         (limits.unindexedChildren, limits.unindexedEntriesOfOwner) = (100, 250)
@@ -128,7 +128,7 @@ import TestSupport
         #expect(other.charge.unindexedEntries == 300)
     }
 
-    /// Whatever comes, leaves, and becomes somebody else: each order is charged once, to one that observes it.
+    /// However observers come, leave and change identity, each order is charged once, to one of its observers.
     @Test(arguments: 0..<4) func sharedOrders_areChargedOnce(seed: UInt64) {
         var random = SeededRandom(seed)
         let bench = Bench(root: ["p": ["x": 1], "q": ["x": 1]])

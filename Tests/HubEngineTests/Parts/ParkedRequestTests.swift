@@ -5,12 +5,12 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Parked requests: their order, what they hold, whose turn it is, and what becomes of them when the log refuses.
+/// Suspended requests: their order, the memory they hold, whose turn it is, and their fate when the log refuses.
 @Suite(.timeLimit(.minutes(30))) struct ParkedRequestTests {
-    /// A bench whose background waits for `step`, and what has happened.
+    /// A bench whose background work waits for `step`, and a record of events.
     private struct Stand {
         let bench: Bench
-        /// Requests that go on, by token, and what was resumed.
+        /// Resumed requests, by token, and the results of their work.
         let seen = Seen<[String]>([])
 
         init(limits: EngineLimits = EngineLimits(), budget: Int = 1 << 30) {
@@ -19,7 +19,8 @@ import Testing
             bench.parking.onResumed = { [seen] items, _ in seen.value += items.map { "\($0.token)" } }
         }
 
-        /// Parks a request; whether there was room.
+        /// Suspends a request.
+        /// - Returns: whether there was room.
         @discardableResult
         func park(_ item: Database.Item, holding bytes: Int = 0, follows: Parking.Following = .never) -> Bool {
             bench.run {
@@ -30,7 +31,7 @@ import Testing
             }
         }
 
-        /// Does pieces of background work, and what follows on the queue.
+        /// Runs pieces of background work, and their continuations on the queue.
         func step(_ count: Int = 1) {
             for _ in 0..<count {
                 bench.work.step()
@@ -69,7 +70,7 @@ import Testing
         let again = Self.get(1, client)
         _ = it.bench.run {
             it.bench.parking.park(again, holding: 600, follows: .never) { { 0 } } then: { _ in
-                // More than is left beside what it holds already: that is handed on.
+                // More than is left beside what it already holds: its own lease is passed on.
                 #expect(it.bench.parking.park(again, holding: 900, follows: .never) { { 0 } } then: { _ in it.seen.value.append("done") })
                 #expect(it.held == 900)
             }
@@ -149,7 +150,7 @@ import Testing
         _ = it.wait(.init(.identify(Identity(auth: ["uid": "u"])), of: becoming, token: 9))
         it.bench.run { it.bench.parking.waitBehind("u", .init(.behind(user: "u"), of: last)) }
         #expect(it.wait(Self.get(7, last)))
-        // Nobody has more than two of them at the same time; `other` is of another user.
+        // No user has more than two of them at the same time; `other` is of another user.
         it.step(2)
         #expect(!it.seen.value.contains("7"))
         it.step(2)

@@ -6,7 +6,7 @@ import SecurityRules
 import Synchronization
 import TestSupport
 
-/// What a part of the engine is given, for tests that build it without a database. Used on its queue alone.
+/// The dependencies of a part of the engine, for tests that build it without a database. Used on its queue only.
 final class Bench: @unchecked Sendable {
     // Sendable: `deliveries` is used on the queue; the tests hop there.
     let queue = DatabaseQueue(label: "test.parts")
@@ -19,7 +19,7 @@ final class Bench: @unchecked Sendable {
     let outbox: Outbox
     let places = PlaceTrie()
     private let listener: (any RefusalListener)?
-    /// What has left, by lane. The line of batches may tell something more behind the test.
+    /// Deliveries so far, by lane. The pipeline may deliver more after the end of the test.
     private let deliveries: Seen<[[Delivery]]>
 
     init(
@@ -77,15 +77,15 @@ final class Bench: @unchecked Sendable {
     lazy var loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
     lazy var rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
 
-    // MARK: What has left
+    // MARK: Output
 
-    /// What clients were sent since the last call, in order of the lanes; each message is one line.
+    /// The lines that clients were sent since the last call, in order of the lanes.
     func lines() -> [String] {
         defer { deliveries.value = deliveries.value.map { _ in [] } }
         return deliveries.value.joined().flatMap { delivery in Self.receivers(delivery).map { _ in Self.text(delivery) } }
     }
 
-    /// What one of them was sent since the last call of `lines`.
+    /// The lines that one client was sent since the last call of `lines`.
     func lines(to client: Client) -> [String] {
         deliveries.value.joined().flatMap { delivery in Self.receivers(delivery).filter { $0 === client }.map { _ in Self.text(delivery) } }
     }
@@ -109,9 +109,9 @@ final class Bench: @unchecked Sendable {
         }
     }
 
-    // MARK: Going on
+    // MARK: Batches
 
-    /// Ends the batch and lets the log take it.
+    /// Ends the batch and lets the log accept it.
     func finish() -> [String] {
         run { durability.finishBatch() }
         log.completeAll()
@@ -119,8 +119,8 @@ final class Bench: @unchecked Sendable {
         return lines()
     }
 
-    /// Ends the batch and lets the log take it, and what is done beside the queue end.
-    /// - Returns: what each of the clients is told then, without probes.
+    /// Ends the batch, lets the log accept it, and lets background work finish.
+    /// - Returns: the lines sent to each client, without probes.
     func told(_ clients: [Client]) -> [[String]] {
         endBatch()
         log.completeAll()
@@ -133,7 +133,7 @@ final class Bench: @unchecked Sendable {
     /// Ends the batch; it waits for the log.
     func endBatch() { run { durability.finishBatch() } }
 
-    /// Waits for what was handed to the background and came back, and for what that led to on the queue.
+    /// Waits for the background work and the work that it causes on the queue.
     func settle() {
         var before: Int
         repeat {
@@ -146,7 +146,7 @@ final class Bench: @unchecked Sendable {
         } while work.count != before
     }
 
-    /// A client observes a place from now on, without a request. An order that is not had at once is made beside the queue first.
+    /// Lets a client observe a place, without a request. A missing order is built in the background first.
     func observe(_ observation: Observation, by client: Client) {
         let isAwaited = run {
             guard let query = observation.query?.window else {
@@ -162,7 +162,7 @@ final class Bench: @unchecked Sendable {
         if isAwaited { settle() }
     }
 
-    /// Whether the order was had.
+    /// Returns whether the order existed.
     private func insert(_ observation: Observation, _ query: TreeQuery, _ client: Client) -> Bool {
         let node = content.root.node(at: observation.path)
         guard let order = indexes.order(node, at: observation.path, by: query.orderedBy, mustKeep: true) else { return false }
@@ -172,14 +172,14 @@ final class Bench: @unchecked Sendable {
     }
 }
 
-/// Something that a closure of a part changes, on the queue.
+/// A value that a closure of a part changes, on the queue.
 final class Seen<Value>: @unchecked Sendable {
     // Sendable: used on the bench's queue, or while that is idle.
     var value: Value
     init(_ value: Value) { self.value = value }
 }
 
-/// Hears of all refusals.
+/// Records all refusals.
 final class RefusalLog: RefusalListener {
     private let lines = Mutex<[String]>([])
 
@@ -213,12 +213,12 @@ extension Observation {
 }
 
 extension Batch {
-    /// What the batch that runs has committed so far.
+    /// The commits of the running batch so far.
     var commits: [Commit] { journalled.commits }
 }
 
 extension Commit {
-    /// How it changed what sessions leave behind.
+    /// The changes to the disconnect writes of sessions.
     var pending: [PendingChange] {
         operations.compactMap { operation in
             if case .pending(let change) = operation { change } else { nil }
@@ -231,7 +231,7 @@ extension LogGuard {
 }
 
 extension CommitLine {
-    /// A prepared write that is made at once.
+    /// Commits a prepared write immediately.
     func commit(_ write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> UInt64? {
         try commit(write, by: origin, stage: nil, mayWait: false)
     }

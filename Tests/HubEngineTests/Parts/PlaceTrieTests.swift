@@ -3,14 +3,14 @@ import JSONTree
 import TestSupport
 import Testing
 
-/// The tree of places beside a list of them: whom a write concerns, whose permission it touches, and that nothing is left behind.
+/// The trie of places, compared with a list of them: which observers and permissions a write affects, and that removals leave no entries.
 @Suite(.timeLimit(.minutes(30))) struct PlaceTrieTests {
-    /// What the trie should know, as a list.
+    /// The expected entries of the trie, as a list.
     private struct Model {
         var observed: [Path: Client] = [:]
         var dependents: [Dependent] = []
 
-        /// Places that are held, with those above them.
+        /// The held places, including their ancestors.
         var count: Int {
             var all: Set<Path> = [.root]
             for path in Array(observed.keys) + dependents.flatMap(\.places) {

@@ -5,7 +5,7 @@ import SecurityRules
 import TestSupport
 import Testing
 
-/// One small value is written in the tree of now itself. It must leave what the way over a candidate leaves.
+/// One small value is written into the current tree in place. The result must equal that of the stages with a candidate tree.
 @Suite(.timeLimit(.minutes(30))) struct PlainWriteTests {
     private static let rules = #"""
         {"rules":{
@@ -35,8 +35,8 @@ import Testing
         }
     }
 
-    /// The same writes in a world that makes plain ones in place, and in one that keeps every tree, so that each takes all stages. Trees that
-    /// are held meanwhile stay as they are.
+    /// The same writes in two worlds: one makes plain writes in place; the other keeps every tree, so each write takes all stages. Trees held
+    /// meanwhile stay unchanged.
     @Test(arguments: 0..<10 as Range<UInt64>, [true, false]) func writes_leaveWhatAllStagesLeave(seed: UInt64, isObserved: Bool) throws {
         var random = SeededRandom(seed)
         let rules = try RuleSet(parsing: Self.rules)
@@ -92,7 +92,7 @@ import Testing
         let write = { (key: String, value: Node) in
             _ = try bench.run { try bench.commits.commit([TreeWrite(key, value)], by: .client(.anonymous)) }
         }
-        // The log holds the tree that is durable.
+        // The log holds the durable tree.
         let durable = bench.run { Self.object(bench.durability.durable.root) }
         try write("k1", "another text there it")
         let own = bench.run { Self.object(bench.content.root) }
@@ -158,7 +158,7 @@ import Testing
             let root = node(3)
             let path = Path((0..<random.below(3)).map { _ in Key("k\(random.below(3))") })
             let there = root.node(at: path)
-            // One that lies elsewhere in memory.
+            // An equal value at another place in memory.
             let other = random.chance(40) ? try Node(json: there.json) : node(2)
             root.withCursor(at: path) { cursor in
                 guard let cursor else { return #expect(there.isNull) }

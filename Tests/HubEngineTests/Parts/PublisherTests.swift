@@ -3,9 +3,9 @@ import JSONTree
 import Synchronization
 import Testing
 
-/// What observers are told of a commit: once for a view, encoded once for a style, and what is large later.
+/// Messages to observers about a commit: computed once per view, encoded once per style, and large ones later.
 @Suite(.timeLimit(.minutes(30))) struct PublisherTests {
-    /// Counts what is written down, by style.
+    /// Counts encoded messages, by style.
     private final class CountingFormat: WireFormat {
         let counts = Mutex<[ObserverStyle: Int]>([:])
         private let lines = LineFormat()
@@ -28,7 +28,7 @@ import Testing
     private static let values = ObserverStyle.events(id: 1, kinds: .value)
     private static let children = ObserverStyle.events(id: 2, kinds: .children)
 
-    /// Makes writes and publishes them.
+    /// Commits writes and publishes them.
     private static func commit(_ bench: Bench, _ writes: [TreeWrite]) throws {
         try bench.run {
             let candidate = try Candidate(writes, on: bench.content.root, now: 0)
@@ -46,7 +46,7 @@ import Testing
         #expect(format.count(Self.plain) == 1, "three views and nine observers")
         let lines = bench.finish()
         #expect(lines.filter { $0 == "d a/b/c 1" }.count == 9 && lines.contains(#"value 1 {"c":1}"#))
-        // Of several writes each view has its own.
+        // Several writes: each view gets its own.
         try Self.commit(bench, [TreeWrite("a/b/c", 2), TreeWrite("a/d", 3)])
         #expect(format.count(Self.plain) == 4)
         #expect(Set(bench.finish()) == [#"m  {"a/b/c":2,"a/d":3}"#, #"m a {"b/c":2,"d":3}"#, "d a/b/c 2", #"value 1 {"c":2}"#])
@@ -65,7 +65,7 @@ import Testing
     @Test func placesAreLeftClean_forTheNextCommit() throws {
         let bench = Bench(root: ["a": ["x": 1]])
         bench.observe(Observation("a"), by: .make())
-        // Else the writes are told as they are (`WriteTeller`).
+        // Otherwise the writes themselves are sent (`WriteTeller`).
         bench.observe(Observation("a", style: Self.values), by: .make())
         try Self.commit(bench, [TreeWrite("a", ["x": 2, "y": 3])])
         try Self.commit(bench, [TreeWrite("a/x", 4)])
@@ -112,7 +112,7 @@ import Testing
         _ = bench.lines()
     }
 
-    /// Limits under which everything would be encoded at once that is known at once.
+    /// Limits that let everything be encoded immediately that can be computed immediately.
     private static let roomy = {
         var limits = EngineLimits()
         (limits.inlineBytes, limits.outputBytes) = (1 << 20, 1 << 30)

@@ -3,7 +3,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// Observers and the rules: who is permitted, what that rests on, and who is asked about again.
+/// Observers and the rules: which observers are permitted, what their permissions depend on, and which are checked again.
 @Suite(.timeLimit(.minutes(30))) struct ReadPermissionsTests {
     private static let rules = """
         {"rules":{"open":{".read":true},"own":{".read":"auth.uid === 'u'"},
@@ -44,7 +44,7 @@ import Testing
             bench.observe(observation, by: client)
         }
         #expect(u.dependents[one] != nil && u.dependents[open] == nil, "where no data is looked at, nothing is asked again")
-        // Something else of the same room, then what the permission rests on.
+        // Another place of the same room, then the place that the permission depends on.
         bench.run {
             for (place, value) in [("members/r1/x", true), ("members/r1/u", .null)] as [(Path, Node)] {
                 var new = bench.content.root

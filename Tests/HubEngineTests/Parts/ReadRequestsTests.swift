@@ -5,7 +5,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Reads: what is found at once, and what is collected or sorted beside the queue while others write.
+/// Reads: answered immediately, or collected or sorted in the background while others write.
 @Suite(.timeLimit(.minutes(30))) struct ReadRequestsTests {
     private static let rules = #"{"rules":{"q":{".read":true,".indexOn":["v",".value"]},"m":{".read":"auth.uid === 'u'"}}}"#
 
@@ -103,7 +103,7 @@ import Testing
         Self.get(bench, "q", query, client)
         bench.work.step()
         for _ in 0..<2 { bench.run {} }
-        // Collected next; what is written meanwhile is followed in the request's own index.
+        // Collected next; writes made meanwhile update the request's own index.
         #expect(client.parked != nil && bench.places.existingPlace(at: "q") == nil)
         Self.write(bench, "q/k3", 0)
         Self.write(bench, "q/new", 7)

@@ -4,7 +4,7 @@ import JSONTree
 import Synchronization
 import Testing
 
-/// Each request goes to the part that does such, and is answered once.
+/// Each request goes to the part responsible for it, and is answered once.
 @Suite(.timeLimit(.minutes(30))) struct RequestHandlerTests {
     private static func bench(limits: EngineLimits = EngineLimits(), root: Node = ["a": 1]) -> Bench {
         let bench = Bench(root: root, limits: limits, lanes: 1)
@@ -80,7 +80,7 @@ import Testing
         #expect(Self.ask(bench, writer, .put("a", 2), .put("a", 3)) == ["ok 0", "ok 1"])
         #expect(Self.ask(bench, client, .drained) == ["d a 3", "value 1 3", "ok 2"], "the newest, then its requests in order")
         #expect(Self.ask(bench, client, .drained).isEmpty)
-        // Its end takes what it asked before along.
+        // The end of the session also handles its earlier requests.
         #expect(Self.ask(bench, client, .congested, .put("b", 2), .get("b"), .end) == ["ok 1"])
         #expect(bench.content.root == ["a": 3, "b": 2] && client.hasEnded)
     }

@@ -15,15 +15,15 @@ import Testing
         return bench
     }
 
-    /// So many requests that are answered with their name, each one unit of work.
+    /// Creates requests that are answered with their name; each costs one unit of work.
     private static func asks(_ name: String, _ count: Int, of client: Client, bytes: Int = 0, size: Int = 0) -> [Database.Item] {
         (0..<count).map { .init(.answer(Array("\(name)\($0)".padded(to: bytes).utf8)), of: client, size: size) }
     }
 
-    /// Lets all turns come.
+    /// Lets all turns run.
     private static func allTurns(_ bench: Bench) { while bench.run({ bench.context.meter.counters.waitingRequests }) > 0 {} }
 
-    /// Handles requests, and lets all turns come.
+    /// Handles requests, and lets all turns run.
     private static func handle(_ bench: Bench, _ items: [Database.Item]) -> [String] {
         bench.run { bench.loop.handle(items) }
         Self.allTurns(bench)
@@ -88,7 +88,7 @@ import Testing
             let (one, other) = (Client.make(), Client.make())
             let lines = Self.handle(bench, Self.asks("a", 1, of: one, bytes: bytes) + Self.asks("b", 1, of: other))
             #expect(lines == ["a0", "probe", "b0"])
-            // The large one leaves alone, and its turn is over.
+            // The large one leaves by itself, which ends its turn.
             #expect(bench.outbox.batchNumber == batches)
         }
     }
@@ -100,7 +100,7 @@ import Testing
         bench.run {
             bench.loop.handle(Self.asks("a", 4, of: asking) + leaving.map { .init(.end, of: $0) } + Self.asks("b", 4, of: asking))
             #expect(leaving.allSatisfy { !$0.hasEnded })
-            // Behind the turn that comes next, and before the one after it.
+            // After the next turn, and before the one after it.
             bench.queue.async { seen.value = (bench.lines(), leaving.count { $0.hasEnded }) }
         }
         bench.run {}
@@ -215,6 +215,6 @@ extension PendingSession {
 }
 
 extension String {
-    /// With dots behind it, so that it has so many bytes.
+    /// The text, padded with dots to this many bytes.
     fileprivate func padded(to bytes: Int) -> String { self + String(repeating: ".", count: max(0, bytes - utf8.count)) }
 }

@@ -4,9 +4,9 @@ import SecurityRules
 import TestSupport
 import Testing
 
-/// What happens to batches that the log refuses: content and sessions go back, and what was asked is carried out again.
+/// Batches that the log refuses: content and sessions are rolled back, and the requests run again.
 @Suite(.timeLimit(.minutes(30))) struct RollbackTests {
-    /// A bench whose line of batches gives up what the log refuses.
+    /// A bench whose pipeline rolls back batches that the log refuses.
     private static func bench(root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = .patient) -> Bench {
         let bench = Bench(root: root, rules: rules, limits: limits, lanes: 1)
         bench.durability.onRefused = { [weak bench] in bench?.rollback.run($0) }
@@ -59,13 +59,13 @@ import Testing
         bench.log.completeAll()
         bench.run {}
         _ = bench.lines()
-        // Each of them changes what the one before has left.
+        // Each of them changes the disconnect writes of the previous one.
         Self.batch(bench, client, .onDisconnect([TreeWrite("a", 1)]))
         Self.batch(bench, client, .onDisconnect([TreeWrite("b", 1)]))
         Self.batch(bench, client, .end)
         #expect(bench.content.root == ["x": 1, "a": 1, "b": 1])
         Self.refuse(bench)
-        // The end was carried out again, with nothing left behind.
+        // The end of the session ran again, with no disconnect writes left.
         #expect(client.hasEnded && client.pendingID == nil && client.pending.isEmpty)
         #expect(bench.content.root == ["x": 1] && bench.disconnects.pendingSessions.isEmpty)
     }
@@ -79,7 +79,7 @@ import Testing
         #expect(bench.lines() == ["d a 1", "ok 1", "ok 2"])
         Self.batch(bench, new, .begin(sessionID: "t", replacing: "s"))
         Self.refuse(bench)
-        // Carried out again it takes the session over as before; what the old one left is owed.
+        // Run again, it takes the session over as before; the old session's disconnect writes are pending.
         #expect(old.hasEnded && bench.lines() == ["close"] && bench.content.root == ["a": 1])
         #expect(bench.disconnects.pendingSessions.map(\.id) == ["s"])
     }
@@ -95,7 +95,7 @@ import Testing
         #expect(bench.lines(to: before).isEmpty, "it was told nothing of what was taken back")
         #expect(bench.lines(to: during) == ["error 0 unavailable", #"d q {"c":3}"#, "ok 1 no_index"])
         _ = bench.lines()
-        // The window has gone back with the content: another commit moves it from there.
+        // The window was rolled back with the content: another commit continues from there.
         bench.time.advance(ms: Int64(bench.context.limits.retryMs))
         bench.run {}
         bench.log.completeAll()
@@ -113,7 +113,7 @@ import Testing
         Self.batch(bench, client, .listen("a"))
         _ = bench.lines()
         Self.batch(bench, client, .put("a", 2), .get("a"))
-        // Deployed while the batch waits, as a stranger to it.
+        // Deployed while the batch waits, independently of it.
         bench.run { bench.content.deploy(.denyAll) }
         Self.refuse(bench)
         #expect(bench.lines() == ["cancelled /a", "error 0 permission_denied", "error 1 permission_denied"])

@@ -5,7 +5,7 @@ import Testing
 
 /// Sessions by their ids, and that each change of one can be undone.
 @Suite(.timeLimit(.minutes(30))) struct SessionsTests {
-    /// Undoes what the batch has recorded, newest first.
+    /// Undoes the changes recorded by the batch, newest first.
     private static func undoAll(_ bench: Bench) {
         bench.run {
             for change in bench.batch.end().history.changes.reversed() { bench.sessions.undo(change) }
@@ -42,7 +42,7 @@ import Testing
                 let spent = bench.context.meter.work
                 bench.sessions.end(client)
                 #expect(bench.content.root == ["a": 1] && client.hasEnded && client.pendingID == nil)
-                // Few observers go first: two removals, and a write that no view is told of. Many have time: a write, and one view.
+                // Few observers are removed first: two removals, and a write without a view. Many are removed later: a write, and one view.
                 #expect(bench.context.meter.work - spent == (removalsAtOnce == 2 ? 3 : 2))
             }
             bench.settle()
@@ -72,7 +72,7 @@ import Testing
         #expect(client.observations.contains(Observation("a")) && !client.observations.contains(Observation("b")))
         #expect(bench.places.existingView(of: Observation("a")) != nil && bench.places.existingPlace(at: "b") == nil)
         #expect(bench.disconnects.pendingSessions.map(\.id) == ["s"] && client.pending.writes == [TreeWrite("gone", 1)])
-        // The id is the client's again, so it can be taken over.
+        // The id belongs to the client again, so it can be taken over.
         bench.run { bench.sessions.begin(other, "u", replacing: "s") }
         #expect(client.hasEnded)
     }

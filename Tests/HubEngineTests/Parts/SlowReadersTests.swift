@@ -3,7 +3,7 @@ import JSONTree
 import Synchronization
 import Testing
 
-/// Clients that read too slowly: what of theirs is carried out, what they are told, and what they have missed.
+/// Clients that read too slowly: which of their requests run, what they are sent, and what they have missed.
 @Suite(.timeLimit(.minutes(30))) struct SlowReadersTests {
     private static func kind(_ admission: SlowReaders.Admission) -> String {
         switch admission {
@@ -32,7 +32,7 @@ import Testing
             }
             #expect(Self.kind(bench.slowReaders.admit(.init(.get("a"), of: client, token: 2))) == "held")
             #expect(Self.kind(bench.slowReaders.admit(.init(.put("a", 1), of: client, token: 3))) == "held")
-            // The end lets what was asked before it happen, in order, and nothing more is read.
+            // The end of the session lets earlier requests run in order; nothing more is read.
             #expect(Self.kind(bench.slowReaders.admit(.init(.end, of: client, token: 4))) == "resume [2, 3, 4]")
             #expect(client.lag == nil && client.isGone.load(ordering: .relaxed))
             #expect(bench.context.meter.counters.suspended == 0 && bench.context.meter.counters.suspensions == 1)

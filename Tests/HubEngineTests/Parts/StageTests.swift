@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    /// Keys of 768 bytes, 30 levels deep: few places may be many bytes.
+    /// Keys of 768 bytes, 30 levels deep: few places may have many bytes.
     @Test func recentCommits_keepSoManyBytes_howeverLongTheirKeysAre() {
         let long = Path((0..<30).map { Key(String(repeating: "k", count: 760) + "\($0)") })
         let bytes = long.appending(Key("x")).memoryBytes
@@ -154,7 +154,7 @@ import Testing
             let since = sequence - min(sequence, UInt64.random(in: 0..<12, using: &random))
             let expected = all.filter { $0.sequence > since }.map(\.place)
             if let known = recent.places(since: since) { #expect(known == expected) }
-            // What is kept is known: the last commits while nothing follows, the last places while something does.
+            // Remembered: the last commits while there is no follower, the last places while there is one.
             if expected.isEmpty || (followers > 0 && sequence - since < 3) { #expect(recent.places(since: sequence) == []) }
         }
     }

@@ -6,14 +6,14 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// Writes as they are asked for: small ones at once, large ones prepared beside the queue and made on the tree of then.
+/// Write requests: small ones run immediately, large ones are prepared in the background and applied to the tree at that time.
 @Suite(.timeLimit(.minutes(30))) struct WriteRequestsTests {
     private static let rules = """
         {"rules":{"open":{".read":true,".write":true},"once":{".write":"!data.exists()"},"shut":{".read":"auth.uid === 'u'"},
         "if":{".write":"root.child('open/flag').val() === true"}}}
         """
 
-    /// Large is a write of three places and more.
+    /// Writes of three places or more count as large.
     private static func bench(
         _ limits: EngineLimits = .tight, root: Node = .null, budget: Int = 1 << 30, refusals: RefusalLog? = nil
     ) throws -> Bench {

@@ -5,9 +5,9 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// A single write is told as the write itself where nothing else is observed. It must read as what `Publisher` works out.
+/// Where no other kind of observer is affected, a single write is sent as itself. The result must equal the output of `Publisher`.
 @Suite(.timeLimit(.minutes(30))) struct WriteTellerTests {
-    /// Counts what is written down as a write alone.
+    /// Counts messages encoded as a single write.
     private final class CountingFormat: WireFormat {
         let writes = Atomic<Int>(0)
         private let lines = LineFormat()
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    /// Observers of these places are told the writes themselves in both worlds.
+    /// In both worlds, observers of these places are sent the writes themselves.
     private static let observed = ["", "a", "a/b", "c"]
     private static let keys = ["a", "b", "c", "d"].map { Key($0) }
 
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    /// Each write is made in both worlds, as a commit of its own.
+    /// Each write is a commit of its own in both worlds.
     @Test(arguments: 0..<12) func writes_readAsWhatThePublisherWorksOut(seed: UInt64) throws {
         var random = SeededRandom(seed)
         var limits = EngineLimits()
@@ -59,7 +59,7 @@ import Testing
                 return client
             }
         }
-        // In the other world there is more to tell at each of these places.
+        // The other world has another kind of observer at each of these places.
         for place in Self.observed { worlds[1].observe(Observation(place, style: .events(id: 1, kinds: .value)), by: .make()) }
         var (told, silent) = (0, 0)
         for _ in 0..<400 {
@@ -74,7 +74,7 @@ import Testing
                     world.publisher.publish([write.path], old: old, areCompared: isChange, value: value)
                 }
                 var lines = world.told(clients)
-                // Those of a large message go on when they have taken it.
+                // Clients of a large message continue once they have received it.
                 world.run {
                     for client in clients {
                         if let missed = world.slowReaders.catchUp(client)?.missed { world.publisher.publish(missed, to: client) }
@@ -102,7 +102,7 @@ import Testing
         }
         #expect(bench.finish() == ["d a/x 2"])
         #expect(bench.context.meter.counters.conflated == 1)
-        // Back among the others, it is told the write itself again.
+        // Caught up, the client is sent the write itself again.
         bench.run {
             guard let missed = bench.slowReaders.catchUp(slow)?.missed else { return }
             bench.publisher.publish(missed, to: slow)

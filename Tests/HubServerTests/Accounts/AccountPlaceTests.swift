@@ -12,7 +12,7 @@ import Testing
         #expect(try place("/users/$uid").description == "/users/$uid")
     }
 
-    /// Custom tokens may have any user id; an id that is no valid key has no place, and above all no other user's.
+    /// Custom tokens may have any user id; an id that is not a valid key has no place, least of all another user's.
     @Test func idThatIsNoKey_hasNoPlace() throws {
         for id in ["", "a/b", "../bo", "a.b", "$x", "a#", "[", "]", "a\u{0}", String(repeating: "x", count: 769)] {
             #expect(try place("/users/$uid").path(of: id) == nil, "\(id)")

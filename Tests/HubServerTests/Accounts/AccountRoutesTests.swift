@@ -6,14 +6,14 @@ import TestHub
 import Testing
 import Tokens
 
-/// Where accounts are on the hub's one port, and what the transport promises there (accounts contract §1, §2).
+/// The account routes on the hub's single port, and the guarantees of the transport (accounts contract §1, §2).
 @Suite(.timeLimit(.minutes(30))) struct AccountRoutesTests {
     private static let lookup = "/identitytoolkit.googleapis.com/v1/accounts:lookup?key=any"
 
     private func server(_ configure: (inout ServerSettings) -> Void = { _ in }) throws -> TestServer {
         try TestServer {
             var settings = AccountSettings()
-            // Made in no time.
+            // A key of this algorithm is generated quickly.
             settings.signingAlgorithm = .es256
             $0.accounts = settings
             $0.isDev = false
@@ -50,7 +50,7 @@ import Tokens
         #expect(try !TestSocket(port: server.port).get("/").body.contains("authEmulator"))
     }
 
-    /// Test suites ask for it without a credential; what is not there is said, and no right is missing.
+    /// Test suites request coverage without a credential: the answer says that it is not recorded, not that a permission is missing.
     @Test func coverageOfRules_isSaidNotToBeRecorded_onADevelopmentHub() throws {
         let server = try server { $0.isDev = true }
         for path in ["/.inspect/coverage", "/.inspect/coverage?ns=test", "/.inspect/coverage.json"] {
@@ -98,7 +98,7 @@ import Tokens
         #expect(try ask(server, "POST", Self.lookup, "{}").field("Access-Control-Allow-Origin") == nil, "nobody asked")
     }
 
-    /// A page of the internet could otherwise try passwords at a hub that only its visitors can reach.
+    /// Otherwise any web page could try passwords at a hub that only its visitors can reach.
     @Test(arguments: [
         (nil, false), (["*"], false), (["https://app.example"], true), (["*", "HTTPS://app.example"], true),
     ] as [([String]?, Bool)])
@@ -120,7 +120,7 @@ import Tokens
             let answer = try ask(server, method, Self.lookup, method == "POST" ? "{}" : "", ["Origin: https://other.example"])
             #expect(answer.status == 403 && answer.field("Access-Control-Allow-Origin") == nil)
         }
-        // Without a referrer a form's origin is null.
+        // Without a referrer, the origin of a form is null.
         for origin in ["null", "https://hub.example"] {
             #expect(try ask(server, "POST", "/.account/action", "oobCode=x", ["Origin: \(origin)"]).status != 403)
             #expect(try ask(server, "GET", "/.well-known/jwks.json", "", ["Origin: \(origin)"]).status != 403)
@@ -142,7 +142,7 @@ import Tokens
             let announced = (
                 ["POST \(target) HTTP/1.1", "Host: localhost", "Content-Length: \(length)", "Expect: 100-continue"] + fields
             ).joined(separator: "\r\n")
-            // Of a body that is too long nothing is wanted.
+            // The body of a too large request is not read.
             try socket.send(announced + "\r\n\r\n")
             return try socket.head().status
         }

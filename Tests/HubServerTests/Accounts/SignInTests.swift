@@ -4,7 +4,7 @@ import Testing
 import TestSupport
 @testable import HubServer
 
-/// The sign-ins of one lane, beside a model that looks at all of them.
+/// The sign-ins of one lane, compared with a model that scans all of them.
 @Suite(.timeLimit(.minutes(30))) struct SignInTests {
     private static func token(_ uid: String, _ session: String) -> String {
         func part(_ text: String) -> String {

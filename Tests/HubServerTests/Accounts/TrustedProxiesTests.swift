@@ -21,7 +21,7 @@ import WireProtocols
     @Test func lastAddressThatIsNoProxy_isTheClient() throws {
         #expect(try client(["10.0.0.0/8"], "10.0.0.1") == "10.0.0.1")
         #expect(try client(["10.0.0.0/8"], "10.0.0.1", "198.51.100.7") == "198.51.100.7")
-        // What the client says of itself, even that it is a proxy, is not looked at.
+        // The client's own entries are ignored, even one that claims to be a proxy.
         #expect(try client(["10.0.0.0/8"], "10.0.0.1", "203.0.113.9, 10.9.9.9, 198.51.100.7 , 10.0.0.2") == "198.51.100.7")
         #expect(try client(["10.0.0.0/8"], "10.0.0.1", "203.0.113.9", "198.51.100.7,10.0.0.2") == "198.51.100.7")
         #expect(try client(["10.0.0.0/8"], "10.0.0.1", "10.0.0.3, 10.0.0.2") == "10.0.0.3")

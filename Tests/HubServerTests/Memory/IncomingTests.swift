@@ -10,7 +10,7 @@ import TestSupport
 import WireProtocols
 @testable import HubServer
 
-/// What has come in part: held within the budget, at a rate, and nothing else is lost.
+/// Partly received messages are held within the budget and at a minimum rate; nothing else is affected.
 @Suite(.timeLimit(.minutes(30))) struct IncomingTests {
     private static let incoming = #"vigla_memory_held_bytes{purpose="incoming"}"#
     private static let parsing = #"vigla_memory_held_bytes{purpose="parsing"}"#
@@ -24,7 +24,7 @@ import WireProtocols
         return socket
     }
 
-    /// A frame of a client, without a mask's work.
+    /// A client's frame with a zero mask.
     private func frame(
         _ payload: [UInt8], opcode: UInt8 = 1, isFinal: Bool = true, isCompressed: Bool = false, announcing length: Int? = nil
     ) -> [UInt8] {
@@ -36,7 +36,7 @@ import WireProtocols
 
     private func blanks(_ count: Int) -> [UInt8] { [UInt8](repeating: 0x20, count: count) }
 
-    /// So many megabytes of blanks, compressed.
+    /// This many megabytes of blanks, compressed.
     private func bomb(_ megabytes: Int) -> [UInt8] {
         let encoder = WebSocketEncoder(.init(takesOverContext: false))
         let frame = blanks(1_000_000).withUnsafeBytes { encoder.frame(.text, $0) }
@@ -55,10 +55,10 @@ import WireProtocols
         try second.send(frame(blanks(10_000), announcing: 500_000))
         try second.send(blanks(400_000))
         #expect(try second.closeCode() == 1013)
-        // The peer hears of it first.
+        // The peer is notified first.
         #expect(try server.metric(Self.ends, becomes: { $0 == 1 }))
         #expect(try server.metric(#"vigla_memory_refusals_total{share="process"}"#) == 1)
-        // The first one still has what it had, and there is room for others again.
+        // The first one keeps its memory, and there is room for others again.
         #expect(try server.metric(Self.incoming, becomes: { $0 == 11 << 16 }))
         let third = try observe(server)
         try third.sendText(#"{"id":1,"op":"set","path":"/a","value":"\#(String(repeating: "x", count: 100_000))"}"#)
@@ -98,10 +98,10 @@ import WireProtocols
         let socket = try observe(server, offer: "permessage-deflate")
         try socket.send(frame(payload, isFinal: false, isCompressed: true))
         try socket.send(WebSocketFrame.ping(mask: WebSocketMask(bigEndian: 0)))
-        // 30 MB of blanks are some 30 KB as they came.
+        // 30 MB of blanks are about 30 KB compressed.
         let held = (payload.count + 65535) / 65536 * 65536
         #expect(try server.metric(Self.incoming, becomes: { $0 == held }))
-        // Whole, it does not fit when it is inflated.
+        // The complete message does not fit when it is inflated.
         try socket.send(frame([0x00], opcode: 0))
         #expect(try socket.closeCode() == 1013)
         #expect(try server.metric(Self.incoming, becomes: { $0 == 0 }))
@@ -192,7 +192,7 @@ import WireProtocols
         #expect(try rest.get("/a.json") == "200 2", "the connection goes on")
         #expect(try server.metric(Self.parsing, becomes: { $0 == 0 }))
         #expect(try server.metric(Self.incoming, becomes: { $0 == 0 }))
-        // What fits is written.
+        // A value that fits is written.
         let some = "[" + Array(repeating: "1", count: 30_000).joined(separator: ",") + "]"
         #expect(try rest.put("/a.json?print=silent", some) == "204 ")
     }
@@ -270,7 +270,7 @@ import WireProtocols
         while sent < request.count - 100, try server.metric(Self.slow) < 5 {
             try steady.send(Array(request[sent..<sent + 40]))
             sent += 40
-            // Signs of life and other messages are none of the message.
+            // Keep-alives and other messages do not count for the slow message.
             try? sdk.sendText("")
             for index in [0, 3] { try? slow[index].0.send(WebSocketFrame.ping(mask: WebSocketMask(bigEndian: 0))) }
             usleep(20_000)
@@ -287,7 +287,7 @@ import WireProtocols
         let rules = try RuleSet(
             parsing: #"{"rules":{"open":{".write":true},"mine":{"$u":{".write":"auth.uid == $u"}},"late":{".write":"data.exists()"}}}"#)
         let server = try TestServer { $0.rules = rules }
-        // A namespace is opened by the first whole request.
+        // A namespace is opened by the first complete request.
         #expect(try RESTPeer(server).put("/open/a.json", "1") == "200 1")
         func head(_ target: String, _ fields: String = "Content-Length: 1000002") throws -> TestSocket {
             let socket = try TestSocket(port: server.port)
@@ -302,7 +302,7 @@ import WireProtocols
             try chunked.send("11170\r\n\"" + String(repeating: "a", count: 70_000 - 1) + "\r\n")
             #expect(try chunked.response().status == 401)
         }
-        // What data could allow, what a rule allows, and what is small, is read.
+        // A body is read if data could allow the write, if a rule allows it, or if it is small.
         let body = "\"" + String(repeating: "a", count: 1_000_000) + "\""
         for (target, status) in [("/late.json", 401), ("/open/a.json", 200)] {
             let socket = try head(target)
@@ -312,7 +312,7 @@ import WireProtocols
         let peer = try RESTPeer(server)
         #expect(try peer.put("/shut.json", "1") == "401 {\n  \"error\" : \"Permission denied\"\n}\n")
         #expect(try RESTPeer.owner(server).put("/shut.json?print=silent", body) == "204 ")
-        // An update's places are in its body: nothing is made of a value that no rule allows.
+        // The places of an update are in its body: a value that no rule allows is not parsed.
         let ones = "[" + Array(repeating: "1", count: 400_000).joined(separator: ",") + "]"
         #expect(try peer.refusal("PATCH", "/.json", #"{"open/a":1,"shut":\#(ones)}"#) == "401 Permission denied")
         #expect(try peer.patch("/.json?print=silent", #"{"open/a":\#(ones),"open/b":2}"#) == "204 ")
@@ -320,13 +320,13 @@ import WireProtocols
 
     @Test func largeRequestsOnSockets_thatNoRuleAllows_areDenied_withoutTheirValues() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"open":{".write":true}}}"#)
-        // The budget is too small for the values: a denied client gets the denial nevertheless.
+        // The budget is too small for the values, but a denied client still gets the denial.
         let server = try TestServer {
             $0.rules = rules
             $0.limits.memoryBytes = 2 << 20
         }
         let ones = "[" + Array(repeating: "1", count: 600_000).joined(separator: ",") + "]"
-        // What a message took is freed in the background, after its answer; the next one would be refused beside it.
+        // The memory of a message is freed in the background, after its answer; until then the next one would be refused.
         func isFreed() throws -> Bool {
             try server.metric(Self.parsing, becomes: { $0 == 0 }) && server.metric(Self.incoming, becomes: { $0 == 0 })
         }

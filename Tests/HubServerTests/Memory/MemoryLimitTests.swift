@@ -106,7 +106,7 @@ import TestSupport
 
     // MARK: Turns
 
-    /// Running, waiting.
+    /// Numbers of running and waiting works.
     private func counts(_ work: LargeWork) -> [Int] { [work.counts.running, work.counts.waiting] }
 
     private func work(_ change: (inout ServerLimits) -> Void) -> LargeWork {

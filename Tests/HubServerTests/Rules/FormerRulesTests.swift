@@ -9,7 +9,7 @@ import TestHub
 import Testing
 import TestSupport
 
-/// `GET /.settings/formerRules.json`: the way back.
+/// `GET /.settings/formerRules.json`: previous rules, to roll back to.
 @Suite(.timeLimit(.minutes(30))) struct FormerRulesTests {
     private func rules(_ name: String) -> String { #"{"rules":{"\#(name)":{}}}"# }
 
@@ -34,7 +34,7 @@ import TestSupport
         try deploy(owner, "a")
         try deploy(owner, "b")
         #expect(try former(owner) == [rules("a"), rules("first")])
-        // Back to a: it is no former one any more.
+        // Back to a, which is no longer among the former rules.
         try deploy(owner, "a")
         #expect(try former(owner) == [rules("b"), rules("first")])
         try deploy(owner, "a")
@@ -61,7 +61,7 @@ import TestSupport
         }
     }
 
-    /// A store that takes former rules and no others.
+    /// A store that accepts former rules and no others.
     private final class Refusing: SettingStore {
         let kept = MemorySettings()
 
@@ -76,7 +76,7 @@ import TestSupport
         }
     }
 
-    /// Rules that could not be stored have replaced nothing, and no former text has made room for them.
+    /// Rules that could not be stored replace nothing, and evict no former rules.
     @Test func failedDeploys_changeNothing() throws {
         let server = try TestServer()
         let database = try #require(server.server.hub.openNow("test"))
@@ -98,7 +98,7 @@ import TestSupport
         #expect(made.rules(of: "test").text == rules("first"))
     }
 
-    /// A file that was changed replaces deployed rules; they are former ones then, at a start and at SIGHUP.
+    /// A changed file replaces deployed rules, which become former rules, at a start and at SIGHUP.
     @Test func rulesThatTheFileReplaced_areKept() throws {
         let settings = MemorySettings()
         let clock = FakeClock()

@@ -3,7 +3,7 @@ import SecurityRules
 import TestHub
 import Testing
 
-/// REST answers a write with what is stored: what the hub has put there is told to those who may read it.
+/// REST answers a write with the stored value: values that the hub filled in are shown to callers who may read them.
 @Suite(.timeLimit(.minutes(30))) struct HubValueAnswerTests {
     @Test(arguments: [
         (#""email":{".drop":true}"#, "/u/email", #""x""#, #"{"email":"ana@example.org"}"#, #""ana@example.org""#),

@@ -5,7 +5,7 @@ import SecurityRules
 import TestHub
 import Testing
 
-/// `GET /.settings/refusals.json`: what the rules refused of late, without any value.
+/// `GET /.settings/refusals.json`: recent refusals by the rules, without any value.
 @Suite(.timeLimit(.minutes(30))) struct RecentRefusalsTests {
     private func question(_ operation: RuleQuestion.Operation, auth: Node = .null, now: Int64 = 5) -> RuleQuestion {
         RuleQuestion(operation: operation, rules: .denyAll, old: .null, new: "secret", auth: auth, now: now)
@@ -56,7 +56,7 @@ import Testing
         #expect(numbers(kept) == [2, 4, 5])
     }
 
-    /// What is refused in one namespace neither displaces those of another nor is counted there.
+    /// Refusals of one namespace neither displace those of another nor count there.
     @Test func namespaces_haveTheirOwn() throws {
         let refusals = RecentRefusals(most: 2, perSecond: 2)
         refusals.refusedUnread("/a", .null, "village", now: 1)
@@ -67,12 +67,12 @@ import Testing
         #expect(try answer(refusals, "nobodys").child("latest") == 0)
     }
 
-    /// Whoever asks for what comes after `latest` must miss none: it stays behind what is counted and not kept yet.
+    /// A poll with `latest` as its start must miss none: `latest` stays behind refusals that are counted and not stored yet.
     @Test func latest_doesNotSkipWhatIsStillToCome() throws {
         let refusals = RecentRefusals(most: 5, perSecond: 5)
         let listener = refusals.listener("city", beside: nil)
         #expect(listener.wantsRefusal(now: 1))
-        // On another thread, between the two calls.
+        // Simulates another thread between the two calls.
         refusals.refusedUnread("/b", .null, "city", now: 2)
         let between = try answer(refusals)
         #expect(between.child("latest") == 0 && numbers(between).isEmpty, "\(between.json)")
@@ -93,7 +93,7 @@ import Testing
         #expect(uid.string.count == RecentRefusals.nameCharacters)
     }
 
-    /// A listener beside it is told what it wants, and nothing else.
+    /// Another listener gets the refusals that it wants, and no others.
     @Test func listenerBeside_isToldWhatItWants() {
         final class Beside: RefusalListener, @unchecked Sendable {
             // Sendable: used by one thread.
@@ -109,7 +109,7 @@ import Testing
         #expect(!off.wantsRefusal(now: 1))
     }
 
-    /// Through the whole server: all ways to be refused, and only administrators are told.
+    /// Through the whole server: every kind of refusal, shown to administrators only.
     @Test func refusals_areShownToAdministratorsOnly() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"a":{".read":"auth.uid == 'ada'",".write":"newData.val() == 1"}}}"#)
         let server = try TestServer { $0.rules = rules }

@@ -24,7 +24,7 @@ import TestSupport
         return RuleQuestion(operation: .write([path]), rules: try RuleSet(parsing: rules), old: .null, new: new, auth: auth, now: 5)
     }
 
-    /// What is logged once every line has been made.
+    /// The logged lines, once all have been written.
     private func logged(_ perSecond: Int, _ tell: (any RefusalListener, RefusalLog) throws -> Void) throws -> [String] {
         let lines = Self.log()
         let log = RefusalLog(perSecond: perSecond, FakeClock().scheduler, logger: lines.logger)
@@ -101,7 +101,7 @@ import TestSupport
         #expect(!lines[1].contains("unlogged"))
     }
 
-    /// Through the whole server: the client is told no more than ever.
+    /// Through the whole server: the client's answer stays the same.
     @Test(arguments: [0, 100]) func refusals_areLoggedOnlyWhenAskedFor(_ perSecond: Int) throws {
         let lines = Self.log()
         let rules = try RuleSet(parsing: #"{"rules":{"a":{".read":"auth.uid == 'ada'",".write":"auth.uid == 'ada'"}}}"#)

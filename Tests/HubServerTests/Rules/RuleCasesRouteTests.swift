@@ -38,7 +38,7 @@ import Testing
         #expect(open.status == 200 && open.answer.child("passed") == 2)
     }
 
-    /// A check is a dry run whose answer is no failure.
+    /// A check is a dry run; failing cases do not make its answer an error.
     @Test func check_tellsFaultsAndChanges_andChangesNothing() throws {
         let server = try server()
         let owner = try RESTPeer.owner(server)
@@ -60,7 +60,7 @@ import Testing
         #expect(inCases.answer.child("faults").child("0").child("line") == 1)
         let inRules = try ask(owner, cases: "{\"cases\":[]}", rules: #"{"rules":{".read":"dta"}}"#)
         #expect(inRules.status == 400 && inRules.answer.child("of") == "rules")
-        // No file beside the cases is read.
+        // The cases cannot refer to files.
         #expect(try ask(owner, cases: #"{"data":"/etc/passwd","cases":[]}"#).status == 400)
         #expect(try owner.line("POST", "/.settings/testRules", "[]").hasPrefix("400"))
         #expect(try RESTPeer(server).line("POST", "/.settings/testRules", "{}").hasPrefix("401"))

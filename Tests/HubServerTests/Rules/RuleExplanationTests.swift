@@ -137,7 +137,7 @@ import Testing
         (_, answer) = try ask(server, removal)
         let reason: Node = "/likes.validate is not true for /likes/p, which follows by /posts/$p.removes."
         #expect(answer.child("allowed") == false && answer.child("reason") == reason)
-        // A value that is no key names no place.
+        // A value that is not a valid key matches no place.
         try store("likes", .null)
         try store("posts/p/user", "a/b")
         (_, answer) = try ask(server, removal)

@@ -27,7 +27,7 @@ import Testing
         #expect(try peer.put("/a.json", #"{"t":"x","n":1}"#).hasPrefix("200 "))
     }
 
-    /// A large write is decided beside the queue.
+    /// A large write is decided in the background.
     @Test func violatedMessages_areTold_ofLargeWrites() throws {
         let peer = try RESTPeer(try server())
         let many = (0..<30_000).map { "\"k\($0)\":\($0)" }.joined(separator: ",")

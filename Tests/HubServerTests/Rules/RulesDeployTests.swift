@@ -13,7 +13,7 @@ import TestHub
 import Testing
 import TestSupport
 
-/// Rules of a running server: deployed, kept, read again.
+/// Rules of a running server: deployed, stored, and read again.
 @Suite(.timeLimit(.minutes(30))) struct RulesDeployTests {
     private static let open = #"{"rules":{".read":true,".write":true}}"#
     private static let onlyB = #"{"rules":{".write":true, /* the rest is private */ "b":{".read":true}}}"#
@@ -54,7 +54,7 @@ import TestSupport
         #expect(try writer.text().contains("\"ok\""))
         #expect(try a.text().contains("permission_denied"))
         #expect(try b.text().contains("\"value\":1"))
-        // Nothing else came to the one that was cancelled: the next thing it hears of is its own question.
+        // The cancelled observer got nothing else: its next message is the answer to its own request.
         try a.sendText(#"{"id":9,"op":"get","path":"/a"}"#)
         let next = try a.text()
         #expect(next.contains("\"id\":9") && next.contains("permission_denied"))
@@ -119,7 +119,7 @@ import TestSupport
         #expect(answer.status == .notFound)
     }
 
-    /// Deploys that overlap are carried out one after the other, and the last one holds.
+    /// Overlapping deploys run one after the other, and the last one is in force.
     @Test func manyDeploys_areCarriedOutInOrder() throws {
         let server = try TestServer()
         #expect(deploy(server.server, Self.open).status == .ok)
@@ -138,7 +138,7 @@ import TestSupport
         #expect(server.server.rules(of: "test")?.text == #"{"rules":{"k19":{}}}"#)
     }
 
-    // MARK: Kept
+    // MARK: Stored rules
 
     private func folder(_ body: (String) throws -> Void) throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("vigla-rules-\(UUID().uuidString)")
@@ -146,7 +146,7 @@ import TestSupport
         try body(folder.path)
     }
 
-    /// The text in force on a server that is started on the folder, after what the test does with it.
+    /// The rules in force on a server started with the folder, after the test's actions.
     private func run(_ folder: String, rules: String?, _ body: (Server) -> Void = { _ in }) throws -> String? {
         let first = try rules.map { try RuleSet(parsing: $0) }
         let server = try TestServer {
@@ -184,10 +184,10 @@ import TestSupport
             }
             #expect(deployed == Self.onlyB)
             #expect(kept == .storedUntilFileChanges("rules.json"))
-            // The file is the same: what was deployed after it holds, also when the file is left out.
+            // The file is unchanged, so the later deploy stays in force, also when the file is left out.
             #expect(try run(folder, rules: first) == Self.onlyB)
             #expect(try run(folder, rules: nil) == Self.onlyB)
-            // The file has changed: it holds, and restoring the old file does not bring the deploy back.
+            // The file has changed, so it is in force; restoring the old file does not bring the deploy back.
             #expect(try run(folder, rules: second) == second)
             #expect(try run(folder, rules: first) == first)
         }
@@ -259,13 +259,13 @@ import TestSupport
         #expect(log.all.contains { $0.contains("1:40: 'now' is not seen here") })
         #expect(log.all.contains { $0.contains("1:49: '.watch' is not supported by this version.") })
         #expect(log.all.contains { $0.contains("the deployed rules are in force") })
-        // A server starts with it, and does not take the same text as a deploy.
+        // A server starts with it, but rejects the same text as a deploy.
         let server = try TestServer()
         #expect(json(deploy(server.server, source)).contains("1:40: 'now' is not seen here"))
         #expect(server.server.rules(of: "test")?.text == RuleSet.allowAll.text)
     }
 
-    /// Counters are counted beside the other work: the answer says so, and a request waits for them.
+    /// Counters are counted in the background: the answer says so, and a request can wait for them.
     @Test func deployOfCounters_saysWhenTheyHold() throws {
         let server = try TestServer()
         let owner = try RESTPeer.owner(server)
@@ -279,7 +279,7 @@ import TestSupport
         #expect(try owner.line("POST", "/.settings/derived.json", "{}").hasPrefix("405"))
     }
 
-    /// The limit, from both sides: what does not hold meanwhile is told as it is then.
+    /// The limit from both sides: derived data that is incomplete by then is reported as pending.
     @Test func waitForCounters_isBound() throws {
         let server = try TestServer { $0.limits.derivedWaitMs = 1 }
         let owner = try RESTPeer.owner(server)
@@ -304,7 +304,7 @@ import TestSupport
         #expect(StoredRules(kept.bytes) == kept)
     }
 
-    /// What the disk refuses does not hold, and the answer says so.
+    /// Rules that the disk refuses are not in force, and the answer says so.
     @Test func rulesThatAreNotStored_doNotHold() throws {
         struct Full: SettingStore {
             func settings(of namespace: String?) -> [String: [UInt8]] { [:] }
