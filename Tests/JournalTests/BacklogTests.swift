@@ -2,7 +2,7 @@ import Testing
 
 @testable import SQLiteJournal
 
-/// What is left over for later transactions.
+/// Work that is deferred to later transactions.
 @Suite(.timeLimit(.minutes(30))) struct BacklogTests {
     private static func item(_ namespace: String, _ name: Int, bytes: Int = 10) -> Waiting.Item {
         Waiting.Item(namespace: namespace, work: .put(name: "\(name)", value: [UInt8](repeating: 0, count: bytes))) { _ in }
@@ -41,7 +41,7 @@ import Testing
         #expect(backlog.isEmpty && backlog.takeAll(within: .max)?.isEmpty == true)
     }
 
-    /// However much waits behind: a transaction that takes one item looks at the first of each lane.
+    /// A transaction that takes one item checks only the first of each lane, however many wait behind.
     @Test func serving_looksAtTheFirstOfEachLane() {
         var backlog = Backlog()
         backlog.add((0..<9_000).map { Self.item("n\($0 % 3)", $0) })

@@ -9,7 +9,7 @@ import TestSupport
 @testable import SQLiteJournal
 
 @Suite(.timeLimit(.minutes(30))) struct CommitTests {
-    /// A database that may not grow is to SQLite what a full disk is.
+    /// A database that may not grow looks to SQLite like a full disk.
     private func limitPages(of store: JournalStore, to limit: Int? = nil) throws {
         try store.database.writeWithoutTransaction { db in
             let pages = try limit ?? Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0

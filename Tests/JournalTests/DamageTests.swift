@@ -6,7 +6,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// What was changed behind the journal's back is refused, with the place, and never half read.
+/// Data changed outside the journal is refused, with its position, and never partly recovered.
 @Suite(.timeLimit(.minutes(30))) struct DamageTests {
     private static let changes = [
         "UPDATE batch SET operations = cast(replace(cast(operations AS TEXT), '\"n\"', '\"m\"') AS BLOB) WHERE sequence = 25",
@@ -34,7 +34,7 @@ import TestSupport
         "UPDATE snapshot SET manifest = cast(replace(cast(manifest AS TEXT), '[[1,', '[[2,') AS BLOB)",
     ]
 
-    /// Commits 1–20 in a snapshot, 21–30 behind it.
+    /// Commits 1–20 in a snapshot, 21–30 after it.
     private func filled(_ folder: TemporaryFolder) async throws {
         var store = try JournalStore.open(folder: folder.path)
         var journal = store.journal(for: "main")
@@ -76,7 +76,7 @@ import TestSupport
         try store.close()
     }
 
-    /// Any byte of the file may be flipped: what is then recovered is what was written, or it is refused.
+    /// Any byte of the file may be flipped: recovery returns what was written, or refuses.
     @Test(arguments: 1...60) func recovery_ofAFlippedBit_isRefusedOrRight(seed: Int) async throws {
         let folder = try TemporaryFolder()
         try await filled(folder)
@@ -95,7 +95,7 @@ import TestSupport
         try expectRightOrRefused(folder, allowing: [["n": 30]])
     }
 
-    /// SQLite's log as a power cut leaves it: cut anywhere, or with garbage at its end. What was acknowledged before is there.
+    /// SQLite's log as a power cut leaves it: cut anywhere, or with garbage at its end. Everything acknowledged before is recovered.
     @Test(arguments: 1...40) func recovery_ofATornLog_isAPrefixOfTheCommits(seed: Int) async throws {
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
         let store = try JournalStore.open(folder: folder.path)
@@ -107,7 +107,7 @@ import TestSupport
         try store.close()
         var random = SeededRandom(UInt64(seed))
         try FileCopy.change(copy.path + "/vigla.sqlite-wal") { bytes in
-            // Behind its last commit it is empty.
+            // After its last commit it is empty.
             let end = bytes.lastIndex { $0 != 0 } ?? 0
             let kept = Int.random(in: end / 2..<end, using: &random)
             if seed % 2 == 0 {
@@ -134,7 +134,7 @@ import TestSupport
 
     private func expectRight(_ folder: TemporaryFolder, allowing roots: [Node]) throws {
         let store = try JournalStore.open(folder: folder.path)
-        // A namespace whose row was hit is not found under its name: then there is nothing to mistake for it.
+        // A namespace whose row was damaged is not found under its name, so no wrong content can be returned for it.
         if store.namespaces() == ["main"] {
             let recovered = try store.recover("main")
             #expect(roots.contains(recovered.root))

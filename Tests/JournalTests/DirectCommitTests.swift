@@ -26,13 +26,13 @@ import TestSupport
         store.database.add(transactionObserver: disk, extent: .databaseLifetime)
     }
 
-    /// Waits until nothing is under way on the journal queue: a completion comes before the end of its work there.
+    /// Waits until the journal queue is idle: a completion is called before the end of its work there.
     private func settle() async throws {
         while store.waiting.withLock({ $0.pending }) > 0 { try await store.database.writeWithoutTransaction { _ in } }
     }
 
-    /// Holds a batch, and has it committed, when the queue is idle.
-    /// - Returns: whether its completion came inside the call, on this thread and the journal queue.
+    /// Holds a batch and commits it while the queue is idle.
+    /// - Returns: whether the completion was called inside the call, on this thread and the journal queue.
     private func isDirect(_ sequence: UInt64) async throws -> Bool { try await isDirect(.small(sequence)) }
 
     private func isDirect(_ batch: JournalBatch) async throws -> Bool {
@@ -95,7 +95,7 @@ import TestSupport
         #expect(try await isDirect(several(3, bytes: 30 << 10)))
         #expect(try await !isDirect(several(5, bytes: 33 << 10)))
         #expect(try await isDirect(several(7, bytes: 10)))
-        // One commit is, of any size that is not stored ahead.
+        // One commit is direct, whatever its size, unless it is staged.
         let large = Node.string(String(repeating: "b", count: 100 << 10))
         #expect(try await isDirect(JournalBatch(sequence: 8, after: 7, operations: [.set("a", large)])))
         try store.close()
@@ -131,7 +131,7 @@ import TestSupport
         #expect(try await !isDirect(6))
         clock.advance(ms: 1)
         #expect(try await isDirect(7))
-        // One on the queue counts as well, and no rest is longer than ten seconds.
+        // A slow commit on the queue counts as well, and no pause is longer than ten seconds.
         disk.ms.store(30_000, ordering: .relaxed)
         try await journal.store(.small(8))
         disk.ms.store(0, ordering: .relaxed)
@@ -156,12 +156,12 @@ import TestSupport
             now += us * 1_000
         }
         #expect(!direct.isQuick(at: now, settings), "nothing is known of the disk yet")
-        // 10 ms of slow ones at once.
+        // 10 ms of slow commits at once.
         for _ in 0..<10 { commit(us: 1_000, direct: &direct) }
         #expect(direct.isQuick(at: now, settings))
         commit(us: 1_000, direct: &direct)
         #expect(!direct.isQuick(at: now, settings))
-        // What they took beyond it comes back within 20 times as long; each millisecond meanwhile has brought a twentieth of one.
+        // The time beyond the budget returns within 20 times its length; each millisecond meanwhile refills a twentieth of one.
         now += 10_000_000 - 1_000_000
         #expect(!direct.isQuick(at: now, settings))
         now += 1_000_000
@@ -203,7 +203,7 @@ import TestSupport
         try store.close()
     }
 
-    /// Threads make every commit that they may.
+    /// Threads make every direct commit that they are allowed.
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func slowCommits_ofThreads_takeATwentiethOfTheTime(_ seed: UInt64) {
         let settings = JournalStore.Settings()
         var random = SeededRandom(seed)
@@ -282,7 +282,7 @@ import TestSupport
         #expect(throws: JournalError.closed) { try error.get() }
     }
 
-    /// Threads hold, append and commit as they like; each namespace has a writer of its own.
+    /// Threads hold, append and commit at random; each namespace has its own writer.
     @Test func heldAndOtherBatches_ofManyThreads_areAllStored() async throws {
         let store = self.store
         let counts = await withTaskGroup(of: UInt64.self) { group in
@@ -315,7 +315,7 @@ import TestSupport
     }
 }
 
-/// Makes each commit last so many ms of a clock.
+/// Makes each commit take this many ms of a clock.
 private final class SlowDisk: TransactionObserver, Sendable {
     let ms = Atomic<Int64>(0)
     private let clock: FakeClock
@@ -324,7 +324,7 @@ private final class SlowDisk: TransactionObserver, Sendable {
 
     func observes(eventsOfKind eventKind: DatabaseEventKind) -> Bool { false }
     func databaseDidChange(with event: DatabaseEvent) {}
-    // From SQLite's hook, as in CommitCounter.
+    // Called by SQLite's hook, as in CommitCounter.
     func databaseWillCommit() {
         let ms = ms.load(ordering: .relaxed)
         if ms > 0 { clock.advance(ms: ms) }

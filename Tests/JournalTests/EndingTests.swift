@@ -7,9 +7,9 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// The end of the process: what is stored, and what is given up so that nobody waits for it.
+/// The shutdown: which data is still stored, and what is abandoned so that no caller waits for it.
 @Suite(.timeLimit(.minutes(30))) struct EndingTests {
-    /// Some forty chunks, a few of them in a step.
+    /// About forty chunks, a few per step.
     private static let root: Node = [
         "people": .object((0..<1000).map { (Key("p\(1000 + $0)"), ["n": .int(Int64($0)), "text": "something"] as Node) })
     ]
@@ -39,7 +39,7 @@ import TestSupport
         let chunks = try store.count("chunk")
         #expect((1...8).contains(chunks), "\(chunks) of some forty")
         await #expect(throws: JournalError.closed) { try await journal.store(snapshot) }
-        // What is asked for until the end is stored.
+        // Batches appended until the shutdown are stored.
         try await journal.store(JournalBatch(sequence: 2, after: 1, operations: [.set("last", 1)]))
         try store.close()
         let again = try JournalStore.open(folder: folder.path, settings: Self.settings())
@@ -49,10 +49,10 @@ import TestSupport
         try again.close()
     }
 
-    /// By the bytes of the log, and by those of the chunks that have changed.
+    /// By the bytes of the log, and by those of the changed chunks.
     @Test func lastSnapshot_isStored_ifItIsSmall_andElseLeftOut() async throws {
         for isFirst in [true, false] {
-            // How much it would be, and then limits on both sides.
+            // Measures the bytes first, then sets limits on both sides.
             var bytes: Int?
             for excess in [nil, 1, 0] {
                 let folder = try TemporaryFolder()

@@ -9,9 +9,9 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// Copies of a folder that is written to.
+/// Copies of a folder that is being written to.
 @Suite(.timeLimit(.minutes(30))) struct FolderCopyTests {
-    /// One batch of about so many megabytes after another.
+    /// One batch of about this many megabytes after another.
     private static func large(_ megabytes: Int) -> [JournalBatch] {
         let value = Node.string(String(repeating: "x", count: 1 << 20))
         return (0..<megabytes).map { i in
@@ -26,7 +26,7 @@ import TestSupport
         for batch in Self.large(40) { try await journal.store(batch) }
         let steps = Mutex(0)
         let summary = try FolderCopy.make(from: source.path, to: target.path) { _ in
-            // A copy that began anew each time would not end before this does.
+            // A copy that started again after each batch would not end before this does.
             let step = steps.withLock { steps in
                 steps += 1
                 return steps
@@ -62,7 +62,7 @@ import TestSupport
         try copy.close()
     }
 
-    /// Somebody counts in the companion first and then in the journal: a copy of one moment has counted at most one more there.
+    /// A writer counts in the companion first and then in the journal: a consistent copy has at most one more in the companion.
     @Test func companion_isAsItWasAtTheSameMoment() throws {
         let source = try TemporaryFolder()
         let store = try JournalStore.open(folder: source.path)

@@ -3,9 +3,9 @@ import TestSupport
 
 @testable import SQLiteJournal
 
-/// Pieces as SQLite writes them to its log, and others, against the same pieces written one by one.
+/// Writes as SQLite makes them to its log, and others, gathered, compared with the same writes made one by one.
 @Suite struct FrameGathererTests {
-    /// A file that gets what the gatherer lets go, beside one that gets everything at once.
+    /// A file that gets the gatherer's output, and one that gets each write immediately.
     private struct Files {
         var gatherer = FrameGatherer()
         var kept: [UInt8] = []
@@ -98,7 +98,7 @@ import TestSupport
         #expect(files.file == files.plain)
     }
 
-    /// Whatever is written, the files agree behind each commit and each flush; pages have all sizes, pieces come at odd places.
+    /// After each commit and each flush the files are equal, for all page sizes and unaligned writes.
     @Test(arguments: 1...40 as ClosedRange<UInt64>) func anyPieces_endInTheFile_asIfWrittenOneByOne(_ seed: UInt64) {
         var random = SeededRandom(seed)
         var files = Files()

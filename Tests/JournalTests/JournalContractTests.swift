@@ -12,7 +12,7 @@ import ClusterJournal
 import TestCluster
 #endif
 
-/// What every journal must do. A further implementation is one more case of `Kind`.
+/// The contract of every journal. A further implementation is one more case of `Kind`.
 @Suite(.timeLimit(.minutes(30))) struct JournalContractTests {
     enum Kind: CaseIterable {
         case memory, sqlite
@@ -22,14 +22,14 @@ import TestCluster
 
         static var allCases: [Kind] {
             #if VIGLA_CLUSTER
-            // Without servers nothing can be said of it; ClusterJournalTests says what is missing.
+            // Needs servers; without them ClusterJournalTests reports what is missing.
             if TestCluster.program != nil { return [.memory, .sqlite, .cluster] }
             #endif
             return [.memory, .sqlite]
         }
     }
 
-    /// A journal with all that it needs to be opened again.
+    /// A journal and everything needed to open it again.
     private final class Bench {
         let kind: Kind
         let folder: TemporaryFolder
@@ -58,12 +58,13 @@ import TestCluster
             }
         }
 
-        /// Makes it possible to let go of everything so far.
+        /// Makes it possible to truncate everything so far.
         func prepareTruncation(_ snapshot: JournalSnapshot) async throws {
             try await journal.store(snapshot)
         }
 
-        /// Whether it has another life.
+        /// Restarts the journal.
+        /// - Returns: false if it cannot be restarted.
         func restart() throws -> Bool {
             #if VIGLA_CLUSTER
             if let old = hub {
@@ -90,7 +91,7 @@ import TestCluster
         }
     }
 
-    /// A follower that remembers what it hears.
+    /// A follower that records its events.
     private final class Heard: Sendable {
         private struct State {
             var batches: [JournalBatch] = []
@@ -305,7 +306,7 @@ import TestCluster
 
     // MARK: Ids, epochs, commits
 
-    /// A batch of three commits, one of them without operations, one with what sessions leave behind.
+    /// A batch of three commits: one without operations, and one with disconnect writes.
     private func several(after last: UInt64, id: UInt64 = 0, epoch: UInt64 = 0) -> JournalBatch {
         var batch = JournalBatch(after: last)
         batch.append([.set("a", 1), .priority("a", 5)], pending: [.forget(session: "s")])
@@ -326,7 +327,7 @@ import TestCluster
         #expect(JournalBatch(sequence: 9, after: 4, operations: []).commits.map(\.sequence) == [9])
     }
 
-    /// Also those that were read back.
+    /// Also batches that were read back.
     @Test(arguments: Kind.allCases) func batch_isHeardAsItWasAppended_withItsCommitsIdAndEpoch(kind: Kind) async throws {
         let bench = try Bench(kind)
         var batches: [JournalBatch] = [
@@ -347,7 +348,7 @@ import TestCluster
         try bench.end()
     }
 
-    /// What is staged is stored apart from what is not; commits begin at every seam.
+    /// Staged operations are stored separately from others; commits start at every boundary.
     @Test(arguments: Kind.allCases) func stagedBatch_isHeardWithItsCommits(kind: Kind) async throws {
         let bench = try Bench(kind)
         let journal = bench.journal
@@ -386,7 +387,7 @@ import TestCluster
         for batch in batches.reversed() { try await bench.journal.store(batch) }
         _ = try bench.restart()
         for batch in batches { try await bench.journal.store(batch) }
-        // Another one at the same place, and one that has no id.
+        // A different batch at the same place, and one without an id.
         await #expect(throws: JournalError.conflict(expected: 3, last: 6)) { try await bench.journal.store(several(after: 3, id: 3)) }
         await #expect(throws: JournalError.conflict(expected: 3, last: 6)) { try await bench.journal.store(several(after: 3)) }
         await #expect(throws: JournalError.conflict(expected: 1, last: 6)) {
@@ -419,7 +420,7 @@ import TestCluster
         try bench.end()
     }
 
-    /// Who opens a namespace takes it over from who had it before.
+    /// Opening a namespace takes it over from its previous writer.
     @Test(arguments: Kind.allCases) func openedJournal_hasAnEpochOfItsOwn_thatRefusesEarlierWriters(kind: Kind) async throws {
         let folder = try TemporaryFolder()
         func storage() throws -> any JournalStorage {
@@ -438,7 +439,7 @@ import TestCluster
         let isKept = first.isDurable
         if isKept { await withCheckedContinuation { continuation in first.close(isLate: false) { _ in continuation.resume() } } }
         let second = isKept ? try storage() : first
-        // What is in memory is opened once; another writer of the same journal has the next number.
+        // A memory journal is opened once; another writer of the same journal has the next epoch.
         let later = isKept ? try second.open("main") : OpenedJournal(Recovered(sequence: 1, epoch: earlier.epoch), earlier.journal)
         #expect(later.epoch == 2)
         try await later.journal.store(JournalBatch(sequence: 2, after: 1, operations: [], epoch: later.epoch))

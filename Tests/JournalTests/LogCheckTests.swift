@@ -8,7 +8,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// SQLite's log with something changed in it: everything that was acknowledged is there, or the start is refused and says so.
+/// SQLite's log with a change in it: everything acknowledged is recovered, or the start is refused with a reason.
 @Suite(.timeLimit(.minutes(30))) struct LogCheckTests {
     private static let names = ["vigla.sqlite", "vigla.sqlite-wal", "vigla.mark"]
     private static func batch(_ i: UInt64) -> JournalBatch {
@@ -21,7 +21,7 @@ import TestSupport
         return root
     }
 
-    /// What a kill leaves after 50 acknowledged commits: the files, without their locks.
+    /// The files that a kill leaves after 50 acknowledged commits, without their locks.
     private func killed(_ copiedAfter: UInt64? = nil, durability: Durability = .full) async throws -> TemporaryFolder {
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
         let store = try JournalStore.open(folder: folder.path, settings: .init(durability: durability))
@@ -30,10 +30,10 @@ import TestSupport
         for i in UInt64(1)...50 {
             try await journal.store(Self.batch(i))
             if i == copiedAfter {
-                // SQLite's log is copied into the database, and goes on, as somebody reads.
+                // SQLite's log is checkpointed into the database, but is not reset while a reader is open.
                 other = try reader(of: folder)
                 store.queue.sync { store.logBytes = JournalStore.dueBytes + 1 }
-                // Any transaction asks whether a copy is due; the copy is done when the queue has nothing more.
+                // Any transaction checks whether a checkpoint is due; it has run once the queue is idle.
                 _ = try? await journal.store(JournalBatch(sequence: i, after: i, operations: []))
                 #expect(await becomes { store.queue.sync { !store.isCheckpointing && store.logBytes <= JournalStore.dueBytes } })
             }
@@ -44,7 +44,7 @@ import TestSupport
         return copy
     }
 
-    /// A reader that keeps SQLite's log from being begun anew, as long as it is open.
+    /// A reader that keeps SQLite from resetting its log as long as it is open.
     private func reader(of folder: TemporaryFolder) throws -> DatabaseQueue {
         var configuration = Configuration()
         configuration.readonly = true
@@ -82,7 +82,7 @@ import TestSupport
         return 32 + sound * 4120
     }
 
-    /// - Returns: the last commit; nil when the start was refused.
+    /// - Returns: the last commit; nil if the start was refused.
     private func open(_ folder: TemporaryFolder, acceptingLoss: Bool = false) throws -> UInt64? {
         do {
             let store = try JournalStore.open(folder: folder.path, settings: .init(acceptsLoss: acceptingLoss))
@@ -102,7 +102,7 @@ import TestSupport
         #expect(try open(twin(folder)) == 50)
         #expect(try open(twin(folder, without: "vigla.mark")) == 50)
         #expect(try open(folder) == 50)
-        // Closed, and opened again: the mark is of a log that is gone.
+        // Closed and opened again: the mark belongs to a log that no longer exists.
         #expect(try open(folder) == 50)
     }
 
@@ -113,7 +113,7 @@ import TestSupport
         var (refused, accepted) = (0, 0)
         for round in 0..<120 {
             let copy = try twin(folder)
-            // The header, the headers of frames, and anywhere.
+            // In the header, in frame headers, or anywhere.
             let place = switch round % 4 {
             case 0: Int.random(in: 0..<32, using: &random)
             case 1: 32 + Int.random(in: 0..<((size - 32) / 4120), using: &random) * 4120 + Int.random(in: 0..<24, using: &random)
@@ -133,7 +133,7 @@ import TestSupport
             #expect(last < 50)
             accepted += 1
             #expect(try bytes(copy, "vigla.sqlite-wal.damaged-1") == damaged)
-            // It goes on from there, and is not asked again.
+            // It continues from there, and is not refused again.
             let store = try JournalStore.open(folder: copy.path)
             try await store.journal(for: "main").store(Self.batch(last + 1))
             try store.close()
@@ -142,7 +142,7 @@ import TestSupport
         #expect(refused > 100, "\(refused)")
     }
 
-    /// The first frame that does not fit names the commit: 21 of 50 were left in silence.
+    /// The refusal names the commit of the first frame that does not fit: SQLite alone would silently drop 21 of 50 commits.
     @Test func refusal_saysHowFarTheLogIsSound() async throws {
         let folder = try await killed()
         let descriptor = Glibc.open(folder.path + "/vigla.sqlite-wal", O_RDONLY)
@@ -152,7 +152,7 @@ import TestSupport
         #expect { try JournalStore.open(folder: folder.path) } throws: { error in
             guard case JournalError.loss(let path, let sound, let missing) = error else { return false }
             let commit = sound.split(separator: " ").compactMap { Int($0) }.first ?? 0
-            // The transaction whose frame it is, if that is not its last one, and all later ones.
+            // The frame's transaction, unless the flip hit its last frame, and all later ones.
             let later = missing.split(separator: " ").compactMap { Int($0) }.first ?? 0
             return path.hasSuffix("-wal") && sound.hasPrefix("up to commit ") && sound.hasSuffix("of namespace main")
                 && (20...30).contains(commit)
@@ -177,7 +177,7 @@ import TestSupport
         #expect(try open(copy, acceptingLoss: true) == 0)
     }
 
-    /// A mark that a power cut left behind, or that is not there: at most the last transaction, which may never have been on the disk.
+    /// With an outdated or missing mark after a power cut, at most the last transaction is lost, which may never have reached the disk.
     @Test func flippedBit_withoutAMark_costsAtMostTheLastTransaction() async throws {
         let folder = try await killed()
         let size = try end(ofLogIn: folder)
@@ -198,7 +198,7 @@ import TestSupport
         #expect(refused > 50)
     }
 
-    /// What a power cut leaves: of the last transaction, which nobody was told of, any pages.
+    /// A power cut leaves any pages of the last, unacknowledged transaction.
     @Test func tornEnd_thatWasNotAcknowledged_isTheEnd() async throws {
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
         let store = try JournalStore.open(folder: folder.path)
@@ -219,7 +219,7 @@ import TestSupport
                 #expect(try open(torn) == 49)
             }
         }
-        // Pages of the file that stayed as they were: empty.
+        // Pages of the file that were not written: empty.
         for page in before / 4096...(after - 1) / 4096 {
             let torn = try twin(copy)
             try FileCopy.change(torn.path + "/vigla.sqlite-wal") { for i in max(before, page * 4096)..<(page + 1) * 4096 { $0[i] = 0 } }
@@ -228,13 +228,12 @@ import TestSupport
         }
     }
 
-    /// Frames of a transaction that a power cut has torn do not stay: with parts of the next one, torn as well, they would look like a
-    /// commit that is lost, and what follows it.
+    /// Frames of a torn transaction are removed. Otherwise, together with parts of the next torn one, they would look like a lost commit.
     @Test func tornTransaction_isRemovedAtTheStart() async throws {
         let folder = try await killed()
         let sound = try end(ofLogIn: folder)
         let path = folder.path + "/vigla.sqlite-wal"
-        // The last frame's page and header again, as an unfinished transaction's third one.
+        // The last frame's page and header again, as the third frame of an unfinished transaction.
         try FileCopy.change(path) { bytes in
             for i in 0..<4120 { bytes[sound + 2 * 4120 + i] = bytes[sound - 4120 + i] }
             for i in 4..<8 { bytes[sound + 2 * 4120 + i] = 0 }
@@ -245,7 +244,7 @@ import TestSupport
         #expect(try open(folder) == 50)
     }
 
-    /// `durability normal` promises nothing after a power cut, and everything after a kill.
+    /// `durability normal` guarantees nothing after a power cut, and everything after a kill.
     @Test func flippedBit_ofALogThatWasNotForced_isRefusedOnlyAfterAKill() async throws {
         let folder = try await killed(durability: .normal)
         try FileCopy.change(folder.path + "/vigla.sqlite-wal") { $0[32 + 60 * 4120] ^= 1 }
@@ -309,7 +308,7 @@ import TestSupport
         #expect(try bytes(folder, "vigla.sqlite-wal") == damaged)
         let summary = try FolderCopy.make(from: folder.path, to: target.path, acceptingLoss: true)
         #expect(summary.finding?.contains("going on without them") == true && (summary.commits["main"] ?? 50) < 50)
-        // A restored folder is asked about nothing of the one before.
+        // A restored folder is not checked against the previous one.
         let other = try await killed()
         _ = try FolderCopy.make(from: target.path, to: other.path, replacing: true)
         #expect(try open(other) == summary.commits["main"])

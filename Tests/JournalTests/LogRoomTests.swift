@@ -8,7 +8,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// The room behind SQLite's log: who gets it, and that nobody takes it for commits.
+/// Preallocated log space: when it is added, and that it is never taken for commits.
 @Suite(.timeLimit(.minutes(30))) struct LogRoomTests {
     private static let bytes = Int64(LogRoom.bytes)
 
@@ -52,7 +52,7 @@ import TestSupport
         #expect(room.due() == nil)
     }
 
-    /// SQLite's unix files write less than 128 KiB at a time, and nothing at all of that many.
+    /// SQLite's unix files write less than 128 KiB at a time, and ignore a write of exactly that many.
     @Test func room_isOfASizeThatSQLiteWrites() throws {
         for frames in Int64(1)...2_000 {
             var room = LogRoom(length: 32 + 4_120 * (frames - 1))
@@ -76,7 +76,7 @@ import TestSupport
         try #require(FileManager.default.attributesOfItem(atPath: folder.path + "/vigla.sqlite-wal")[.size] as? Int)
     }
 
-    /// The number of different lengths of the file behind 100 commits.
+    /// The number of different file lengths after 100 commits.
     private static func lengths(_ durability: Durability) throws -> Int {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path, settings: .init(durability: durability))
@@ -98,7 +98,7 @@ import TestSupport
         #expect(try Self.lengths(.normal) > 60)
     }
 
-    /// A kill leaves the room behind the last commit: neither the check of the log nor SQLite takes it for a part that cannot be read.
+    /// A kill leaves the preallocated space after the last commit: neither the log check nor SQLite takes it for an unreadable part.
     @Test func killedStore_beginsWithAllCommits_andGoesOnInTheRoom() throws {
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
         let store = try JournalStore.open(folder: folder.path)
@@ -122,7 +122,7 @@ import TestSupport
 }
 
 extension Journal {
-    /// Appends and waits on this thread: beside all other tests a task that is resumed for each of a hundred commits takes minutes.
+    /// Appends and waits on this thread: next to all other tests, resuming a task for each of a hundred commits takes minutes.
     fileprivate func commit(_ batch: JournalBatch) throws {
         let done = DispatchSemaphore(value: 0)
         let result = Mutex<Result<Void, JournalError>?>(nil)

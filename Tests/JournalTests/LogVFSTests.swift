@@ -7,7 +7,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// SQLite over its log whose commits are gathered: what is committed is in the files at once.
+/// SQLite over its log with gathered writes: committed data is in the files immediately.
 @Suite(.timeLimit(.minutes(30))) struct LogVFSTests {
     private static func open(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()
@@ -37,8 +37,7 @@ import TestSupport
         try store.close()
     }
 
-    /// Transactions of all kinds. Within and behind each one the files are copied, as a kill would leave them, and what is read from the
-    /// copy is compared.
+    /// Transactions of all kinds. During and after each one the files are copied as a kill would leave them, and the content of the copy is compared.
     @Test(arguments: [false, true], 1...6 as ClosedRange<UInt64>)
     func killAtAnyTime_leavesAllThatWasCommitted(spills: Bool, seed: UInt64) throws {
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
@@ -59,7 +58,7 @@ import TestSupport
         try queue.writeWithoutTransaction { db in
             let isSynced = Bool.random(using: &random)
             try db.execute(sql: "PRAGMA synchronous = \(isSynced ? 2 : 1); CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT)")
-            // Few pages in memory: the others are written to the log while the transaction goes on, and some of them twice.
+            // Few cached pages: the others are written to the log during the transaction, some of them twice.
             try db.execute(sql: spills ? "PRAGMA cache_size = 10; PRAGMA cache_spill = 5" : "PRAGMA cache_spill = OFF")
             var spilled = 0
             for round in 0..<40 {
@@ -93,7 +92,7 @@ import TestSupport
         try queue.close()
     }
 
-    /// Other connections read what is committed, while it is in the log alone.
+    /// Other connections read committed data that is only in the log.
     @Test func otherConnections_readEachCommit() async throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)

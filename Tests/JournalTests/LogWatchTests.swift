@@ -7,7 +7,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// What is known of the log's end, from the opening on.
+/// The known end of the log, from the opening on.
 @Suite(.timeLimit(.minutes(30))) struct LogWatchTests {
     /// The files as a kill leaves them.
     private func killed(_ folder: TemporaryFolder) throws -> TemporaryFolder {

@@ -39,7 +39,7 @@ import TestSupport
         let pragmas = try store.database.writeWithoutTransaction { db in
             try ["synchronous", "journal_mode", "user_version", "secure_delete"].map { try String.fetchOne(db, sql: "PRAGMA \($0)") }
         }
-        // What is removed is overwritten.
+        // Deleted data is overwritten.
         #expect(pragmas == ["\(synchronous)", "wal", "\(Schema.format)", "1"])
         try store.close()
     }

@@ -5,7 +5,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// What commits owe, beside the tree.
+/// Pending inbox rows of commits, stored next to the tree.
 @Suite(.timeLimit(.minutes(30))) struct OwedRowsTests {
     private func changes(_ owed: OwedRows) -> [OwedChange] {
         var all: [OwedChange] = []
@@ -82,7 +82,7 @@ import TestSupport
         try store.close()
     }
 
-    /// What is not listed yet rests on the tree of its commit, which the log leads to.
+    /// Rows not listed yet depend on the tree of their commit, which the log restores.
     @Test func base_isTheTreeOfItsCommit() async throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)

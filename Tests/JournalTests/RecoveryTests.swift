@@ -54,7 +54,7 @@ import TestSupport
             let store = try JournalStore.open(folder: folder.path)
             var dropped = Writer(store.journal(for: "main"), seed: 5)
             try await dropped.write(batches: 80)
-            // The last commit holds the store until it has returned, a moment after its completion; this comes behind it.
+            // The last commit holds the store until it returns, a moment after its completion; the restart comes after that.
             #expect(try store.recover("main").sequence == dropped.sequence)
             writer = Writer(MemoryJournal(), from: Recovered(root: dropped.root, sequence: dropped.sequence, replayed: 0), seed: 0)
         }
@@ -65,7 +65,7 @@ import TestSupport
     }
 
     @Test func recovery_ofACopyTakenWhileOpen_hasEveryCompletedBatch() async throws {
-        // What a power cut leaves: the files as they are, the log not yet copied into the database.
+        // The state after a power cut: the files as they are, with the log not checkpointed into the database.
         let (folder, copy) = (try TemporaryFolder(), try TemporaryFolder())
         let store = try JournalStore.open(folder: folder.path)
         var writer = Writer(store.journal(for: "main"), seed: 6)

@@ -7,7 +7,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// What a transaction changes in the registry of namespaces stays, or is taken back with it.
+/// A transaction's changes of the namespace registry stay, or are rolled back with it.
 @Suite(.timeLimit(.minutes(30))) struct RegistryTests {
     @Test func transactions_areKept_orTakenBack() {
         var random = SeededRandom(1)
@@ -32,7 +32,7 @@ import TestSupport
         }
     }
 
-    /// One item's row cannot be written: all that shared its transaction is refused, and what follows continues from before.
+    /// One item's row cannot be written: its whole transaction is refused, and later work continues from the state before.
     @Test func transactionThatFails_leavesNothingOfItsItems() async throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)

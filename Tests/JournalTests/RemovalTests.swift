@@ -7,9 +7,9 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// What is not needed any more leaves the folder as fast as more comes.
+/// Obsolete data leaves the folder as fast as new data arrives.
 @Suite(.timeLimit(.minutes(30))) struct RemovalTests {
-    /// Bytes of the parts, batches and chunks that are in the folder.
+    /// Bytes of the parts, batches and chunks in the folder.
     private static func storedBytes(_ store: JournalStore) throws -> Int {
         try store.reader.writeWithoutTransaction { db in
             try Int.fetchOne(
@@ -48,7 +48,7 @@ import TestSupport
             }
             return try await group.reduce(0) { max($0, $1) }
         }
-        // 120 MB were stored, at most 12 MB of it at a time were needed.
+        // 120 MB were stored, of which at most 12 MB were needed at a time.
         let underWay = lanes * rows * 250_000
         #expect(most <= 2 * underWay, "\(most)")
         #expect(try await becomes { try store.count("part") == 0 })

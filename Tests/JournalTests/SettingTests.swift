@@ -85,7 +85,7 @@ extension SettingStore {
         batch.setting = JournalSetting("place", [1])
         try await journal.store(batch)
         #expect(try store.settings(of: "main") == ["place": [1]])
-        // It does not follow.
+        // This batch does not follow the last one.
         batch.setting = JournalSetting("place", [2])
         await #expect(throws: JournalError.self) { try await journal.store(batch) }
         #expect(try store.settings(of: "main") == ["place": [1]])

@@ -17,7 +17,7 @@ import TestSupport
             operations: [.set("small", 1), .set("wide", .wide(kilobytes)), .set("end", .int(Int64(sequence)))])
     }
 
-    /// Pages that each transaction in SQLite's log wrote.
+    /// Pages written by each transaction in SQLite's log.
     private func pagesOfTransactions(_ folder: TemporaryFolder) throws -> [Int] {
         let descriptor = Glibc.open(folder.path + "/vigla.sqlite-wal", O_RDONLY)
         defer { close(descriptor) }
@@ -42,7 +42,7 @@ import TestSupport
         try await journal.store(Self.large(2, after: 1))
         try await journal.store(.small(3))
         let pages = try pagesOfTransactions(folder)
-        // 300 KB are some 16 slices; a slice, a row more, and the pages of tables and indexes around them.
+        // 300 KB are about 16 slices. Each transaction has a slice, a row more, and the pages of tables and indexes around them.
         #expect(pages.count >= 17 && pages.allSatisfy { $0 * 4096 <= Self.sliceBytes + Self.sliceBytes / 4 + 12 * 4096 }, "\(pages)")
         var root = Node.null
         for batch in [JournalBatch.small(1), Self.large(2, after: 1), .small(3)] {
@@ -76,7 +76,7 @@ import TestSupport
         #expect(pages.count >= 19 && pages.allSatisfy { $0 * 4096 <= Self.sliceBytes + 12 * 4096 }, "\(pages)")
         let labels = completions.labels
         #expect(labels.filter { $0 < 100 } == Array(1...40) && completions.results.allSatisfy { (try? $0.get()) != nil })
-        // Behind forty of another namespace that came before it, and yet with the second transaction at the latest.
+        // After forty earlier batches of another namespace, but in the second transaction at the latest.
         #expect(try #require(labels.firstIndex(of: 100)) <= 4, "\(labels)")
         try store.close()
     }
@@ -95,7 +95,7 @@ import TestSupport
                 }
                 b.append(.small(1)) { result in
                     completions.record(10)(result)
-                    // In the middle of the slices, with the seal of the large one still to come.
+                    // In the middle of the slices, before the end marker of the large batch.
                     #expect(store.staging.contains("a"))
                     b.append(.small(2), completion: completions.record(11))
                 }
@@ -135,7 +135,7 @@ import TestSupport
         #expect(completions.labels == Array(1...6))
         let failures = completions.results.map { result -> JournalError? in if case .failure(let error) = result { error } else { nil } }
         #expect(failures == [nil, .conflict(expected: 5, last: 1), nil, nil, nil, nil])
-        // The snapshot holds them: their parts go.
+        // The snapshot contains them, so their parts are removed.
         #expect(try await becomes { try store.count("part") + store.count("batch") == 0 })
         let recovered = try store.recover("main")
         #expect(recovered.root == content && recovered.sequence == 3 && recovered.replayed == 0)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import SQLiteJournal
 
-/// How much of the disk a snapshot, or the removal of what it replaces, uses beside the commits.
+/// The disk share of a snapshot, or of removing the data it replaces, in proportion to the commits.
 @Suite(.timeLimit(.minutes(30))) struct SnapshotPaceTests {
     private let settings = JournalStore.Settings()
     private let millisecond: Int64 = 1_000_000
@@ -58,7 +58,7 @@ import Testing
             #expect(written.bytes - before - done <= 12 << 20)
         }
         #expect(pace.bytes(settings) <= 13 << 20)
-        // A write of 300 MB at once is made up for in steps that commits can wait for.
+        // A single write of 300 MB is made up for in steps short enough for commits to wait for.
         commit(bytes: 300 << 20)
         _ = pace.pauseNs(after: 0, written, now: millisecond)
         #expect(pace.bytes(settings) == 16 * settings.sliceBytes)

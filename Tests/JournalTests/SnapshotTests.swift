@@ -10,7 +10,8 @@ import TestSupport
 
 /// Chunks and their places, without a store.
 @Suite(.timeLimit(.minutes(30))) struct ChunkTests {
-    /// Writes the sections of a layout and gives what a snapshot would then hold.
+    /// Writes the sections of a layout.
+    /// - Returns: the resulting snapshot's layout.
     private func snapshot(_ root: Node, _ layout: ChunkLayout, _ stored: inout [Int64: [UInt8]], _ sizes: ChunkSizes) -> ChunkLayout {
         let run = SnapshotRun("main", JournalSnapshot(root: root, sequence: 1), layout: layout, sizes: sizes, pace: SnapshotPace(WrittenBytes())) { _ in }
         // Chunks are stored one by one or several together.
@@ -75,7 +76,7 @@ import TestSupport
         var layout = snapshot(root, ChunkLayout(), &stored, sizes)
         let (before, count) = (layout.parts, stored.count)
         #expect(count > 30)
-        // Nothing changed, nothing written; one record changed, one chunk written.
+        // No change, no write; one changed record, one chunk written.
         layout = snapshot(root, layout, &stored, sizes)
         #expect(stored.count == count && layout.parts == before)
         root.set(["name": "else"], at: "people/p12345")
@@ -85,7 +86,7 @@ import TestSupport
         #expect(try joined(layout, stored) == root)
     }
 
-    /// Against a tree that is simply kept: random operations, with a snapshot now and then, small chunks and deep cuts.
+    /// Compared with a tree in memory: random operations, occasional snapshots, small chunks and deep cuts.
     @Test(arguments: 1...40) func snapshots_ofRandomChanges_areTheTree(seed: Int) throws {
         var writer = Writer(MemoryJournal(), seed: UInt64(seed))
         writer.widest = seed % 3 == 0 ? 40 : 4
@@ -97,7 +98,7 @@ import TestSupport
             for _ in 0..<Int.random(in: 1...6, using: &random) {
                 for operation in writer.batch().operations { layout.record(operation) }
             }
-            // While the snapshot is made, further operations come; they are noted in the old layout.
+            // Further operations arrive during the snapshot; they are recorded in the old layout.
             let root = writer.root
             let old = layout
             layout.settle()
@@ -107,7 +108,7 @@ import TestSupport
             var made = snapshot(root, old, &stored, sizes)
             #expect(try joined(made, stored) == root)
             if Int.random(in: 0..<5, using: &random) == 0 {
-                // It fails at the last moment: the old one goes on, with all that was noted.
+                // The snapshot fails at the last moment: the old layout continues, with all recorded operations.
                 layout.restore(old)
                 continue
             }
@@ -145,7 +146,7 @@ import TestSupport
         try store.database.writeWithoutTransaction { try Set(Int64.fetchAll($0, sql: "SELECT id FROM chunk")) }
     }
 
-    /// Until the store has nothing more to do of its own.
+    /// Waits until the store has no background work left.
     private func settle(_ store: JournalStore, _ journal: SQLiteJournal) async throws {
         while true {
             let left = try await store.database.writeWithoutTransaction { db in
@@ -155,7 +156,7 @@ import TestSupport
                 return try (Int.fetchOne(db, sql: "SELECT count(*) FROM chunk") ?? 0) - stored + old
             }
             if left == 0 { return }
-            // Each commit stands behind the steps that were on their way.
+            // Each commit waits behind the steps in progress.
             try await store.put(nil, "nothing")
         }
     }
@@ -218,7 +219,7 @@ import TestSupport
         try store.close()
     }
 
-    /// While others write, the disk is theirs two thirds of the time: a chunk is followed by a pause of twice its length, and of 50 ms at most.
+    /// While others write, two thirds of the disk time is theirs: after each chunk comes a pause of twice its duration, and of 50 ms at most.
     @Test(arguments: [(took: 10, pause: 20), (took: 24, pause: 48), (took: 2_000, pause: 50)] as [(took: Int64, pause: Int64)])
     func snapshot_pauses_whileOthersWrite(took: Int64, pause: Int64) async throws {
         let (folder, clock) = (try TemporaryFolder(), FakeClock())
@@ -230,7 +231,7 @@ import TestSupport
         store.snapshots.suspend()
         journal.store(JournalSnapshot(root: root, sequence: 1)) { _ in isDone.withLock { $0 = true } }
         #expect(await becomes { store.queue.sync { store.states["main"]?.run != nil } })
-        // The first chunk takes that long, and somebody writes meanwhile.
+        // The first chunk takes that long, and another client writes meanwhile.
         store.holding {
             journal.append(JournalBatch(sequence: 2, after: 1, operations: [.set("x", 1)])) { _ in }
             store.snapshots.resume()
@@ -241,7 +242,7 @@ import TestSupport
         clock.advance(ms: pause - 1)
         #expect(clock.waiting == 1 && !isDone.withLock { $0 })
         clock.advance(ms: 1)
-        // No time goes by from here on, and nothing is written.
+        // From here on the time stands still, and nothing is written.
         #expect(await becomes { isDone.withLock { $0 } })
         #expect(clock.waiting == 0)
         try store.close()
@@ -286,7 +287,7 @@ import TestSupport
                 joined.join(part)
                 #expect(joined.isChanged == whole.isChanged)
             }
-            // Where there are no chunks, what changed is known when there are.
+            // Where there are no chunks yet, changes are known once there are.
             let later = ChunkLayout((0..<7).map {
                 .init(start: $0 == 0 ? .root : Path([Key("k\(1000 + $0 * 90)")]), chunk: StoredChunk(id: Int64($0), bytes: 1, checksum: 0))
             })
@@ -307,7 +308,7 @@ import TestSupport
         try await journal.store(JournalSnapshot(root: writer.root, sequence: writer.sequence))
         try await settle(store, journal)
         try await writer.write(batches: 20)
-        // As a kill would leave it: chunks of a snapshot that never became one.
+        // As a kill would leave it: chunks of an unfinished snapshot.
         try await store.database.writeWithoutTransaction {
             try $0.execute(sql: "INSERT INTO chunk (namespace, entries) VALUES (1, x'5b5d'), (1, x'5b5d')")
         }
@@ -408,7 +409,7 @@ import TestSupport
         try store.close()
     }
 
-    /// Asked once at the limit, not below it, and again after as much again.
+    /// A snapshot is requested once at the limit, not below it, and again after as much again.
     @Test(arguments: [(1000, Int.max), (Int.max, 10)]) func snapshot_whenTheLogHasGrown_isAskedFor(bytes: Int, batches: Int) async throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path, settings: smallChunks(bytes: bytes, batches: batches))
@@ -430,7 +431,7 @@ import TestSupport
         #expect(asked.withLock { $0 } == 1)
         try await journal.store(batch(25))
         #expect(asked.withLock { $0 } == 2)
-        // A tree of another moment is none: it is asked for again.
+        // A tree of another moment is not accepted; the snapshot is requested again.
         await #expect(throws: JournalError.conflict(expected: 24, last: 25)) {
             try await journal.store(JournalSnapshot(root: 1, sequence: 24))
         }
@@ -468,7 +469,7 @@ import TestSupport
             try await journal.store(JournalBatch(sequence: sequence, after: sequence - 1, operations: operations))
         }
         let wide = Node.object((0..<300).map { (Key("k\($0)"), ["n": .int(Int64($0)), "deep": ["x": "y"]] as Node) }, priority: "wide")
-        // In an object that has a priority and nothing else: it must not go when its only child is replaced.
+        // In an object that has only a priority: it must not disappear when its only child is replaced.
         try await commit([.set("a", (["b": 1] as Node).with(priority: 5))])
         try await commit([.set("a/b", wide), .priority("a/b", 9), .set("c", 1)])
         try await commit([.set("a/b", wide), .set("a/b/k7", .null)])
@@ -477,7 +478,7 @@ import TestSupport
         #expect(try store.count("batch") > 50)
         let recovered = try store.recover("main")
         #expect(recovered.root == root && recovered.sequence == sequence && recovered.replayed == 5)
-        // A follower that reads it sees the same tree.
+        // A follower that reads it gets the same tree.
         let tailed = Mutex((root: Node.null, last: UInt64(0)))
         let (last, end) = (sequence, root)
         await withCheckedContinuation { continuation in

@@ -9,7 +9,7 @@ import TestSupport
 
 /// Operations that are stored ahead of their batch.
 @Suite(.timeLimit(.minutes(30))) struct StageTests {
-    /// One of these operations alone, all of them staged.
+    /// A batch of these operations only, all of them staged.
     private static func staged(_ sequence: UInt64, _ operations: [JournalOperation], _ stage: JournalStage) -> JournalBatch {
         JournalBatch(sequence: sequence, after: sequence - 1, operations: operations, staged: [.init(0..<operations.count, stage)])
     }
@@ -31,7 +31,7 @@ import TestSupport
         #expect(stage.bytes > 290_000 && stage.parts > 16)
         #expect(try store.recover("main").root == ["n": 1])
         let parts = try storedBytes("part", store)
-        // All that is written between the commit and the one behind it.
+        // Counts everything written between the commit and the next one.
         let completions = Completions()
         await withCheckedContinuation { continuation in
             store.holding {
@@ -40,7 +40,7 @@ import TestSupport
                     completions.record(3)(result)
                     continuation.resume()
                 }
-                // In one transaction: nothing was put off.
+                // In one transaction: nothing was deferred.
                 #expect(store.backlog.isEmpty)
             }
         }
@@ -122,7 +122,7 @@ import TestSupport
         #expect(try store.count("part") == 2 * held.parts)
         dropped = nil
         #expect(try await becomes { try store.count("part") == held.parts })
-        // One more is let go of in the midst of another.
+        // One stage is released in the middle of another.
         let other = Mutex<JournalStage?>(nil)
         dropped = try await journal.stage(operations)
         store.holding {
@@ -138,7 +138,7 @@ import TestSupport
         try store.close()
     }
 
-    /// As a kill leaves it: complete, and without a batch.
+    /// As a kill leaves it: complete, but without a batch.
     @Test func stageWithoutABatch_isNothingAfterAStart_andRemoved() async throws {
         let folder = try TemporaryFolder()
         var store = try JournalStore.open(folder: folder.path, settings: .smallSlices)
@@ -164,7 +164,7 @@ import TestSupport
         await #expect { try await journal.stage([.set("wide", .wide(300))]) } throws: {
             if case JournalError.diskFull = $0 { true } else { false }
         }
-        // What it had is room for others again.
+        // Its space is available to others again.
         #expect(try await becomes { try store.count("part") == 0 })
         try await journal.store(.small(2))
         try await journal.store(.small(3))
@@ -185,7 +185,7 @@ import TestSupport
         await #expect(throws: JournalError.closed) { try await journal.stage([.set("wide", .wide(300))]) }
     }
 
-    /// Random batches and stages in any order beside each other, some let go of; after each start the tree is that of the writer.
+    /// Random batches and stages, concurrent and in any order, some of them released. After each start the tree equals the writer's.
     @Test(arguments: 0..<6) func model_ofStagesAndBatches(seed: UInt64) async throws {
         var random = SeededRandom(seed)
         let folder = try TemporaryFolder()
@@ -261,7 +261,7 @@ extension SQLiteJournal {
         try await withCheckedThrowingContinuation { continuation in stage(operations) { continuation.resume(with: $0) } }
     }
 
-    /// Waits until nothing is under way of what was appended.
+    /// Waits until all appended work is done.
     func idle() async throws {
         try await withCheckedContinuation { continuation in
             truncate(upTo: 0) { continuation.resume(returning: $0) }

@@ -31,7 +31,7 @@ extension Journal {
 }
 
 extension JournalStore {
-    /// By the system's clocks.
+    /// Opens with the system's clocks.
     static func open(folder: String, settings: Settings = Settings()) throws(JournalError) -> JournalStore {
         try open(folder: folder, settings: settings, scheduler: .system())
     }
@@ -49,7 +49,7 @@ extension JournalStore {
         try reader.writeWithoutTransaction { try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)") ?? 0 }
     }
 
-    /// Closes the store. A start finds its content again, and so does a copy of the folder.
+    /// Closes the store, and checks that a start finds its content, as does a copy of the folder.
     func expectKept(_ root: Node, upTo sequence: UInt64, in folder: TemporaryFolder) throws {
         try close()
         let again = try JournalStore.open(folder: folder.path)
@@ -70,7 +70,7 @@ extension JournalStore.Settings {
 }
 
 extension DatabaseQueue {
-    /// - Returns: rows that the last statement changed.
+    /// - Returns: the number of rows changed by the last statement.
     @discardableResult
     func execute(_ sql: String) throws -> Int {
         try writeWithoutTransaction { db in
@@ -81,8 +81,8 @@ extension DatabaseQueue {
 }
 
 extension TemporaryFolder {
-    /// Changes the journal behind the back of its store, which is closed.
-    /// - Returns: rows that the last statement changed.
+    /// Changes the database of a closed store directly.
+    /// - Returns: the number of rows changed by the last statement.
     @discardableResult
     func change(_ sql: String) throws -> Int {
         let database = try DatabaseQueue(path: path + "/vigla.sqlite")
@@ -90,7 +90,7 @@ extension TemporaryFolder {
         return try database.execute(sql)
     }
 
-    /// A start finds the journal of the namespace `main` damaged, and says so.
+    /// Expects that a start reports the journal of the namespace `main` as damaged.
     func expectRefused() throws {
         let store = try JournalStore.open(folder: path)
         #expect { try store.recover("main") } throws: { isCorrupt($0) && "\($0)".contains("namespace main") }
@@ -126,13 +126,13 @@ final class Completions: Sendable {
     var results: [Result<Void, JournalError>] { entries.withLock { $0.map(\.result) } }
 }
 
-/// A writer that keeps its tree beside the journal.
+/// A writer that keeps its tree in memory.
 struct Writer {
     let journal: any Journal
     var root: Node
     var sequence: UInt64
     private var random: SeededRandom
-    /// Batches of up to so many operations.
+    /// The most operations per batch.
     var widest = 4
 
     init(_ journal: any Journal, from recovered: Recovered = Recovered(), seed: UInt64) {
@@ -142,7 +142,7 @@ struct Writer {
         random = SeededRandom(seed)
     }
 
-    /// The next batch of random operations; the tree has them already.
+    /// The next batch of random operations, already applied to the tree.
     mutating func batch() -> JournalBatch {
         let operations = (0..<Int.random(in: 0...widest, using: &random)).map { _ in operation() }
         for operation in operations { root.apply(operation) }

@@ -7,9 +7,9 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// Files as earlier versions left them, made from their own SQL.
+/// Files of earlier versions, created with their own SQL.
 @Suite(.timeLimit(.minutes(30))) struct UpgradeTests {
-    /// Format 2: commits 1–2 in a snapshot of one chunk, 3 and 4 behind it. Checksums as that version computed them.
+    /// Format 2: commits 1–2 in a snapshot of one chunk, 3 and 4 after it. Checksums as that version computed them.
     private static let format2 = """
         CREATE TABLE namespace (
             id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE,
@@ -40,7 +40,7 @@ import TestSupport
         return Int64(~crc)
     }
 
-    /// What format 3 added, with the rules of a namespace.
+    /// The additions of format 3, with the rules of a namespace.
     private func addSettings(_ db: Database) throws {
         try db.execute(sql: """
             CREATE TABLE setting (
@@ -81,7 +81,7 @@ import TestSupport
         try store.close()
     }
 
-    /// An upgrade that meets damage changes nothing.
+    /// An upgrade that finds damage changes nothing.
     @Test func file_ofFormat2_damaged_isRefusedAndStaysWhatItWas() throws {
         let folder = try TemporaryFolder()
         try makeFormat2(folder) { try $0.execute(sql: "UPDATE chunk SET checksum = checksum + 1") }
@@ -112,7 +112,7 @@ import TestSupport
         }
     }
 
-    /// Format 5: commit 1, then 2 in three rows beside the log and one in it, whose checksums say behind which commit they come.
+    /// Format 5: commit 1, then 2 in three rows next to the log and one in it. Their checksums identify the commit that they follow.
     private static let format5 = """
         CREATE TABLE namespace (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
         CREATE TABLE batch (
@@ -172,7 +172,7 @@ import TestSupport
             #expect(try await store.database.writeWithoutTransaction { try Int.fetchOne($0, sql: "PRAGMA user_version") } == Schema.format)
             let recovered = try store.recover("main")
             #expect(recovered.root == root && recovered.sequence == UInt64(2 + round) && recovered.replayed == 2 + round)
-            // Behind the old ones stand those of the new kind.
+            // Rows of the new kind follow the old ones.
             let operations: [JournalOperation] = [.set("wide/d", .int(Int64(round)))]
             let stage = try await store.journal(for: "main").stage(operations)
             #expect(stage.number > 4)
@@ -185,7 +185,7 @@ import TestSupport
         #expect(try FolderCopy.make(from: folder.path, to: copy.path + "/data").commits == ["main": 4])
     }
 
-    /// Format 6: a batch of several rows that belong to a stage, and a small one; none of them says which commits it has.
+    /// Format 6: a batch of several rows that belong to a stage, and a small one. Neither records its commits.
     private func makeFormat6(_ folder: TemporaryFolder) throws {
         try makeFormat5(folder)
         let database = try DatabaseQueue(path: folder.path + "/vigla.sqlite")

@@ -5,7 +5,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// Times at which nodes were written, beside the tree.
+/// Write times of nodes, stored next to the tree.
 @Suite(.timeLimit(.minutes(30))) struct WrittenTimesTests {
     private func entries(_ times: WrittenTimes) -> [String] {
         var all: [String] = []
@@ -25,7 +25,7 @@ import TestSupport
         #expect(times == WrittenTimes())
     }
 
-    /// A large write counts for what is above, at and below its places, and not beside them: whatever time it was before, and until that is
+    /// A large write sets the time of nodes above, at and below its places, not of their siblings. It replaces earlier times until the node is
     /// written again.
     @Test func openWrite_isTheTimeOfWhatItTouches() {
         var (times, places) = (WrittenTimes(), WrittenPlaces())
@@ -42,7 +42,7 @@ import TestSupport
         var again = WrittenTimes()
         for operation in times.operations { again.apply(operation) }
         #expect(again == times && again.time(of: "w/y") == 40 && again.time(of: "w/x") == 100)
-        // One that was removed since, and one behind two writes.
+        // One that was removed since, and one after two writes.
         var more = times
         more["w/q"] = nil
         more.apply(.open(11, OpenWrite(ms: 80, places: WrittenPlaces("w"))))

@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// What the rules refuse whatever is stored and written.
+/// Requests that the rules refuse whatever data is stored and written.
 @Suite(.timeLimit(.minutes(30))) struct AnyDataTests {
     private static let ada: Node = ["uid": "ada", "provider": "password", "token": ["admin": true, "level": 3, "email": "ada@example.org"]]
 
@@ -11,7 +11,7 @@ import Testing
         return rules.mayAllowWrite([path], auth: auth, now: now)
     }
 
-    /// What a stranger is refused under these, no content of a request changes.
+    /// Under these rules, no content of a stranger's request changes its refusal.
     @Test(arguments: [
         "false",
         "auth != null",
@@ -76,18 +76,18 @@ import Testing
     @Test func write_isRefusedForAnyData_whereNoRuleIsOnTheWay() throws {
         #expect(!RuleSet.denyAll.mayAllowWrite(["/a/b"], auth: Self.ada, now: 0))
         #expect(RuleSet.allowAll.mayAllowWrite(["/a/b"], auth: .null, now: 0))
-        // A rule below the place grants no write of the place.
+        // A rule below the place does not allow a write of the place.
         #expect(try !mayWrite("true", at: "/users"))
         #expect(RuleSet.denyAll.mayAllowWrite([Path](), auth: .null, now: 0))
     }
 
-    /// A `.validate` is not asked, even one that is never true.
+    /// `.validate` is not evaluated, not even one that is never true.
     @Test func write_mayBeAllowed_whateverIsValid() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".write":true,".validate":false}}"#)
         #expect(rules.mayAllowWrite(["/"], auth: .null, now: 0))
     }
 
-    /// Locations are made one by one; after the first that is refused no other one is.
+    /// Locations are created one by one; none is created after the first refused one.
     @Test func locations_areTakenUpToTheFirstRefusedOne() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"open":{"$x":{".write":"newData.exists()"}}}}"#)
         var made = 0
@@ -100,7 +100,7 @@ import Testing
         #expect(rules.mayAllowWrite(paths.prefix(1000), auth: .null, now: 0))
     }
 
-    /// A captured key of a location is seen as long as it is shared, although the location before is gone.
+    /// A location's captured key stays valid while it is in use, although the previous location is freed.
     @Test func locations_seeTheirOwnKeys_whenEarlierOnesAreGone() throws {
         let rules = try RuleSet(
             parsing: #"{"rules":{"$room":{"m":{"$i":{".write":"$room == 'a room with a long name' && newData.exists()"}}}}}"#)

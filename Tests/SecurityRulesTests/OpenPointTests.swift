@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// The decisions of `docs/compatibility.md` where the contract is open.
+/// The decisions of `docs/compatibility.md` for points that the contract leaves open.
 @Suite(.timeLimit(.minutes(30))) struct OpenPointTests {
     @Test(arguments: [
         "true /* or not */ && true", ".5 == 0.5", "'a\\-b' == 'a-b'", "'\\u00e9' == 'é'", "1e21 + '' == '1e+21'",
@@ -59,7 +59,7 @@ import Testing
         #expect(!replacing.allowsRead("/", root: .string(text), auth: .null, now: 0))
     }
 
-    /// Searching for a long part in a long text is linear: the naive way takes 10^12 steps here.
+    /// Searching for a long text in another is linear: the naive algorithm takes 10^12 steps here.
     @Test func search_isLinear_inLongTexts() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":"data.child('t').val().contains(data.child('p').val())"}}"#)
         let root: Node = [

@@ -2,14 +2,14 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// What a decision about a read rests on.
+/// The data that a read decision depends on.
 @Suite(.timeLimit(.minutes(30))) struct ReadDecisionTests {
     @Test func dependencies_areInTheOrderOfLooking_eachOnce() throws {
         let names = (0..<8).map { "p\($0)" }
         let condition = (names + names).map { "root.child('\($0)').val() == 1" }.joined(separator: " && ")
         let rules = try RuleSet(parsing: #"{"rules":{"d":{".read":"\#(condition)"}}}"#)
         let root = Node.object(names.map { (Key($0), Node.int(1)) })
-        // Kept while others are made, so that none of them is in the memory of another.
+        // Kept alive, so that no decision reuses the memory of another.
         var decisions: [ReadDecision] = []
         for _ in 0..<20 { decisions.append(rules.decideRead("d", root: root, auth: .null, now: 0)) }
         for decision in decisions {

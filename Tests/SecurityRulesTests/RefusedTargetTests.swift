@@ -2,15 +2,15 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// What the rules have follow and would always refuse: `rules check` warns of it, and a refusal names it.
+/// Consequences that the rules would always refuse: `rules check` warns of them, and a refusal names them.
 @Suite(.timeLimit(.minutes(30))) struct RefusedTargetTests {
     private static let noOthers = #""$other":{".validate":false}"#
 
     private static let row = #""p":{"$p":{".inbox":{"to":"i/$u/$p","each":"s/$u","value":{"k":"'new'"}}}},"#
 
-    /// The first words of the warning; nil where there is none.
+    /// The first words of the warning; nil if there is none.
     @Test(arguments: [
-        // a counter beside the names that are known
+        // a counter next to the allowed names
         (#""e":{"$e":{".counts":{"n":"count(v/$e)"},"t":{},\#(noOthers)}},"v":{}"#,
             "The counter 'n' is always refused by /e/$e/$other.validate"),
         (#""e":{"$e":{".counts":{"n":"count(v/$e)"},"n":{},\#(noOthers)}},"v":{}"#, nil),
@@ -39,7 +39,7 @@ import Testing
             nil),
         (#""p":{"$p":{".inbox":{"to":"i/$u/$p","each":"s/$u","value":{"k":5}}}},"i":{"$u":{"$q":{"k":{".validate":"newData.isString()"}}}}"#,
             "The row is always refused by /i/$u/$q/k.validate"),
-        // ends, removals, defaults
+        // expiries, removals, defaults
         (#""d":{"$d":{".expire":{"at":"5","patch":{"s":"'late'"}},"s":{".validate":"newData.val() == 'open'"}}}"#,
             "This patch is always refused"),
         (#""d":{"$d":{".expire":{"at":"5","patch":{"s":"'late'"}},"s":{".validate":"newData.val() == 'late'"}}}"#, nil),
@@ -68,7 +68,7 @@ import Testing
             + "every write of its node, and of what it counts, with it.")
     }
 
-    /// It is true: such a write is refused, and the refusal names what was to follow.
+    /// The warning is right: such a write is refused, and the refusal names the consequence.
     @Test func refusal_namesTheCounter() throws {
         let rules = try RuleSet(parsing: """
             {"rules":{"e":{"$e":{".write":true,".counts":{"n":"count(v/$e)"},"t":{},"$other":{".validate":false}}},

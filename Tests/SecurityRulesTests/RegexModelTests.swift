@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import SecurityRules
 
-/// The automaton against a matcher that simply tries everything.
+/// The automaton compared with a matcher that tries everything.
 @Suite(.timeLimit(.minutes(30))) struct RegexModelTests {
     /// A pattern as a tree that prints itself and can be matched by backtracking.
     indirect enum Pattern {
@@ -139,7 +139,7 @@ import TestSupport
         #expect(regex.matches(Text(String(repeating: "b", count: 5000) + "a" + String(repeating: "b", count: 13))) == true)
     }
 
-    /// Simulation costs some steps for each state and unit, so its texts are bounded by its states; a table's are not.
+    /// A simulation costs some steps per state and unit, so its texts are bounded by its states; texts for a table are not.
     @Test func simulatedPattern_isMatched_withTextsUpToItsLimit() throws {
         let simulated = try Regex("(a|b)*a(a|b){13}$", ignoresCase: false)
         #expect(simulated.unitWork >= 8 * 30)
@@ -150,7 +150,7 @@ import TestSupport
         #expect(table.unitWork == 1 && table.matches(Text(longest + "bbb")) == false)
     }
 
-    /// What a match is charged is no less than what it does: steps of the simulation, units of a table.
+    /// The charge for a match is no less than its work: steps of the simulation, units of a table.
     @Test(arguments: ["(a|b)*a(a|b){13}$", "(a*)*b(a|b){12}c", "(a|b|ab)*(bba|a)(a|b){12}$", "(a?){40}a{40}(a|b){0,20}c"])
     func charge_coversTheSteps_ofASimulatedPattern(_ pattern: String) throws {
         var random = SeededRandom(5)
@@ -173,7 +173,7 @@ import TestSupport
 }
 
 extension Regex {
-    /// With all the work that one operation may ask for; nil where that is too little.
+    /// Matches with all the work that one operation may use; nil if that is too little.
     func matches(_ text: Text) -> Bool? {
         var work = RulesLimits.textWork
         return try? matches(text, work: &work)

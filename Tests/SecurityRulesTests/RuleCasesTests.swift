@@ -3,7 +3,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// Cases files, and the example's.
+/// Cases files, including the example's.
 @Suite(.timeLimit(.minutes(30))) struct RuleCasesTests {
     private static let rules =
         #"{"rules":{"n":{"$k":{".read":"auth.uid == $k",".write":"auth.uid == $k",".validate":"newData.isString()"}}}}"#
@@ -28,7 +28,7 @@ import Testing
         #expect(result.count == 1 && result.failures.isEmpty, "\(result.failures)")
     }
 
-    /// Claims are JSON as tokens have it: no name is an illegal key, and none means anything by itself.
+    /// Claims are JSON as in tokens: no name is an illegal key, and none has a special meaning.
     @Test(arguments: [
         "auth.token.firebase.identities['github.com'][0] === 'n7'", "auth.token['https://example.org/claims'].role == 'editor'",
         "auth.token['a/b'] == 1 && auth.token['$x'] == 2 && auth.token[''] == 3", "auth.token['.priority'] == 4 && auth.token.n == 1",
@@ -163,7 +163,7 @@ import Testing
         #expect(cut.count == 3 && cut.failures.count == 3)
     }
 
-    /// The example's cases hold, and show every one of its rules both ways.
+    /// The example's cases pass, and show both results of every rule.
     @Test func watchMe_coversAllItsRules_bothWays() throws {
         let city = try City()
         let text = try String(contentsOf: City.exampleFolder().appending(path: "cases.json"), encoding: .utf8)

@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// What a traced decision tells beside the decision.
+/// The additional output of a traced decision.
 @Suite(.timeLimit(.minutes(30))) struct RuleTraceTests {
     private static let text = """
         {
@@ -69,7 +69,7 @@ import Testing
         #expect(trace.steps[0].parts.map(\.description).contains(part), "\(trace)")
     }
 
-    /// A wide write asks a rule for each child: the trace keeps its size and tells the rule that refused.
+    /// A wide write evaluates a rule for each child: the trace stays bounded and contains the rule that refused.
     @Test func steps_areBounded_andEndWithTheRefusal() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".write":true,"$k":{".validate":"newData.val() < 2000"}}}"#)
         let wide = Node.object((0..<3000).map { (Key("k\(10_000 + $0)"), Node.int(Int64($0))) })

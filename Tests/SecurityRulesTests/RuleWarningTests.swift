@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// What `vigla rules check` says of files that are accepted, and what it suggests for those that are not.
+/// Warnings of `vigla rules check` for accepted files, and its suggestions for refused ones.
 @Suite(.timeLimit(.minutes(30))) struct RuleWarningTests {
     struct Row: Sendable {
         let rules: String
@@ -105,7 +105,7 @@ import Testing
         #expect(faults("{\"rules\":{\".read\":\(quoted(expression))}}").map(\.hint) == [nil])
     }
 
-    /// Whether a rule is warned of because two sides of an `==` can both be missing.
+    /// Whether a rule is reported because both sides of an `==` can be missing.
     @Test(arguments: [
         ("root.child('owner').val() == auth.uid", true), ("auth.uid == root.child('owner').val()", true),
         ("auth != null && root.child('owner').val() == auth.uid", false),
@@ -127,7 +127,7 @@ import Testing
         ("auth != null && query.orderByChild == 'own' && query.equalTo == auth.uid", false),
         ("query.where.owner == auth.uid", true), ("auth != null && query.where.owner == auth.uid", false),
         ("query.where.owner != null && query.where.owner == auth.uid", false), ("query.where.a == query.where.b", false),
-        // The same place, however it is named, and children that are asked for together.
+        // The same place, however it is named, and children that are checked together.
         ("root.child('of/' + auth.uid).val() != null && root.child('of/' + auth.uid).val() == auth.token.group", false),
         ("root.child('of/' + auth.uid).val() == auth.token.group", true),
         ("root.child(data.child('t').val()).val() != null && root.child(data.child('t').val()).val() == auth.token.t", false),
@@ -143,7 +143,7 @@ import Testing
         let warnings = rules.warnings
         #expect(warnings.count == (isWarned ? 1 : 0), "\(warnings)")
         #expect(warnings.allSatisfy { $0.message.hasPrefix("Both sides of this == can be missing") })
-        // It does grant, where it is warned of: to nobody, or to a user without claims, where nothing is stored.
+        // Such a rule does grant access where nothing is stored: to an anonymous caller, or to a user without claims.
         let query = QueryVariables(orderByChild: "own")
         let grants = [Node.null, ["uid": "u", "provider": "x", "token": ["sub": "u"]]].contains {
             rules.allowsRead("/k", root: ["k": ["other": 1]], auth: $0, now: 0, query: query)

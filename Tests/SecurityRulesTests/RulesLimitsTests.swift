@@ -29,7 +29,7 @@ import Testing
         #expect(throws: RegexError.self) { try Regex("^a{5100}$", ignoresCase: false) }
     }
 
-    /// A text too long for a simulated pattern fails the rule: it neither grants nor is it true under a `!`.
+    /// A text too long for a simulated pattern fails the rule: the rule does not grant, not even under a `!`.
     @Test func ruleFails_whenATextIsTooLong_forASimulatedPattern() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":"!data.val().matches(/(a|b)*a(a|b){13}c/)"}}"#)
         let states = try Regex("(a|b)*a(a|b){13}c", ignoresCase: false).unitWork / RulesLimits.regexStateWork
@@ -48,7 +48,7 @@ import Testing
         .object((0..<count).map { (Key("c\($0)"), .string(text)) } + besides)
     }
 
-    /// What many texts of one write cost is bounded together: the first that would be too much fails its rule, and with it the write.
+    /// The texts of one write have a common bound: the first text beyond it fails its rule, and with it the write.
     @Test(arguments: [
         ("newData.val().matches(/^((a|b)*a(a|b){13}c|a*)$/)", 320), ("newData.val().matches(/^a*$/)", 1),
         ("newData.val().contains('b') == false", 1),
@@ -57,7 +57,7 @@ import Testing
         let length = 1_000
         let text = String(repeating: "a", count: length)
         let fits = 20
-        // Some more than a text costs: names and parts are looked at as well.
+        // A little more than the text's own cost: names and parts are visited as well.
         let rules = try RuleSet(
             parsing: #"{"rules":{".write":true,"$c":{".validate":"\#(rule)"}}}"#, textWork: try cost(
                 of: rule, length, atLeast: costOfByte) * fits)
@@ -72,7 +72,7 @@ import Testing
         #expect(!rules.allowsWrite(paths, old: .null, new: children(fits + 1, text), auth: .null, now: 0))
     }
 
-    /// The least bound under which one text of so many bytes passes, by halving.
+    /// The least bound under which one text of this many bytes passes, by bisection.
     private func cost(of rule: String, _ length: Int, atLeast costOfByte: Int) throws -> Int {
         let value = children(1, String(repeating: "a", count: length))
         var (low, high) = (0, 1 << 24)
@@ -85,7 +85,7 @@ import Testing
         return high
     }
 
-    /// A write of 13 MB whose texts are all short enough alone: two of them are looked at.
+    /// A write of 13 MB whose texts are each short enough: only two of them are matched.
     @Test func manyTextsForASimulatedPattern_areRefused_atTheFirstThatIsTooMuch() throws {
         let rules = try RuleSet(
             parsing: #"{"rules":{".write":true,"$c":{".validate":"newData.val().matches(/^((a|b)*a(a|b){13}c|a*)$/)"}}}"#)
@@ -94,7 +94,7 @@ import Testing
         #expect(!trace.isAllowed && trace.steps.count <= 4 && trace.refusal?.outcome.isTooMuchWork == true, "\(trace)")
     }
 
-    /// A rule of each child that looks at one text costs the text for each child.
+    /// A rule of each child that reads one text is charged for the text for each child.
     @Test func write_isRefused_whenManyChildrenLookAtOneText() throws {
         func rules(_ rule: String) throws -> RuleSet {
             try RuleSet(parsing: #"{"rules":{".write":true,"$c":{".validate":"\#(rule)"}}}"#, textWork: 100_000)
@@ -103,13 +103,13 @@ import Testing
         let searched = try rules("newData.parent().child('big').val().contains('x') == false")
         #expect(searched.allowsWrite(["/"], old: .null, new: children(90, "", besides: big), auth: .null, now: 0))
         #expect(!searched.allowsWrite(["/"], old: .null, new: children(100, "", besides: big), auth: .null, now: 0))
-        // Comparing is work as well, a sixteenth of that.
+        // A comparison is work as well, a sixteenth of that.
         let compared = try rules("newData.parent().child('big').val() == root.child('big').val()")
         #expect(compared.allowsWrite(["/"], old: .object(big), new: children(1_500, "", besides: big), auth: .null, now: 0))
         #expect(!compared.allowsWrite(["/"], old: .object(big), new: children(1_700, "", besides: big), auth: .null, now: 0))
     }
 
-    /// A rule that fails for too much work grants nothing, and others that ask for none go on.
+    /// A rule that fails for too much work grants nothing; rules without such work still apply.
     @Test func ruleWithoutTexts_stillGrants_whenAnotherWasTooMuchWork() throws {
         let rules = try RuleSet(
             parsing: #"{"rules":{".write":"newData.child('t').val().contains('x') == false || auth.token.t.contains('x') == false","#
@@ -118,7 +118,7 @@ import Testing
         let new: Node = ["t": .string(String(repeating: "a", count: 1_000)), "open": 1]
         #expect(rules.allowsWrite(["/open"], old: .null, new: new, auth: .null, now: 0))
         #expect(!rules.allowsWrite(["/other"], old: .null, new: new, auth: .null, now: 0))
-        // Where some data would not have asked for so much, the write may be allowed.
+        // With other data the rule might have needed less work, so the write may be allowed.
         let auth: Node = ["uid": "a", "token": ["t": .string(String(repeating: "a", count: 1_000))]]
         #expect(rules.mayAllowWrite(["/other"], auth: auth, now: 0))
     }
@@ -131,7 +131,7 @@ import Testing
         #expect(rules.program.textWork == RulesLimits.textWork)
     }
 
-    /// Each is compared with each other when the file is checked, to find circles.
+    /// When the file is checked, each is compared with each other to find circles.
     @Test func countersAndCopies_areBounded_together() throws {
         func rules(_ counters: Int, _ copies: Int) -> String {
             let counts = (0..<counters).map { "\"n\($0)\":\"count(z/$k)\"" }.joined(separator: ",")
@@ -146,7 +146,7 @@ import Testing
     }
 
     @Test func upperCase_isBounded_asOtherComputedStrings() throws {
-        // Each of these grows from two bytes to six.
+        // Each of these characters grows from two bytes to six.
         let rules = try RuleSet(parsing: #"{"rules":{".read":"data.val().toUpperCase().length > 0"}}"#)
         #expect(rules.allowsRead("/", root: .string(String(repeating: "ΐ", count: 1_000_000)), auth: .null, now: 0))
         #expect(!rules.allowsRead("/", root: .string(String(repeating: "ΐ", count: 2_000_000)), auth: .null, now: 0))

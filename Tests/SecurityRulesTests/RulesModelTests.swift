@@ -4,7 +4,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// The compiled rules against the plain interpreter, over random rules, trees and operations.
+/// The compiled rules compared with the plain interpreter, over random rules, trees and operations.
 @Suite(.timeLimit(.minutes(30))) struct RulesModelTests {
     /// Rounds per seed; raised by `VIGLA_MODEL_ROUNDS` for long runs.
     private static let rounds = ProcessInfo.processInfo.environment["VIGLA_MODEL_ROUNDS"].flatMap(Int.init) ?? 60
@@ -52,7 +52,7 @@ import TestSupport
         }
     }
 
-    /// One value is decided about as with the tree that it makes, whether the rules look above it or not.
+    /// A decision about one value equals that about the tree with it, whether the rules read above it or not.
     @Test(arguments: 0..<6) func oneValue_isDecidedAboutAsItsTree(_ seed: Int) throws {
         var random = SeededRandom(UInt64(seed) &* 32_452_843 &+ 5)
         var (made, allowed, refused) = (0, 0, 0)
@@ -76,7 +76,7 @@ import TestSupport
                     #expect(tree == new)
                 }
                 if isAllowed { allowed += 1 } else { refused += 1 }
-                // With little work for texts none is allowed that is not with the tree.
+                // With little work for texts, no value is allowed that is refused with the tree.
                 let most = random.below(200)
                 var (left, whole) = (most, most)
                 if rules.allowsWrite(value, at: path, on: old, auth: auth, now: 1000, making: &tree, textWork: &left) {
@@ -89,7 +89,7 @@ import TestSupport
         #expect(allowed > Self.rounds / 4 && refused > Self.rounds / 4, "\(allowed), \(refused)")
     }
 
-    /// What is refused for any data is refused by the full evaluation, for every tree that was tried.
+    /// A request refused for any data is refused by the full evaluation, for every tree that was tried.
     @Test(arguments: 0..<6) func refusalForAnyData_isOneOfTheFullEvaluation_onRandomOperations(_ seed: Int) throws {
         var random = SeededRandom(UInt64(seed) &* 15_485_863 &+ 7)
         var refused = 0
@@ -101,7 +101,7 @@ import TestSupport
                 let locations = paths.map { Path($0.map { Key($0) }) }
                 let auth: Node = random.chance(60) ? .null : random.pick(
                     [["uid": "a"], ["uid": "a", "token": ["n": 2, "b": true, "x": ["y": "b"]]]])
-                // Made as they are asked for, so that none outlives its turn.
+                // Created on demand, so that none outlives its turn.
                 let made = paths.lazy.map { Path($0.map { Key($0) }) }
                 let mayWrite = rules.mayAllowWrite(made, auth: auth, now: 1000)
                 #expect(mayWrite == rules.mayAllowWrite(locations, auth: auth, now: 1000))
@@ -116,7 +116,7 @@ import TestSupport
                 }
             }
         }
-        // Rules without any `.write` on the way are a part of them, but not the most.
+        // Rules without any `.write` on the path are some of them, but not most.
         #expect(refused > Self.rounds * 4, "\(refused)")
     }
 }

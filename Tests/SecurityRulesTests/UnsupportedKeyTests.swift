@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import SecurityRules
 
-/// Keys of rules files that have a meaning, and that this version does not act on.
+/// Keys of rules files that have a meaning, but that this version does not act on.
 @Suite(.timeLimit(.minutes(30))) struct UnsupportedKeyTests {
     @Test(arguments: UnsupportedKeys.ofPlace.sorted()) func keyOfAPlace_isRefused_whateverItsValue(_ key: String) {
         for value in ["true", "\"now\"", "5", "null", "{}", "[]", "{\"a\":[{\"b\":\"c\"}]}"] {
@@ -45,7 +45,7 @@ import TestSupport
                 "1:78: 'files' is not supported by this version.",
             ])
         #expect(rules.text == text && rules.rules.map(\.name) == ["/a.read", "/a/b.write"])
-        // Other faults deny, as ever.
+        // Other faults deny, as always.
         #expect(throws: RulesErrors.self) { try RuleSet(inForce: #"{"rules":{".notify":1,".read":"x"}}"#) }
         #expect(try RuleSet(parsing: #"{"rules":{}}"#).unsupported.isEmpty)
     }

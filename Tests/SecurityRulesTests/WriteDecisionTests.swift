@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// What a decision about a write rests on.
+/// The data that a write decision depends on.
 @Suite(.timeLimit(.minutes(30))) struct WriteDecisionTests {
     private func decide(
         _ rules: String, _ path: Path, _ value: Node, on root: Node = .null, keeping limit: Int = 10
@@ -44,7 +44,7 @@ import Testing
         #expect(decision.isAllowed && decision.looksAtAnything && decision.dependencies.isEmpty)
     }
 
-    /// What counts or compares everything below a place rests on all of it.
+    /// Counting or comparing everything below a place depends on all of it.
     @Test(arguments: [
         ("newData.parent().parent().child('b').childCount() < 3", ["/b"]), ("root.child('b').hasAny(root.child('c'))", ["/b", "/c"]),
         ("newData.equals(newData.parent().parent().child('b'))", ["/b"]), ("newData.parent().childCount() < 9", ["/a"]),

@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// `.account`: what goes with an account.
+/// `.account`: data that is removed or changed with an account.
 @Suite(.timeLimit(.minutes(30))) struct AccountTests {
     private static let text = #"""
         {"rules":{
@@ -87,7 +87,7 @@ import TestSupport
         #expect(faults(#"{"rules":{"$a":{"b":{".account":true}}}}"#).map(\.message) == [Self.own])
     }
 
-    /// Against a look at every node of the tree.
+    /// Compared with a scan of every node of the tree.
     @Test(arguments: 0..<20) func search_agreesWithALookAtEverything(_ seed: UInt64) throws {
         var random = SeededRandom(seed)
         let names = ["a", "b", "c", "z", "1", "22"]
@@ -105,7 +105,7 @@ import TestSupport
             var expected: Set<String> = []
             for (x, below) in data.children {
                 for (y, node) in below.children {
-                    // A place that the file names has its own rules.
+                    // A place that the rules name literally has its own rules.
                     guard y != "a" else {
                         if node.child(Key(uid)).exists { expected.insert("/\(x)/a/\(uid)") }
                         continue

@@ -3,12 +3,12 @@ import Testing
 
 @testable import SecurityRules
 
-/// Vigla's additions to the language: each over stored data at /t, and what is written there, with a verdict.
+/// Vigla's additions to the rules language: each row has data stored at /t, a value written there, and a verdict.
 @Suite(.timeLimit(.minutes(30))) struct AdditionTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let expression: String
         let old: String
-        /// What is written at /t; nil for the rule of a read.
+        /// The value written at /t; nil for a read rule.
         let new: String?
         let verdict: Verdict
 
@@ -61,7 +61,7 @@ import Testing
         Row("data.val(false) == false", "true", .denied), Row("data.val(null) == null", "null", .allowed),
         Row("data.val('x').length == 1", "null", .allowed), Row("data.val('x').length == 1", "5", .failed),
         Row("data.val(0) != 0", #"{"a":1}"#, .allowed), Row("data.val(0) == data.val(0)", #"{"a":1}"#, .denied),
-        // What is not needed is not computed.
+        // Operands that are not needed are not evaluated.
         Row("data.val(data.child('a').val() + 1) == 3", "3", .allowed), Row("data.val(data.val() + 1) == 3 || true", "null", .failed),
         Row("data.val(auth.uid) == 'u1'", "null", .allowed), Row("data.val('v') == 'w'", #"{".value":"w",".priority":1}"#, .allowed),
     ]
@@ -97,7 +97,7 @@ import Testing
         Row("data.hasAny(['a', 'b'])", #"{"b":1}"#, .allowed), Row("data.hasAny(['a', 'b'])", #"{"c":1}"#, .denied),
         Row("data.hasAny([])", #"{"c":1}"#, .denied), Row("data.hasAny(['a'])", "null", .denied), Row("data.hasAny(['a'])", "5", .denied),
         Row("data.hasAny(['a/b', 'x'])", #"{"a":{"b":false}}"#, .allowed), Row("data.hasAny([auth.uid])", #"{"u1":1}"#, .allowed),
-        // All names are computed.
+        // All names are evaluated.
         Row("data.hasAny(['a', auth.token.lvl]) || true", #"{"a":1}"#, .failed),
         Row("data.hasAny(root.child('list'))", #"{"b":5,"z":1}"#, .allowed),
         Row("data.hasAny(root.child('list'))", #"{"x":1,"y":1}"#, .denied),
@@ -123,7 +123,7 @@ import Testing
     private static let dayOf: [Row] = [
         Row("dayOf(0, 'UTC') == '1970-01-01'", "1", .allowed), Row("dayOf(data.val(), 'UTC') == '2026-11-22'", "1795391999999", .allowed),
         Row("dayOf(data.val(), 'UTC') == '2026-11-23'", "1795392000000", .allowed),
-        // Athens is two hours ahead in winter, three in summer.
+        // Athens is UTC+2 in winter and UTC+3 in summer.
         Row("dayOf(data.val(), 'Europe/Athens') == '2026-11-23'", "1795384800000", .allowed),
         Row("dayOf(data.val(), 'Europe/Athens') == '2026-11-22'", "1795384799999", .allowed),
         Row("dayOf(data.val(), 'Europe/Athens') == '2026-07-02'", "1782939600000", .allowed),
@@ -175,7 +175,7 @@ import Testing
         #expect(found.map(\.message) == [message])
     }
 
-    /// Comparing deep trees is bounded by the work of one operation.
+    /// A comparison of deep trees is bounded by the work of one operation.
     @Test func deepComparison_isBounded_byTheWorkOfOneOperation() throws {
         let text = #"{"rules":{".write":"newData.child('a').equals(newData.child('b'))","#
             + #"".read":"data.child('a').hasAny(data.child('b'))"}}"#
@@ -191,7 +191,7 @@ import Testing
         guard case .failed(.tooMuchWork, _)? = few.explainRead(.root, root: same, auth: .null, now: 0).steps.last?.outcome else {
             return #expect(Bool(false), "not bounded")
         }
-        // What both trees share costs nothing, however large it is.
+        // Subtrees that both trees share cost nothing, however large they are.
         let unchanged = try RuleSet(parsing: #"{"rules":{".write":"newData.child('a').equals(data.child('a'))"}}"#, textWork: 16)
         var next = same
         next.set(1, at: "/c")

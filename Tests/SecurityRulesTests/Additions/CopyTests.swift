@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import SecurityRules
 
-/// `.copy`: copies that the hub makes, changes and removes with their node.
+/// `.copy`: copies that the hub creates, changes and removes with their node.
 @Suite(.timeLimit(.minutes(30))) struct CopyTests {
     private static let rules = #"""
         {"functions":{"isFriend(x)":"x.val() == 'added'"},"rules":{
@@ -34,7 +34,7 @@ import TestSupport
         + #""timeline":{"a":{"p":\#(post)},"z":{"p":\#(post)}},\#(friends)}"#
 
     @Test(arguments: [
-        // a new one: one copy, and one for each that passes
+        // a new node: one copy, and one for each target that passes
         Row("{\(friends)}", ["posts/p": #"{"user":"u","t":1}"#], 4,
             ["by/u/p": post, "timeline/a/p": post, "timeline/b": "null", "timeline/c/p": post]),
         Row(
@@ -45,13 +45,13 @@ import TestSupport
         Row("null", ["posts/p": #"{"user":"u","t":1}"#, "friends/u/n": #""added""#], 3, ["timeline/n/p": post]),
         Row("{\(friends)}", ["posts/p": #"{"t":1}"#], 1, ["timeline": "null", "by": "null"]),
         Row("{\(friends)}", ["posts/p": "5"], 0, ["timeline": "null", "by": "null"]),
-        // a change: every copy that is there, whoever qualifies by now, and none else
+        // a change: every existing copy, whichever targets pass by now, and no others
         Row(posted, ["posts/p/t": "2"], 3, [
             "by/u/p/t": "2", "timeline/a/p/t": "2", "timeline/z/p/t": "2", "timeline/c": "null",
         ]),
         Row(posted, ["posts/p/t": "2", "timeline/a/p": "null"], 2, ["timeline/a": "null", "timeline/z/p/t": "2"]),
         Row(posted, ["comments/p/1": #""hi""#], 4, ["by/u/p/comments": "1", "timeline/z/p/comments": "1"]),
-        // a changed field moves the copy that is named by it, and no other
+        // a changed field moves the copy whose place contains it, and no other
         Row(posted, ["posts/p/user": #""w""#], 4, [
             "by": #"{"w":{"p":{"user":"w","t":1,"comments":0}}}"#, "timeline/a/p/user": #""w""#, "timeline/z/p/user": #""w""#,
         ]),
@@ -66,11 +66,11 @@ import TestSupport
         Row(#"{"posts":{"p":{"user":"a/b","comments":0}}}"#, ["posts/p/user": #""u""#], 1, ["by/u/p/comments": "0"]),
         Row(#"{"lists":{"l":{"of":"x","n":1}},"in":{"x":{"a":{"l":1},"b":{"l":1,"m":1}}},"who":{"a":1,"b":1,"c":1}}"#,
             ["lists/l/of": #""y""#], 4, ["in": #"{"x":{"b":{"m":1}},"y":{"a":{"l":{"of":"y","n":1}},"b":{"l":{"of":"y","n":1}}}}"#]),
-        // what a client writes itself is found equal, or made so; a copy that is removed stays so
+        // a copy that a client writes itself is left if equal, otherwise corrected; one that it removes stays removed
         Row(posted, ["posts/p/t": "2", "by/u/p/t": "2", "timeline/a/p/t": "2", "timeline/z/p/t": "2"], 0, ["timeline/c": "null"]),
         Row(posted, ["posts/p/t": "2", "timeline/a/p/t": "3"], 3, ["timeline/a/p/t": "2"]),
         Row(posted, ["by/u/p": "null"], 0, ["by": "null"]), Row(posted, ["friends/u/d": #""added""#], 0, ["timeline/d": "null"]),
-        // removal, by itself and with what is above
+        // removal of the node, or of a place above it
         Row(posted, ["posts/p": "null"], 3, ["by": "null", "timeline": "null"]),
         Row(posted, ["posts": "null"], 3, ["by": "null", "timeline": "null"]),
         Row("null", ["plain": #"{"x":1}"#], 1, ["second": #"{"x":1}"#]),
@@ -127,7 +127,7 @@ import TestSupport
         #expect(throws: ConsequenceFault.self) { try deeper.consequences(of: ["/a"], old: .null, new: ["a": ["a": deep]]) }
     }
 
-    /// A post to many friends is one commit, and looks at each friend once.
+    /// A post to many friends is one commit, and reads each friend once.
     @Test func manyFriends_costOneLookEach() throws {
         let rules = try RuleSet(parsing: Self.rules)
         let old: Node = ["friends": ["u": .object((0..<500).map { (Key("f\($0)"), "added") })]]
@@ -137,7 +137,7 @@ import TestSupport
         #expect(found.writes.count == 502 && found.keysLookedAt == 500)
     }
 
-    /// With an index a change looks at the copies that there are, and not at everybody.
+    /// With an index, a change visits the existing copies only, not every possible target.
     @Test func index_findsCopiesWithoutASearch() throws {
         let rules = try RuleSet(parsing: Self.rules)
         var old: Node = ["posts": ["p": ["user": "u", "comments": 0], "q": ["user": "u", "comments": 0]]]
@@ -153,7 +153,7 @@ import TestSupport
         #expect(index.count == 0)
     }
 
-    /// A copy is written as a whole each time, whatever has changed: its bytes count, also those of its place and of many small nodes.
+    /// Each change writes a whole copy, so its bytes count, including its path and many small nodes.
     @Test func copies_areBounded_inBytes() throws {
         let rules = try RuleSet(parsing: Self.rules)
         let friends: Node = ["u": .object((0..<100).map { (Key("f\($0)"), "added") })]
@@ -181,7 +181,7 @@ import TestSupport
         }
     }
 
-    /// What is no key is named, however large it is.
+    /// A value that is not a key is named in the error, but never written out, however large it is.
     @Test func objectInThePlaceOfAKey_isNotWrittenOut() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"posts":{"$p":{".copy":"by/{user}/$p"}}}}"#)
         let new: Node = ["posts": ["p": ["user": .object((0..<1_000).map { (Key("\($0)"), 1) })]]]
@@ -191,7 +191,7 @@ import TestSupport
         } catch { #expect(error.reason == .illegalKey("{…}")) }
     }
 
-    /// A commit that changes many places where copies may be leaves them open: they are looked for until all have been taken.
+    /// A commit that changes many possible copy places leaves them pending in the index: searches cover them until all are processed.
     @Test func indexOfMuchThatChanges_isTakenInParts() throws {
         let rules = try RuleSet(parsing: Self.rules)
         let old: Node = ["posts": ["p17": ["user": "u", "comments": 0]], "timeline": ["x": ["p17": 1]]]
@@ -212,7 +212,7 @@ import TestSupport
         let all = try #require(CopyIndex.places(rules, below: "/timeline/me", old: old, new: new, atMost: 100))
         #expect(all.count == 100 && CopyIndex.places(rules, below: "/timeline/me", old: old, new: new, atMost: 99) == nil)
         #expect(CopyIndex(rules, root: new, most: 101)?.count == 101 && CopyIndex(rules, root: new, most: 100) == nil)
-        // Gone again before it was taken.
+        // Removed again before it was processed.
         new.set(.null, at: "timeline/me/p3")
         index.note(["/timeline/me/p3"], old: .null, new: new)
         index.take(all.prefix(60), in: new)
@@ -222,8 +222,8 @@ import TestSupport
         #expect(try copied().0 == both)
     }
 
-    /// What an index has is moved now and then as it grows, and stays where it is otherwise, however many places one node has: by how often
-    /// anything was moved in it.
+    /// A growing index moves its entries now and then, and otherwise leaves them in place, however many places a node has. Measured by the number of
+    /// moves.
     @Test func changesOfALargeIndex_moveFewOfItsPlaces() throws {
         let rules = try RuleSet(parsing: Self.rules)
         let index = CopyIndex(rules, root: .null)
@@ -240,13 +240,13 @@ import TestSupport
             write(i, 1)
             if let before { most = max(most, index.moved - before) }
         }
-        // All that are few become shards once; one of these may grow at the same time.
+        // Small entries become shards once; one of the shards may grow at the same time.
         #expect(index.count == count && index.moved < 4 * count && most <= 4_096 + 64, "\(most) at once")
         let grown = index.moved
         for i in 0..<1_000 { write(count + i, 1) }
         for i in 0..<1_000 { write(i, .null) }
         #expect(index.count == count && index.moved - grown < count)
-        // The same for many nodes with a place each.
+        // The same for many nodes with one place each.
         let wide = CopyIndex(rules, root: .null)
         for i in 0..<count {
             let path = Path(["timeline", "me", Key("p\(i)")])
@@ -264,7 +264,7 @@ import TestSupport
         let rules = try RuleSet(parsing: Self.rules)
         var tree = Node.null
         let index = CopyIndex(rules, root: tree)
-        // One that is behind: what is open is taken later, a part at a time.
+        // An index that lags behind: pending places are processed later, in parts.
         let late = CopyIndex(rules, root: tree)
         var rest: [(open: Path, places: ArraySlice<CopyIndex.Place>)] = []
         var limits = ConsequenceLimits()
@@ -323,7 +323,7 @@ import TestSupport
         #expect(late.count == index.count)
     }
 
-    /// Places that a `to` with an `each` can name.
+    /// Places that a `to` with an `each` can match.
     private static func places(_ tree: Node) -> Int {
         let seen = tree.child("seen").children.reduce(0) { sum, room in
             sum + room.1.children.reduce(0) { $0 + $1.1.children.reduce(0) { $0 + $1.1.childCount } }
@@ -331,7 +331,7 @@ import TestSupport
         return tree.child("timeline").children.reduce(0) { $0 + $1.1.childCount } + seen
     }
 
-    /// Counters first, then each post that differs: made, changed or gone, wherever a copy is found.
+    /// Counters first, then each changed post: its copies are created, changed or removed, wherever they are.
     private static func model(_ old: Node, _ candidate: Node) -> Node {
         var tree = candidate
         for (p, post) in candidate.child("posts").children where post.hasChildren {
@@ -356,7 +356,7 @@ import TestSupport
                 places = tree.child("timeline").children.map { Path([Key("timeline"), $0.0, p]) } + [from, to].compactMap { $0 }
                 places = places.filter { tree.node(at: $0).exists }
                 if isNow.exists, from != to {
-                    // The copy goes with the name of its place. What had no place until now gets its copy.
+                    // A copy moves when its place's name changes. A post that had no place until now gets a copy.
                     if let to, from.map({ tree.node(at: $0).exists }) ?? true { places.append(to) }
                     if let from {
                         tree.set(.null, at: from)

@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// `.count`: who may learn how many children a place has.
+/// `.count`: which callers may learn the number of children of a place.
 @Suite(.timeLimit(.minutes(30))) struct CountTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String
@@ -84,7 +84,7 @@ import Testing
         #expect(rules.decideCount("i", root: root, auth: row.auth, now: fixedNow, query: row.query).isAllowed == row.isAllowed)
         let trace = rules.explainCount("i", root: root, auth: row.auth, now: fixedNow, query: row.query)
         #expect(trace.isAllowed == row.isAllowed && trace.operation == .count("i"))
-        // It says nothing of reads.
+        // It has no effect on reads.
         #expect(rules.allowsRead("i", root: root, auth: row.auth, now: fixedNow, query: row.query)
             == (row.read == "true" || row.auth.exists))
     }

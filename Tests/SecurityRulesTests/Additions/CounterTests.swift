@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import SecurityRules
 
-/// `.counts`: numbers that the hub keeps.
+/// `.counts`: numbers that the hub maintains.
 @Suite(.timeLimit(.minutes(30))) struct CounterTests {
     private static let rules = #"""
         {"functions":{"open(x)":"x.child('open').val() == true"},"rules":{
@@ -29,11 +29,11 @@ import TestSupport
     private static let voted = #"{"e":{"x":{"t":1,"votes":2,"yes":1,"sum":3,"far":0}},"votes":{"x":{"a":3,"b":0}}}"#
 
     @Test(arguments: [
-        // a new node counts what is there; 0 when there is nothing
+        // a new node counts the existing members; 0 if there are none
         Row("null", ["e/x": #"{"t":1}"#], ["e/x": #"{"t":1,"votes":0,"yes":0,"sum":0,"far":0}"#]),
         Row(#"{"votes":{"x":{"a":3,"b":0}}}"#, ["e/x/t": "1"], ["e/x": #"{"t":1,"votes":2,"yes":1,"sum":3,"far":0}"#]),
         Row("null", ["e/x/t": "1", "votes/x/a": "5"], ["e/x/votes": "1", "e/x/sum": "5"]),
-        // added, changed, removed, all of them, several
+        // members added, changed, removed, all removed, several at once
         Row(voted, ["votes/x/c": "4"], ["e/x/votes": "3", "e/x/yes": "2", "e/x/sum": "7"]),
         Row(voted, ["votes/x/b": "2"], ["e/x/votes": "2", "e/x/yes": "2", "e/x/sum": "5"]),
         Row(voted, ["votes/x/a": "0"], ["e/x/votes": "2", "e/x/yes": "0", "e/x/sum": "0"]),
@@ -41,10 +41,10 @@ import TestSupport
         Row(voted, ["votes/x": "null"], ["e/x/votes": "0", "e/x/yes": "0", "e/x/sum": "0"]),
         Row(voted, ["votes": #"{"x":{"z":1.5},"y":{"a":1}}"#], ["e/x/votes": "1", "e/x/sum": "1.5"]),
         Row(voted, ["votes/x/c": "1", "votes/x/d": "1", "votes/x/a": "null"], ["e/x/votes": "3", "e/x/sum": "2"]),
-        // what is no number adds nothing to a sum; a deep change of a member
+        // a value that is not a number adds nothing to a sum; a deep change of a member
         Row(voted, ["votes/x/c": #""t""#, "votes/x/d/k": "5"], ["e/x/votes": "4", "e/x/yes": "3", "e/x/sum": "3"]),
         Row(voted, ["deep/x/list": #"{"a":9,"b":11,"c":12,"d":"no"}"#], ["e/x/far": "23", "e/x/votes": "2"]),
-        // it makes no node, and goes with it
+        // a counter creates no node, and is removed with its node
         Row("null", ["votes/x/a": "1"], ["e": "null"]), Row(voted, ["e/x": "null", "votes/x/c": "1"], ["e": "null"]),
         Row(#"{"e":{"x":5}}"#, ["votes/x/a": "1"], ["e/x": "5"]),
         // sent again as stored, or left out
@@ -52,7 +52,7 @@ import TestSupport
         Row(voted, ["e/x": #"{"t":2}"#, "votes/x/c": "1"], ["e/x": #"{"t":2,"votes":3,"yes":2,"sum":4,"far":0}"#]),
         Row(voted, ["e/x/votes": "null"], ["e/x/votes": "2"]),
         Row(voted, ["e/x/votes": "3", "votes/x/c": "0"], ["e/x/votes": "3"]),
-        // of another's field: it comes, it changes its owner, it goes
+        // counted by a field of the member: the member appears, changes its owner, disappears
         Row(#"{"u":{"a":{"n":1,"mine":0,"open":0},"b":{"n":1,"mine":0,"open":0}}}"#, ["e/x": #"{"by":"a","open":true}"#],
             ["u/a/mine": "1", "u/a/open": "1", "u/b/mine": "0"]),
         Row(#"{"u":{"a":{"n":1,"mine":1},"b":{"n":1,"mine":0}},"e":{"x":{"by":"a"}}}"#, ["e/x/by": #""b""#],
@@ -60,7 +60,7 @@ import TestSupport
         Row(#"{"u":{"a":{"n":1,"mine":1}},"e":{"x":{"by":"a"}}}"#, ["e": "null"], ["u/a/mine": "0"]),
         Row(#"{"e":{"x":{"by":"a"},"y":{"by":"b"},"z":{"by":"a","open":true}}}"#, ["u/a/n": "1"], ["u/a/mine": "2", "u/a/open": "1"]),
         Row(#"{"u":{"7":{"n":1,"mine":0}}}"#, ["e/x/by": "7", "e/y/by": #""a/b""#], ["u/7/mine": "1"]),
-        // the whole, and two wildcards
+        // the whole set, and two wildcards
         Row(#"{"all":{"x":1,"events":0}}"#, ["e/x/t": "1", "e/y/t": "1"], ["all/events": "2"]),
         Row(#"{"all":{"x":1,"events":5},"e":{"a":1}}"#, ["e": #"{"a":1,"b":2,"c":3}"#], ["all/events": "7"]),
         Row(#"{"pair":{"p":{"q":{"x":1,"n":0}}}}"#, ["talk/p/m/1": #"{"to":"q"}"#, "talk/p/m/2": #"{"to":"r"}"#], ["pair/p/q/n": "1"]),
@@ -75,7 +75,7 @@ import TestSupport
         }
     }
 
-    /// Clients write a counter as it is, or leave it out; an administrator's value is replaced.
+    /// Clients may send a counter's stored value or leave it out; a value from an administrator is replaced.
     @Test(arguments: [
         ("e/x/votes", "3"), ("e/x/votes", "\"2\""),
         ("e/x", #"{"t":1,"votes":1}"#), ("e", #"{"x":{"t":1,"sum":4}}"#), ("e/y", #"{"votes":1}"#),
@@ -121,7 +121,7 @@ import TestSupport
         #expect(faults("{\"rules\":\(rules)}").map(\.description) == [message])
     }
 
-    /// A counter costs what changes, and not the size of its set.
+    /// The cost of a counter depends on the change, not on the size of its set.
     @Test func cost_followsTheChange() throws {
         let rules = try RuleSet(parsing: Self.rules)
         let votes = Node.object((0..<20_000).map { (Key("v\($0)"), 1) })
@@ -130,11 +130,11 @@ import TestSupport
         new.set(5, at: "votes/x/v7")
         let found = try rules.consequences(of: ["/votes/x/v7"], old: old, new: new)
         #expect(found.keysLookedAt == 0 && found.writes.map(\.value) == [20_004])
-        // Without a condition not even a whole set is looked at.
+        // Without a condition, even a whole set is not visited.
         let plain = try RuleSet(parsing: #"{"rules":{"e":{"$e":{".counts":{"votes":"count(votes/$e)"}}}}}"#)
         new.set(.null, at: "votes/x")
         #expect(try plain.consequences(of: ["/votes/x"], old: old, new: new).keysLookedAt == 0)
-        // Nor where the node has gone, of whatever kind its counters are.
+        // Nor if the node was removed, whatever its counters are.
         let gone: Node = ["a": 1]
         #expect(try rules.consequences(of: ["/e", "/votes/x"], old: old, new: gone).keysLookedAt < 10)
     }
@@ -155,7 +155,7 @@ import TestSupport
         #expect(corrections.map(\.path) == ["/e/x/sum"] && corrections.map { $0.outcome(in: found.tree) } == [.write(20)])
     }
 
-    /// A stored sum that was rounded is added up again, and where that is too much at once, it stays until it has been counted.
+    /// A stored sum that was rounded is added up again. If that is too much for the commit, it stays until it has been recounted.
     @Test func roundedSum_isAddedUpAgain() throws {
         let rules = try RuleSet(parsing: Self.sumRules)
         var tree: Node = ["e": ["x": ["t": 1, "sum": 0]]]
@@ -179,7 +179,7 @@ import TestSupport
         #expect(found.needsCounting && tree.node(at: "e/x/sum") == rounded.node(at: "e/x/sum"))
         let correction = try #require(rules.countAll(in: tree).first)
         #expect(correction.outcome(in: tree) == .write(0.25))
-        // Others have counted it meanwhile; it has changed, and nobody can tell from what.
+        // The sum has changed meanwhile, by an unknown amount.
         tree.set(0.25, at: "e/x/sum")
         #expect(correction.outcome(in: tree) == .countAgain)
         tree.set(0x1p60, at: "e/x/sum")
@@ -190,7 +190,7 @@ import TestSupport
 
     private static let sumRules = #"{"rules":{"e":{"$e":{".counts":{"sum":"sum(votes/$e)"}}}}}"#
 
-    /// One user changes his own vote and takes it back; the sum of the others stays what it was.
+    /// A user changes his own vote and takes it back; the sum of the others stays the same.
     @Test(arguments: [[0x1p53, 0.1], [0x1p53, 0.49, -0x1p53], [-0x1p53, 0.25, 0x1p53 - 1, 0.9], [1e9, 0.3, -1e9], [0.1], [1e300, 0.7]])
     func ownVote_cannotDriveASum(_ votes: [Double]) throws {
         let rules = try RuleSet(parsing: Self.sumRules)
@@ -204,11 +204,11 @@ import TestSupport
         #expect(tree.node(at: "e/x/sum") == 50.3)
     }
 
-    /// Sums of whole numbers, fractions and both, next to one that adds decimals.
+    /// Sums of integers, fractions and both, compared with decimal arithmetic.
     @Test(arguments: Array(1...30) as [UInt64]) func randomNumbers_addUpExactly(seed: UInt64) throws {
         var random = SeededRandom(seed)
         let rules = try RuleSet(parsing: Self.sumRules)
-        // Each with the millionths that it counts.
+        // Each number with its value in millionths.
         let numbers: [(Double, Int128)] = [
             (0.1, 100_000), (-0.1, -100_000), (0.25, 250_000), (2.675, 2_675_000), (0.000001, 1), (0.0000004, 0),
             (7, 7_000_000), (-3, -3_000_000),
@@ -240,7 +240,7 @@ import TestSupport
 
     // MARK: Model
 
-    /// All counters of all nodes are what counting anew says, after each of many random writes with cascades.
+    /// After each of many random writes with cascades, all counters equal a recount.
     @Test(arguments: Array(1...60) as [UInt64]) func randomWrites_keepCounters_asCountedAnew(seed: UInt64) throws {
         var random = SeededRandom(seed)
         let rules = try RuleSet(parsing: #"""
@@ -308,7 +308,7 @@ import TestSupport
         }
     }
 
-    /// Counters that are not what counting anew says.
+    /// Counters that differ from a recount.
     private static func wrong(_ tree: Node) -> [String] {
         var wrong: [String] = []
         func number(_ node: Node) -> Int64? { if case .int(let value) = node { value } else { nil } }

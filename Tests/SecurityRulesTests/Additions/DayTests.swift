@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import SecurityRules
 
-/// Days and time zones against Foundation, and folding over all characters.
+/// Days and time zones compared with Foundation, and case folding of all characters.
 @Suite(.timeLimit(.minutes(30))) struct DayTests {
     @Test func dayNumbers_areTheirTextsNumbers_forAllDays() {
         var next: Int64 = -719_528
@@ -33,7 +33,7 @@ import TestSupport
         let zone = try #require(TimeZone(identifier: name))
         var random = SeededRandom(17)
         var times = (0..<1_000).map { _ in Int64(random.below(4_000_000_000)) - 400_000_000 }
-        // Close to the changes of some years.
+        // Close to the clock changes of some years.
         for year in [1975, 1996, 2005, 2026, 2037, 2038, 2060, 2099] {
             let start = Date(timeIntervalSince1970: Double(CivilDay.number(Int64(year), 1, 1) * 86_400))
             if let change = zone.nextDaylightSavingTimeTransition(after: start) {
@@ -61,7 +61,7 @@ import TestSupport
         // 2026-03-29 01:00 UTC and 2026-10-25 01:00 UTC.
         let athens = TimeZoneRule("EET-2EEST,M3.5.0/3,M10.5.0/4")
         #expect([1_774_745_999, 1_774_746_000, 1_792_889_999, 1_792_890_000].map { athens?.offset(at: $0) } == [7200, 10_800, 10_800, 7200])
-        // South of the equator summer goes over the turn of the year; days may be counted.
+        // In the southern hemisphere summer spans the new year; rules may give days by number.
         let south = TimeZoneRule("AAA3BBB,J300/0,59/0")
         #expect(south?.offset(at: CivilDay.number(2026, 1, 10) * 86_400) == -7200)
         #expect(south?.offset(at: CivilDay.number(2026, 6, 1) * 86_400) == -10_800)
@@ -79,13 +79,13 @@ import TestSupport
         }
     }
 
-    /// What is folded stays as it is, and its upper case is folded to the same.
+    /// Folded text stays unchanged by folding, and its upper case folds to the same text.
     @Test func fold_isDoneAtOnce_forEveryCharacter() {
         for value in 0..<0x30000 as Range<UInt32> {
             guard let scalar = Unicode.Scalar(value), scalar.properties.generalCategory != .unassigned else { continue }
             let folded = TextFolding.fold(String(scalar))
             if TextFolding.fold(folded) != folded { #expect(Bool(false), "U+\(String(value, radix: 16)): \(folded)") }
-            // The iota below a letter is a mark that becomes a letter of its own in upper case.
+            // The combining iota below a letter becomes a separate letter in upper case.
             if String(scalar).decomposedStringWithCanonicalMapping.unicodeScalars.contains("\u{345}") { continue }
             let upper = TextFolding.fold(scalar.properties.uppercaseMapping)
             if upper != folded { #expect(Bool(false), "upper U+\(String(value, radix: 16)): \(upper) \(folded)") }

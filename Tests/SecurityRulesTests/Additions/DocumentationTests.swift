@@ -4,7 +4,7 @@ import Testing
 
 /// The examples of `docs/rules-extensions.md`: a rules file, then its cases.
 @Suite(.timeLimit(.minutes(30))) struct DocumentationTests {
-    /// A page of the documentation, found upwards from this file.
+    /// A page of the documentation, searched for upwards from this file.
     private static func page(_ name: String) throws -> String {
         var folder = URL(fileURLWithPath: #filePath)
         while folder.path != "/" {

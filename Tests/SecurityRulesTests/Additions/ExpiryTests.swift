@@ -4,7 +4,7 @@ import Testing
 
 @testable import SecurityRules
 
-/// `.expire`: when nodes end, and how.
+/// `.expire`: when and how nodes expire.
 @Suite(.timeLimit(.minutes(30))) struct ExpiryTests {
     private func rules(_ expire: String, _ more: String = "") throws -> RuleSet {
         try RuleSet(parsing: #"{"rules":{"a":{"$x":{".expire":\#(expire)\#(more)}}}}"#)
@@ -17,7 +17,7 @@ import Testing
         } catch { return error.errors.map { $0.message } }
     }
 
-    /// A truth table of `at`: what is stored, when it was written, when it is due.
+    /// Truth table of `at`: the stored value, the time of the write, and the time of the expiry.
     @Test(arguments: [
         ("data.child('at').val()", ["at": 5], nil, 5), ("data.child('at').val()", ["n": 5], nil, nil), ("data.val()", 7, nil, 7),
         ("data.child('at').val()", ["at": "5"], nil, nil), ("data.child('at').val()", ["at": true], nil, nil),
@@ -42,7 +42,7 @@ import Testing
         #expect(writes.map(\.path) == ["a/k"] && writes[0].value.isNull && writes[0].rule == "/a/$x.expire" && writes[0].kind == .expire)
     }
 
-    /// The first of a list by its time; with `if`, `patch` and a row.
+    /// The earliest entry of a list applies; with `if`, `patch` and a log row.
     @Test func list_patchesAndRemoves_inTheOrderOfTimes() throws {
         let rules = try rules(#"""
             [{"at": "data.child('at').val() + 10"},
@@ -59,7 +59,7 @@ import Testing
         #expect(try rules.expiry(of: "a/k", in: root, written: nil, now: 150).map(\.path) == ["a/k"], "then the removal")
     }
 
-    /// What would change nothing is done; what would be due again and again is not begun.
+    /// A patch that changes nothing runs once; one that would be due again and again is not started.
     @Test func patch_isMadeOnce() throws {
         let plain = try rules(#"{"at": "data.child('at').val()", "patch": {"s": "'late'"}}"#)
         #expect(plain.due(at: "a/k", in: ["a": ["k": ["at": 1]]], written: nil) == 1)
@@ -72,7 +72,7 @@ import Testing
         #expect(try later.expiry(of: "a/k", in: ["a": ["k": ["at": 1]]], written: nil, now: 5).map(\.value) == [101])
     }
 
-    /// However long nothing was done, a patch that repeats goes on in the future: made as often as it was due, with one row.
+    /// After any pause, a repeating patch continues in the future. It is applied once for each missed time, with one log row.
     @Test(arguments: [
         (#"{"at":"data.child('at').val()","patch":{"at":"data.child('at').val() + 100","n":"data.child('n').val(0) + 1"}}"#,
             ["at": 1_000] as Node, ["at": 5_100, "n": 41] as Node),
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    /// The time at which it is made is seen in a patch and in the row; `at` and `if` cannot know it.
+    /// `firing`, the time at which an expiry runs, is available in the patch and the row, but not in `at` and `if`.
     @Test func firing_isSeenInWhatIsWritten() throws {
         #expect(faults(#""firing""#).first?.contains("'firing' is not seen here") == true)
         #expect(faults(#"{"at":"1","if":"firing > 1","patch":{"s":1}}"#).first?.contains("'firing' is not seen here") == true)
@@ -113,7 +113,7 @@ import Testing
         let rules = try rules(#"{"at":"data.val()","log":"log","value":{"at":"firing","now":"now"}}"#)
         let writes = try rules.expiry(of: "a/k", in: ["a": ["k": 5]], written: nil, now: 9)
         #expect(writes.last?.value == ["at": 9, "now": 9])
-        // What says nothing but the time it was made at is due once.
+        // A patch that depends on nothing but its firing time is due once.
         let once = try self.rules(#"{"at":"data.child('at').val()","if":"!data.hasChild('done')","patch":{"done":"firing"}}"#)
         #expect(try once.expiry(of: "a/k", in: ["a": ["k": ["at": 5]]], written: nil, now: 9).map(\.value) == [9])
         #expect(once.due(at: "a/k", in: ["a": ["k": ["at": 5, "done": 9]]], written: nil) == nil)
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    /// Above, at and below what was written; what is shared by both trees is not looked at.
+    /// Nodes above, at and below the written places; subtrees shared by both trees are not visited.
     @Test func visit_findsTheNodesThatAWriteTouches() throws {
         let rules = try RuleSet(parsing: #"""
             {"rules":{"a":{"$x":{".expire":"1","in":{"$y":{".expire":"1"}}},"z":{}},"b":{".expire":"1"}}}

@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// Nodes that end by time are found a part at a time as they are all at once.
+/// Searching for expiring nodes in parts finds the same as searching all at once.
 @Suite(.timeLimit(.minutes(30))) struct ExpiryWalkTests {
     private static let rules = #"""
         {"rules": {
@@ -30,7 +30,7 @@ import TestSupport
             paths.append(path)
         }
         var (expected, left) = (Set<Path>(), Int.max)
-        // Those above that are in neither tree are of no use.
+        // Nodes above that exist in neither tree do not matter.
         func isThere(_ path: Path) -> Bool { old.node(at: path).exists || new.node(at: path).exists }
         for path in paths { rules.visitExpiring(path, old: old, new: new, atMost: &left) { if isThere($0) { expected.insert($0) } } }
         for most in [2, 3, 7, 10_000] {

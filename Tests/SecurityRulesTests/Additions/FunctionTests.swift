@@ -3,7 +3,7 @@ import Testing
 
 @testable import SecurityRules
 
-/// Functions beside the rules.
+/// Functions defined next to the rules.
 @Suite(.timeLimit(.minutes(30))) struct FunctionTests {
     private static func file(_ functions: String, read: String = "true", write: String = "true") -> String {
         "{\"functions\":{\(functions)},\"rules\":{\"t\":{\"$k\":{\".read\":\(quoted(read)),\".write\":\(quoted(write))}}}}"
@@ -75,12 +75,12 @@ import Testing
         let text = "{\"functions\":{\(functions)},\"rules\":{\".read\":\(quoted(read))}}"
         let found = faults(text)
         #expect(found.count == 1 && found[0].message == message.split(separator: " ", maxSplits: 1).last.map(String.init), "\(found)")
-        // The place is that of the slip, in the function or in the rule.
+        // The position is that of the mistake, in the function or in the rule.
         let place = message.prefix { $0 != " " }.dropLast()
         #expect(found.first.map { "\($0.line):\($0.column)" } == String(place), "\(text)")
     }
 
-    /// Two functions that call each other are told both; one fault in a body that many rules call is told once.
+    /// Two functions that call each other are both reported; a fault in a body that many rules call is reported once.
     @Test func faults_areToldOnce() {
         #expect(
             faults(Self.file(#""f()":"g()","g()":"h()","h()":"f()","i()":"h()""#)).map(\.message) == [
@@ -98,7 +98,7 @@ import Testing
         #expect(faults(#"{"functions":{},"functions":{},"rules":{}}"#).map(\.description) == ["1:17: Expected 'rules' property."])
     }
 
-    /// Each function doubles what the one before it puts into the rules: the sum is bounded, and found out in bounded time.
+    /// Each function doubles the size of its predecessor's expansion: the total is bounded, and computed in bounded time.
     @Test func growth_isBounded_inSize() throws {
         func doubling(_ levels: Int) -> String {
             (1...levels).map { "\"f\($0)(x)\":\"f\($0 - 1)(x) && f\($0 - 1)(x)\"" }.joined(separator: ",") + #","f0(x)":"x == 1""#
@@ -106,11 +106,11 @@ import Testing
         #expect(faults(Self.file(doubling(10), read: "f10(2)")) == [])
         let found = faults(Self.file(doubling(60), read: "f60(2)"))
         #expect(found.count == 1 && found[0].message == "The calls of functions put more than 262144 parts into the rules.", "\(found)")
-        // From both sides of the limit: the body has three parts, the argument is one more.
+        // Both sides of the limit: the body has three parts, the argument is one more.
         let text = Self.file(#""f(x)":"x == 1""#, read: "f(2)")
         _ = try RuleSet(parsing: text, functionParts: 4)
         #expect(throws: RulesErrors.self) { try RuleSet(parsing: text, functionParts: 3) }
-        // An argument counts wherever it stands.
+        // An argument counts at each use.
         let twice = Self.file(#""f(x)":"x == x""#, read: "f(1 + 1)")
         #expect(throws: RulesErrors.self) { try RuleSet(parsing: twice, functionParts: 8) }
         _ = try RuleSet(parsing: twice, functionParts: 9)
@@ -122,7 +122,7 @@ import Testing
         #expect(faults(file(1_001)).map(\.message) == ["At most 1000 functions."])
     }
 
-    /// Calls repeat what a body has: its regular expression is compiled once, and long texts are not put together beforehand.
+    /// Calls repeat their body's parts: its regular expression is compiled once, and long texts are not concatenated in advance.
     @Test func calls_shareRegularExpressions_andLongTexts() throws {
         let functions = #""m(x)":"x.matches(/^[a-z]{3}$/)","s(x)":"x + x","l(x)":"s(s(s(s(s(s(s(s(s(s(s(s(x))))))))))))""#
         let read = Array(repeating: "m('abc')", count: 3).joined(separator: " && ") + " && l('a').length == 4096"
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test func growth_isBounded_inHeight() {
-        // 100 calls around each other, each with a body of some height.
+        // 100 nested calls, each with a body of some depth.
         let nested = String(repeating: "f(", count: 100) + "true" + String(repeating: ")", count: 100)
         let found = faults(Self.file(#""f(x)":"!(!(!(!(!x))))""#, read: nested))
         #expect(found.count == 1 && found[0].message == "Expression is nested deeper than 256 levels.", "\(found)")
@@ -141,7 +141,7 @@ import Testing
         #expect(faults(Self.file(chain, read: "f50()")) == [])
     }
 
-    /// An explanation shows the call with its result, and below it the parts of the body where they stand in the file.
+    /// An explanation shows the call with its result, and below it the parts of the body at their position in the file.
     @Test func explanation_showsTheCall_andTheBody() throws {
         let text = "{\"functions\":{\n\"owner(x)\":\"x.child('by').val() == auth.uid\"},\n"
             + "\"rules\":{\".read\":\"auth != null && owner(data)\"}}"
@@ -153,7 +153,7 @@ import Testing
                 "owner(data) = false (3:35)", "x.child('by').val() == auth.uid = false (2:13)", "x.child('by').val() = \"u2\" (2:13)",
                 "auth.uid = \"u1\" (2:36)",
             ])
-        // A fault inside is one of the call in the rule.
+        // A failure inside the body is a failure of the call in the rule.
         let failing = try RuleSet(parsing: Self.file(#""f(x)":"x + 1 == 2""#, read: "true && f(data.val())"))
         let step = failing.explainRead("/t/k", root: .null, auth: .null, now: 0).steps[0]
         #expect(step.outcome == .failed(.notAddable, offset: 8))

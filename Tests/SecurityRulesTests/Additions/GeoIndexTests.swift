@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// `.geoIndex`: where the children of a place have their position.
+/// `.geoIndex`: which fields hold the position of a place's children.
 @Suite(.timeLimit(.minutes(30))) struct GeoIndexTests {
     @Test func places_areFound_throughLiteralsAndWildcards() throws {
         let rules = try RuleSet(
@@ -16,7 +16,7 @@ import Testing
         let live = try #require(rules.geoIndex(at: "/live/ana"))
         #expect(live == ("lat", "lng"))
         #expect(rules.geoIndex(at: "/live") == nil && rules.geoIndex(at: "/") == nil && rules.geoIndex(at: "/reports/r") == nil)
-        // What stands beside the position is an index as of .indexOn, each once.
+        // The other fields become indexes as if named in .indexOn, each once.
         #expect(rules.indexes(at: "/live/ana") == ["at", "kind", "rating"] && rules.indexes(at: "/reports") == [])
         #expect(rules.unsupported.isEmpty && rules.warnings.filter { $0.message.contains("no path") }.isEmpty)
     }

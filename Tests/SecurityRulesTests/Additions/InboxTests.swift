@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import SecurityRules
 
-/// `.inbox`: a row for each one whom a new node concerns.
+/// `.inbox`: a row for each subscriber whom a new node concerns.
 @Suite(.timeLimit(.minutes(30))) struct InboxTests {
     private static let rules = #"""
         {"functions":{"isIn(set)":"set.child('t1').val() != 'no'"},"rules":{
@@ -27,7 +27,7 @@ import TestSupport
     struct Row: Sendable, CustomTestStringConvertible {
         let old: String
         let writes: KeyValuePairs<String, String>
-        /// All rows that are there then, or another place.
+        /// The place whose content is compared: all rows, or another place.
         let place: String
         let then: String
         init(_ old: String, _ writes: KeyValuePairs<String, String>, _ place: String, _ then: String) {
@@ -40,7 +40,7 @@ import TestSupport
     private static let old = #"{\#(subs),"news":{"n":{"t":1,"tags":{"t1":true},"likes":0}}}"#
 
     @Test(arguments: [
-        // who has any of the keys, a value or of a set, and is not left out
+        // subscribers with any of the keys (one value, or those of a set) that are not excluded
         Row("{\(subs)}", ["news/n": #"{"tags":{"t1":true,"t2":true},"t":1}"#],
             #"{"a":{"n":\#(row("n", "1"))},"b":{"n":\#(row("n", "1"))}}"#),
         Row("{\(subs)}", ["news/n": #"{"tags":{"t3":true}}"#], #"{"b":{"n":\#(row("n"))},"c":{"n":\#(row("n"))}}"#),
@@ -49,19 +49,19 @@ import TestSupport
         Row("{\(subs)}", ["news/n/tags/t1": "1"], #"{"a":{"n":\#(row("n"))},"b":{"n":\#(row("n"))}}"#),
         Row("{\(subs)}", ["news": #"{"n":{"t":1},"o":5}"#], #"{"b":{"n":\#(row("n", "1")),"o":\#(row("o"))}}"#),
         Row("null", ["news/n": #"{"tags":{"t1":1}}"#], "null"),
-        // as it is after the write
+        // subscriptions as they are after the write
         Row("{\(subs)}", ["news/n": #"{"t":1}"#, "subs/new/t0": "1", "subs/b": "null"], #"{"new":{"n":\#(row("n", "1"))}}"#),
         Row(#"{"subs":{"a":{"t1":"no","t0":1}}}"#, ["news/n": "1"], "null"),
         // an existing row is replaced, an equal one stays
         Row(#"{\#(subs),"inbox":{"b":{"n":5}}}"#, ["news/n": #"{"t":1}"#], #"{"b":{"n":\#(row("n", "1"))}}"#),
-        // a change writes none, but for those of 'changes'; a removal takes none away
+        // a change writes no rows, except for fields in 'changes'; a removal removes none
         Row(old, ["news/n/t": "2"], "null"), Row(old, ["likes/n/x": "1"], "null"),
         Row(old, ["news/n": #"{"t":3,"tags":{"t3":1},"likes":0}"#], "null"),
         Row(old, ["news/n/again": "true"], #"{"a":{"n":\#(row("n", "1"))},"b":{"n":\#(row("n", "1"))}}"#),
         Row(old, ["news/n/again": "true", "likes/n/x": "1"], #"{"a":{"n":\#(row("n", "1"))},"b":{"n":\#(row("n", "1"))}}"#),
         Row(#"{\#(subs),"news":{"n":{"again":true}}}"#, ["news/n/t": "2"], "null"),
         Row(#"{"news":{"n":1},"inbox":{"b":{"n":5}}}"#, ["news/n": "null"], #"{"b":{"n":5}}"#),
-        // two inboxes, places of values, a wildcard in the middle, everybody
+        // two inboxes, places from values, a wildcard in the middle, every subscriber
         Row(#"{"members":{"x":{"a":{"set":{"boss":1}},"b":{"set":{"cook":1}},"c":{"boss":1}}}}"#,
             ["rooms/r/m/1": #"{"in":"x","role":"boss"}"#], "seen", #"{"x":{"a":{"r":{"1":"seen"}}}}"#),
         Row(#"{"members":{"x":{"a":{"set":{"boss":1}},"b":{"set":{"cook":1}}}}}"#,
@@ -149,7 +149,7 @@ import TestSupport
         #expect(warnings.map(\.description) == [warning])
     }
 
-    /// What an expression that fails, or a value that is no key, or a row without a place, comes to: nothing is written at all.
+    /// If an expression fails, a value is not a key, or a row has no place, no row is written.
     @Test(arguments: [
         (#"{"by":"a/b"}"#, ConsequenceFault.Reason.illegalKey("a/b")), (#"{"by":"a"}"#, nil), (#"{"by":5}"#, nil),
         (#"{"by":1.5}"#, .illegalKey("1.5")), (#"{"by":{"x":1}}"#, .illegalKey("{…}")),
@@ -165,7 +165,7 @@ import TestSupport
         #expect(found == reason)
     }
 
-    /// The commit has what it has room for; else all of it comes behind. What it costs is what may be reached, with an index the members.
+    /// Rows that do not fit into the commit are all deferred. The cost is the number of possible receivers; with an index, the number of members.
     @Test func many_areOwed_andFewAreNot() throws {
         let rules = try RuleSet(parsing: Self.rules)
         func found(_ count: Int, _ change: (inout ConsequenceLimits) -> Void = { _ in }, isIndexed: Bool = true) throws -> Consequences {
@@ -185,18 +185,18 @@ import TestSupport
         #expect(rules.reached(by: some.continued[0].rows, in: some.tree)?.count == 1_000)
         #expect(try found(3, isIndexed: false).continued.map(\.most) == [5_000], "how many it is, is not known")
         #expect(try found(0).continued.isEmpty)
-        // What else there is no room for.
+        // Other limits that the rows may exceed.
         #expect(try found(500, { $0.bytes = 10_000 }).continued.map(\.most) == [500])
         #expect(try found(500, { $0.keys = 400 }).continued.map(\.most) == [500])
         #expect(try found(500, { $0.owing = ["news/n": 1] }).continued.map(\.most) == [500], "behind what it owes already")
-        // How much may be owed.
+        // The limit of pending rows.
         #expect(try found(4_000, { ($0.continuedRows, $0.owedRows) = (5_000, 1_000) }).continued.count == 1)
         #expect(throws: ConsequenceFault.self) { try found(4_000, { ($0.continuedRows, $0.owedRows) = (5_000, 1_001) }) }
         #expect(try found(4_000, { ($0.continuations, $0.owing) = (3, ["x": 2]) }).continued.count == 1)
         #expect(throws: ConsequenceFault.self) { try found(4_000, { ($0.continuations, $0.owing) = (3, ["x": 1, "y": 2]) }) }
     }
 
-    /// What is kept of it is all that it is.
+    /// Pending rows keep all of their properties when stored and read back.
     @Test func owedRows_areTheSame_whenTheyAreReadBack() throws {
         let rules = try RuleSet(parsing: Self.rules)
         let old = try Node(json: "{\(Self.subs)}")
@@ -214,7 +214,7 @@ import TestSupport
         }
         #expect(ContinuedRows(["rule": "/a.inbox"]) == nil && ContinuedRows(.null) == nil)
         #expect(found.continued.map { $0.rows.places.description } == ["/inbox/$/n", "/seen/x/$/r/1"])
-        // Rules without that inbox do not know whom its 'if' lets through.
+        // Rules without that inbox cannot evaluate its 'if'.
         let others = try RuleSet(parsing: #"{"rules":{"news":{"$k":{".read":true}}}}"#)
         #expect(others.reached(by: found.continued[0].rows, in: found.tree) == nil)
         #expect(others.reached(by: found.continued[1].rows, in: found.tree) == ["a"])
@@ -236,7 +236,7 @@ import TestSupport
         #expect(many.description.contains("then rows /inbox/$/n: "))
     }
 
-    /// As a scan of all sets finds them, with an index that knows all, one that does not, and behind the commit.
+    /// Compared with a scan of all sets: with a complete index, with an incomplete one, and after the commit.
     @Test(arguments: Array(1...60) as [UInt64]) func randomWrites_reachAsTheModel(seed: UInt64) throws {
         var random = SeededRandom(seed)
         let rules = try RuleSet(parsing: Self.rules)

@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// `.message`: what clients are told about refused writes.
+/// `.message`: the text that clients are sent for refused writes.
 @Suite(.timeLimit(.minutes(30))) struct MessageTests {
     private static let rules = #"""
         {"rules":{
@@ -35,7 +35,7 @@ import Testing
         Row("/p/1", #"{"t":5,"m":2}"#, "t is a text"),
         Row("/p/1", #"{"n":"x","t":"x"}"#, "n is positive"), Row("/p/1", #"{"t":"x","l":[7,8,9]}"#, "less than 5"),
         Row("/p/1", #"{"n":1}"#, "t is needed"),
-        // A text is of the .validate: whoever may not write learns nothing from it.
+        // The message belongs to the .validate, so a client without the write permission learns nothing from it.
         Row("/both", #""x""#, "a number"), Row("/both", #""x""#, as: "b"), Row("/both", "5", as: nil),
         Row("/w", "1", as: "b", "only a"), Row("/w/x", "1", as: "c", "only a", "or b"), Row("/w/y", "1", as: "b", "only a"),
         Row("/w/z", "1", as: nil, "only a"), Row("/mute", "1", as: "b"), Row("/none", "1"), Row("/open", "13", "not 13"),
@@ -50,7 +50,7 @@ import Testing
         #expect(messages == row.messages)
     }
 
-    /// Several places: mute where one is refused without a message, else the messages of all.
+    /// Several places: no message if one place is refused without a message, otherwise the messages of all.
     @Test func refusedUpdate_isToldTheMessagesOfAllItsPlaces() throws {
         let rules = try RuleSet(parsing: Self.rules)
         func messages(_ values: [(Path, Node)], _ auth: Node) -> [String] {
@@ -64,7 +64,7 @@ import Testing
         #expect(messages([("/p/1", ["t": 5]), ("/none", 1)], ada) == [])
         #expect(messages([("/p/1", ["t": 5]), ("/w", 1)], ["uid": "b"]) == ["only a"])
         #expect(messages([("/p/1", ["t": 5]), ("/p/2", ["t": 6])], .null) == ["sign in"])
-        // The children of the place of the row before are seen with the right data.
+        // Children of the previous row's place are evaluated with the right data.
         #expect(messages([("/p/1/t", 5), ("/p/1/n", 1), ("/p/2/t", "x"), ("/p/2/n", -1)], ada) == ["t is a text", "n is positive"])
     }
 

@@ -2,13 +2,13 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// Places that keys of the rules name: each segment is one thing, and what looks like more is refused at its column.
+/// Places in rule keys: each segment is one name, wildcard or field, and any other syntax is refused at its column.
 @Suite(.timeLimit(.minutes(30))) struct PlaceTemplateTests {
     private static let parts = [
         "$id-lead", "lead-$id", "{user}-y", "y-{user}", "{a}{b}", "*-x", "x-*", "**", "$", "$$id", "${user}", "x}", "$i d",
     ]
 
-    /// Where each key takes a place: the rules with `PLACE` for it, which has its fault in the second segment.
+    /// Each key that takes a place: the rules contain `PLACE` for it; the fault is in its second segment.
     @Test(arguments: [
         #"{"$id":{".removes":"PLACE"}}"#, #"{"$id":{".removes":["x","PLACE"]}}"#, #"{"$id":{".copy":"PLACE"}}"#,
         #"{"$id":{".copy":{"to":"PLACE/$f","each":"friends/$f"}}}"#, #"{"$id":{".copy":{"to":"x/$f","each":"PLACE/$f"}}}"#,
@@ -34,7 +34,7 @@ import Testing
         #expect(faults("{\"rules\":{\"a\":{\"$id\":{\".removes\":\"of/\(part)\"}}}}").map(\.column) == [38])
     }
 
-    /// Names in a patch and in a row are no places.
+    /// Names in a patch and in a row are not places.
     @Test(arguments: [
         #"{"at":"1","patch":{"{user}":1}}"#, #"{"at":"1","patch":{"a/{user}/b":1}}"#, #"{"at":"1","patch":{"a":{"{user}":1}}}"#,
         #"{"at":"1","log":"l","value":{"{user}":1}}"#,
@@ -42,7 +42,7 @@ import Testing
         #expect(faults("{\"rules\":{\"a\":{\"$id\":{\".expire\":\(expire)}}}}").count == 1)
     }
 
-    /// Rules that an earlier version accepted keep their access rules, without what they would do elsewhere.
+    /// Rules that an earlier version accepted keep their access rules, without their writes to other places.
     @Test func rulesInForce_holdWithoutSuchPlaces() throws {
         let text = #"""
             {"rules":{".read":true,"a":{"$id":{".removes":["of/$id-lead","of/$id"],".copy":"of/{u}-y/$id",".counts":{"n":"count(of/*-x)"},

@@ -2,14 +2,14 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// What a rule sees of `where`, `near` and limits.
+/// Which properties of `where`, `near` and limits a rule can read.
 @Suite(.timeLimit(.minutes(30))) struct QueryConditionTests {
     typealias Row = QueryTests.Row
 
     @Test(arguments: rows) func rule_hasItsVerdict_forTheQuery(_ row: Row) throws {
         let rules = try RuleSet(parsing: "{\"rules\":{\"i\":{\".read\":\(quoted(row.expression)),\".geoIndex\":{\"lat\":\"a\",\"lng\":\"b\"}}}}")
         #expect(try rules.verdict(read: "/i", ["i": ["a": 1]], row.caller, query: row.query) == row.verdict)
-        // What allows a query may allow nothing else: the rule is asked at its place.
+        // A rule that allows a query need not allow anything else, so it is evaluated at its own place.
         #expect(rules.decideRead("/i", root: ["i": ["a": 1]], auth: row.caller.auth, now: fixedNow, query: row.query).isAllowed
             == (row.verdict == .allowed))
     }
@@ -61,7 +61,7 @@ import Testing
         Row("L10", bounded, QueryVariables(limitToFirst: 20), .denied),
     ]
 
-    /// A rule above the place that is read sees a plain read: else a circle that is granted would grant all below it.
+    /// A rule above the place that is read sees a plain read; otherwise granting a circle would grant everything below it.
     @Test func rulesAbove_seeNeitherConditionsNorCircles() throws {
         let rules = try RuleSet(
             parsing: #"{"rules":{"w":{".read":"query.where.a == 1 || query.near || query.limit == 5",".geoIndex":{"lat":"a","lng":"b"}}}}"#)
@@ -83,7 +83,7 @@ import Testing
         #expect(member.map(\.message) == ["Invalid property access: target is not an object."])
     }
 
-    /// The parts of an explanation are the whole condition, and its value.
+    /// An explanation shows the whole condition and its value as one part.
     @Test func explanation_tellsTheConditions() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"i":{".read":"query.where.author.uid == auth.uid && query.near"}}}"#)
         let trace = rules.explainRead("/i", root: .null, auth: Caller.u1.auth, now: fixedNow, query: Self.asked(["author/uid": "u1"]))

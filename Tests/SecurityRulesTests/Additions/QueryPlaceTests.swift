@@ -17,7 +17,7 @@ import Testing
         #expect(try (rules.verdict(read: path, root, query: Self.asked) == .allowed) == isAllowed)
     }
 
-    /// What a rule above says of plain reads holds for queries below it as well.
+    /// The verdict of a rule above on plain reads applies to queries below it as well.
     @Test func rulesAbove_seeAPlainRead() throws {
         let rules = try RuleSet(
             parsing: #"{"rules":{".read":"query.limitToFirst == null && !query.orderByKey && query.startAt == null","a":{}}}"#)

@@ -10,7 +10,7 @@ import Testing
           "quiet":{"$x":{}}}}
         """#
 
-    /// The budgets that count a write at a place: `50/200@0`, with the depth of the place that they belong to.
+    /// The budgets that are charged for a write at a place: `50/200@0`, with the depth of the budget's place.
     private func rates(_ path: Path) throws -> [String] {
         var found: [String] = []
         try RuleSet(parsing: Self.text).forEachRate(on: path) { rate, depth in found.append("\(rate.perSecond)/\(rate.burst)@\(depth)") }

@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// `.removes`: what goes with a node.
+/// `.removes`: data that is removed with a node.
 @Suite(.timeLimit(.minutes(30))) struct RemovesTests {
     private static let rules = #"""
         {"rules":{
@@ -29,27 +29,27 @@ import TestSupport
         + #""timeline":{"x":{"p":1,"q":2},"y":{"q":1},"z":{"p":3}},"by":{"u":{"p":1},"v":{"p":2}}}"#
 
     @Test(arguments: [
-        // by itself, with what is above it, as one of several
+        // the node itself, a place above it, or one of several writes
         Row(post, ["posts/p": "null"], "/comments/p", "/timeline/x/p", "/timeline/z/p", "/by/u/p", "/likes/c"),
         Row(
             post, ["posts": "null"],
             "/comments/p", "/timeline/x/p", "/timeline/z/p", "/timeline/x/q", "/timeline/y/q", "/by/u/p", "/likes/c"),
         Row(post, ["posts": #"{"q":{"t":1}}"#], "/comments/p", "/timeline/x/p", "/timeline/z/p", "/by/u/p", "/likes/c"),
-        // with the last of what it had
+        // the last child of the node
         Row(post, ["posts/p/author/uid": "null"], "/comments/p", "/timeline/x/p", "/timeline/z/p", "/by/u/p", "/likes/c"),
         Row(post, ["posts/q/t": "null"], "/timeline/x/q", "/timeline/y/q"),
-        // a change removes nothing, nor does a removal of nothing
+        // a change removes nothing, nor does removing a missing node
         Row(post, ["posts/p": "5"]), Row(post, ["posts/p/author": "null", "posts/p/t": "1"]), Row(post, ["posts/none": "null"]),
-        // what the client removes itself is not removed again
+        // places that the client removes itself are not removed again
         Row(post, ["posts/p": "null", "comments": "null", "timeline/x/p": "null"], "/timeline/z/p", "/by/u/p", "/likes/c"),
-        // both ways, which ends by itself
+        // in both directions, which terminates
         Row(#"{"friends":{"a":{"b":1},"b":{"a":1}},"follow":{"a":{"b":1},"b":{"a":1,"c":1}}}"#, ["friends/a/b": "null"],
             "/friends/b/a", "/follow/a/b", "/follow/b/a"),
         Row(#"{"friends":{"a":{"b":1},"b":{"c":1}},"follow":{"b":{"a":1}}}"#, ["friends/a": "null"], "/follow/b/a"),
         // one after the other, and in a circle
         Row(#"{"chain":{"1":{"next":"2"},"2":{"next":3},"3":{"next":"4"},"5":{"next":"1"}}}"#, ["chain/1": "null"], "/chain/2", "/chain/3"),
         Row(#"{"chain":{"1":{"next":"2"},"2":{"next":"1"}}}"#, ["chain/1/next": "null"], "/chain/2"),
-        // no key to go on with; a new one that ranges; nested; above itself
+        // a missing key; a new wildcard that matches many; nested; a place above itself
         Row(#"{"posts":{"p":{"author":{"x":1}}},"by":{"u":{"p":1}}}"#, ["posts/p": "null"]),
         Row(#"{"box":{"a":1,"b":2},"lid":1,"tape":{"r":{"x":1,"y":2},"s":{"x":1}},"marks":{"a":1}}"#, ["box/a": "null"], "/marks/a"),
         Row(#"{"box":{"a":1},"lid":1,"tape":{"r":{"x":1,"y":2},"s":{"x":1}},"marks":{"a":1}}"#, ["box": "null"],
@@ -84,7 +84,7 @@ import TestSupport
         #expect(faults("{\"rules\":\(rules)}").map(\.description) == [message])
     }
 
-    /// Nobody removes elsewhere by what is stored, and nobody keeps a node from being removed by it.
+    /// A stored value can neither direct a removal elsewhere nor prevent the removal of its node.
     @Test(arguments: [#""a/b""#, #""a.b""#, "1.5", "true", #"{"x":1}"#]) func valueThatIsNoKey_namesNoPlace(_ value: String) throws {
         let rules = try RuleSet(parsing: Self.rules)
         var old: Node = ["chain": ["1": ["5": 1], "a": ["b": 1], "true": 1, "x": 1]]
@@ -103,7 +103,7 @@ import TestSupport
         (limits.writes, limits.keys) = (10, 10)
         let found = try rules.consequences(of: ["/a"], old: old, new: new, limits: limits)
         #expect(found.writes.count == 10 && found.keysLookedAt == 10 && found.tree.isNull)
-        // What is more is left to later commits, and only where that many may be under way.
+        // Removals beyond the limit are left to later commits, unless too many are pending already.
         for (writes, keys) in [(9, 10), (10, 9)] {
             (limits.writes, limits.keys, limits.continuations) = (writes, keys, 1)
             let found = try rules.consequences(of: ["/a"], old: old, new: new, limits: limits)
@@ -116,7 +116,7 @@ import TestSupport
         }
     }
 
-    /// A write that removes nothing costs nothing, whatever else there is.
+    /// A write that removes nothing costs nothing, whatever else exists.
     @Test func keysLookedAt_areThoseOfWhatIsWritten() throws {
         let rules = try RuleSet(parsing: Self.rules)
         let posts = Node.object((0..<1000).map { (Key("p\($0)"), ["t": 1]) })
@@ -127,7 +127,7 @@ import TestSupport
         #expect(try rules.consequences(of: ["/posts/p7"], old: ["posts": posts], new: new).keysLookedAt == 0)
     }
 
-    /// `.validate` is asked about the hub's writes, as the hub.
+    /// `.validate` is evaluated for the hub's writes, with the hub as the author.
     @Test func validate_isAskedAsTheHub() throws {
         func admits(_ validate: String) throws -> Bool {
             let rules = try RuleSet(parsing: #"{"rules":{"a":{".removes":"b/x"},"b":{".write":false,".validate":"\#(validate)"}}}"#)
@@ -142,7 +142,7 @@ import TestSupport
 
     // MARK: Model
 
-    /// Against a model that looks at all places for each rule, again and again.
+    /// Compared with a model that scans all places for each rule until nothing changes.
     @Test(arguments: Array(1...80) as [UInt64]) func randomRemovals_areThoseOfTheModel(seed: UInt64) throws {
         var random = SeededRandom(seed)
         let names = ["a", "b", "c"]
@@ -188,7 +188,7 @@ import TestSupport
         return node
     }
 
-    /// The rule node of a place: a literal one hides the wildcard beside it.
+    /// The rule node of a place: a literal name hides a wildcard at the same level.
     private static func pattern(_ place: Path, _ rules: [(pattern: [String], target: [String])]) -> [String]? {
         place.keys.enumerated().reduce(Optional([])) { prefix, next in
             [next.element.string, "$\(next.offset)"].compactMap { name in prefix.map { $0 + [name] } }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import SecurityRules
 
-/// Places with the same value and rules, as copies of a node are, are asked about once: with the same outcome as one after the other.
+/// Places with the same value and rules, such as copies of a node, are validated once, with the same result as one by one.
 @Suite(.timeLimit(.minutes(30))) struct SamePlaceTests {
     private static let values: [Node] = [1, 2, "a", "b", true, ["a": 1, "b": "x"], ["a": 1, "b": "y"], ["0": true, "b": ["a": 1]]]
     private static func value(_ random: inout SeededRandom) -> Node { random.pick(values) }
@@ -17,7 +17,7 @@ import Testing
         return tree
     }
 
-    /// With rules of all that expressions can say; a recorder has each place asked about.
+    /// With random rules over the whole expression language; a recorder forces each place to be validated.
     @Test(arguments: Array(1...40) as [UInt64]) func validity_isThatOfEachPlaceAlone_withRandomRules(round: UInt64) throws {
         var random = SeededRandom(round)
         for _ in 0..<60 {
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    /// Of what has followed from a commit the values are known, and none is looked up.
+    /// The values of a commit's consequences are known, so none is looked up.
     @Test(arguments: Array(1...40) as [UInt64]) func consequences_areAsValidAsEachPlaceAlone(round: UInt64) throws {
         var random = SeededRandom(round)
         for _ in 0..<60 {
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    /// What differs from place to place beside the value: each of these rules allows `/t/a/k` and refuses `/t/b/k`.
+    /// Data other than the value that differs between places: each of these rules allows `/t/a/k` and refuses `/t/b/k`.
     @Test(arguments: [
         "$u == 'a'", "newData.parent().child('x').exists()", "data.parent().child('x').exists()", "!data.exists()",
         "root.child('m').child($u).exists()", "newRoot.child('m/' + $u).exists()", "data.val() != 5",
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    /// An operation may do as much work on texts with it as without.
+    /// The bound on text work of one operation is the same with it as without.
     @Test(arguments: 1...60) func textWork_isCountedForEachPlace(_ most: Int) throws {
         let rules = try RuleSet(
             parsing: #"{"rules":{"t":{"$u":{"$k":{".validate":"newData.val().contains('b')","$x":{".validate":true}}}}}}"#, textWork: most)
@@ -118,7 +118,7 @@ import Testing
             if random.chance(50) { paths.shuffle(using: &random) }
             let written = Dictionary(uniqueKeysWithValues: paths.map { ($0, random.chance(50) ? Int64(random.below(2)) : nil) })
             let dues = rules.dues(at: paths, in: tree) { written[$0] ?? nil }
-            // As a commit knows the values that it has put there.
+            // A commit knows the values that it has written there.
             let values = paths.map { path in random.chance(70) ? Self.values.first { $0 == tree.node(at: path) } : nil }
             let known = rules.dues(of: zip(paths, values).map { (path: $0, value: $1) }, in: tree) { written[$0] ?? nil }
             #expect(dues == known, "\(tree.json)")

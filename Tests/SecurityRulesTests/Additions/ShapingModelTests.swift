@@ -8,7 +8,7 @@ import TestSupport
     private enum Meaning { case none, drop, dropNumbers, put(Node) }
     private typealias Rule = (pattern: [String], meaning: Meaning)
 
-    /// The meanings of the rule nodes. A literal one hides the wildcard beside it.
+    /// The meaning of the rule nodes. A literal name hides a wildcard at the same level.
     private struct Table {
         private var meanings: [[String]: [Meaning]] = [:]
 
@@ -118,7 +118,7 @@ import TestSupport
         }
         var tree = writes.after(old, without: ignored)
         let written = writes.enumerated().filter { !ignored.contains($0.offset) }.map(\.element.path)
-        // Outer places first: what is dropped has nothing below.
+        // Outer places first: a dropped place has no children.
         while let place = places(tree).first(where: { place in
             written.contains { $0.contains(place) && $0 != place } && table.drops(place, in: tree)
         }) { tree.set(.null, at: place) }
@@ -130,7 +130,7 @@ import TestSupport
         return (tree, ignored)
     }
 
-    /// The first place with a default that is to be put.
+    /// The first place where a default is missing.
     private static func absent(_ table: Table, _ tree: Node, _ old: Node, _ written: [Path], _ put: [Path]) -> (Path, Node)? {
         for parent in places(tree) + [.root] where tree.node(at: parent).hasChildren {
             let isWritten = (written + put).contains { location in
@@ -146,7 +146,7 @@ import TestSupport
         return nil
     }
 
-    /// All places that exist, but the root.
+    /// All existing places except the root.
     private static func places(_ tree: Node, at path: Path = .root) -> [Path] {
         tree.hasChildren ? tree.children.flatMap { key, child in [path.appending(key)] + places(child, at: path.appending(key)) } : []
     }

@@ -3,7 +3,7 @@ import SecurityRules
 import Testing
 import TestSupport
 
-/// `.default` and `.drop`: what rules make of writes before they are asked about.
+/// `.default` and `.drop`: how rules change writes before they are checked.
 @Suite(.timeLimit(.minutes(30))) struct ShapingTests {
     private static let rules = #"""
         {"rules":{".write":true,
@@ -35,13 +35,13 @@ import TestSupport
         var testDescription: String { "\(old) \(writes)" }
     }
 
-    /// Of an event `x` with everything that the rules put there.
+    /// An event `x` with all defaults of the rules.
     private static func event(_ members: String, kept: Int = 99) -> String {
         #"{"e":{"x":{\#(members),"at":99,"by":"ada","kept":\#(kept),"opts":{"mail":true,"list":[1,2],"days":7}}}}"#
     }
 
     @Test(arguments: [
-        // as a whole, from above, a child of a new one, deep in a new one
+        // written whole, from above, as a child of a new one, deep in a new one
         Row("null", ["e/x": #"{"t":1}"#], event(#""t":1,"status":"open","from":"open!""#)),
         Row("null", ["e": #"{"x":{"t":1}}"#], event(#""t":1,"status":"open","from":"open!""#)),
         Row("null", ["/": #"{"e":{"x":{"t":1}}}"#], event(#""t":1,"status":"open","from":"open!""#)),
@@ -49,18 +49,18 @@ import TestSupport
         Row("null", ["e/x/deep/er": "1"], event(#""deep":{"er":1},"status":"open","from":"open!""#)),
         // several writes below one parent
         Row("null", ["e/x/t": "1", "e/x/status": #""shut""#], event(#""t":1,"status":"shut","from":"shut!""#)),
-        // what is there stays, also null-like values
+        // existing values stay, also falsy ones
         Row("null", ["e/x": #"{"status":false,"from":0}"#], event(#""status":false,"from":0"#)),
         Row(#"{"e":{"x":{"status":"shut","kept":5}}}"#, ["e/x/t": "1"], event(#""t":1,"status":"shut","from":"shut!""#, kept: 5)),
-        // a value that is replaced is former data
+        // a replaced value counts as former data
         Row(#"{"e":{"x":{"kept":5}}}"#, ["e/x": #"{"t":1}"#], event(#""t":1,"status":"open","from":"open!""#, kept: 5)),
-        // a write deep below one that was there leaves it
+        // a write deep below an existing node adds no default
         Row(#"{"e":{"x":{"t":1,"v":{"a":1}}}}"#, ["e/x/v/b": "2"], #"{"e":{"x":{"t":1,"v":{"a":1,"b":2}}}}"#),
-        // one that is removed by itself is put again; with its parent it is gone
+        // a default that is removed alone is restored; with its parent it is gone
         Row(#"{"e":{"x":{"t":1,"status":"shut"}}}"#, ["e/x/status": "null"], event(#""t":1,"status":"open","from":"open!""#)),
         Row(#"{"e":{"x":{"t":1}}}"#, ["e/x": "null"], "null"),
         Row(#"{"e":{"x":{"t":1},"y":{"t":1}}}"#, ["e/x/t": "null"], #"{"e":{"y":{"t":1}}}"#),
-        // no object, no children; an update of others; nested in what is there
+        // not an object, so no children; an update of other places; nested in existing data
         Row("null", ["e/x": "5"], #"{"e":{"x":5}}"#),
         Row("null", ["z/x": #"{"t":1}"#], #"{"z":{"x":{"t":1}}}"#),
         Row(#"{"e":{"x":{"opts":{"mail":false}}}}"#, ["e/x/opts/list": "3"], #"{"e":{"x":{"opts":{"mail":false,"list":3,"days":7}}}}"#),
@@ -76,11 +76,11 @@ import TestSupport
         Row(#"{"u":{"a":{"name":"A","stamp":1}}}"#, ["u/a/email": #""a@b.c""#], #"{"u":{"a":{"name":"A","stamp":1}}}"#),
         Row(#"{"u":{"a":{"name":"A","stamp":1}}}"#, ["u/a/email/x/y": "1"], #"{"u":{"a":{"name":"A","stamp":1}}}"#),
         Row("5", ["u/a/email": "1"], "5"),
-        // what was stored before the rule may be removed, by itself and with its place
+        // values stored before the rule may be removed, alone or with their parent
         Row(#"{"u":{"a":{"name":"A","stamp":1,"email":"x"}}}"#, ["u/a/email": "null"], #"{"u":{"a":{"name":"A","stamp":1}}}"#),
         Row(#"{"u":{"a":{"name":"A","stamp":1,"email":"x"}}}"#, ["u/a/email": #""y""#], #"{"u":{"a":{"name":"A","stamp":1,"email":"x"}}}"#),
         Row(#"{"u":{"a":{"name":"A","stamp":1,"email":"x"}}}"#, ["u/a": "null"], "null"),
-        // a time that the hub keeps
+        // a timestamp that the hub keeps
         Row(#"{"u":{"a":{"name":"A","stamp":1}}}"#, ["u/a": #"{"name":"B","stamp":5}"#], #"{"u":{"a":{"name":"B","stamp":1}}}"#),
         Row(#"{"u":{"a":{"name":"A","stamp":1}}}"#, ["u/a/stamp": "5"], #"{"u":{"a":{"name":"A","stamp":1}}}"#),
         // expressions
@@ -93,7 +93,7 @@ import TestSupport
         Row(
             #"{"u":{"a":{"stamp":1}}}"#, ["u/a/log": #"{"x":{"old":true},"y":{"old":false},"z":{"old":true,"t":1}}"#],
             #"{"u":{"a":{"stamp":1,"log":{"y":{"old":false}}}}}"#),
-        // others of the same update are stored
+        // other places of the same update are stored
         Row("null", ["u/a/email": "1", "u/a/name": #""A""#, "x": "2"], #"{"u":{"a":{"name":"A","stamp":99}},"x":2}"#),
     ]) func drop_storesNothingOfWhatIsSentThere(_ row: Row) throws { try check(row) }
 
@@ -105,7 +105,7 @@ import TestSupport
         let shaped = rules.shape(writes, on: old, auth: auth, now: 99)
         let expected = try Node(json: row.new)
         #expect(shaped.tree == expected, "\(shaped.tree.json)")
-        // What is stored of each write, one after the other, is the same.
+        // Applying the shaped writes one after the other gives the same tree.
         var tree = old
         for (i, write) in writes.enumerated() where !shaped.ignored.contains(i) {
             tree.set(shaped.changed.contains(i) ? shaped.tree.node(at: write.path) : write.value, at: write.path)
@@ -132,7 +132,7 @@ import TestSupport
         #expect(faults("{\"rules\":\(rules)}").map(\.description) == [message])
     }
 
-    /// What they do on texts counts, and more of it than there is refuses the write.
+    /// Their work on texts counts, and exceeding the bound refuses the write.
     @Test func textWork_isCounted_andBounded() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"a":{"$x":{".drop":"newData.val().contains('needle')"}}}}"#)
         let writes = (0..<10).map { (path: Path([Key("a"), Key("\($0)")]), value: Node.string(String(repeating: "h", count: 1000))) }
@@ -148,7 +148,7 @@ import TestSupport
         #expect(try RuleSet(parsing: #"{"rules":{"a":{"$b":{".drop":true}}}}"#).shapesWrites)
     }
 
-    /// A function that only they call is called; children of such a name are no slips.
+    /// A function that only they call counts as used; children with their names are not reported as mistakes.
     @Test func linter_looksAtThem() throws {
         let text = #"""
             {"functions":{"f()":"'x'","g()":"true"},

@@ -1,12 +1,12 @@
 import SecurityRules
 import Testing
 
-/// Rules contract §14.1: what the checker accepts, and what it says about the rest.
+/// Rules contract §14.1: rules that the checker accepts, and its messages for others.
 @Suite(.timeLimit(.minutes(30))) struct CompileTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String
         let expression: String
-        /// nil: accepted; empty: refused, whatever the words.
+        /// nil: accepted; empty: refused with any message.
         let message: String?
         let kind: RuleKind
 

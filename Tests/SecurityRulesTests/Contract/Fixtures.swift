@@ -32,13 +32,13 @@ enum Caller: String, Sendable {
 /// The time of every operation in the tables.
 let fixedNow: Int64 = 1_700_000_000_000
 
-/// What a rule comes to (§14): allowed, denied because it is false, denied because it failed.
+/// The result of a rule (§14): allowed, denied because it is false, or denied because it failed.
 enum Verdict: String, Sendable {
     case allowed = "A"
     case denied = "D"
     case failed = "X"
 
-    /// The verdict of the only rule that a trace shows.
+    /// The verdict of the only rule in a trace.
     init(_ trace: RuleTrace) {
         if trace.isAllowed {
             self = .allowed

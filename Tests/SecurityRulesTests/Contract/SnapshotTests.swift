@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// Rules contract §14.4: snapshots of what is stored at /t; /s is 1.
+/// Rules contract §14.4: snapshots of the data stored at /t; /s is 1.
 @Suite(.timeLimit(.minutes(30))) struct SnapshotTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String

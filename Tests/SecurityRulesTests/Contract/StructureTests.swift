@@ -2,12 +2,12 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// Rules contract §14.2, §1 and §2: the file around the expressions, and where faults are said to be.
+/// Rules contract §14.2, §1 and §2: the file around the expressions, and the positions of faults.
 @Suite(.timeLimit(.minutes(30))) struct StructureTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let id: String
         let text: String
-        /// Each fault: its message, with the position before it where the contract gives one; empty for "refused somehow".
+        /// Each fault: its message, preceded by the position where the contract gives one; empty for "refused with any message".
         let faults: [String]
 
         init(_ id: String, _ text: String, _ faults: String...) {

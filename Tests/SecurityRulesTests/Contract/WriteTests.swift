@@ -157,7 +157,7 @@ import Testing
         Row("W62", q, .set("/a/b", "1"), allowed),
         Row("W63", q, .set("/a/b", "1"), allowed, .u2),
         Row("W64", q, .set("/a", #"{"b":1}"#), denied, .u2),
-        // W65: an administrator's writes never reach the rules; the hub does not ask.
+        // W65: an administrator's writes never reach the rules.
         Row("W66", r, .set("/s/0", "\"x\""), allowed),
         Row("W67", r, .set("/s/2", "\"x\""), denied),
         Row("W68", r, .set("/s/e/0", "\"x\""), denied),
@@ -169,7 +169,7 @@ import Testing
 }
 
 extension String {
-    /// The server's timestamp put in: what the hub does before rules run.
+    /// The text with the server's timestamp filled in, as the hub does before rules run.
     fileprivate var replacingTimestamp: String {
         self == #"{".sv":"timestamp"}"# ? String(fixedNow) : self
     }

@@ -5,8 +5,8 @@ import TestSupport
 
 @testable import SecurityRules
 
-/// Broken rules files, cases and patterns, and strange values: whatever the bytes are, reading them ends with rules or with faults
-/// that lie inside the text, and every decision ends the same way however it is asked for. See `RulesFuzzing` for long runs.
+/// Broken rules files, cases and patterns, and unusual values. Reading any bytes results in rules, or in faults with positions inside the text. Every
+/// form of a decision gives the same result. See `RulesFuzzing` for long runs.
 @Suite(.timeLimit(.fuzzing)) struct RulesFuzzTests {
     private static let fragments = [
         "\"", "'", "\\", "\\u12", "\\ud800", "{", "}", "[", "]", "(", ")", ",", ":", "/", "/*", "*/", "//", "\n", ".read", ".validate",
@@ -22,7 +22,7 @@ import TestSupport
         text.utf16.split(separator: 0x0A, omittingEmptySubsequences: false).map(\.count)
     }
 
-    /// What is wrong with the places of faults; nil when all lie inside the text.
+    /// Describes faults with wrong positions; nil if all lie inside the text.
     private static func misplaced(_ errors: RulesErrors, _ bytes: [UInt8]) -> String? {
         if errors.errors.isEmpty { return "refused without a fault" }
         if errors.errors.count > 500 { return "\(errors.errors.count) faults" }
@@ -48,7 +48,7 @@ import TestSupport
             }
             tally.accepted += 1
             if let fault = Self.misplacedWarnings(rules, bytes) { return "\(fault)\n\(rules.text)" }
-            // The plain form is the same rules again.
+            // The plain form parses to the same rules.
             guard let plain = try? Self.parse(Array(rules.plainJSON.utf8), &tally) else {
                 return "plain JSON is refused: \(rules.plainJSON)\n\(rules.text)"
             }
@@ -74,7 +74,7 @@ import TestSupport
         return warnings.isEmpty ? nil : misplaced(RulesErrors(errors: warnings), bytes)
     }
 
-    /// A file whose expressions are mostly wrong.
+    /// A file whose expressions are mostly invalid.
     private static func wildFile(_ random: inout SeededRandom) -> String {
         func rule(_ random: inout SeededRandom) -> String {
             var wild = WildExpression(random: SeededRandom(random.next()))
@@ -166,7 +166,7 @@ import TestSupport
 
     // MARK: Decisions
 
-    /// Rules made of every piece of the language, wild and orderly ones, over values made of everything the tree can hold.
+    /// Rules made of every part of the language, valid and invalid ones, over values of every kind that the tree can hold.
     @Test func decisions() throws {
         let corpus = try RulesFuzzing.corpus("rules").compactMap { try? RuleSet(parsing: $0.bytes) }
         let values = try RulesFuzzing.corpus("values").map { try Node(json: String(decoding: $0.bytes, as: UTF8.self)) }
@@ -193,7 +193,7 @@ import TestSupport
         }
     }
 
-    /// Takes a few decisions in every form there is, and tells where two forms differ.
+    /// Takes decisions in every form, and describes forms that differ.
     private static func disagreement(
         _ rules: RuleSet, _ random: inout SeededRandom, _ tally: inout RulesFuzzing.Tally, _ values: [Node] = []
     ) -> String? {
@@ -229,7 +229,7 @@ import TestSupport
             guard rules.explainRead(locations[0], root: old, auth: auth, now: now, query: query).isAllowed == reads,
                 rules.decideRead(locations[0], root: old, auth: auth, now: now, query: query).isAllowed == reads
             else { return "read \(locations[0]) differs\n\(old.json)" }
-            // An update of one place equals a write of it, and the order of places has no effect.
+            // An update of one place equals a write of it, and the order of places does not matter.
             if rules.allowsWrite(locations.reversed(), old: old, new: new, auth: auth, now: now) != writes {
                 return "order of places counts: \(locations)"
             }
@@ -237,7 +237,7 @@ import TestSupport
         return nil
     }
 
-    /// What the tree may hold at worst, built and not stored: kept below the size that makes a debug build slow.
+    /// The worst values that the tree can hold, built and not stored: small enough not to slow down a debug build.
     @Test(arguments: [
         ("newData.val().contains(newData.val() + 'a') || true", 1_000_000), ("newData.val().replace('a', 'b').length > 0", 1_000_000),
         ("newData.val().toUpperCase().toLowerCase() == newData.val()", 1_000_000),

@@ -2,14 +2,14 @@ import Foundation
 import Testing
 import TestSupport
 
-/// Seeded fuzzing of the rules, a few hundred inputs for each target; see `FuzzLoop` for long runs. An input that breaks an
-/// invariant becomes a file of the corpus.
+/// Seeded fuzzing of the rules, a few hundred inputs per target; see `FuzzLoop` for long runs. An input that breaks an invariant becomes a file of
+/// the corpus.
 struct RulesFuzzing {
     let name: String
-    /// Inputs in the suite.
+    /// Inputs per target in the suite.
     var count = 300
 
-    /// What one target did.
+    /// Statistics of one target.
     struct Tally {
         /// Inputs that were accepted.
         var accepted = 0
@@ -18,7 +18,7 @@ struct RulesFuzzing {
         /// CPU of the most expensive input, and its seed.
         var worstMs = 0.0
         var worstSeed: UInt64 = 0
-        /// CPU of what is fuzzed with this input; that of making it does not count.
+        /// CPU of the code under test for this input, without that of generating it.
         fileprivate var inputMs = 0.0
 
         mutating func timed<R>(_ body: () throws -> R) rethrows -> R {
@@ -28,11 +28,10 @@ struct RulesFuzzing {
         }
     }
 
-    /// CPU after which one input has taken too long to be linear in anything that it holds. Far above what any takes, for busy
-    /// machines and debug builds.
+    /// CPU limit per input: a linear run stays far below it, also on busy machines and in debug builds.
     private static let tooLongMs = 20_000.0
 
-    /// - Parameter check: what is wrong with how an input was taken; nil when every invariant held.
+    /// - Parameter check: describes what is wrong with the handling of an input; nil if every invariant held.
     @discardableResult
     func run(_ check: (inout SeededRandom, inout Tally) throws -> String?) throws -> Tally {
         var tally = Tally()
@@ -40,7 +39,7 @@ struct RulesFuzzing {
         let cost = { "\(Int(tally.worstMs)) ms of CPU (seed \(tally.worstSeed))" }
         let said = { ", \(tally.accepted) accepted, \(tally.decisions) decisions, worst \(cost())" }
         try loop.run(saying: said) { seed in
-            // Neighbours would be one stream, a step apart.
+            // Neighbouring seeds would give the same stream, shifted by a step.
             var mixer = SeededRandom(seed)
             var random = SeededRandom(mixer.next())
             tally.inputMs = 0
@@ -71,7 +70,7 @@ struct RulesFuzzing {
         return entries
     }
 
-    /// A corpus entry with pieces changed, doubled, removed, joined with another's, or replaced by tokens.
+    /// A corpus entry with parts changed, duplicated, removed, joined with another entry's, or replaced by tokens.
     static func mutated(_ corpus: [[UInt8]], _ tokens: [String], _ random: inout SeededRandom) -> [UInt8] {
         var bytes = random.pick(corpus)
         if random.chance(15) {

@@ -1,6 +1,6 @@
 import TestSupport
 
-/// Expressions of the language's grammar and a little beyond it, whatever their types: most are refused, in every way there is.
+/// Expressions of the language's grammar and slightly beyond it, of any types: most are refused, for every possible reason.
 struct WildExpression {
     var random: SeededRandom
     var captures: [String] = ["$a", "$b"]
@@ -24,7 +24,7 @@ struct WildExpression {
         }
     }
 
-    /// An expression that is a boolean for sure, with wild strings and patterns where the language takes any.
+    /// An expression that is certainly a boolean, with wild strings and patterns where the language accepts any.
     mutating func plausible(_ depth: Int) -> String {
         guard depth > 0 else {
             let place = snapshot()
@@ -95,7 +95,7 @@ struct WildExpression {
     ]
 }
 
-/// Patterns of the dialect and a little beyond it.
+/// Patterns of the dialect and slightly beyond it.
 struct WildRegex {
     var random: SeededRandom
 

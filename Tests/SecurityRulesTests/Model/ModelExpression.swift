@@ -1,8 +1,8 @@
 import JSONTree
 import TestSupport
 
-/// An expression of the rules language as a tree that prints itself and is evaluated word by word as the contract says,
-/// without looking at how the target does it.
+/// An expression of the rules language as a tree that prints itself. It is evaluated literally as the contract says, independently of the
+/// implementation.
 indirect enum ModelExpression {
     case literal(Node)
     case variable(String)
@@ -61,7 +61,7 @@ indirect enum ModelSnapshot {
     }
 }
 
-/// Random expressions of each static type, so that every one passes the checker.
+/// Random expressions of each static type, so that the checker accepts every one.
 struct ExpressionMaker {
     var random: SeededRandom
     /// Wildcards in scope.

@@ -2,14 +2,14 @@ import Foundation
 import JSONTree
 import SecurityRules
 
-/// Evaluates model expressions and walks model rules, straight from the contract's sentences (§5–§8, §10).
+/// Evaluates model expressions and walks model rules, following the contract literally (§5–§8, §10).
 struct ModelInterpreter {
     /// A failed operation, which makes the whole rule not true (§5.2).
     struct Failure: Error {}
 
     enum Value {
         case null, bool(Bool), number(Double), string(String)
-        /// What `val()` yields for a node with children.
+        /// The result of `val()` for a node with children.
         case object(Node)
     }
 
@@ -25,7 +25,7 @@ struct ModelInterpreter {
     let new: Node
     let auth: Node
     let now: Int64
-    /// Keys from the root to the rule's node, and what its wildcards are bound to.
+    /// Keys from the root to the rule's node, and the values of its wildcards.
     var path: [String] = []
     var captures: [String: String] = [:]
 
@@ -119,7 +119,7 @@ struct ModelInterpreter {
         }
     }
 
-    /// Deeply, with priorities.
+    /// Deep equality, including priorities.
     private static func same(_ a: Node, _ b: Node) -> Bool {
         guard a.priority == b.priority, a.hasChildren == b.hasChildren else { return false }
         guard a.hasChildren else { return a.leaf == b.leaf }
@@ -208,7 +208,7 @@ struct ModelInterpreter {
         }
     }
 
-    /// Numbers that the tests make are short: whole, or with few decimals, or not a number.
+    /// Numbers in tests are short: integers, a few decimals, or not a number.
     private func shown(_ x: Double) -> String {
         if x.isNaN { return "NaN" }
         if x == 0 { return "0" }

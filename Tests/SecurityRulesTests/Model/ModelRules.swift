@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import TestSupport
 
-/// A rule node of the model, and the cascade as the contract tells it (§10).
+/// A rule node of the model, and the cascade as the contract defines it (§10).
 final class ModelRules {
     var rules: [RuleKind: ModelExpression] = [:]
     var literals: [String: ModelRules] = [:]
@@ -28,7 +28,7 @@ final class ModelRules {
         return "{" + members.joined(separator: ",") + "}"
     }
 
-    /// The rule nodes along a path with what they see, as far as the rules go.
+    /// The rule nodes along a path with their contexts, as deep as the rules go.
     private func chain(_ path: [String], _ context: ModelInterpreter) -> [(ModelRules, ModelInterpreter)] {
         var (node, context) = (self, context)
         var chain = [(node, context)]
@@ -78,7 +78,7 @@ final class ModelRules {
     }
 }
 
-/// The shortest decimal that reads back, laid out as JavaScript does, for the few numbers the model makes.
+/// The shortest decimal that parses to the same number, laid out as in JavaScript, for the few numbers that the model makes.
 enum NumberTextModel {
     static func shown(_ x: Double) -> String {
         // Swift writes the same digits and, between 10^-4 and 10^16, the same layout.

@@ -3,7 +3,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// WatchMe's tree under its rules: a story is told write by write, and what is allowed happens.
+/// WatchMe's tree under its rules: a test applies a story write by write; allowed writes take effect.
 struct City {
     /// The seed's posts are dated from this moment.
     static let start: Int64 = 1_790_000_000_000
@@ -18,7 +18,7 @@ struct City {
         tree = try Node(json: String(contentsOf: folder.appending(path: "seed.json"), encoding: .utf8))
     }
 
-    /// `Examples/watchme`, found upwards from this file.
+    /// `Examples/watchme`, searched for upwards from this file.
     static func exampleFolder() throws -> URL {
         var folder = URL(filePath: #filePath)
         repeat {
@@ -29,7 +29,7 @@ struct City {
         throw CocoaError(.fileNoSuchFile)
     }
 
-    /// Now, in the seconds that posts use.
+    /// The current time in seconds, the unit of posts.
     var seconds: Int64 { now / 1000 }
 
     /// `nil` is a caller without an account.
@@ -44,7 +44,7 @@ struct City {
         rules.allowsRead(try Path(parsing: path), root: tree, auth: City.auth(user, verified: verified), now: now, query: query)
     }
 
-    /// A multi-path update from the root, or a set when it has one path; applied when it is allowed, with what follows from it.
+    /// A multi-path update from the root, or a set if it has one path; applied with its consequences if it is allowed.
     mutating func writes(_ user: String?, verified: Bool = true, _ values: [(String, Node)]) throws -> Bool {
         let writes = try values.map { (path: try Path(parsing: $0.0), value: $0.1) }
         let (locations, auth) = (writes.map(\.path), City.auth(user, verified: verified))
@@ -63,7 +63,7 @@ struct City {
         try writes(user, verified: verified, [(path, value)])
     }
 
-    /// What the hub itself does, past the rules.
+    /// A write by the hub itself, without the rules.
     mutating func hub(_ path: String, _ value: Node) throws { tree.set(value, at: try Path(parsing: path)) }
 
     /// A post of Danae's in Kallithea.
@@ -82,7 +82,7 @@ struct City {
         return try writes("danae", places.map { ($0 + changed, value) })
     }
 
-    /// Friends by the hub's hand, for stories that begin later.
+    /// Makes two users friends by writes of the hub, for stories that start later.
     mutating func befriend(_ a: String, _ b: String) throws {
         try hub("/users-friends/\(a)/\(b)", "added")
         try hub("/users-friends/\(b)/\(a)", "added")

@@ -2,7 +2,7 @@ import JSONTree
 import SecurityRules
 import Testing
 
-/// The acceptance rows of WatchMe that rules decide; each test names its rows.
+/// The acceptance rows of WatchMe that depend on rules; each test lists its rows.
 @Suite(.timeLimit(.minutes(30))) struct WatchMeTests {
     private static let picture: Node = "https://files.example.org/n.jpg"
 
@@ -91,21 +91,21 @@ import Testing
         var city = try City()
         try city.befriend("danae", "ada")
         try city.befriend("danae", "andreas")
-        // 14, and 15: one stranger refuses the whole.
+        // 14, and 15: one stranger in the update refuses all of it.
         #expect(try city.danger("p1", city.post(), to: ["ada", "andreas"]))
         #expect(try !city.danger("p2", city.post(), to: ["ada", "andreas", "mallory"]))
         #expect(city.tree.node(at: "/posts/p2").isNull)
-        // 16: the new form; the copies are the hub's.
+        // 16: the new form; the hub writes the copies.
         #expect(try city.sets("danae", "/posts/p2", city.post()))
         for place in ["/users-posts/danae/p2", "/timeline/ada/p2", "/timeline/andreas/p2"] { try city.hub(place, city.post()) }
         // 18: no description.
         #expect(try city.danger("p3", city.post([("description", .null)]), to: ["ada", "andreas"]))
-        // 19: edits on all copies; on some only, a copy would differ from its post.
+        // 19: an edit of all copies is allowed; an edit of some would make a copy differ from its post.
         #expect(try city.danger("p1", "Bag snatched, man arrested", to: ["ada", "andreas"], also: "/description"))
         #expect(try !city.sets("danae", "/timeline/ada/p1/description", "other"))
         #expect(try !city.sets("danae", "/users-posts/danae/p1/description", "other"))
         #expect(try city.danger("p1", true, to: ["ada", "andreas"], also: "/policeArrived"))
-        // 20: a friend who came later has no entry; its author may look, and edits on.
+        // 20: a friend added later has no entry; the author may read, and continue to edit.
         try city.befriend("eleni", "danae")
         #expect(try city.reads("danae", "/timeline/eleni/p1"))
         #expect(try !city.reads("mallory", "/timeline/eleni/p1") && !city.reads(nil, "/timeline/eleni/none"))
@@ -154,7 +154,7 @@ import Testing
         #expect(try city.sets("ada", "/timeline/ada", .null))
         #expect(try !city.sets("ada", "/timeline/ada", ["q": city.post()]))
         #expect(try !city.sets("danae", "/users-posts/danae/p2", .null))
-        // 42: the moderator removes; then the copy may go.
+        // 42: the moderator removes it; then the copy may be removed.
         #expect(try city.sets("nikos", "/posts/p2", .null))
         #expect(try city.sets("danae", "/users-posts/danae/p2", .null))
     }
@@ -216,7 +216,7 @@ import Testing
         #expect(try !city.sets("danae", "/follow-log/andreas/danae/l1", .null))
         #expect(try !city.sets("danae", "/follow-log/andreas/danae/l2", ["startedAt": 1, "endedAt": 2, "result": "expired"]))
         #expect(try city.reads("andreas", "/follow-log/andreas/danae") && !city.reads("mallory", "/follow-log/andreas/danae"))
-        // 38: after unfriending no tick, but the removal.
+        // 38: after unfriending no tick is allowed, but the removal is.
         #expect(try city.sets("ada", "/users-friends/ada/danae", .null))
         #expect(try !city.sets("danae", old + "/current", ["latitude": 37.9553, "longitude": 23.7021]))
         #expect(try !city.sets("mallory", old, .null))
@@ -246,7 +246,7 @@ import Testing
         #expect(try !city.reads("mallory", "/users-blocks/ada") && city.reads("ada", "/users-blocks/ada"))
     }
 
-    // Rule 18, which no row meets.
+    // Rule 18, which no row covers.
     @Test func devicesAndLive_areTheirOwners() throws {
         var city = try City()
         let device: Node = ["kind": "ntfy", "endpoint": "https://push.example.org/t", "keys": ["p": "k"], "lang": "el"]
