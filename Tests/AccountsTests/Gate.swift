@@ -1,6 +1,6 @@
 import Dispatch
 
-/// Closed until it is opened, once, from whatever thread.
+/// Closed until it is opened, once, from any thread.
 final class Gate: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
 

@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import Limits
 
-/// Lines that strangers cause are few, however many requests there are.
+/// Strangers can cause only a few log lines, however many requests they send.
 @Suite(.timeLimit(.minutes(30))) struct LogThrottleTests {
     private let clock = FakeClock()
     private var waiting: Int { clock.waiting }
@@ -26,7 +26,7 @@ import TestSupport
         #expect(lines.all.count == 10)
         clock.advance(ms: 1)
         #expect(lines.all.count == 11 && lines.all.last == #"unknown namespace ["more": 12345]"#)
-        // And so on in each minute; a quiet one costs nothing.
+        // The same in each minute; a quiet minute costs nothing.
         for i in 0..<11 { throttle.log("unknown namespace", ["namespace": "\(i)"]) }
         #expect(lines.all.count == 21 && waiting == 1)
         clock.advance(ms: 60_000)
@@ -44,7 +44,7 @@ import TestSupport
         #expect(lines.all.count == 50 && waiting == 0 && !lines.all.contains { $0.contains("more") })
     }
 
-    /// What is left out is never written as text, nor what the logger does not take.
+    /// Text is never formatted for lines that are left out, or that the logger drops for their level.
     @Test func text_isMadeForWrittenLinesOnly() {
         var made = 0
         func metadata() -> Logger.Metadata {

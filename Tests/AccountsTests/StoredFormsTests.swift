@@ -6,8 +6,8 @@ import Testing
 @testable import Accounts
 @testable import Tokens
 
-/// What data folders hold and servers of an app have, as it was written when swift-crypto computed it: it is read, and what
-/// is written now is the same, byte for byte.
+/// Stored data of folders and app servers, as written when swift-crypto computed it. It is still readable, and the current output is the same byte
+/// for byte.
 struct StoredFormsTests {
     private static let password = "κωδικός"
 
@@ -54,9 +54,9 @@ struct StoredFormsTests {
         let algorithm: SignatureAlgorithm
         /// The column `private_key`, base64.
         let der: String
-        /// What was published.
+        /// The published key.
         let jwk: String
-        /// A token of it with the payload `{"sub":"ana"}`.
+        /// A token signed with it, with the payload `{"sub":"ana"}`.
         let token: String
     }
 
@@ -114,7 +114,7 @@ struct StoredFormsTests {
             let payload = try old.token.readCompact { token throws(TokenFault) in try token.payload(by: key.verifying) }
             #expect(payload == Array(#"{"sub":"ana"}"#.utf8))
             let token = try key.sign(payload)
-            // ECDSA has a random part.
+            // ECDSA signatures have a random part.
             if old.algorithm == .rs256 { #expect(token == old.token) }
             #expect(token.tokenParts.dropLast() == old.token.tokenParts.dropLast())
             let verified = try token.readCompact { token throws(TokenFault) in try token.payload(by: key.verifying) }
@@ -122,13 +122,13 @@ struct StoredFormsTests {
         }
     }
 
-    /// An older hub reads what this one writes.
+    /// An older hub can read the output of this one.
     @Test func key_isWrittenAsBefore() throws {
         for old in Self.keys { #expect(Data(try PrivateKey(der: try stored(old).privateKey).der().copy).base64EncodedString() == old.der) }
         for algorithm in SignatureAlgorithm.allCases {
             let made = try StoredSigningKey.generate(algorithm, now: 0).privateKey.copy
             let old = try stored(try #require(Self.keys.first { $0.algorithm == algorithm })).privateKey.copy
-            // The version and the algorithm of PKCS #8, between lengths; RSA's numbers are a byte longer when their first bit is set.
+            // The version and the algorithm of PKCS #8, between lengths; RSA integers are a byte longer if their first bit is set.
             let header = algorithm == .rs256 ? 4..<23 : 3..<36
             #expect(made[header].elementsEqual(old[header]) && abs(made.count - old.count) <= (algorithm == .rs256 ? 16 : 0))
         }

@@ -58,7 +58,7 @@ import TestSupport
         let (loser, winner) = outcomes.0 == nil ? (first, second) : (second, first)
         #expect(await becomes { recorders.allSatisfy { $0.last == 1 } })
         await #expect(throws: JournalError.conflict(expected: 0, last: 1)) { try await loser.journal.store(batch(1, id: 30)) }
-        // Who comes with a newer epoch takes over; what the other one writes then counts nowhere.
+        // A hub with a newer epoch takes over; later writes of the other one are discarded.
         try await loser.journal.store(batch(2, epoch: 2))
         await #expect(throws: JournalError.superseded(epoch: 1, newest: 2)) { try await winner.journal.store(batch(3, epoch: 1)) }
         try await loser.journal.store(batch(3, epoch: 2))
@@ -67,7 +67,7 @@ import TestSupport
         for hub in [one, two] { await hub.close() }
     }
 
-    /// Their batches go to one log, and each hub's records are in the other's way.
+    /// Their batches go to one log, so each hub's appends conflict with the other's.
     @Test func hubs_thatWriteNamespacesOfOneShard_bothSucceed() async throws {
         let hubs = try (0..<2).map { _ in try ClusterHub(cluster, "beside") }
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -105,7 +105,7 @@ import TestSupport
         for hub in hubs { await hub.close() }
     }
 
-    /// The parts of a writer that has ended, in front of another writer's record.
+    /// The parts of a writer that has ended, before another writer's record.
     @Test func parts_withoutTheirEnd_areAppliedNowhere() async throws {
         let hubs = try (0..<2).map { _ in try ClusterHub(cluster, "ended") }
         let journal = try hubs[0].storage.open("main").journal
@@ -118,7 +118,7 @@ import TestSupport
             #expect(await log.append(message.encoded, id: message.id, after: 1 + part) == .stored(sequence: 2 + part))
         }
         try await journal.store(batch(2))
-        // And what no hub has made.
+        // A message that no hub has written.
         #expect(await log.append([7, 7, 7], id: 999, after: 4) == .stored(sequence: 5))
         try await journal.store(batch(3))
         for recorder in recorders {
@@ -142,7 +142,7 @@ import TestSupport
         let opened = try again.storage.openToWrite("main", patienceMs: 20_000)
         #expect(opened.recovered.sequence == 50 && opened.epoch == 2)
         try await opened.journal.store(batch(51, epoch: 2))
-        // Until it has batch 51, the first hub is told that its batch does not follow.
+        // Until it has batch 51, the first hub's batch is refused because it does not follow.
         #expect(await becomes { heard.last == 51 })
         await #expect(throws: JournalError.superseded(epoch: 1, newest: 2)) { try await journal.store(batch(52, epoch: 1)) }
         await one.close()
@@ -157,7 +157,7 @@ import TestSupport
         #expect(throws: JournalError.foreign(namespace: "main")) { try ClusterHub(cluster, "foreign", folder: folder) }
     }
 
-    /// Under a load that never pauses, a follower's tree is that of the last batch for a moment.
+    /// Under continuous load, a follower's tree equals that of the last batch only for a moment.
     @Test func follower_makesSnapshots_whileBatchesCome() async throws {
         let (one, two) = (try ClusterHub(cluster, "snapshots"), try ClusterHub(cluster, "snapshots", snapshotAfterBatches: 20))
         let (writer, follower) = (try one.storage.openToWrite("main", patienceMs: 20_000), try two.storage.open("main"))

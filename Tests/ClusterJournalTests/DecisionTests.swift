@@ -6,7 +6,7 @@ import TestSupport
 @testable import ClusterJournal
 @testable import Journal
 
-/// What a hub makes of what the servers say.
+/// A hub's decisions on the servers' answers.
 @Suite(.timeLimit(.minutes(30))) struct DecisionTests {
     // MARK: One append
 
@@ -35,7 +35,7 @@ import TestSupport
         #expect(attempts.receive(.we) == .done(.duplicate(sequence: 5)))
         #expect(attempts.receive(.another) == .done(.conflict(last: 7)))
         #expect(attempts.receive(.notKnown) == .tryAgain)
-        // The log is behind: this message is not in it.
+        // The log is shorter, so this message is not in it.
         #expect(attempts.receive(.wrongSequence(last: 3)) == .done(.conflict(last: 3)))
     }
 
@@ -71,7 +71,7 @@ import TestSupport
         #expect(look(.failure(.unreachable("x")), created: 1, newest) == .isOpen)
     }
 
-    /// Only after three looks in a row, and that it holds less only after some time.
+    /// Only after three checks in a row; that it is shorter, only after some time.
     @Test func log_thatIsAnother_isSaidToBe_afterThreeLooksOrSomeTime() {
         let newest = LogPlace(sequence: 5, id: 50)
         let faults = [
@@ -96,7 +96,7 @@ import TestSupport
         }
     }
 
-    // MARK: What is stored locally
+    // MARK: The local copy
 
     private func entry(_ namespace: String, _ number: Int?) -> LocalLine.Entry {
         LocalLine.Entry(namespace: namespace, batch: RecordTests.batch(1, after: 0), number: number)

@@ -11,7 +11,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// Servers and hubs that are killed, stopped and set back. Each test has servers of its own.
+/// Servers and hubs that are killed, stopped and reset. Each test has its own servers.
 @Suite(.timeLimit(.minutes(30)), .serialized, .enabled(if: TestCluster.program != nil, "\(TestCluster.absent)")) struct FaultTests {
     private func batch(_ sequence: UInt64, epoch: UInt64 = 1) -> JournalBatch {
         JournalBatch(sequence: sequence, after: sequence - 1, operations: [.set("n", .int(Int64(sequence)))], id: sequence, epoch: epoch)
@@ -22,7 +22,7 @@ import TestSupport
         return try #require(try name.get().leader.flatMap { Int($0.dropFirst()) })
     }
 
-    /// Appends in a row, some at a time, until so many are acknowledged.
+    /// Appends one after the other, several at a time, until this many are acknowledged.
     private func load(
         _ journal: any Journal, _ numbers: ClosedRange<UInt64>, window: Int = 8, _ at: @escaping @Sendable (UInt64) -> Void
     ) async {
@@ -42,7 +42,7 @@ import TestSupport
         #expect(await becomes { left.withLock { $0 } == 0 })
     }
 
-    /// No acknowledged batch is lost, none is there twice, and all hubs have the same.
+    /// No acknowledged batch is lost or duplicated, and all hubs have the same content.
     @Test(arguments: [SIGKILL, SIGSTOP]) func leader_lostUnderLoad_losesNothing(signal: Int32) async throws {
         let cluster = try TestCluster()
         let hubs = try (0..<2).map { _ in try ClusterHub(cluster, "leader") }
@@ -60,8 +60,7 @@ import TestSupport
             #expect(await becomes { recorder.last == 1600 })
             #expect(recorder.batches == (1...1600).map { batch($0) })
         }
-        // Whoever comes new has the same; the rest at once behind what it begins with, when a server that has just come back told it
-        // an older end of the log.
+        // A new hub gets the same. If a server that just came back reported an older end of the log, the rest follows right after its start.
         let late = try ClusterHub(cluster, "leader")
         let recovered = try late.storage.openToWrite("main", patienceMs: 30_000).recovered.sequence
         let rest = Recorder(late.storage.journal(of: "main"), from: recovered)
@@ -70,7 +69,7 @@ import TestSupport
         for hub in hubs + [late] { await hub.close() }
     }
 
-    /// A hub in a process of its own, and what it says.
+    /// A hub in a separate process, and its output.
     private final class WriterProcess {
         let process: ChildProcess
         private let lines = LineReader()
@@ -117,7 +116,7 @@ import TestSupport
         }
     }
 
-    /// A writer that was away while another took over: nothing that it writes then counts.
+    /// A writer was away while another took over: its later writes are discarded.
     @Test func writer_stoppedPastItsReplacement_isFenced() async throws {
         let cluster = try TestCluster()
         let folder = try TemporaryFolder()
@@ -129,7 +128,7 @@ import TestSupport
         #expect(opened.epoch == 2 && opened.recovered.sequence >= 50)
         let recorder = Recorder(opened.journal)
         var last = opened.recovered.sequence
-        // What the stopped one had sent may still come before the first.
+        // The stopped writer's pending messages may still arrive before the first.
         for attempt in 0..<20 {
             do {
                 try await opened.journal.store(JournalBatch(sequence: last + 1, after: last, operations: [], id: 7000 + last, epoch: 2))
@@ -145,14 +144,14 @@ import TestSupport
         #expect(epochs == epochs.sorted() && epochs.filter { $0 == 2 }.count >= 18)
         #expect(recorder.batches.contains { $0.sequence == writer.acknowledged && $0.epoch == 1 })
         writer.end()
-        // It comes back as a follower, with what the others have.
+        // It returns as a follower, with the content of the others.
         let again = try ClusterHub(cluster, "fence", folder: folder)
         #expect(try again.storage.openToWrite("main", patienceMs: 30_000).recovered.sequence == last + 1)
         await again.close()
         await hub.close()
     }
 
-    /// Batches in several messages; the writer is killed wherever it is, and comes back from its folder.
+    /// Batches in several messages; the writer is killed at any point, and restarts from its folder.
     @Test func writer_killedWithinLargeBatches_leavesNoHalf() async throws {
         let cluster = try TestCluster()
         let (folder, bytes) = (try TemporaryFolder(), 2_500_000)
@@ -182,7 +181,7 @@ import TestSupport
         await follower.close()
     }
 
-    /// A log that was deleted, and made anew by a hub that knows nothing: writes are refused, what was applied stays.
+    /// A log was deleted and recreated by a hub that knows nothing: writes are refused, applied content stays.
     @Test func log_deletedAndMadeAnew_stopsWritesAndSetsNothingBack() async throws {
         let cluster = try TestCluster()
         let lines = LineLog()
@@ -208,7 +207,7 @@ import TestSupport
         await #expect { try await journal.store(batch(6)) } throws: { isRegressed($0) }
         #expect(lines.all.contains { $0.contains("is not the one that this hub has followed") })
         await hub.close(isLate: true)
-        // Also after a restart, and what it had is there.
+        // Also after a restart, with its content unchanged.
         let again = try ClusterHub(cluster, "deleted", folder: hub.folder) { $0.appendMs = 1_000 }
         #expect(try again.store.recover("main").sequence == 5)
         #expect(await eventually {

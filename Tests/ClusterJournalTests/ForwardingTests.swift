@@ -14,7 +14,7 @@ import TestSupport
 @testable import ClusterJournal
 @testable import Journal
 
-/// Databases of several hubs over the servers: one writes, and clients write at all of them.
+/// Databases of several hubs over the servers: one hub is the writer, and clients write at all of them.
 @Suite(.serialized, .timeLimit(.minutes(30)), .enabled(if: TestCluster.program != nil, "\(TestCluster.absent)"))
 struct ForwardingOverNatsTests {
     private struct NoFormat: WireFormat {
@@ -26,7 +26,7 @@ struct ForwardingOverNatsTests {
 
     /// A client that counts its answers.
     private final class Asker: Client, @unchecked Sendable {
-        // Sendable: it guards itself.
+        // Sendable: guarded by its mutex.
         private let state = Mutex<(replies: [Reply], waiting: (@Sendable (Reply) -> Void)?)>(([], nil))
 
         init() { super.init(lane: 0, dialect: .system, identity: .anonymous) }
@@ -69,7 +69,7 @@ struct ForwardingOverNatsTests {
         }
     }
 
-    /// Three hubs, the one that writes first.
+    /// Three hubs, the writer first.
     private func hubs() async throws -> [Hub] {
         let (servers, name) = (try TestCluster.shared.get(), "forward\(UInt32.random(in: 1 ... .max))")
         let hubs = try (0..<3).map { _ in try Hub(servers, name) }
@@ -83,7 +83,7 @@ struct ForwardingOverNatsTests {
         return .write([TreeWrite(place, value)])
     }
 
-    /// Keeps so many requests of a client under way until all are answered.
+    /// Keeps this many requests of a client in flight until all are answered.
     private func run(_ hub: Hub, _ count: Int, window: Int, _ request: @escaping @Sendable (Int) -> Request) -> [Double] {
         let client = Asker()
         let done = DispatchSemaphore(value: 0)
@@ -127,7 +127,7 @@ struct ForwardingOverNatsTests {
                 }
             }
         }
-        // A client reads what it has written, wherever it is.
+        // A client reads its own write, at any hub.
         for hub in hubs {
             let client = Asker()
             hub.database.submit(.write([TreeWrite("own", WriteValue(.int(Int64(hub.cluster.folder.path.hashValue))))]), from: client)
@@ -159,7 +159,7 @@ struct ForwardingOverNatsTests {
         for hub in hubs { await hub.cluster.close() }
     }
 
-    /// Prints how fast writes are at a hub that does not write, and at the one that does.
+    /// Prints the speed of writes at a follower and at the writer.
     @Test(.enabled(if: ProcessInfo.processInfo.environment["VIGLA_FIGURES"] != nil, "it measures")) func figures() async throws {
         let hubs = try await hubs()
         for window in [1, 64] {
@@ -177,7 +177,7 @@ struct ForwardingOverNatsTests {
     }
 }
 
-/// What comes to hubs from the network.
+/// Messages that arrive at hubs from the network.
 @Suite struct HubEnvelopeTests {
     @Test func envelopes_comeAsTheyWereSent_andAnythingElseIsRefused() {
         let envelope = HubEnvelope(hub: .max, namespace: "späte", message: [1, 2, 3])

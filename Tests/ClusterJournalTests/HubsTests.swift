@@ -2,7 +2,7 @@ import Testing
 
 @testable import ClusterJournal
 
-/// Who writes a shard, as it is decided from what the hubs say.
+/// Which hub writes a shard, decided from the hubs' heartbeats.
 @Suite struct HubsTests {
     private typealias Peer = ShardElection.Peer
 
@@ -50,7 +50,7 @@ import Testing
         let (ready, away) = (Peer(hub: hubs[0], isReady: true, writes: false), Peer(hub: hubs[0], isReady: false, writes: false))
         #expect(second.decide(isCaughtUp: true, [ready], nowMs: 100) == nil)
         #expect(second.decide(isCaughtUp: true, [ready], nowMs: 2_099) == nil)
-        // From anew when it was not ready in between.
+        // The wait restarts if it was not ready in between.
         #expect(second.decide(isCaughtUp: true, [away], nowMs: 2_100) == nil)
         #expect(second.decide(isCaughtUp: true, [ready], nowMs: 2_200) == nil)
         #expect(second.decide(isCaughtUp: true, [ready], nowMs: 4_199) == nil)
@@ -89,7 +89,7 @@ import Testing
         #expect(one.decide(isCaughtUp: true, [], nowMs: 6_000) == .write)
     }
 
-    // MARK: Beats
+    // MARK: Heartbeats
 
     @Test func beat_isReadAsItWasSaid_andNothingElseIs() {
         let shards = (UInt64(0)..<16).map { (number: UInt64) -> HubBeat.Shard in

@@ -6,7 +6,7 @@ import TestSupport
 @testable import Journal
 
 @Suite(.timeLimit(.minutes(30))) struct NatsVersionTests {
-    /// What servers say of a log, cut to what counts.
+    /// Servers' answers about a log, cut to the relevant part.
     @Test(arguments: [
         (#"{"config":{"metadata":{"_nats.level":"3","_nats.ver":"2.14.6"}},"cluster":{"leader":"n1"}}"#, nil),
         (#"{"config":{"metadata":{"_nats.ver":"2.15.0-RC.1"}}}"#, nil), (#"{"config":{"metadata":{"_nats.ver":"3.0.0"}}}"#, nil),
@@ -77,7 +77,7 @@ import TestSupport
         }
     }
 
-    /// Flipped, cut and invented bytes: read or refused, and nothing that was changed passes the checksum.
+    /// Flipped, cut and random bytes: decoded or refused, and no changed message passes the checksum.
     @Test(.timeLimit(.fuzzing)) func message_ofAnyBytes_isReadOrRefused() {
         FuzzLoop("cluster-message", count: 4000).run { seed in
             var random = SeededRandom(seed)
@@ -93,7 +93,7 @@ import TestSupport
                 }
             }
             if bytes != message.encoded, LogMessage(decoding: bytes) != nil { return "a changed message passes" }
-            // Behind the checksum, too, nothing ends the process.
+            // Even with a valid checksum, no message ends the process.
             var changed = body
             for _ in 0...random.below(4) { changed[random.below(changed.count)] = UInt8(random.below(256)) }
             _ = LogRecord(decoding: changed)
@@ -134,7 +134,7 @@ import TestSupport
         #expect(assembler.receive(part(11, 1, of: 2, [2])) == nil)
     }
 
-    // MARK: Who counts
+    // MARK: Which batches count
 
     @Test func ledger_takesWhatFollowsAndRefusesTheRest() {
         var ledger = Ledger()
@@ -147,11 +147,11 @@ import TestSupport
         #expect(ledger.verdict(on: Self.batch(1, after: 0), "other", at: 2) == .applies)
     }
 
-    /// Whatever is received again after a restart, the same batches are applied, each once; also when the process ended within a record.
+    /// If messages arrive again after a restart, the same batches are applied, each once, also when the process ended within a record.
     @Test func ledger_restored_decidesAsBefore() {
         var random = SeededRandom(7)
         for _ in 0..<200 {
-            // A log with batches that do not count, by writers that should not be there.
+            // A log with batches that do not count, by writers that should not exist.
             var (ledger, applied) = (Ledger(), [(UInt64, Int)]())
             var log: [[LogRecord.Entry]] = []
             var histories = [Ledger()]
@@ -164,7 +164,7 @@ import TestSupport
                     let batch = Self.batch(last + 1 + UInt64(random.below(2)), after: last, epoch: epoch)
                     return LogRecord.Entry(namespace: namespace, batch: batch)
                 }
-                // As a decoder has it: of a namespace only what follows.
+                // As the decoder delivers it: per namespace only batches that follow.
                 let record = LogRecord(decoding: Self.encoded(entries))?.entries ?? []
                 log.append(record)
                 for (i, entry) in record.enumerated() where ledger.verdict(on: entry.batch, entry.namespace, at: position) == .applies {
@@ -173,7 +173,7 @@ import TestSupport
                     histories.append(ledger)
                 }
             }
-            // Killed behind any of them, started again from some message before.
+            // Killed after any of them, and restarted from an earlier message.
             let done = random.below(histories.count)
             var again = histories[done]
             var seen = Array(applied.prefix(done))

@@ -15,13 +15,13 @@ extension ShardLog {
         await withCheckedContinuation { continuation in look(mayCreate: mayCreate, at: sequence) { continuation.resume(returning: $0) } }
     }
 
-    /// Makes the log; the servers may still be electing their leader.
+    /// Creates the log; the servers may still be electing their leader.
     func make() async throws {
         #expect(await eventually { await self.look(mayCreate: true).map { $0.leader != nil } == .success(true) })
     }
 }
 
-/// Asks again and again, for conditions that wait themselves.
+/// Polls a condition that itself has to wait.
 func eventually(_ condition: () async throws -> Bool) async rethrows -> Bool {
     for _ in 0..<400 {
         if try await condition() { return true }
@@ -30,7 +30,7 @@ func eventually(_ condition: () async throws -> Bool) async rethrows -> Bool {
     return try await condition()
 }
 
-/// What a tail has brought.
+/// The messages of a tail.
 final class Received: Sendable {
     private let state = Mutex<[(sequence: UInt64, bytes: [UInt8])]>([])
 
@@ -56,7 +56,7 @@ final class Received: Sendable {
         return log
     }
 
-    /// The servers announce their version; one that is too old is in the log once, however often it is looked at.
+    /// The servers announce their version; one that is too old is logged once, however often it is checked.
     @Test func serverThatIsTooOld_isOfNoUse() async throws {
         let lines = LineLog()
         let connection = try NatsConnection(NatsConnection.Settings(servers: cluster.urls), logger: lines.logger)
@@ -98,7 +98,7 @@ final class Received: Sendable {
         var settings = ShardLog.Settings()
         settings.messageBytes = 10_000
         let log = try await log("limit", nil, settings)
-        // The servers count the headers along.
+        // The servers count the headers, too.
         #expect(await log.append(Array(repeating: 1, count: 9_800), id: 1, after: 0) == .stored(sequence: 1))
         guard case .unavailable = await log.append(Array(repeating: 1, count: 10_001), id: 2, after: 1) else {
             Issue.record("a message above the limit was taken")
@@ -119,7 +119,7 @@ final class Received: Sendable {
             #expect(await becomes { received.sequences.last == 60 })
             #expect(received.sequences == Array(start...60) && received.bytes == (start...60).map { [UInt8($0)] })
         }
-        // Anew behind what was received, as behind a hole.
+        // From scratch after the last received message, as after a gap.
         for tail in tails { tail.restart() }
         #expect(await log.append([61], id: 61, after: 60) == .stored(sequence: 61))
         for (start, received) in zip(starts, received) {
@@ -129,7 +129,7 @@ final class Received: Sendable {
         for tail in tails { tail.stop() }
     }
 
-    /// No more come than the window holds until some are done with.
+    /// No more arrive than the window holds until some are done.
     @Test func tail_ofASlowReader_waitsAndMissesNothing() async throws {
         let log = try await log("slow")
         for i in UInt64(1)...200 { #expect(await log.append([UInt8(i)], id: i, after: i - 1) == .stored(sequence: i)) }
@@ -158,7 +158,7 @@ final class Received: Sendable {
         #expect(await eventually { await other.look() == .failure(.missing) })
     }
 
-    /// Six writers want each place; no place has two.
+    /// Six writers compete for each place; no place has two.
     @Test func append_byManyAtOnce_hasOneWinner() async throws {
         let rounds = UInt64(300)
         var logs: [ShardLog] = []

@@ -11,14 +11,14 @@ import TestSupport
 
 @testable import ClusterJournal
 
-/// The log of accounts and that of settings, over three servers.
+/// The logs of accounts and of settings, over three servers.
 @Suite(.timeLimit(.minutes(30)), .enabled(if: TestCluster.program != nil, "\(TestCluster.absent)")) struct SharedStreamTests {
     private let cluster: TestCluster
     private let name = "shared\(UInt32.random(in: 1 ... .max))"
 
     init() throws { cluster = try TestCluster.shared.get() }
 
-    /// What follows a log, and applies records by adding them to a list.
+    /// Follows a log, and applies records by adding them to a list.
     private final class Follower: Sendable {
         let stream: SharedStream
         private let applied = Mutex<(place: SharedPlace, records: [[UInt8]])>((SharedPlace(), []))
@@ -51,7 +51,7 @@ import TestSupport
 
         func catchUp(withinMs: Int = 30_000) -> Bool { stream.waitForAll(withinMs: withinMs) { take() } }
 
-        /// Appends what follows from all before.
+        /// Appends a record computed from the previous ones.
         func append(_ make: (Int) -> [UInt8]) throws {
             for _ in 0..<1_000 {
                 let (place, records) = applied.withLock { $0 }
@@ -94,7 +94,7 @@ import TestSupport
         try two.append { _ in [1] }
         #expect(one.catchUp())
         #expect(one.records == [large, [1]] && two.records == one.records && one.place == two.place)
-        // Somebody who has followed before gets the rest.
+        // A follower that reconnects gets the rest.
         let again = Follower(try cluster.connect(), name, from: one.place)
         try one.append { _ in [2] }
         #expect(again.catchUp())
@@ -112,7 +112,7 @@ import TestSupport
         let began = DispatchTime.now().uptimeNanoseconds
         #expect(!follower.stream.append([2], after: follower.place).isStored)
         let took = DispatchTime.now().uptimeNanoseconds - began
-        // Not a time that the test depends on, but the bound that the code has: appendMs and two attempts.
+        // Not a time that the test depends on, but the bound of the code: appendMs and two attempts.
         #expect(took < 10_000_000_000)
         for _ in 0..<20 { #expect(follower.stream.append([2], after: follower.place).isRefused) }
         #expect(!follower.catchUp(withinMs: 100))
@@ -148,12 +148,12 @@ import TestSupport
         #expect(await put(stores[0], [1]) == nil)
         #expect(await becomes { heard.withLock { $0 } == [SettingChange([1], setting: "s", of: "main")] })
         #expect(try stores[1].settings(of: "main")["s"] == [1])
-        // Only the one that knows the value may replace it.
+        // Only a hub that knows the current value may replace it.
         #expect(await put(stores[1], [2], if: .some(nil)) == .changed(setting: "s"))
         #expect(await put(stores[1], [2], if: .some([1])) == nil)
         #expect(await put(stores[0], [3], if: .some([1])) == .changed(setting: "s"))
         for hub in hubs { await hub.close() }
-        // As a hub of its own the folder still has it, and a new hub gets it from the log.
+        // Opened alone, the folder still has it, and a new hub gets it from the log.
         let alone = try JournalStore.open(folder: hubs[0].folder.path, scheduler: .system())
         #expect(try alone.settings(of: "main")["s"] == [2])
         try alone.close()

@@ -11,7 +11,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// Logs that are shortened, and hubs that need what was in them.
+/// Logs that are truncated, and hubs that need the removed part.
 @Suite(.timeLimit(.minutes(30)), .enabled(if: TestCluster.program != nil, "\(TestCluster.absent)")) struct SnapshotsTests {
     private let cluster: TestCluster
 
@@ -24,7 +24,7 @@ import TestSupport
         }
     }
 
-    /// With all that is kept beside the tree.
+    /// A batch with every kind of data that is stored next to the tree.
     private func batch(_ sequence: UInt64, epoch: UInt64 = 1) -> JournalBatch {
         let session = "s\(sequence % 7)"
         var operations: [JournalOperation] = [
@@ -43,7 +43,7 @@ import TestSupport
 
     private func first(_ hub: ClusterHub) async -> UInt64 { (try? await hub.storage.shard(of: "main").log.look().get())?.first ?? 0 }
 
-    /// Writes until the log does not begin with its first message any more.
+    /// Writes until the log no longer starts with its first message.
     private func writeUntilPurged(
         beyond place: UInt64 = 1, from sequence: UInt64, _ hub: ClusterHub, _ journal: any Journal
     ) async throws -> UInt64 {
@@ -74,7 +74,7 @@ import TestSupport
         let recorder = Recorder(opened.journal, from: last)
         try await write((last + 1)...(last + 30), to: journal)
         #expect(await becomes { recorder.last == last + 30 })
-        // And by itself, from its folder.
+        // It also starts alone, from its folder.
         await late.close()
         let again = try hub("newcomer", folder: late.folder)
         expectEqual(try again.storage.openToWrite("main", patienceMs: 30_000).recovered, try one.store.recover("main"))
@@ -98,7 +98,7 @@ import TestSupport
         await one.close()
     }
 
-    /// What a hub that is there has not received stays in the log.
+    /// Messages that a present hub has not received stay in the log.
     @Test func log_isNotShortened_behindAHubThatIsThere() async throws {
         let one = try hub("slow")
         let journal = try one.storage.openToWrite("main", patienceMs: 30_000).journal
@@ -138,7 +138,7 @@ import TestSupport
         let log = ShardLog(shard.log.connection, name: "VIGLA_two_9_snapshot", settings: shard.log.settings)
         func made() -> SnapshotStream { SnapshotStream(log, one.store, .silent) { $0 == "main" } }
         #expect(throws: SnapshotStream.Fault.self) { try made().read(upTo: 1, created: 0) }
-        // Of a writer that was killed.
+        // From a writer that was killed.
         _ = try await log.look(mayCreate: true).get()
         let place = SnapshotPlace(created: shard.created, complete: shard.newest)
         let begin = SnapshotMessage(snapshot: 5, number: 0, kind: .begin, body: place.encoded[...])
@@ -151,7 +151,7 @@ import TestSupport
         }
         if try made().newest() == nil { _ = try made().write() }
         let newest = try #require(try made().newest())
-        // With the newest batch it is stored how far all was when that was given to the disk.
+        // The newest batch is stored with the log position that was complete when it was synced to the disk.
         #expect(newest.place.complete.sequence >= 119)
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path, scheduler: .system())
@@ -159,7 +159,7 @@ import TestSupport
         #expect(try read.read(upTo: 1, created: 0) == newest.place)
         expectEqual(try store.recover("main"), try one.store.recover("main"))
         #expect(try store.settings(of: "main")[StoredPosition.name] == one.store.settings(of: "main")[StoredPosition.name])
-        // One that does not go far enough, or is of another log, is not taken.
+        // A snapshot that is too old, or of another log, is not accepted.
         #expect(throws: SnapshotStream.Fault.self) { try read.read(upTo: newest.place.complete.sequence + 1, created: 0) }
         #expect(throws: SnapshotStream.Fault.self) { try read.read(upTo: 1, created: 77) }
         try store.close()
@@ -176,7 +176,7 @@ import TestSupport
         }.get()
     }
 
-    /// A hub is killed while it takes a snapshot over: its folder holds what it held, and the next time succeeds.
+    /// A hub is killed while it loads a snapshot: its folder keeps its content, and the next attempt succeeds.
     @Test func transfer_thatEndsInTheMiddle_leavesTheFolderAsItWas() async throws {
         let (source, folder) = (try TemporaryFolder(), try TemporaryFolder())
         let from = try JournalStore.open(folder: source.path, settings: .init(snapshotAfterBatches: 40), scheduler: .system())
@@ -197,7 +197,7 @@ import TestSupport
         for count in [1, 2, all.count / 2, all.count] {
             let taking = NamespaceImport(into: into, setting: "none")
             for part in all.prefix(count) { try taking.add(part) }
-            // Without a word.
+            // Without a notice.
             try into.close()
             into = try JournalStore.open(folder: folder.path, scheduler: .system())
             expectEqual(try into.recover("main"), old)
@@ -206,7 +206,7 @@ import TestSupport
         for part in all { try taking.add(part) }
         try taking.take()
         expectEqual(try into.recover("main"), try from.recover("main"))
-        // It goes on from there, also behind a snapshot of its own.
+        // It continues from there, also after a snapshot of its own.
         try await into.journal(for: "main").store(batch(101))
         try await journal.store(batch(101))
         try await snapshot(into)
@@ -217,7 +217,7 @@ import TestSupport
         try from.close()
     }
 
-    /// A log that was shortened is no log that was set back, and the other way round.
+    /// A truncated log is not mistaken for one that was reset, and vice versa.
     @Test func log_thatIsShorterThanWhatWasApplied_isStillRefused_afterAPurge() async throws {
         let lines = LineLog()
         let one = try hub("regressed", logger: lines)

@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import ClusterJournal
 
-/// Hubs that reach the servers by TLS, and what they say when that cannot be.
+/// Hubs that connect to the servers by TLS, and their errors if that fails.
 @Suite(
     .timeLimit(.minutes(30)), .enabled(if: TestCluster.program != nil, "\(TestCluster.absent)"),
     .enabled(if: TestCertificates.made != nil, "openssl is not installed"))

@@ -164,7 +164,7 @@ import Testing
         #expect(try next.put("/news", "1") == ["ok \"\""])
     }
 
-    /// From the moment at which the change is answered, by every way to the data; and a token made in that second counts.
+    /// From the moment the change is answered, for every way to the data; a token issued in that second is accepted.
     @Test(arguments: ["claims", "disabled"]) func tokenFromBeforeAChange_isRefused_everywhere(change: String) throws {
         let server = try server()
         let device = try guest(server)

@@ -11,7 +11,7 @@ import Tokens
 @testable import Accounts
 @testable import HubServer
 
-/// What changes of accounts do to those who are connected (accounts contract §15).
+/// The effects of account changes on connected clients (accounts contract §15).
 @Suite(.timeLimit(.minutes(30))) struct AccountEffectsChecks {
     private static let revoked = #"ac {"s":"expired_token","d":"Auth token is expired."}"#
 
@@ -31,7 +31,7 @@ import Tokens
         }
     }
 
-    /// As the service does behind a transaction; comes back when every lane has heard of it.
+    /// Announces a change as the service does after a transaction, and returns when every lane has handled it.
     private func change(_ server: TestServer, _ uid: String, _ kind: AccountChange.Kind, by author: String? = nil) throws {
         let accounts = try #require(server.server.accounts)
         let told = DispatchSemaphore(value: 0)
@@ -89,8 +89,8 @@ import Tokens
         #expect(try two.put("/a", "1") == ["ok \"\""])
     }
 
-    /// Its client has fresh tokens in the answer to its change, or will in a moment: told to sign in again before, it would use what has
-    /// ended, and its SDK would sign the user out.
+    /// The answer to the change contains fresh tokens, or the client gets them in a moment. Asked to sign in earlier, the SDK would use ended ones
+    /// and sign the user out.
     @Test func sessionThatMadeTheChange_goesOnForAMoment() throws {
         let clock = FakeClock()
         let server = try server(clock: clock)
@@ -113,7 +113,7 @@ import Tokens
         #expect(try again.put("/b", "2") == ["ok \"\""], "it has signed in anew")
     }
 
-    /// A wall clock that is set back would let what has ended live on.
+    /// A wall clock that is set back must not extend an ended session.
     @Test func momentOfTheSessionThatMadeTheChange_isNoLonger_whenTheWallClockIsSetBack() throws {
         let clock = FakeClock()
         let server = try server(clock: clock)
@@ -128,7 +128,7 @@ import Tokens
         #expect(try stream.event() == "auth_revoked credential is no longer valid")
     }
 
-    /// The session that made the change connects again meanwhile: refused, its SDK would use what has ended and sign its user out.
+    /// The session that made the change reconnects meanwhile: if it were refused, its SDK would use ended tokens and sign its user out.
     @Test func changeByTheSessionItself_duringItsCheck_letsItRunOut() throws {
         let (gate, clock) = (Gate(), FakeClock())
         let server = try server(gate: gate, clock: clock)
@@ -148,7 +148,7 @@ import Tokens
         #expect(try stream.event() == "auth_revoked credential is no longer valid")
     }
 
-    /// What else happens to the account ends it at once.
+    /// Any other change of the account ends it immediately.
     @Test func sessionThatMadeTheChange_isRevokedWithTheAccount() throws {
         let server = try server(clock: FakeClock())
         let peer = try Peer(server)
@@ -172,7 +172,7 @@ import Tokens
         #expect(try other.line() == Self.revoked)
     }
 
-    /// The check has begun before the change and answers after it: what it had seen may be from before.
+    /// The check started before the change and answers after it, so it may have seen the former state.
     @Test func changeDuringACheck_isNotMissed() throws {
         let gate = Gate()
         let server = try server(gate: gate)
@@ -180,7 +180,7 @@ import Tokens
         let asked = try peer.send("auth", #"{"cred":"\#(Token.signed("ana"))"}"#)
         try stream.send("GET", "/a.json?auth=\(Token.signed("ana"))", "", ["Accept: text/event-stream"])
         #expect(asked == 1)
-        // Both have begun: they are noted before they are checked.
+        // Both have started: they are registered before they are checked.
         #expect(becomes { server.server.signIns() >= 2 })
         try change(server, "ana", .disabled)
         gate.open()
@@ -205,7 +205,7 @@ import Tokens
 }
 
 extension AccountSettings {
-    /// With keys that are made in no time.
+    /// With an algorithm whose keys are generated quickly.
     static var quick: AccountSettings {
         var settings = AccountSettings()
         settings.signingAlgorithm = .es256
@@ -214,7 +214,7 @@ extension AccountSettings {
 }
 
 extension Server {
-    /// Sign-ins of all lanes, behind what they were told before.
+    /// The number of sign-ins of all lanes, after all earlier notifications.
     func signIns() -> Int {
         lanes.reduce(0) { sum, lane in
             let counted = Handover<Int>()

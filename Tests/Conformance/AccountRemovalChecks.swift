@@ -13,7 +13,7 @@ import TestSupport
 @testable import Accounts
 @testable import HubServer
 
-/// What a deleted account leaves behind goes with it.
+/// The data of a deleted account is removed with it.
 @Suite(.timeLimit(.minutes(30))) struct AccountRemovalChecks {
     private func server(folder: String? = nil, places: [String]) throws -> TestServer {
         let data = try places.map { try AccountPlace(parsing: $0) }
@@ -44,7 +44,7 @@ import TestSupport
         try accounts(server) { service in try service.store.transaction { try $0.save(Account(id: uid, createdAt: 1)) } }
     }
 
-    /// As the service does it.
+    /// Deletes an account as the service does.
     private func delete(_ uid: String, from server: TestServer, announcing: Bool = true) throws {
         let wasThere = try accounts(server) { service in
             let wasThere = try service.store.transaction { try $0.deleteAccount(uid, at: 0) }
@@ -75,7 +75,7 @@ import TestSupport
         #expect(try becomes { try owed(server).isEmpty })
     }
 
-    /// 10,000 nodes take several commits; a read that follows the answer finds none of them.
+    /// 10,000 nodes take several commits; a read after the answer finds none of them.
     @Test func answerToADeletion_comesBehindTheData() throws {
         let server = try server(places: ["/users/$uid"])
         let nodes = (0..<10_000).map { #""n\#($0)":{"a":1}"# }.joined(separator: ",")
@@ -153,7 +153,7 @@ import TestSupport
         #expect(try server.metric(#"vigla_system_commits_total{namespace="test",cause="account_deletion"}"#) == 1)
     }
 
-    /// A deletion of an account with 2,500 places is three commits at the bound of 1,000, and one where the bound is higher.
+    /// Deleting an account with 2,500 places takes three commits at the bound of 1,000, and one where the bound is higher.
     @Test(arguments: [(1_000, 3), (1_250, 2), (2_500, 1), (100, 25)])
     func more_thanOneCommitTakes_isContinued(_ atOnce: Int, _ commits: Int) throws {
         let server = try server(rules: Self.rules) { $0.limits.engine.accountWrites = atOnce }
@@ -168,7 +168,7 @@ import TestSupport
         #expect(after.components(separatedBy: #""user":"deleted""#).count == 2_501 && after.contains(#""x":{"user":"bo"}"#))
     }
 
-    /// Where more would follow than may, fewer are made at once: the counters stay right.
+    /// If a commit would have too many consequences, it contains fewer removals: the counters stay right.
     @Test func whatWouldHaveTooMuchFollow_isMadeInSmallerParts() throws {
         let server = try server(rules: Self.rules) { $0.limits.engine.systemWrites = 10 }
         try add("ana", to: server)
@@ -185,7 +185,7 @@ import TestSupport
         #expect(try server.metric(#"vigla_countings_total{namespace="test"}"#) == countings, "kept in the same commits, not counted anew")
     }
 
-    /// However far the process came: the next one finds what is left, and nothing is done twice.
+    /// Wherever the process was killed, the next one completes the removal, and nothing runs twice.
     @Test func removalInManyCommits_goesOn_inTheNextProcess() throws {
         let temporary = try TemporaryFolder()
         let folder = temporary.at("data")
@@ -208,7 +208,7 @@ import TestSupport
         second.stop()
     }
 
-    /// The account was gone, and the process ended before its data was.
+    /// The account was deleted, and the process ended before its data was removed.
     @Test func whatAProcessOwed_isDoneByTheNext() throws {
         let temporary = try TemporaryFolder()
         let folder = temporary.at("data")
@@ -232,7 +232,7 @@ import TestSupport
         second.stop()
     }
 
-    /// The account's large write is still prepared when the account goes.
+    /// The account's large write is still being prepared when the account is deleted.
     @Test func writeUnderWay_doesNotComeBackBehindTheRemoval() throws {
         let server = try server(places: [])
         let lanes = server.server.lanes
@@ -267,7 +267,7 @@ import TestSupport
         #expect(read.withLock { $0 } == .null)
     }
 
-    /// Each holds the tree that it looks through.
+    /// Each search holds the tree that it scans.
     @Test func searches_ofManyAccounts_takeTurns() throws {
         let server = try server(places: [])
         let lanes = server.server.lanes

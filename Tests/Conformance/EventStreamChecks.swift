@@ -71,7 +71,7 @@ import TestSupport
         #expect(try peer.event() == #"put {"path":"/deep/a/b","data":2}"#, "a set")
         #expect(try peer.event() == #"patch {"path":"/","data":{"on":3}}"#)
         for value in 1...3 { #expect(try leaf.event() == #"put {"path":"/","data":\#(value)}"#, "below an update") }
-        // A value that is prepared beside the queue, too.
+        // A value that is prepared in the background, too.
         let text = String(repeating: "x", count: 600_000)
         try writer.patch("/lamp.json", #"{"long":"\#(text)"}"#)
         #expect(try peer.event() == #"patch {"path":"/","data":{"long":"\#(text)"}}"#)

@@ -134,7 +134,7 @@ import Testing
 }
 
 extension Peer {
-    /// Everything that came until now, answers to earlier requests included.
+    /// Everything received so far, including answers to earlier requests.
     fileprivate func pushes0() throws -> [String] {
         let mark = #"{"t":"d","d":{"r":9999,"b":{"s":"ok","d":""}}}"#
         try socket.sendText(#"{"t":"d","d":{"r":9999,"a":"s","b":{"c":{}}}}"#)

@@ -6,7 +6,7 @@ import Testing
 import TestSupport
 import WireProtocols
 
-/// The contract's checks about `/.lp`, over real sockets on two loops (protocol-rtdb §9, 19–30).
+/// The contract's checks of `/.lp`, over real sockets on two loops (protocol-rtdb §9, 19–30).
 @Suite(.timeLimit(.minutes(30))) struct LongPollTests {
     private static func put(_ number: Int, _ path: String, _ json: String) -> String {
         #"{"t":"d","d":{"r":\#(number),"a":"p","b":{"p":"\#(path)","d":\#(json)}}}"#
@@ -19,7 +19,7 @@ import WireProtocols
     }
     private static func control(_ type: String) -> String { #"{"t":"c","d":{"t":"\#(type)","d":{}}}"# }
 
-    /// A client on a WebSocket that listens at a place and has had the answer.
+    /// A WebSocket client that listens at a place and has got the answer.
     private static func watcher(_ server: TestServer, _ path: String) throws -> TestSocket {
         let (socket, _) = try server.realtime()
         try socket.sendText(listen(1, path))
@@ -41,7 +41,7 @@ import WireProtocols
         #expect(heard[2].node(at: "d/r") == 2)
         #expect(heard[3].node(at: "d/b") == ["p": "a/y", "d": 2])
         #expect(heard[4].node(at: "d/r") == 3 && heard.count == 5)
-        // And what others write.
+        // Writes of others arrive, too.
         let (other, _) = try server.realtime()
         try other.sendText(Self.put(1, "/a/z", "3"))
         #expect(try peer.messages(6)[5].node(at: "d/b") == ["p": "a/z", "d": 3])
@@ -60,7 +60,7 @@ import WireProtocols
     @Test func checklist_021_newerPoll_releasesTheOlder() throws {
         let peer = try LongPollPeer(TestServer())
         try peer.poll()
-        // Returns when the first poll was answered; nothing else could have answered it.
+        // Returns when the first poll was answered; nothing else could have caused that.
         try peer.poll()
         #expect(peer.heard.isEmpty && peer.closed == nil)
     }
@@ -71,7 +71,7 @@ import WireProtocols
             $0.limits.requestSeconds = 1
         }
         let peer = try LongPollPeer(server)
-        // The deadline for requests does not close a connection that waits for its answer.
+        // The request deadline does not close a connection that waits for its answer.
         try peer.wait()
         #expect(peer.heard.isEmpty && peer.closed == nil)
         try peer.poll(Self.put(1, "/a", "1"))
@@ -99,11 +99,11 @@ import WireProtocols
         let (other, _) = try server.realtime()
         try other.sendText(Self.listen(1, "/x"))
         try #require(try other.text().contains("ok"))
-        // Answers the first poll; the connection goes on to the second one.
+        // Answers the first poll; the connection continues with the second one.
         try peer.poll()
         #expect(try socket.response().body.hasPrefix("pRTLPCB(1,"))
         #expect(try socket.response().body.contains("status"))
-        // Of serials 6 and 1001 the older came later: both are answered.
+        // Of the serials 6 and 1001 the older one arrived later: both are answered.
         #expect(try socket.response().body.hasPrefix("pRTLPCB("))
         #expect(try socket.response().body.contains("status"))
     }
@@ -163,7 +163,7 @@ import WireProtocols
         try Peer(server).put("/a", "1")
         try peer.wait()
         #expect(peer.heard.count == heard + 1)
-        // No poll is there for this; its writer's answer leaves after it in the same loop.
+        // There is no poll for this message; its writer's answer leaves after it in the same loop.
         try Peer(server).put("/a", "2")
         try peer.poll(Self.put(2, "/b", "3"))
         try peer.wait()
@@ -239,7 +239,7 @@ import WireProtocols
         let peer = try LongPollPeer(server)
         try peer.poll(Self.listen(1, "/feed"), Self.listen(2, "/mine"))
         _ = try peer.messages(2)
-        // Sockets are spread over the loops in turn: shift which of them get the session and the WebSocket.
+        // Loops take sockets in turn: shift which of them get the session and the WebSocket.
         let spacers = try (0..<round).map { _ in try TestSocket(port: server.port) }
         let (writer, _) = try server.realtime()
         var fed = 0
@@ -259,7 +259,7 @@ import WireProtocols
             try socket.sendText(Self.control("p"))
             #expect(try socket.text() == #"{"t":"c","d":{"t":"o","d":null}}"#)
         }
-        // The last segments by poll are under way while `n`, and what the client sends after it, are there already.
+        // The last polled segments are in flight while `n`, and the client's messages after it, have arrived already.
         let late = peer.segments(Self.put(11, "/mine", "\"\(String(repeating: "x", count: 4000))\""))
         let end = peer.segments(Self.control("n"))
         try socket.sendText(Self.control("a"))
@@ -268,7 +268,7 @@ import WireProtocols
         try socket.sendText("2")
         try socket.sendText(String(chunked.prefix(20)))
         try socket.sendText(String(chunked.dropFirst(20)))
-        // The answer says that the session has all of this now.
+        // The answer confirms that the session has everything by now.
         try socket.sendText(Self.control("p"))
         #expect(try socket.text() == #"{"t":"c","d":{"t":"o","d":null}}"#)
         try feed(40)
@@ -291,7 +291,7 @@ import WireProtocols
         withExtendedLifetime(spacers) {}
     }
 
-    /// Another client writes all the time; this one's requests are cut, shuffled and spread over polls and the socket.
+    /// Another client writes continuously; this one's requests are cut, shuffled and spread over polls and the socket.
     @Test(arguments: 0..<8) func upgrade_underLoad_losesAndDoublesNothing(_ seed: UInt64) throws {
         var random = SeededRandom(seed)
         let server = try TestServer()
@@ -335,7 +335,7 @@ import WireProtocols
         try #require(try socket.text() == Self.control("a"))
         try socket.sendText(Self.control("a"))
         var last = segments(Int.random(in: 0...8, using: &random)) + peer.segments(Self.control("n"))
-        // What comes on the socket waits for all of it.
+        // Messages on the socket wait for all of them.
         let early = Int.random(in: 0...last.count, using: &random)
         last.shuffle(using: &random)
         try pollInAnyOrder(Array(last.prefix(early)))
@@ -399,7 +399,7 @@ import WireProtocols
         let server = try TestServer { $0.limits.longPoll.silenceSeconds = 1 }
         let peer = try LongPollPeer(server)
         let socket = try Self.moved(peer, server)
-        // Gone by the same limit: a session that stays on polls and says nothing. By then this one would be, too.
+        // A session that stays on polls without any message ends by the same limit. By then this one would have, too.
         let watcher = try Self.watcher(server, "/bye")
         let silent = try LongPollPeer(server)
         try silent.poll(Self.onDisconnect(1, "/bye", "true"))

@@ -6,7 +6,7 @@ import TestHub
 import Testing
 import WireProtocols
 
-/// An SDK at the other end of a real socket. What it is sent reads as lines:
+/// An SDK on a real socket. Its received messages are recorded as lines:
 ///
 ///     d a/b {"x":1}       m a {"b/c":1,"d":null}       d#7 a 1 (tag 7)       c a [{"l":1}]       ac {"s":…,"d":…}
 ///     ok "" | ok {} | permission_denied Permission denied                                        the answer to a request
@@ -21,7 +21,8 @@ final class Peer {
         (socket, hello) = try server.realtime(query, host: host)
     }
 
-    /// Sends a request without waiting; the number it was given.
+    /// Sends a request without waiting.
+    /// - Returns: its number.
     @discardableResult
     func send(_ action: String, _ body: String) throws -> Int64 {
         number += 1
@@ -29,7 +30,7 @@ final class Peer {
         return number
     }
 
-    /// Everything up to and including the answer.
+    /// All lines up to and including the answer.
     @discardableResult
     func ask(_ action: String, _ body: String) throws -> [String] {
         let asked = try send(action, body)
@@ -44,7 +45,7 @@ final class Peer {
         }
     }
 
-    /// What was pushed until now: a request behind it all marks the end.
+    /// The pushes so far: a request sent after them marks the end.
     func pushes() throws -> [String] { try ask("s", #"{"c":{}}"#).dropLast() }
 
     /// The next message, chunks joined.
@@ -104,7 +105,7 @@ enum Token {
         "\(base64(#"{"alg":"none","typ":"JWT"}"#)).\(base64(#"{"sub":"\#(uid)","iat":0,"exp":3600\#(extra)}"#))."
     }
 
-    /// Something that only a verifier can judge.
+    /// A token that only a verifier can judge.
     static func signed(_ uid: String, session: String? = nil) -> String {
         let session = session.map { #","sid":"\#($0)""# } ?? ""
         return "\(base64(#"{"alg":"RS256"}"#)).\(base64(#"{"sub":"\#(uid)"\#(session)}"#)).c2ln"
@@ -127,7 +128,7 @@ enum Token {
     }
 }
 
-/// Checks signed tokens when the test says so.
+/// Answers checks of signed tokens on the test's command.
 final class ManualVerifier: TokenVerifier, Sendable {
     private let answer: @Sendable (String) -> Result<Identity, Failure>
     private let gate: Gate?

@@ -88,7 +88,7 @@ import WireProtocols
         #expect(try peer.ask("auth", #"{"cred":"no token"}"#) == ["invalid_token Could not parse auth token."])
     }
 
-    /// Rules trust `auth.provider == 'hub'`: what the hub writes itself.
+    /// Rules trust `auth.provider == 'hub'`, the hub's own writes.
     @Test func token_isNeverTheHubItself() throws {
         let claims = #"{"sub":"n","iat":0,"exp":3600,"firebase":{"sign_in_provider":\#(RuleSet.hubAuth.child("provider").json)}}"#
         let token = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0." + Base64.encodeURL(Array(claims.utf8)) + "."

@@ -5,7 +5,7 @@ import TestHub
 import Testing
 import TestSupport
 
-/// An SDK's listen, a stream of REST and an observer, side by side on one query of one place: they see the same changes in the same order.
+/// An SDK listen, a REST stream and an observer on one query of one place get the same changes in the same order.
 @Suite(.timeLimit(.minutes(30))) struct SideBySideChecks {
     private static let rules = try? RuleSet(parsing: #"{"rules":{".read":true,".write":true,"k":{".indexOn":"n"}}}"#)
 
@@ -47,11 +47,11 @@ import TestSupport
     }
 }
 
-/// What one client has seen of the query, each state once.
+/// The states of the query that one client has seen, each once.
 private struct History {
     private var now = Node.null
     private(set) var states: [String] = []
-    /// Keys in the order of the query, by events of children alone.
+    /// Keys in the order of the query, built from child events only.
     private(set) var list: [String] = []
 
     private mutating func note() { if states.last != now.json { states.append(now.json) } }
@@ -82,7 +82,7 @@ private struct History {
         note()
     }
 
-    /// Events of the observe protocol: a list by those of children, states by those of values.
+    /// Events of the observe protocol: child events update the list, value events add a state.
     mutating func takeFrame(_ text: String) throws {
         let event = try RawObject(text)
         guard let name = event["event"]?.string else { return }

@@ -9,7 +9,7 @@ import WireProtocols
 /// Checks 1–18: transport and framing.
 @Suite(.timeLimit(.minutes(30))) struct TransportChecks {
     @Test func checklist_001_namespaceIsTheParameter_elseTheFirstHostLabel() throws {
-        // Development hubs are not dialled by names with a dot, unless told which pages to trust.
+        // A development hub refuses host names with a dot, unless allowed origins are configured.
         let server = try TestServer { $0.allowedOrigins = ["*"] }
         try Peer(server, "v=5&ns=named").put("/a", "1")
         #expect(try Peer(server, "v=5&ns=named", host: "other.example.com").get("/a") == "ok 1")
@@ -93,7 +93,7 @@ import WireProtocols
 
     @Test func checklist_011_chunksNeverSplitASurrogatePair() throws {
         let peer = try Peer(TestServer())
-        // One unit of odd offset after the other: some cut would fall inside a pair.
+        // Odd offsets one after the other: some cut would fall inside a surrogate pair.
         for pad in 0..<2 {
             let text = String(repeating: "a", count: pad) + String(repeating: "😀", count: 20000)
             try peer.put("/a", "\"\(text)\"")
@@ -158,7 +158,7 @@ import WireProtocols
     }
 
     @Test func checklist_018_resetNamesTheHost() throws {
-        // The server says `r` before hello only to a socket that wants to join a session it does not know (check 29).
+        // The server sends `r` before hello only to a socket that asks to join an unknown session (check 29).
         let server = try TestServer { $0.allowedOrigins = ["*"] }
         let socket = try TestSocket(port: server.port)
         try socket.upgrade("/.ws?v=5&ns=test&s=nobody", host: "hub.example:8443")
@@ -182,7 +182,7 @@ import WireProtocols
 }
 
 extension Peer {
-    /// Reads `/a` behind messages that were sent by hand.
+    /// Reads `/a` after messages that were sent by hand.
     fileprivate func socketGet() throws -> String {
         try socket.sendText(#"{"t":"d","d":{"r":99,"a":"g","b":{"p":"/a","q":{}}}}"#)
         return String(try line().dropFirst("ok ".count))

@@ -95,7 +95,7 @@ import TestSupport
         #expect(try peer.ask("om", #"{"p":"/p","d":{"on":false,"n":{".sv":{"increment":1}},"x/.priority":3}}"#) == ["ok \"\""])
         try peer.ask("o", #"{"p":"/forgotten","d":1}"#)
         try peer.ask("oc", #"{"p":"/forgotten","d":null}"#)
-        // What is on the disk when the answer has come is what a kill -9 leaves.
+        // The disk content at the time of the answer is what a kill -9 leaves.
         try folder.copy("one", to: "two")
         for _ in 0..<2 {
             let next = try TestServer { $0.dataFolder = folder.at("two") }

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TestSupport
 
-/// `vigla backup` with the real program, beside a hub that goes on, and back.
+/// `vigla backup` with the real program while a hub is running, and the restore.
 @Suite(.timeLimit(.minutes(30))) struct BackupTests {
     private func set(_ hub: RunningHub, _ place: String, _ value: String) throws {
         let result = try Command.run("set", hub.url + place, value)
@@ -20,7 +20,7 @@ import TestSupport
         let made = try Command.run("backup", "--data", "data", "--to", "kept/today", in: folder.url)
         #expect(made.code == 0 && made.error.isEmpty, "\(made.error)")
         #expect(made.output.hasPrefix("data is copied to kept/today (") && made.output.contains("default up to commit 1"))
-        // The hub goes on, and the backup does not change.
+        // The hub continues, and the backup does not change.
         try set(hub, "/a", #"{"b":2}"#)
         #expect(try get(hub, "/a") == #"{"b":2}"#)
         let busy = try Command.run("backup", "--restore", "--from", "kept/today", "--data", "data", in: folder.url)
@@ -31,7 +31,7 @@ import TestSupport
         #expect(refused.code == 1 && refused.error.contains("--replace") && refused.error.contains("was not touched"))
         let again = try RunningHub(["--port", "0", "--dev", "--data", "data"], folder: folder)
         #expect(try get(again, "/a") == #"{"b":2}"#)
-        // Killed, so that a log is left behind that must not be taken for the restored file's.
+        // Killed, so that a log is left behind that must not be applied to the restored file.
         try set(again, "/a", #"{"b":3}"#)
         _ = again.stop(SIGKILL)
         let restored = try Command.run("backup", "--restore", "--from", "kept/today", "--data", "data", "--replace", in: folder.url)
@@ -63,7 +63,7 @@ import TestSupport
         let file = folder.url.appendingPathComponent("data/vigla.sqlite")
         let kept = try Data(contentsOf: folder.url.appendingPathComponent("kept/vigla.sqlite"))
         var bytes = try Data(contentsOf: file)
-        // Everywhere: what the journal once had of it may still stand in free room.
+        // Every copy: former versions may remain in free space of the file.
         let text = Data("in the middle".utf8)
         #expect(bytes.range(of: text) != nil)
         while let place = bytes.range(of: text) { bytes[place.lowerBound] ^= 1 }

@@ -3,7 +3,7 @@ import Testing
 import TestSupport
 import WireProtocols
 
-/// A message of 100 MB in 100 KB, to a hub that takes 32 MiB.
+/// A message of 100 MB compressed to 100 KB, sent to a hub that accepts 32 MiB.
 @Suite(.timeLimit(.minutes(30))) struct BombTests {
     @Test func bomb_endsItsConnectionWith1009_andCostsNoMoreThanTheLimit() throws {
         let hub = try RunningHub(["--port", "0", "--memory", "--dev", "--loops", "1"])
@@ -11,7 +11,7 @@ import WireProtocols
         #expect(try bystander.ask(#"{"id":1,"op":"set","path":"/a","value":1}"#) == #"{"id":1,"ok":{"seq":1}}"#)
         let before = try peakBytes(hub)
 
-        // One compressed megabyte of blanks as a block that stands alone: a hundred of them are one message.
+        // A compressed megabyte of blanks as an independent block: a hundred of them are one message.
         let blanks = [UInt8](repeating: 0x20, count: 1_000_000)
         let encoder = WebSocketEncoder(.init(takesOverContext: false))
         let frame = blanks.withUnsafeBytes { encoder.frame(.text, $0) }
@@ -30,7 +30,7 @@ import WireProtocols
         #expect(grown < 80 << 20, "grown by \(grown) bytes")
     }
 
-    /// The most memory that the hub ever had.
+    /// The peak memory of the hub's process.
     private func peakBytes(_ hub: RunningHub) throws -> Int {
         let status = try String(contentsOfFile: "/proc/\(hub.process.processIdentifier)/status", encoding: .utf8)
         let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })

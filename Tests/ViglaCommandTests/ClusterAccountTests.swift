@@ -5,7 +5,7 @@ import TestSupport
 #if VIGLA_CLUSTER
 import TestCluster
 
-/// Hubs as they are started, with the accounts, rules and secrets of all on each.
+/// Real hubs of a cluster, which share accounts, rules and secrets.
 @Suite(.timeLimit(.minutes(30)), .enabled(if: TestCluster.program != nil, "\(TestCluster.absent)")) struct ClusterAccountTests {
     private let options: [String]
     private let cluster: TestCluster
@@ -20,7 +20,7 @@ import TestCluster
         return ["--port", "0", "--cluster", cluster.urls.joined(separator: ","), "--cluster-name", name]
     }
 
-    /// One that writes, and two that follow it.
+    /// A writer and two followers.
     private func hubs(_ options: [String], rules: [String?] = [nil, nil, nil]) throws -> [RunningHub] {
         let folders = try (0..<3).map { _ in try TemporaryFolder() }
         for (folder, rules) in zip(folders, rules) { if let rules { try folder.file("rules.json", rules) } }
@@ -78,16 +78,16 @@ import TestCluster
         var hubs = try hubs(options, rules: [Self.open, nil, nil])
         let made = try call(hubs[0], "signUp", ana)
         #expect(made.status == 200, "\(made)")
-        // The others know it at once, with its tokens.
+        // The others accept it and its tokens immediately.
         #expect(try call(hubs[1], "signInWithPassword", ana).status == 200)
         #expect(try refresh(hubs[2], made["refreshToken"]).status == 200)
         #expect(try ask(hubs[1], "/x.json?auth=\(made["idToken"])", nil).status == 200)
         #expect(try ask(hubs[2], "/x.json?auth=\(made["idToken"])", nil).status == 200)
-        // A secret is of all: the first hub has made it for the three.
+        // Secrets are shared: the first hub has created it for all three.
         let secret = try firstSecret(hubs[0])
         #expect(!FileManager.default.fileExists(atPath: hubs[1].folder.at("data/admin-secret.txt")))
         #expect(try administer(hubs[2], "lookup", ["email": ["ana@x.org"]], secret).status == 200)
-        // What is acknowledged outlives the hub that has said so, and is on hubs that were away.
+        // Acknowledged changes outlive the hub that acknowledged them, and reach hubs that were away.
         let (folder, follower) = (hubs[2].folder, hubs[1].folder)
         _ = hubs[1].stop(SIGKILL)
         let other = try call(hubs[2], "signUp", ["email": "bo@x.org", "password": "correct horse"])
@@ -97,7 +97,7 @@ import TestCluster
         hubs[1] = try RunningHub(options, folder: follower)
         hubs[2] = try RunningHub(options, folder: folder)
         for hub in hubs.dropFirst() { #expect(try refresh(hub, other["refreshToken"]).status == 200) }
-        // Nothing that is to be kept is in a log of the process.
+        // No log of a process contains a secret.
         for hub in hubs { #expect(!hub.error.contains("scrypt") && !hub.error.contains(made["refreshToken"])) }
     }
 
@@ -139,7 +139,7 @@ import TestCluster
         let secret = try firstSecret(hubs[0])
         let made = try call(hubs[0], "signUp", ana)
         func status(_ hub: RunningHub) throws -> Int { try ask(hub, "/x.json?auth=\(made["idToken"])", nil).status }
-        // The first hub's file is deployed, and the second one's is not in force.
+        // The first hub's file is deployed; the second one's is not in force.
         for hub in hubs { #expect(try becomes { try status(hub) == 401 }) }
         #expect(becomes { hubs[1].error.contains("the rules file is not in force") })
         let secretFile = try hubs[0].folder.file("secret.txt", secret)
@@ -150,7 +150,7 @@ import TestCluster
         }
         try deploy(Self.open, hubs[2])
         for hub in hubs { #expect(try becomes { try status(hub) == 200 }) }
-        // After a kill, with a deploy meanwhile, and a file that says something else.
+        // After a kill, with a deploy meanwhile, and a file with other rules.
         let folder = hubs[1].folder
         _ = hubs[1].stop(SIGKILL)
         try deploy(Self.closed, hubs[2])
@@ -172,7 +172,7 @@ import TestCluster
         #expect(result.code == 0, "\(result)")
         for hub in hubs { #expect(try becomes { try ask(hub, "/.settings/secrets.json", nil, secret: text).status == 401 }) }
         _ = hubs[0].stop()
-        // Not beside the cluster.
+        // Not while the cluster is running.
         let offline = try Command.run("secret", "add", "--data", hubs[0].folder.at("data"))
         #expect(offline.code != 0 && offline.error.contains("is of a cluster"), "\(offline)")
     }
@@ -184,7 +184,7 @@ import TestCluster
         #expect(made.status == 200)
         #expect(try refresh(hubs[1], made["refreshToken"]).status == 200)
         for i in 0..<3 { own.signal(i, SIGSTOP) }
-        // The first one waits for an answer, the others are told at once.
+        // The first one waits for an answer, the others are answered immediately.
         var took: [UInt64] = []
         for _ in 0..<3 {
             let began = DispatchTime.now()
@@ -197,7 +197,7 @@ import TestCluster
         #expect(try ask(hubs[1], "/x.json?auth=\(made["idToken"])", nil).status == 200)
         for i in 0..<3 { own.signal(i, SIGCONT) }
         #expect(try becomes { try call(hubs[1], "signUp", ["email": "cy@x.org", "password": "correct horse"]).status == 200 })
-        // The third one finds the servers again in its own time. Its first answer other than 503 knows the account.
+        // The third one reconnects to the servers after a while. Its first answer other than 503 knows the account.
         var signedIn: Reply?
         #expect(try becomes {
             signedIn = try call(hubs[2], "signInWithPassword", ["email": "cy@x.org", "password": "correct horse"])
@@ -208,7 +208,7 @@ import TestCluster
 }
 
 extension DispatchTime {
-    /// Since then.
+    /// Milliseconds since then.
     fileprivate var ms: UInt64 { (DispatchTime.now().uptimeNanoseconds - uptimeNanoseconds) / 1_000_000 }
 }
 #endif

@@ -7,7 +7,7 @@ import TestSupport
 #if VIGLA_CLUSTER
 import TestCluster
 
-/// Hubs as they are started, with what one writes on all of them.
+/// Real hubs of a cluster: writes of one appear on all of them.
 @Suite(.timeLimit(.minutes(30)), .enabled(if: TestCluster.program != nil, "\(TestCluster.absent)")) struct ClusterTests {
     private let arguments: [String]
 
@@ -24,7 +24,7 @@ import TestCluster
         try Command.run("get", hub.url + path).output.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// `writing`, `following`, …; nil when it does not answer.
+    /// `writing`, `following`, …; nil if the hub does not answer.
     private func role(_ hub: RunningHub) -> String? {
         guard let page = try? hub.page("/.health"), let found = page.firstMatch(of: /"namespaces":\{"default":"([a-z]+)"/) else { return nil }
         return String(found.1)
@@ -42,7 +42,7 @@ import TestCluster
 
     private func content(_ hub: RunningHub) throws -> String { try value(hub, "/") }
 
-    /// Writes numbers, one after the other, to whoever takes them, until it is told to end.
+    /// Writes numbers, one after the other, to any hub that accepts them, until it is stopped.
     private final class Load: Sendable {
         private struct State {
             var hubs: [RunningHub]
@@ -51,7 +51,7 @@ import TestCluster
             var hasEnded = false
         }
 
-        // The hubs' handles are only read.
+        // Handles of hubs are only read.
         private let state: Mutex<UncheckedSendable<State>>
 
         init(_ hubs: [RunningHub]) {
@@ -98,10 +98,10 @@ import TestCluster
         let follower = try #require(hubs.first { $0 !== writer })
         #expect(try set(writer, "/a", #"{"x":1}"#).code == 0)
         #expect(try becomes { try value(follower, "/a/x") == "1" })
-        // A write at the follower is read there at once.
+        // A write at the follower can be read there immediately.
         #expect(try set(follower, "/a/z", "2").code == 0)
         #expect(try value(follower, "/a/z") == "2" && value(writer, "/a/z") == "2")
-        // An observer at the follower hears of the writer's next commit.
+        // An observer at the follower gets the writer's next commit.
         let heard = Handover<Command.Result>()
         let url = follower.url
         Thread {
@@ -145,7 +145,7 @@ import TestCluster
         for hub in left { #expect(hub.stop() == 0) }
     }
 
-    /// The writer is killed while others write: one of the rest takes over by itself, and what was acknowledged is on all of them.
+    /// The writer is killed under load: another hub takes over, and all acknowledged writes are on every hub.
     @Test func writer_killedUnderLoad_isReplaced_andComesBackAsOneOfThem() throws {
         var hubs = try (0..<3).map { _ in try RunningHub(arguments) }
         let lost = try writer(among: hubs)
@@ -182,7 +182,7 @@ import TestCluster
         _ = try writer(among: [other])
         for i in 2...6 { #expect(try set(other, "/a", "\(i)").code == 0) }
         kill(stopped.process.processIdentifier, SIGCONT)
-        // What it is asked right then is refused, or taken when it has its turn again: it never answers for nothing.
+        // A request at that moment is refused, or accepted once the hub is the writer again: no answer is wrong.
         _ = try set(stopped, "/late", "true")
         #expect(becomes { role(stopped) == "following" || role(other) == "following" })
         #expect(try becomes { try content(stopped) == content(other) })
@@ -210,13 +210,13 @@ import TestCluster
 
 /// For handles that are only read.
 private struct UncheckedSendable<Value>: @unchecked Sendable {
-    // Sendable: as it says.
+    // Sendable: the value is only read.
     var value: Value
     init(_ value: Value) { self.value = value }
 }
 
 extension RunningHub {
-    /// All that the hub answers to a PUT, as an administrator.
+    /// The hub's complete answer to a PUT by an administrator.
     fileprivate func put(_ target: String, _ body: String) throws -> String {
         let connection = try connection()
         try connection.write(contentsOf: Data((

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TestSupport
 
-/// What the command line understands beside its plain forms, and how it shows what it got.
+/// Further forms that the command line accepts, and how it displays its values.
 @Suite(.timeLimit(.minutes(30))) struct CommandLineTests {
     @Test func mistypedCommand_isSuggested() throws {
         let slips = [
@@ -88,7 +88,7 @@ import TestSupport
         #expect(lines.count == 2 && lines[1].contains("\"localId\":\"b\""))
     }
 
-    /// The form of the vendor's own export, with the password of its published example.
+    /// The vendor's own export format, with the password of its published example.
     @Test func vendorsAccounts_moveIn_withTheirPasswords() throws {
         let folder = try TemporaryFolder()
         let export = try folder.file(
@@ -112,13 +112,13 @@ import TestSupport
             return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
         }
         #expect(try signIn("user1passwore").hasPrefix("HTTP/1.1 400"))
-        // By the vendor's hash, then by the hub's own.
+        // First with the vendor's hash, then with the hub's own.
         for _ in 0..<2 { #expect(try signIn("user1password").contains("\"localId\":\"old1\"")) }
         let again = try Command.run(command + ["--signer-key-file", key])
         #expect(again.code == 1 && again.error.contains("user1@example.com: ") && again.output.contains("2 refused"), "\(again.error)")
     }
 
-    /// The rest of each row of the table by the name of its option.
+    /// The rest of each table row, by the name of its option.
     private func rows(_ table: String) -> [String: String] {
         Dictionary(uniqueKeysWithValues: table.split(separator: "\n").map { line in
             let words = line.split(separator: " ")
@@ -147,13 +147,13 @@ import TestSupport
         #expect(plain["public-url"]?.hasPrefix("http://127.0.0.1:9000 (") == true && plain["tls-cert"] == "none (no TLS) default")
         let budget = plain["memory-budget"]?.split(separator: " ").first.flatMap { Int($0) } ?? 0
         #expect((256...1024).contains(budget) && plain["memory-budget"]?.contains("a quarter") == true)
-        // What another option changes.
+        // Defaults that another option changes.
         let changed = rows(
             try Command.run("serve", "--print-config", "--dev", "--memory", "--rate", "3", "--namespace", "app", in: folder.url).output)
         #expect(changed["rate-burst"] == "15 (those of 5 s) default" && changed["data"] == "none (in memory) default")
         #expect(changed["project"] == "app (the namespace) default" && changed["rules"] == "none (dev: everything open) default")
         #expect(changed["allow-origin"] == "this machine's (dev) default")
-        // The hub uses what the table says.
+        // The hub uses the values of the table.
         let hub = try RunningHub(["--port", "0", "--memory", "--dev"])
         #expect(becomes { hub.error.contains("memory for clients bytes=\(budget << 20)") }, "\(hub.error)")
         let loops = try hub.page("/.metrics").components(separatedBy: "vigla_loop_inbox{loop=").count - 1

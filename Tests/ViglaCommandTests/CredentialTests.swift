@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TestSupport
 
-/// One way to give a credential to every command, and the secret that a hub's first start leaves.
+/// All commands take a credential in the same way; also the secret that a hub's first start creates.
 @Suite(.timeLimit(.minutes(30))) struct CredentialTests {
     private func mode(_ path: String) throws -> Int? {
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
@@ -91,7 +91,7 @@ import TestSupport
         #expect(try run("secret", "list", hub.url, "--data", "kept").code == 64)
     }
 
-    /// README's deploy line must not lock everybody out by a file that grants nothing.
+    /// README's deploy line must not lock out all users by a file that grants nothing.
     @Test func rulesThatGrantNothing_areDeployedOnRequestOnly() throws {
         let folder = try TemporaryFolder()
         let open = try folder.file("open.json", #"{"rules":{".read":true}}"#)
@@ -106,7 +106,7 @@ import TestSupport
         #expect(try Command.run("rules", "deploy", hub.url, closed, "--auth", "owner").code == 0, "nothing changes")
     }
 
-    /// Collectors of logs take one object a line.
+    /// Log collectors take one object per line.
     @Test func jsonLog_isJSONInEveryLine() throws {
         func areObjects(_ text: String) -> Bool {
             text.split(separator: "\n").allSatisfy {

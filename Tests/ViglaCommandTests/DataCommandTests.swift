@@ -105,7 +105,7 @@ import TestSupport
         #expect(try Command.run("health", hub.url).code == 1)
     }
 
-    /// Command lines can be seen by everyone on the machine.
+    /// Command lines are visible to every user of the machine.
     @Test func secret_isTakenFromAFileOrTheEnvironment() throws {
         let folder = try TemporaryFolder()
         _ = try folder.file("secret.txt", "owner\n")
@@ -122,7 +122,7 @@ import TestSupport
         #expect(watched.output.contains(#""value":1"#))
     }
 
-    /// Accepts so many connections on a port and closes each.
+    /// Accepts this many connections on a port and closes each.
     private func refuse(_ attempts: Int, port: UInt16) throws {
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(listener) }

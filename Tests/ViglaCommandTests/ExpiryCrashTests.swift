@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Nodes end once, whenever the hub is killed.
+/// Nodes expire once, whenever the hub is killed.
 @Suite(.timeLimit(.minutes(30))) struct ExpiryCrashTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,
@@ -25,7 +25,7 @@ import Testing
         let nodes = (0..<400).map { "\"k\($0)\":\(begin + $0 * 6)" }.joined(separator: ",")
         #expect(try Command.run("set", hub.url + "/a", "{\(nodes)}").code == 0)
         #expect(try Command.run("set", hub.url + "/w", "{\"u\":1,\"v\":1}").code == 0)
-        // Killed while nodes end, three times.
+        // Killed three times while nodes expire.
         for _ in 0..<3 {
             try await Task.sleep(for: .milliseconds(600))
             #expect(hub.stop(SIGKILL) == SIGKILL)
@@ -41,7 +41,7 @@ import Testing
         #expect(left == 0 && rows.count == 402 && Set(rows).count == 402, "\(left) left, \(rows.count) rows of \(Set(rows).count)")
     }
 
-    /// A node that an import puts in the place of another is as old as the import.
+    /// A node that an import replaces counts as written at the import.
     @Test func importedNode_isWrittenThen_whateverStoodThereBefore() async throws {
         let folder = try TemporaryFolder()
         _ = try folder.file("rules.json", #"""

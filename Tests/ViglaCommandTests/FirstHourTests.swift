@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TestSupport
 
-/// What a person types in the first hour, mistakes included: every refusal says what is wrong and what to type.
+/// Commands that a new user types in the first hour, mistakes included: every refusal says what is wrong and what to type.
 @Suite(.timeLimit(.minutes(30))) struct FirstHourTests {
     private static let rules = """
         {"rules":{"users":{"$uid":{".read":"auth != null && auth.token.role === 'staff' || auth.uid === $uid"}},
@@ -67,7 +67,7 @@ import TestSupport
         #expect(byValue.error.contains(#""players": { "ana": { ".indexOn": ".value" } }"#), "\(byValue.error)")
     }
 
-    /// A credential is not at fault for a namespace that there is not.
+    /// A missing namespace is not reported as a wrong credential.
     @Test func unknownNamespace_isNamed_byEveryCommand() throws {
         let folder = try TemporaryFolder()
         let hub = try hub(folder, "--data", "data")
@@ -153,7 +153,7 @@ import TestSupport
         #expect(short.error == "vigla: this hub takes passwords of 8 characters or more, and this one has 3. Nothing was changed.\n")
         let common = try add("password1", file)
         #expect(common.code == 1 && common.error == "vigla: Password is one of the commonest, choose another. Nothing was changed.\n")
-        // Before a password is asked for, for which there is no terminal here.
+        // Reported before the password prompt, for which there is no terminal here.
         let wrong = try folder.file("wrong.txt", "wrong\n")
         let refused = try Command.run("user", "add", hub.url, "--email", "a@example.org", "--auth-file", wrong)
         #expect(refused.error.contains("holds no administrator's secret"), "\(refused.error)")
@@ -228,7 +228,7 @@ import TestSupport
         let none = try doctor()
         #expect(none.contains("none are deployed: everything is denied"), "\(none)")
         #expect(try Command.run("rules", "deploy", hub.url, next, "--auth-file", file).code == 0)
-        // Beside the hub, and without it.
+        // With a running hub, and without.
         for isRunning in [true, false] {
             let replaced = try doctor("--rules", rules)
             #expect(replaced.contains("deployed to namespace default: 1 rule, in place of \(rules) until that is changed"), "\(replaced)")

@@ -2,12 +2,12 @@ import Foundation
 import Testing
 import TestSupport
 
-/// Commands of root on the folder of a hub that runs as another user, as the package's does.
+/// Root's commands on the folder of a hub that runs as another user, as the package's hub does.
 @Suite(.timeLimit(.minutes(30)), .enabled(if: geteuid() == 0, "needs root")) struct FolderOwnerTests {
     /// `nobody`, and its group.
     private static let (user, group): (uid_t, gid_t) = (65_534, 65_534)
 
-    /// `state`, a folder of the hub's user that others may not look into.
+    /// `state`, a folder of the hub's user that other users cannot enter.
     private func stateFolder() throws -> TemporaryFolder {
         let folder = try TemporaryFolder()
         chmod(folder.path, 0o755)
@@ -17,7 +17,7 @@ import TestSupport
         return folder
     }
 
-    /// What in the folder is not the hub's user's alone.
+    /// Files in the folder that do not belong to the hub's user alone.
     private func others(_ folder: TemporaryFolder) throws -> [String] {
         try FileManager.default.subpathsOfDirectory(atPath: folder.at("state")).filter { name in
             var info = stat()
@@ -44,20 +44,20 @@ import TestSupport
         try run("backup", "--data", "state/data", "--to", "state/kept/today", "--replace", in: folder)
         try run("backup", "--restore", "--from", "state/kept/today", "--data", "state/data", "--replace", in: folder)
         try run("backup", "--restore", "--from", "state/kept/today", "--data", "state/new", in: folder)
-        // A hub of root's itself, with its accounts and its first secret; killed, so that its logs stay.
+        // Root runs the hub itself, with its accounts and its first secret; killed, so that its logs stay.
         let hub = try RunningHub(["--port", "0", "--data", "state/served"], folder: folder)
         #expect(try others(folder) == [])
         _ = hub.stop(SIGKILL)
         #expect(FileManager.default.fileExists(atPath: folder.at("state/served/admin-secret.txt")))
         try run("secret", "list", "--data", "state/served", in: folder)
         try run("backup", "--data", "state/served", "--to", "state/served-copy", in: folder)
-        // The administrator's own folder is nobody else's.
+        // The administrator's own folder keeps its owner.
         #expect(try Command.run("backup", "--data", "state/data", "--to", "own", in: folder.url).code == 0)
         var info = stat()
         #expect(stat(folder.at("own/vigla.sqlite"), &info) == 0 && info.st_uid == 0)
     }
 
-    /// A link that the hub's user has planted gives away no file of root's.
+    /// A link planted by the hub's user changes the owner of no file of root's.
     @Test func plantedLink_changesNoOtherFile() throws {
         let folder = try stateFolder()
         let secret = try folder.file("secret.txt", "of root")
@@ -105,7 +105,7 @@ import TestSupport
         #expect(service.code == 1 && service.output.contains("may not be written by this user"), "\(service.output)")
     }
 
-    /// The service manager does not start such a hub again and again.
+    /// The service manager does not restart such a hub again and again.
     @Test func hub_thatCannotOpenItsFiles_endsWithTheCodeOfAFaultyConfiguration() throws {
         let folder = try stateFolder()
         try run("secret", "add", "--data", "state/data", "--name", "first", in: folder)

@@ -3,9 +3,9 @@ import Testing
 import TestSupport
 import WireProtocols
 
-/// Ten thousand clients that say nothing, on the real program.
+/// Ten thousand idle clients on the real program.
 @Suite(.timeLimit(.minutes(30))) struct IdleConnectionsTests {
-    /// What a process may open here; the hub takes 10,000 where the system allows it.
+    /// The number of files that a process may open here; the hub accepts 10,000 connections where the system allows it.
     private static func raisedDescriptorLimit() -> Int {
         let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
         var limit = rlimit()
@@ -15,8 +15,8 @@ import WireProtocols
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// In a process of its own: so many open files of this one would be in the way of tests that start programs (Foundation's
-    /// `Process` lists them all, and reads past the end of a long list).
+    /// In a separate process: so many open files would disturb tests that start programs. Foundation's `Process` lists them all, and reads past the
+    /// end of a long list.
     @Test func tenThousandIdleConnections_stayAndAreServed() async {
         await #expect(processExitsWith: .success) { try Self.serveTenThousand() }
     }
@@ -45,7 +45,7 @@ import WireProtocols
         }
     }
 
-    /// Reads until a text has come.
+    /// Reads until a text has arrived.
     private static func read(until text: String, _ socket: FileHandle) throws {
         var seen = Data()
         while seen.range(of: Data(text.utf8)) == nil {

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Rows that a commit owes are made once, whenever the hub is killed.
+/// Pending rows of a commit are written once, whenever the hub is killed.
 @Suite(.timeLimit(.minutes(30))) struct InboxCrashTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,
@@ -15,7 +15,7 @@ import Testing
         return Set((object ?? [:]).keys)
     }
 
-    /// Every subscriber has a row in the end, but for those who have removed theirs: none is made twice. Also with other rules.
+    /// In the end every subscriber has one row, except those who have removed theirs. Also after a deploy of other rules.
     @Test(arguments: [false, true]) func killedHub_tellsEachOnce(changesRules: Bool) async throws {
         let folder = try TemporaryFolder()
         _ = try folder.file("rules.json", Self.rules)
@@ -36,7 +36,7 @@ import Testing
             hub = try start()
             let made = try keys(hub, "/inbox").subtracting(removed)
             seen.append(made.count)
-            // What somebody has removed is not made again.
+            // A row that a user has removed is not written again.
             for key in made.sorted().suffix(3) + made.sorted().prefix(2) {
                 #expect(try Command.run("remove", hub.url + "/inbox/\(key)").code == 0)
                 removed.insert(key)

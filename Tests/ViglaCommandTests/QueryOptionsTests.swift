@@ -7,9 +7,9 @@ import ViglaClient
 import WireProtocols
 @testable import vigla
 
-/// The options of `vigla get` and `vigla watch` that choose children.
+/// The options of `vigla get` and `vigla watch` that select children.
 @Suite(.timeLimit(.minutes(30))) struct QueryOptionsTests {
-    /// What REST is asked, and the observe protocol.
+    /// The REST parameters and the observe query for these arguments.
     private static func asked(_ arguments: [String]) throws -> (rest: [String], observe: ObserveQuery?) {
         let options = try QueryOptions.parse(arguments)
         return (options.parameters.map { "\($0.name)=\($0.value)" }, options.selection)
@@ -123,7 +123,7 @@ import WireProtocols
                 #expect(refused.code == 1 && refused.error.contains(advice), "\(refused)")
             }
         }
-        // What is no read has no form of a query.
+        // A request that is not a read has no query.
         let closed = try Command.run("get", hub.url + "/paged", "--limit", "50")
         #expect(closed.code == 0, "\(closed)")
     }

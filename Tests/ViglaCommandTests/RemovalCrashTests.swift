@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// What follows from a removal, and is too much for one commit, is removed in the end, whenever the hub is killed.
+/// Consequences of a removal that do not fit into one commit are all removed in the end, whenever the hub is killed.
 @Suite(.timeLimit(.minutes(30))) struct RemovalCrashTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,"posts":{"$p":{".removes":"comments/$p"}},
@@ -15,7 +15,7 @@ import Testing
         return Set((object ?? [:]).keys)
     }
 
-    /// Nothing is left, but for what somebody has written since at a place that was to go.
+    /// Nothing is left, except values written since at places pending removal.
     @Test func killedHub_removesAll() async throws {
         let folder = try TemporaryFolder()
         _ = try folder.file("rules.json", Self.rules)
@@ -36,7 +36,7 @@ import Testing
             hub = try start()
             let left = try keys(hub, "/by/eve").subtracting(kept)
             seen.append(left.count)
-            // Written while it was still to go, or made again behind that.
+            // Written before the pending removal, or again after it.
             for key in left.sorted().suffix(2) + ["c0"] where !kept.contains(key) {
                 #expect(try Command.run("set", hub.url + "/by/eve/\(key)", "2").code == 0)
                 kept.insert(key)
@@ -52,7 +52,7 @@ import Testing
         left = try keys(hub, "/by/eve")
         #expect(left == kept, "\(left.count) places, \(seen) at the kills")
         #expect(try keys(hub, "/") == ["by"])
-        // The last process has done what another had left, and not more.
+        // The last process completed another's removals, and made no others.
         let line = try hub.page("/.metrics").split(separator: "\n").first { $0.contains("cause=\"removal\"") }
         let commits = try #require(line?.split(separator: " ").last.flatMap { Int($0.filter(\.isNumber)) })
         #expect(commits > 0 || seen.last == 0, "\(seen) at the kills")

@@ -54,7 +54,7 @@ import TestSupport
         #expect(try Command.run("set", hub.url + "/anything", "1").code == 0)
     }
 
-    /// The last change counts: of the file and of deploys.
+    /// The last change wins, whether of the file or by a deploy.
     @Test func deployOverAFile_holdsUntilTheFileChanges() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)
@@ -90,7 +90,7 @@ import TestSupport
         #expect(try lines(11).last == "  + … 1 more (--verbose)" && lines(11, "--verbose").last?.hasPrefix("  + /p") == true)
     }
 
-    /// What the rules have the hub find out is waited for.
+    /// A deploy waits for the derived data that its rules require.
     @Test func deployOfCounters_waitsUntilTheyHold() throws {
         let folder = try TemporaryFolder()
         let hub = try hub(folder)

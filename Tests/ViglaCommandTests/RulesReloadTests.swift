@@ -28,7 +28,7 @@ import TestSupport
         #expect(hub.stop() == 0)
     }
 
-    /// What `systemctl reload` runs first.
+    /// The check that `systemctl reload` runs first.
     @Test func check_endsWithTheFaults_andOpensNothing() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{}}"#)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TestSupport
 
-/// Administrators' secrets: made offline and at a running hub, taken everywhere, revoked, kept as hashes.
+/// Administrators' secrets: created offline and at a running hub, accepted everywhere, revoked, stored as hashes.
 @Suite(.timeLimit(.minutes(30))) struct SecretCommandTests {
     private func status(_ hub: RunningHub, _ target: String) throws -> String {
         String(try hub.page(target).split(separator: " ")[1])

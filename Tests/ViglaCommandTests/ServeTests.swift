@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TestSupport
 
-/// `vigla serve` from the outside: its ready line, its options in all three forms, its end.
+/// `vigla serve` from the outside: its ready line, its options in all three forms, and its shutdown.
 @Suite(.timeLimit(.minutes(30))) struct ServeTests {
     @Test func readyLine_saysWhereWhatAndHow() throws {
         let folder = try TemporaryFolder()
@@ -40,7 +40,7 @@ import TestSupport
         #expect(both.code == 78 && both.error.contains("contradict"))
     }
 
-    /// What a mistyped name shows looks like the loss of all data.
+    /// A mistyped name would look like the loss of all data.
     @Test func newNamespaceInAUsedFolder_isWarnedOf() throws {
         let folder = try TemporaryFolder()
         func error(_ namespace: String) throws -> String {
@@ -55,7 +55,7 @@ import TestSupport
         #expect(try error("my-ap").contains("vigla: namespace my-ap is new and empty; the folder also holds: my-app"))
     }
 
-    /// Somebody's own variable is no reason not to start; neither is a slip without a value.
+    /// An unrelated variable does not prevent the start; neither does a mistyped one without a value.
     @Test func variableThatNoOptionReads_isWarnedOf() throws {
         let others = ["VIGLA_BIN": "vigla", "VIGLA_RULES_FILE": "y", "VIGLA_NAME": "z", "VIGLA_TLS_CRT": ""]
         let known = ["VIGLA_AUTH_FILE": "x", "VIGLA_LOOPS": "1", "VIGLA_TLS_CA": "y"]
@@ -89,7 +89,7 @@ import TestSupport
         #expect(result.error.contains(place) && result.error.contains("one object of JSON"), "\(result.error)")
     }
 
-    /// By whatever mode the umask gives; the tree is for the hub's user alone.
+    /// Under any umask; the tree is for the hub's user only.
     @Test func dataFiles_areTheHubsUsersOnly() throws {
         let folder = try TemporaryFolder()
         let hub = try RunningHub(["--port", "0", "--data", "data", "--dev"], folder: folder, shell: "umask 022; mkdir data;")
@@ -111,7 +111,7 @@ import TestSupport
         #expect(try modes() == onlyTheOwner)
     }
 
-    /// Of a line of the log in JSON.
+    /// The message of a log line in JSON.
     private func message(of line: String) throws -> String {
         let members = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
         return try #require(members?["message"] as? String)
@@ -154,7 +154,7 @@ import TestSupport
             ["--namespace", "arguments", "--data", "kept"],
             environment: ["VIGLA_CONFIG": config, "VIGLA_NAMESPACE": "environment", "VIGLA_PORT": "0"],
             folder: folder)
-        // A folder on the command line is stronger than memory in the file.
+        // A folder on the command line overrides memory in the file.
         #expect(fromArguments.readyLine.contains("namespace arguments, data kept"))
     }
 
@@ -190,7 +190,7 @@ import TestSupport
         #expect(hub.readyLine.hasPrefix("vigla ready on http://0.0.0.0:"))
     }
 
-    /// On a terminal the end is seen, too.
+    /// On a terminal the shutdown is shown, too.
     @Test func controlC_saysThatTheHubStops_andThatItHasStopped() throws {
         let program = Command.folder.appendingPathComponent("vigla").path
         let (keys, screen) = (Pipe(), Pipe())
@@ -209,7 +209,7 @@ import TestSupport
         #expect(hub.terminationStatus == 0 && text.hasSuffix("\r\nStopping… (Ctrl-C again ends at once)\r\nStopped.\r\n"), "\(text)")
     }
 
-    /// A script that waits for `/.health` finds the secret, and it counts.
+    /// A script that waits for `/.health` finds the secret, and it is valid.
     @Test func firstSecret_isThere_beforeTheHubAnswers() throws {
         for _ in 0..<5 {
             let folder = try TemporaryFolder()

@@ -3,8 +3,7 @@ import TestCertificates
 import Testing
 import TestSupport
 
-/// A hub with a certificate, from the outside: its options, the commands, and Python's `ssl` as a client that shares no
-/// code with it.
+/// A hub with a certificate, from the outside: its options, the commands, and Python's `ssl` as a client that shares no code with it.
 @Suite(.timeLimit(.minutes(30))) struct TLSTests {
     @Test func readyLine_saysHTTPS_andTheCommandsWorkOverIt() throws {
         let files = try TestCertificates.get()
@@ -17,11 +16,11 @@ import TestSupport
             "watch", hub.url.replacingOccurrences(of: "https", with: "wss") + "/a", "--count", "1", "--tls-ca", files.authority).code == 0)
         #expect(try Command.run("health", url, "--tls-ca", files.authority).code == 0)
         let port = hub.url.split(separator: ":").last.map(String.init) ?? ""
-        // What the image's health check does.
+        // The image's health check runs this.
         #expect(
             try Command.run("health", environment: ["VIGLA_PORT": port, "VIGLA_TLS_CERT": "set", "VIGLA_TLS_CA": files.authority]).code == 0
         )
-        // The certificate itself may be what is trusted.
+        // The certificate itself may be the trusted one.
         #expect(try Command.run("health", url, "--tls-ca", files.certificate("server")).code == 0)
     }
 
@@ -91,7 +90,7 @@ import TestSupport
         func faults(_ options: String..., environment: [String: String] = [:]) throws -> String {
             let result = try Command.run(["serve", "--port", "x", "--memory"] + options, environment: environment, in: folder.url)
             #expect(result.code == 78)
-            // Together with the others, before a port opens.
+            // Reported with the others, before a port opens.
             #expect(result.error.contains("--port: \"x\""))
             #expect(result.output == "")
             let secret = try String(contentsOfFile: files.key("server"), encoding: .utf8).split(separator: "\n")[1]
@@ -125,7 +124,7 @@ import TestSupport
         #expect(try faults("--tls-cert", damaged, "--tls-key", key).contains("damaged.pem"))
     }
 
-    // MARK: an independent client
+    // MARK: An independent client
 
     @Test func python_speaksBothVersions_resumes_andHearsAGoodbye() throws {
         let hub = try RunningHub(["--port", "0", "--memory", "--dev"] + Self.options("server"))
@@ -245,7 +244,7 @@ import TestSupport
         """
 }
 
-/// A Python program that is talked to line by line.
+/// A Python program controlled line by line.
 private final class Python {
     private let process: ChildProcess
     private let output = Pipe()

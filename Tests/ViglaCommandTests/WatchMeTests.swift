@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import watchme_simulation
 
-/// The WatchMe example: the evening as a whole against a real hub, and that its check would notice a loss.
+/// The WatchMe example: the whole evening against a real hub, and that its check would notice a loss.
 @Suite(.timeLimit(.minutes(30))) struct WatchMeTests {
     private static let example =
         URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../Examples/watchme").standardizedFileURL
@@ -54,7 +54,7 @@ import TestSupport
         for _ in 0..<2_000 {
             let fix = walk.step(seconds: 3)
             #expect(again.step(seconds: 3) == fix)
-            // Round a corner the straight line is shorter than the way.
+            // Around a corner the straight line is shorter than the route.
             let metres = Athens.metres((last.latitude, last.longitude), (fix.latitude, fix.longitude))
             #expect(metres <= 1.7 * 3 + 0.5)
             #expect(fix.heading >= 0 && fix.heading <= 360 && fix != last)

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TestSupport
 
-/// How a running hub is watched: metrics for administrators, the log of requests, readiness for systemd.
+/// Monitoring a running hub: metrics for administrators, the request log, readiness for systemd.
 @Suite(.timeLimit(.minutes(30))) struct WatchingTests {
     private func get(_ hub: RunningHub, _ target: String, _ fields: String) throws -> String {
         let connection = try hub.connection()
@@ -15,7 +15,7 @@ import TestSupport
         let hub = try RunningHub(["--port", "0", "--data", "data"], folder: folder)
         let secret = try String(contentsOf: folder.url.appendingPathComponent("data/admin-secret.txt"), encoding: .utf8)
             .trimmingCharacters(in: .newlines)
-        // A proxy's request is a stranger's.
+        // A request through a proxy is a stranger's.
         #expect(try get(hub, "/.metrics", "Host: hub.example\r\n").hasPrefix("HTTP/1.1 404"))
         let shown = try get(hub, "/.metrics", "Host: hub.example\r\nAuthorization: Bearer \(secret)\r\n")
         #expect(shown.hasPrefix("HTTP/1.1 200") && shown.contains("vigla_build_info{version=\"0.1.0\""))

@@ -5,9 +5,9 @@ import TestSupport
 
 @testable import Accounts
 
-/// Accounts as administrators make, find, change and delete them (accounts contract §10).
+/// Administrators create, find, change and delete accounts (accounts contract §10).
 @Suite(.timeLimit(.minutes(30))) struct AccountAdministrationTests {
-    // MARK: Who may
+    // MARK: Authorization
 
     @Test func check4_only_a_secret_makes_an_administrator() async throws {
         let bench = try AccountBench()
@@ -17,7 +17,7 @@ import TestSupport
             let refusal = await #expect(throws: Refusal.self) { try await bench.exchange(.post, path, body, authorization: authorization) }
             #expect(refusal?.status == 401 && refusal?.name == "UNAUTHENTICATED", "\(authorization ?? "")")
         }
-        // A key is a client's: no help here.
+        // A key belongs to a client and does not help here.
         let keyed = await #expect(throws: Refusal.self) { try await bench.exchange(.post, path + "?key=any", body) }
         #expect(keyed?.status == 401)
         #expect(try await bench.exchange(.post, path, body, authorization: "bearer \(AccountBench.administrator)")["users"] == nil)
@@ -213,7 +213,7 @@ import TestSupport
         seen = try #require(try await bench.seen(uid))
         #expect(seen["displayName"] == nil && seen["phoneNumber"] == nil && seen["photoUrl"] == "p")
         #expect(seen["email"] == "new@example.org" && seen["emailVerified"] == true)
-        // What is changed is not what was verified.
+        // A changed address is not a verified one.
         try await bench.administrate("accounts:update", ["localId": .string(uid), "email": "newer@example.org"])
         #expect(try await bench.seen(uid)?["emailVerified"] == false)
     }
@@ -277,7 +277,7 @@ import TestSupport
             #expect(try await ask(update, ["localId": "ana", "disableUser": true])["localId"] == "ana")
             #expect(try await ask(lookup, ["localId": ["ana"]])["users"]?.elements?.first?["disabled"] == true)
             #expect(try await ask(delete, ["localId": "ana"])["kind"] == "identitytoolkit#DeleteAccountResponse")
-            // A client gets none of it.
+            // Clients are refused all of these.
             for (path, error) in [(lookup, "MISSING_ID_TOKEN"), (delete, "MISSING_ID_TOKEN"), (create, "UNEXPECTED_PARAMETER : User ID")] {
                 await #expect(throws: Refusal(error)) { try await bench.exchange(.post, path + "?key=any", ["localId": "ana"]) }
             }
@@ -295,7 +295,7 @@ import TestSupport
         #expect(bench.claims(session)["role"] == nil)
         #expect(bench.claims(try await bench.refreshed(session))["role"] == "staff")
         #expect(bench.changes.all.map(\.kind) == [.claimsChanged])
-        // Other fields keep them; equal claims are no change.
+        // Other fields keep the claims; equal claims are no change.
         try await bench.administrate("accounts:update", ["localId": id, "displayName": "Ana"])
         try await bench.administrate("accounts:update", ["localId": id, "customAttributes": #"{"role":"staff","n":[1,{"a":null}]}"#])
         #expect(bench.changes.all.count == 1)
@@ -305,7 +305,7 @@ import TestSupport
             #expect(try await bench.seen(uid)?["customAttributes"] == seen)
             #expect(bench.claims(try await bench.refreshed(session))["role"] == nil)
         }
-        // A client sees none of it, and sets none.
+        // A client sees none of the claims, and can set none.
         #expect(try await bench.asClient(
             "lookup", ["idToken": session["idToken"] ?? .null])["users"]?.elements?.first?["customAttributes"] == nil)
     }
@@ -339,7 +339,7 @@ import TestSupport
         let (uid, session) = try await bench.newUser("ana@example.org")
         let credential: JSONValue = ["email": "ana@example.org", "password": "correct horse"]
         let other = try await bench.asClient("signInWithPassword", credential)
-        // In the same second, by the clock of another machine that is ahead.
+        // In the same second, according to the clock of another machine that is ahead.
         try await bench.administrate("accounts:update", ["localId": .string(uid), "validSince": .int(bench.clock.seconds + 100)])
         #expect(bench.changes.all == [AccountChange(uid, .revoked)])
         for ended in [session, other] {
@@ -366,7 +366,7 @@ import TestSupport
         #expect(bench.changes.all.count == 1)
     }
 
-    /// `{}` and nothing are the same to tokens, and to who is connected.
+    /// `{}` and no claims are equivalent for tokens and for connected clients.
     @Test func emptyClaims_areShown_andAreNoChange() async throws {
         let bench = try AccountBench()
         let (uid, _) = try await bench.newUser("ana@example.org")
@@ -413,7 +413,7 @@ import TestSupport
 
     // MARK: Deleting
 
-    /// An ID token that is sent along chooses no account to change or to delete.
+    /// An ID token sent along does not select the account to change or delete.
     @Test func administrator_namesTheAccount_thatIsChangedOrDeleted() async throws {
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
@@ -450,7 +450,7 @@ import TestSupport
         #expect(try await bench.seen(uid) == nil)
         await #expect(throws: Refusal("USER_NOT_FOUND")) { try await bench.administrate("accounts:delete", ["localId": .string(uid)]) }
         await #expect(throws: Refusal("USER_NOT_FOUND")) { try await bench.refreshed(session) }
-        // What was in the database is still to be removed.
+        // Its data in the database is still to be removed.
         #expect(await bench.service.owedRemovals() == [uid])
     }
 
@@ -486,7 +486,7 @@ import TestSupport
         #expect(answer["email"] == "ana@example.org")
         try await bench.asClient("update", ["oobCode": .string(code)])
         #expect(try await bench.seen(uid)?["emailVerified"] == true)
-        // An administrator is told that there is no such user.
+        // An administrator gets the error that there is no such user.
         await #expect(throws: Refusal("EMAIL_NOT_FOUND")) {
             try await bench.administrate(
                 "accounts:sendOobCode", ["requestType": "PASSWORD_RESET", "email": "no@example.org", "returnOobLink": true])

@@ -9,7 +9,7 @@ struct Refusal: Error, Equatable, CustomStringConvertible {
     let status: Int
     /// `error.message`
     let message: String
-    /// `error.status`, of errors that are not the domain's.
+    /// `error.status`, of errors outside the account domain.
     let name: String?
 
     init(_ message: String) { (self.status, self.message, name) = (400, message, nil) }
@@ -23,7 +23,7 @@ extension AccountBench {
     static let v1 = "identitytoolkit.googleapis.com/v1"
     static let legacy = "www.googleapis.com/identitytoolkit/v3/relyingparty"
 
-    /// - Throws: `Refusal` for an error, whose shape is looked at as well (accounts contract §3.1).
+    /// - Throws: `Refusal` for an error, after checking its shape (accounts contract §3.1).
     @discardableResult
     func exchange(
         _ method: HTTPRequest.Method, _ path: String, _ body: JSONValue? = nil, authorization: String? = nil
@@ -41,13 +41,13 @@ extension AccountBench {
         throw Refusal(reply.status, try #require(error["message"]?.string), error["status"]?.string)
     }
 
-    /// `accounts:update` and the like, by an administrator with a secret.
+    /// `accounts:update` and the like, called by an administrator with a secret.
     @discardableResult
     func administrate(_ verb: String, _ body: JSONValue? = [:], _ method: HTTPRequest.Method = .post) async throws -> JSONValue {
         try await exchange(method, "\(Self.v1)/projects/demo-app/\(verb)", body, authorization: "Bearer \(Self.administrator)")
     }
 
-    /// `accounts:signUp` and the like, by an app.
+    /// `accounts:signUp` and the like, called by an app.
     @discardableResult
     func asClient(_ verb: String, _ body: JSONValue) async throws -> JSONValue {
         try await exchange(.post, "\(Self.v1)/accounts:\(verb)?key=any", body)
@@ -71,12 +71,12 @@ extension AccountBench {
         return ["idToken": tokens["access_token"] ?? .null, "refreshToken": tokens["refresh_token"] ?? .null]
     }
 
-    /// What an administrator sees of one account; nil when it is not there.
+    /// An account as an administrator sees it; nil if it does not exist.
     func seen(_ uid: String) async throws -> JSONValue? {
         try await administrate("accounts:lookup", ["localId": [.string(uid)]])["users"]?.elements?.first
     }
 
-    /// What an ID token says.
+    /// The claims of an ID token.
     func claims(_ session: JSONValue) -> JSONValue { Reply.claims(session["idToken"]) }
 
     func sessionCookie(_ idToken: JSONValue?, seconds: JSONValue) async throws -> JSONValue? {

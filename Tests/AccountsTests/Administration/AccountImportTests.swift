@@ -21,7 +21,7 @@ import Testing
             "disabled": false, "customAttributes": #"{"role":"staff"}"#, "createdAt": 1_600_000_000_123, "lastLoginAt": "1700000000456",
             "providerUserInfo": [
                 ["providerId": "google.com", "rawId": "g1", "email": "G@example.org", "displayName": "G"],
-                // The SDKs send these as well; they follow from the rest.
+                // The SDKs send these as well; the other fields imply them.
                 ["providerId": "password", "rawId": "one@example.org"], ["providerId": "phone", "rawId": "+3069"],
             ],
         ]
@@ -90,7 +90,7 @@ import Testing
             }
         }
         #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "0")
-        // Who writes over means the last one.
+        // With overwriting, the last entry wins.
         try await bench.administrate("accounts:batchCreate", ["users": lists[0].0, "allowOverwrite": true])
         #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "2")
     }

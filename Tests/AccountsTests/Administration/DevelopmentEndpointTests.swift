@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import Accounts
 
-/// What test suites ask a development hub for (accounts contract §11).
+/// Endpoints of a development hub for test suites (accounts contract §11).
 @Suite(.timeLimit(.minutes(30))) struct DevelopmentEndpointTests {
     @Test func check77_emptied_hub_keeps_the_codes() async throws {
         let bench = try AccountBench { $0.isDev = true }
@@ -20,7 +20,7 @@ import TestSupport
         #expect(Set(bench.changes.all) == [AccountChange(uid, .deleted), AccountChange(other, .deleted)])
         await #expect(throws: Refusal("USER_NOT_FOUND")) { try await bench.refreshed(session) }
         #expect(try await bench.development(.get, "oobCodes") == before)
-        // The reset was for a deleted account, also when another user has its address now.
+        // The reset belongs to a deleted account, although another user has its address now.
         try await bench.newUser("ana@example.org")
         let reset = try #require(before["oobCodes"]?.elements?.first?["oobCode"])
         await #expect(throws: Refusal("INVALID_OOB_CODE")) {
@@ -44,7 +44,7 @@ import TestSupport
             #expect(try #require(code["oobLink"]?.string).contains("oobCode=\(try #require(code["oobCode"]?.string))"))
         }
         #expect(all.map { $0["newEmail"] } == [nil, nil, "new@example.org"])
-        // Looking uses nothing up, using does, and a new one voids the one before.
+        // Checking a code does not use it up, applying it does, and a new code invalidates the previous one.
         try await bench.asClient("resetPassword", ["oobCode": all[0]["oobCode"] ?? .null])
         #expect(try await codes() == all)
         try await bench.asClient("update", ["oobCode": all[0]["oobCode"] ?? .null])
@@ -97,7 +97,7 @@ import TestSupport
         #expect(try await patch("", [:]) == false)
         #expect(try await patch("?updateMask=emailPrivacyConfig", on) == true)
         #expect(try await bench.exchange(.get, path, authorization: "Bearer owner")["signIn"] == ["allowDuplicateEmails": false])
-        // A hub that is not for development is configured by its options alone.
+        // A hub outside development mode is configured by its options only.
         let bare = try AccountBench()
         let refusal = await #expect(throws: Refusal.self) {
             try await bare.exchange(.patch, path, on, authorization: "Bearer \(AccountBench.administrator)")

@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import Accounts
 
-/// What operators ask for (`vigla user`, `vigla token`).
+/// Operations of `vigla user` and `vigla token`.
 @Suite(.timeLimit(.minutes(30))) struct OperationTests {
     private func operate(
         _ bench: AccountBench, _ name: String, _ body: JSONValue, bearer: String? = AccountBench.administrator

@@ -44,7 +44,7 @@ import TestSupport
         let (silent, server) = (try LocalServer([:]), try LocalServer(["/k": answer("abc")]))
         defer { server.stop() }
         var settings = KeyFetchSettings()
-        // The silent one is to end with its server, not by the clock before the other one on a busy machine.
+        // The silent fetch has to end with its server, not by a timeout before the other one on a busy machine.
         settings.timeoutSeconds = 3_600
         let (fetcher, ended) = (CurlFetcher(settings, isDev: true), Collected<String>())
         async let waiting: Void = {
@@ -75,7 +75,7 @@ import TestSupport
             #expect(await fault(dev, url) == .scheme, "\(url)")
             #expect(await fault(live, url) == .scheme, "\(url)")
         }
-        // A certificate is asked for where https is: this server has none.
+        // https requires a certificate: this server has none.
         guard case .network = await fault(live, "https://127.0.0.1:\(server.port)/k") else {
             Issue.record("spoke https with a server that does not")
             return
@@ -126,7 +126,7 @@ import TestSupport
             #expect(faults.count { $0 == .tooMany } >= 1)
             #expect(!faults.contains(nil))
         }
-        // A fetch that has waited makes room again.
+        // A finished fetch makes room again.
         guard case .network = await fault(fetcher, server.url("/k")) else {
             Issue.record("no room")
             return
@@ -142,7 +142,7 @@ import TestSupport
     ] as [(String, Int?)])
     func age_is_read_from_cache_control(_ field: String, _ age: Int?) { #expect(CacheControl.maxAge(field: field + "\r\n") == age) }
 
-    /// From a server's key set to a signed-in user, with nothing in between but this machine's network.
+    /// From a server's key set to a signed-in user, over this machine's network.
     @Test func keys_of_an_issuer_come_over_the_network() async throws {
         let server = try LocalServer([:])
         defer { server.stop() }

@@ -5,7 +5,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// Apps that keep their identity provider and use the database alone.
+/// Apps that keep their identity provider and use only the database.
 @Suite(.timeLimit(.minutes(30))) struct ExternalIssuerTests {
     private static let issuer = "https://id.example"
     private static let url = "https://id.example/keys"
@@ -72,7 +72,7 @@ import TestSupport
         _ = try await verify(first).get()
         var other = claims
         other["sub"] = "u-8"
-        // The closure has run when the call returns; with a key to be fetched it could not have.
+        // The closure has run when the call returns, which is impossible if a key had to be fetched.
         nonisolated(unsafe) var uid: String?
         service.verify(try TokenKeys.p256[0].sign(other), leeway: 0) { uid = try? $0.get().uid }
         #expect(uid == "u-8")
@@ -88,10 +88,10 @@ import TestSupport
         #expect(try await fault { $0["iat"] = .int(clock.seconds + 61) } == .notYetValid)
         #expect(try await fault { $0["sub"] = nil } == .subject)
         #expect(try await fault { $0["sub"] = .string(String(repeating: "a", count: 129)) } == .subject)
-        // Listed in the set, but not configured for this issuer.
+        // Listed in the key set, but not configured for this issuer.
         #expect(try await fault(TokenKeys.rsa[0]) == .algorithm)
         #expect(try await fault(TokenKeys.p256[1]) == .unknownKey)
-        // Issuers that are not, or whose keys are out of reach.
+        // Unknown issuers, or issuers whose keys are out of reach.
         #expect(try await fault { $0["iss"] = "https://evil.example" } == .unknownKey)
         #expect(try await fault { $0["iss"] = "https://other.example" } == .keysUnavailable)
         let good = try TokenKeys.p256[0].sign(claims)
@@ -101,11 +101,11 @@ import TestSupport
     }
 
     @Test func somebody_elses_token_is_none_of_an_account() async throws {
-        // The issuer claims to be this hub: signed by its own key the token is refused.
+        // The issuer claims to be this hub: signed with the issuer's own key, the token is refused.
         #expect(try await fault { $0["iss"] = "https://securetoken.google.com/demo-app" } == .unknownKey)
         let token = try TokenKeys.p256[0].sign(claims)
         #expect(throws: TokenFault.unknownKey) { try service.tokens.check(token, leeway: 0) }
-        // And ours is none of the issuer's: the key of one signs nothing for the other.
+        // Conversely, a token signed with this hub's key is refused in the issuer's name.
         let own = try service.tokens.keys.sign(JSONValue.object(claims.map { JSONValue.Member($0.key, $0.value) }).bytes)
         #expect(await verify(own).fault != nil)
     }

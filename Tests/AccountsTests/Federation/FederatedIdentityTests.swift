@@ -6,7 +6,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// What is believed of other services' ID tokens (accounts contract §7.2).
+/// Which claims of other services' ID tokens are trusted (accounts contract §7.2).
 @Suite(.timeLimit(.minutes(30))) struct FederatedIdentityTests {
     @Test func check60_google_token_says_who_it_is() async throws {
         let fixture = FederationFixture()
@@ -22,7 +22,7 @@ import TestSupport
             "picture": "https://x/a.png",
             "verified_email": true,
         ])
-        // The issuer's other spelling, no address, no party.
+        // The issuer's other spelling, no address, no authorized party.
         #expect(try await fixture.google { $0["iss"] = "accounts.google.com" } == nil)
         #expect(try await fixture.google { $0["azp"] = nil } == nil)
         var bare = fixture.google
@@ -55,7 +55,7 @@ import TestSupport
         let good = try TokenKeys.rsa[0].sign(fixture.google)
         let (parts, payload) = (good.tokenParts, String(decoding: try #require(Base64.decodeURL(good.tokenParts[1])), as: UTF8.self))
         let kid = TokenKeys.rsa[0].verifying.id
-        // Not signed, signed with a shared secret, signed by an unknown key, signed by another issuer's key.
+        // Unsigned, signed with a shared secret, by an unknown key, or by another issuer's key.
         #expect(await fixture.refusal("google.com", compact(#"{"alg":"none","kid":"\#(kid)"}"#, payload)) == refused)
         #expect(await fixture.refusal("google.com", "\(parts[0]).\(parts[1]).") == refused)
         #expect(await fixture.refusal("google.com", payload) == refused)
@@ -65,11 +65,11 @@ import TestSupport
         #expect(await fixture.refusal("google.com", try TokenKeys.rsa[1].sign(fixture.google)) == refused)
         let other = try TokenKeys.rsa[1].sign(fixture.google).tokenParts[2]
         #expect(await fixture.refusal("google.com", "\(parts[0]).\(parts[1]).\(other)") == refused)
-        // A key and an algorithm that are good elsewhere: Google signs with RS256 only.
+        // A key and an algorithm that are valid elsewhere: Google signs with RS256 only.
         fixture.fetcher.publish(FederationFixture.googleKeys, keys: [TokenKeys.rsa[0], TokenKeys.p256[0]])
         fixture.clock.advance(seconds: 3601)
         #expect(await fixture.refusal("google.com", try TokenKeys.p256[0].sign(fixture.google)) == refused)
-        // The token of one provider is none of another's.
+        // A token of one provider is invalid for another.
         #expect(await fixture.refusal("oidc.city", try TokenKeys.rsa[0].sign(fixture.google)) == refused)
         #expect(await fixture.refusal("google.com", try TokenKeys.rsa[0].sign(fixture.google)) == nil)
         for text in ["", ".", "..", "a.b.c", "{", "\u{0}", String(repeating: "x", count: 100_000)] {
@@ -83,7 +83,7 @@ import TestSupport
         let wrong = "MISSING_OR_INVALID_NONCE"
         let sha256OfTest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
         var count = 0
-        /// Each token is another one.
+        /// Every call creates a different token.
         func refusal(_ provider: String, _ key: SigningKey, _ claims: Claims, claim: String?, nonce: String?) async throws -> String? {
             count += 1
             var claims = claims
@@ -102,7 +102,7 @@ import TestSupport
         // The thief of a token could read this nonce in it.
         #expect(try await refusal("google.com", TokenKeys.rsa[0], google, claim: sha256OfTest, nonce: sha256OfTest) == wrong)
         #expect(try await refusal("google.com", TokenKeys.rsa[0], google, claim: "test", nonce: "test") == wrong)
-        // Apple always; a provider of the web as it is.
+        // Apple always hashes the nonce; a web provider sends it unchanged.
         #expect(try await refusal("apple.com", TokenKeys.rsa[0], apple, claim: sha256OfTest, nonce: "test") == nil)
         #expect(try await refusal("apple.com", TokenKeys.rsa[0], apple, claim: nil, nonce: nil) == wrong)
         #expect(try await refusal("apple.com", TokenKeys.rsa[0], apple, claim: "test", nonce: "test") == wrong)
@@ -119,13 +119,13 @@ import TestSupport
         await fixture.identities.release(identity)
         #expect(await fixture.refusal("apple.com", token, nonce: "test") == nil)
         #expect(await fixture.refusal("apple.com", token, nonce: "test") == "MISSING_OR_INVALID_NONCE")
-        // The other valid form of an ECDSA signature is the same token.
+        // The other valid form of an ECDSA signature counts as the same token.
         var city = fixture.city
         city["nonce"] = "n"
         let signed = try TokenKeys.p256[0].sign(city)
         #expect(await fixture.refusal("oidc.city", signed, nonce: "n") == nil)
         #expect(await fixture.refusal("oidc.city", try Self.mirrored(signed), nonce: "n") == "MISSING_OR_INVALID_NONCE")
-        // Without a nonce nothing is remembered.
+        // Without a nonce no token is remembered.
         let plain = try TokenKeys.rsa[0].sign(fixture.google)
         #expect(await fixture.refusal("google.com", plain) == nil)
         #expect(await fixture.refusal("google.com", plain) == nil)
@@ -149,12 +149,12 @@ import TestSupport
         func use(_ key: UInt8, until end: Int64, now: Int64) -> Bool { memory.use([key], until: end, now: now) }
         for i in 0..<UInt8(limit) { #expect(use(i, until: 100 + Int64(i), now: 0)) }
         for i in 0..<UInt8(limit) { #expect(!use(i, until: 100 + Int64(i), now: 99)) }
-        // One more: what ends first makes room.
+        // One more: the entry that expires first makes room.
         #expect(use(99, until: 500, now: 99))
         #expect(memory.count <= limit)
         #expect(!use(99, until: 500, now: 499))
         #expect(use(0, until: 500, now: 99))
-        // What has ended counts no more.
+        // Expired entries no longer count.
         #expect(use(99, until: 900, now: 500))
     }
 
@@ -178,7 +178,7 @@ import TestSupport
         #expect(try await !google("ana@gmail.com.evil.example"))
         #expect(try await google("ana@school.example", hd: "school.example"))
         #expect(try await !google("ana@school.example", verified: false, hd: "school.example"))
-        // The organisation asserts another one's domain.
+        // The organisation vouches for another one's domain.
         #expect(try await !google("ana@example.org", hd: "school.example"))
         #expect(try await fixture.verify("apple.com", try TokenKeys.rsa[0].sign(fixture.apple), nonce: "test").isAuthoritative)
         var apple = fixture.apple

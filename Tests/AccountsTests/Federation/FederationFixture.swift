@@ -27,10 +27,10 @@ final class FakeFetcher: KeyFetching {
 
     private func set(_ url: String, _ document: Result<FetchedDocument, KeyFetchFault>) { state.withLock { $0.documents[url] = document } }
 
-    /// Everything that was asked for, in order.
+    /// All requested URLs, in order.
     var asked: [String] { state.withLock { $0.asked } }
 
-    /// Lets nothing through until `letGo`.
+    /// Holds all fetches until `letGo`.
     func hold() { state.withLock { $0.held = [] } }
 
     func letGo() {
@@ -138,7 +138,7 @@ struct FederationFixture {
         }
     }
 
-    /// The refusal of Google's claims with a change.
+    /// The refusal of Google's claims after a change.
     func google(_ change: (inout Claims) -> Void) async throws -> String? {
         var claims = google
         change(&claims)

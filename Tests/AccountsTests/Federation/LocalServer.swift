@@ -1,14 +1,14 @@
 import Glibc
 import Synchronization
 
-/// An HTTP server on this machine that says what the test wants said. Ends with the test.
+/// An HTTP server on this machine with answers chosen by the test. Ends with the test.
 final class LocalServer: Sendable {
     let port: UInt16
     private let listener: Int32
     private let answers: Mutex<[String: [UInt8]]>
     private let log = Mutex<[String]>([])
 
-    /// - Parameter answers: whole answers by path; what is not among them gets no answer until the server ends.
+    /// - Parameter answers: complete answers by path; other paths get no answer until the server ends.
     init(_ answers: [String: String]) throws {
         self.answers = Mutex(answers.mapValues { Array($0.utf8) })
         let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -39,7 +39,7 @@ final class LocalServer: Sendable {
     /// Sets an answer that needs the port.
     func answer(_ path: String, _ text: String) { answers.withLock { $0[path] = Array(text.utf8) } }
 
-    /// The paths that were asked for.
+    /// The requested paths.
     var asked: [String] { log.withLock { $0 } }
 
     func stop() { shutdown(listener, Int32(SHUT_RDWR)) }

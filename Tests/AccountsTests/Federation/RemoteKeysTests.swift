@@ -5,7 +5,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// Keys of other services: how long they are kept, and what happens when they cannot be had.
+/// Keys of other services: how long they are cached, and the behaviour when they cannot be fetched.
 @Suite(.timeLimit(.minutes(30))) struct RemoteKeysTests {
     private static let url = "https://keys.example/k"
     let clock = FakeClock()
@@ -64,13 +64,13 @@ import TestSupport
         let keys = keys()
         fetcher.publish(Self.url, keys: [first])
         #expect(await fault(keys, first) == nil)
-        // Right after a fetch, and however often such a token comes.
+        // Right after a fetch, and however often such a token arrives.
         for _ in 0..<5 { #expect(await fault(keys, second) == .unknownKey) }
         #expect(fetcher.asked.count == 1)
         clock.advance(seconds: 60)
         for _ in 0..<5 { #expect(await fault(keys, second) == .unknownKey) }
         #expect(fetcher.asked.count == 2)
-        // The provider has changed its keys: within a minute they are known.
+        // The provider has changed its keys: they are known within a minute.
         fetcher.publish(Self.url, keys: [second, first])
         clock.advance(seconds: 59)
         #expect(await fault(keys, second) == .unknownKey)
@@ -87,7 +87,7 @@ import TestSupport
         clock.advance(seconds: 100)
         #expect(await fault(keys, first) == nil)
         #expect(await fault(keys, second) == .unknownKey)
-        // One try, and the next one not before its time.
+        // One attempt; the next one only when it is due.
         #expect(fetcher.asked.count == 2)
         clock.advance(seconds: 9)
         #expect(await fault(keys, first) == nil)
@@ -191,7 +191,7 @@ import TestSupport
             #"{"kty":"EC","crv":"P-256","kid":"nowhere","x":"\#(String(repeating: "A", count: 43))","#
                 + #""y":"\#(String(repeating: "A", count: 43))"}"#,
         ] { #expect(try ids(useless, p256) == [p256ID], "\(useless)") }
-        // What other makers leave out or add.
+        // Variations of other vendors: members left out or added.
         #expect(try ids(changed(rsa, #""use":"sig","alg":"RS256","#, #""x5c":["AAAA"],"extra":null,"#)) == [rsaID])
     }
 }

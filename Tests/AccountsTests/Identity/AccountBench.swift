@@ -10,12 +10,12 @@ import WireProtocols
 @testable import Mail
 @testable import Tokens
 
-/// A service with a clock of its own, asked as its clients ask it.
+/// A service with its own clock, called as its clients call it.
 struct AccountBench: Sendable {
     let service: AccountService
     let clock: FakeClock
     let changes = Collected<AccountChange>()
-    /// Where mails go.
+    /// Receives all mails.
     let mailbox = Mailbox()
 
     static let administrator = "secret-of-an-administrator"
@@ -41,7 +41,7 @@ struct AccountBench: Sendable {
         service.whenChanged { [changes] in changes.add($0) }
     }
 
-    // MARK: Asking
+    // MARK: Requests
 
     /// A request to any path.
     func ask(
@@ -75,7 +75,7 @@ struct AccountBench: Sendable {
 
     // MARK: Common steps
 
-    /// A code, as only an administrator gets it without a mail.
+    /// A code obtained as an administrator, who gets it without a mail.
     func code(_ type: String, _ email: String, newEmail: String? = nil) async throws -> String {
         var body: [JSONValue.Member] = [.init("requestType", .string(type)), .init("email", .string(email)), .init("returnOobLink", true)]
         body.add("newEmail", newEmail)
@@ -96,7 +96,7 @@ struct AccountBench: Sendable {
         try await call("signInWithPassword", ["email": .string(email), "password": .string(password), "returnSecureToken": true])
     }
 
-    /// The account as `lookup` has it.
+    /// The account as returned by `lookup`.
     func user(_ signedIn: Reply) async throws -> JSONValue {
         let reply = try await call("lookup", ["idToken": signedIn["idToken"] ?? .null])
         #expect(reply.status == 200, "\(reply.text)")
@@ -105,7 +105,7 @@ struct AccountBench: Sendable {
         return try #require(users.first)
     }
 
-    /// Changes what is stored, as an administrator could.
+    /// Changes the stored account, as an administrator could.
     func change(_ reply: Reply, _ change: @Sendable (inout Account) -> Void) async throws {
         try await self.change(try #require(reply["localId"]?.string), change)
     }
@@ -122,24 +122,24 @@ extension AccountService {
         }
     }
 
-    /// A sweep, whenever it is due.
+    /// Runs a sweep immediately.
     func sweep() {
         var step: SweepStep? = .sessions
         while let now = step { step = sweep(now) }
     }
 
-    /// What the store says, for what no endpoint shows.
+    /// Reads from the store what no endpoint shows.
     func stored<Result: Sendable>(_ look: @Sendable (AccountTransaction) throws -> Result) throws -> Result {
         try store.read { try look($0) }
     }
 }
 
-/// An answer, read.
+/// A parsed answer.
 struct Reply: Sendable {
     let status: Int
     let fields: HTTPFields
     let text: String
-    /// Nil for a body that is no JSON.
+    /// Nil if the body is not JSON.
     let body: JSONValue?
 
     init(_ answer: AccountAnswer) {
@@ -166,11 +166,11 @@ struct Reply: Sendable {
 }
 
 extension PasswordHasher {
-    /// Whose passwords wait as long as they like.
+    /// Its waiting passwords are never overdue.
     convenience init(_ settings: PasswordSettings) { self.init(settings, FakeClock().scheduler) }
 }
 
-/// What a closure was called with.
+/// Collects the arguments of a closure's calls.
 final class Collected<Element: Sendable>: Sendable {
     private let elements = Mutex<[Element]>([])
 

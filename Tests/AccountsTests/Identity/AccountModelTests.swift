@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import Accounts
 
-/// Any sequence of what users do, beside a model that keeps accounts and sessions in plain lists.
+/// Random sequences of user actions, compared with a model that keeps accounts and sessions in plain lists.
 @Suite(.timeLimit(.minutes(30))) struct AccountModelTests {
     private struct Model {
         struct Account {
@@ -30,7 +30,7 @@ import TestSupport
             for i in sessions.indices where sessions[i].account == account { sessions[i].isOver = true }
         }
 
-        /// What stands against the tokens of a session.
+        /// The expected error for tokens of a session.
         func fault(_ session: Int) -> String? {
             let account = accounts[sessions[session].account]
             return account.isDeleted ? "USER_NOT_FOUND" : account.isDisabled ? "USER_DISABLED" : sessions[session].isOver ? "TOKEN_EXPIRED"
@@ -52,7 +52,7 @@ import TestSupport
             let token = session.flatMap { tokens[$0]["idToken"] } ?? .null
             var expected: String?
             let reply: Reply
-            /// The account that the answer begins a session of.
+            /// The account whose session starts with the answer.
             var begun: Int?
             switch (random.next() % 9, session) {
             case (0, _):

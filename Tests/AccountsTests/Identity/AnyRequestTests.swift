@@ -5,7 +5,7 @@ import TestSupport
 
 @testable import Accounts
 
-/// Requests of every shape to every route: the service answers each, and finds fault with the request rather than with itself.
+/// Requests of every shape to every route: the service answers each, and never with an internal error.
 @Suite(.timeLimit(.minutes(30))) struct AnyRequestTests {
     private static let names = [
         "email", "password", "idToken", "oobCode", "newPassword", "requestType", "returnOobLink", "continueUrl", "displayName", "photo_url",

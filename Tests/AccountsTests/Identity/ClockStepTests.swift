@@ -6,7 +6,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// A wall clock that is wrong for a while and then corrected, with the hub running on or started anew in between.
+/// A wall clock is wrong for a while and then corrected, with the hub running throughout or restarted in between.
 @Suite(.timeLimit(.minutes(30))) struct ClockStepTests {
     private static let day: Int64 = 86_400
     private static let year: Int64 = 365 * day
@@ -31,7 +31,7 @@ import TestSupport
             rmdir(folder)
         }
 
-        /// - Parameter restarts: whether the hub is started anew.
+        /// - Parameter restarts: whether the hub is restarted.
         func goOn(_ restarts: Bool) async throws {
             guard restarts else { return }
             try await bench.service.close()
@@ -41,7 +41,7 @@ import TestSupport
         func start() throws { bench = try AccountBench(folder: folder, clock: clock, configure) }
     }
 
-    /// Ahead, and behind, by a day and by a year; with the hub running on, and started anew after the second step.
+    /// Ahead and behind by a day and by a year; with the hub running throughout, and restarted after the second step.
     private static let steps = [day, -day, year, -year].flatMap { step in [(step, false), (step, true)] }
 
     /// A sign-in while the clock is wrong does not block later ones of its network after the correction.
@@ -62,7 +62,7 @@ import TestSupport
         }
     }
 
-    /// What is counted stays counted: the wait that an account has is neither longer nor forgotten.
+    /// Counted failures stay counted: an account's wait is neither extended nor forgotten.
     @Test(arguments: [day, -day, year, -year]) func wait_staysWhatItIs_whileTheClockSteps(_ step: Int64) async throws {
         let hub = try Hub { $0.throttle.isOn = true }
         _ = try await hub.bench.signUp("ana@x.org")
@@ -77,7 +77,7 @@ import TestSupport
         #expect(try await hub.bench.signIn("ana@x.org").status == 200)
     }
 
-    /// A session that is refreshed, and one that begins, while the clock is wrong go on when it is right.
+    /// A session that is refreshed, or started, while the clock is wrong continues when it is right.
     @Test(arguments: steps) func sessions_goOn_afterAStep(_ step: Int64, _ restarts: Bool) async throws {
         let hub = try Hub { $0.guestDays = 30 }
         let (user, guest) = (try await hub.bench.signUp("ana@x.org"), try await hub.bench.signUp())
@@ -101,13 +101,13 @@ import TestSupport
             #expect(refreshed.status == 200, "\(refreshed.text)")
             #expect(try await hub.bench.call("lookup", ["idToken": refreshed["id_token"] ?? .null]).status == 200)
         }
-        // A token of a clock that was ahead is valid while its session lives; the clock is no reason to sign its user out.
+        // A token issued while the clock was ahead is valid as long as its session: a clock error must not sign its user out.
         if step > 0 {
             for reply in held { #expect(try await hub.bench.call("lookup", ["idToken": reply["id_token"] ?? .null]).status == 200) }
         }
     }
 
-    /// Revoked while the clock is wrong: everything before is over, and what begins later counts, with the clock right or wrong.
+    /// A revocation while the clock is wrong ends earlier sessions, and no later ones, with the clock right or wrong.
     @Test(arguments: steps) func revocation_endsWhatWasBefore_andNothingLater(_ step: Int64, _ restarts: Bool) async throws {
         let hub = try Hub()
         let before = try await hub.bench.signUp("ana@x.org")
@@ -128,7 +128,7 @@ import TestSupport
         }
     }
 
-    /// A sign-in of the future is not taken for a recent one.
+    /// A sign-in with a future time does not count as recent.
     @Test func signIn_ofTheFuture_isNotRecent() async throws {
         let hub = try Hub { $0.recentLoginSeconds = 300 }
         hub.clock.step(seconds: Self.day)
@@ -140,7 +140,7 @@ import TestSupport
         #expect(try await hub.bench.call("update", ["idToken": again["idToken"] ?? .null, "email": "ann@x.org"]).status == 200)
     }
 
-    /// What has been idle for its days ends by time that has gone by, not by a clock that jumps.
+    /// A session expires by elapsed idle time, not by a clock that jumps.
     @Test func idleSession_endsByTimeGoneBy() async throws {
         let hub = try Hub { $0.idleDays = 10 }
         let made = try await hub.bench.signUp("ana@x.org")
@@ -152,13 +152,13 @@ import TestSupport
         #expect(try await hub.bench.refresh(other["refreshToken"]?.string).error == "TOKEN_EXPIRED")
     }
 
-    /// Started in 1970, set right a minute later: who came before is kept, and from the second sweep on what is over is removed.
+    /// Started in 1970, corrected a minute later: users from before are kept, and expired data is removed from the second sweep on.
     @Test func startIn1970_thenSetRight_keepsWhoCame_andSweeps() async throws {
         let today = FakeClock().ms
         let hub = try Hub(startingAt: today) { ($0.guestDays, $0.idleDays, $0.endedSessionDays, $0.auditDays) = (30, 30, 1, 30) }
         let old = try await hub.bench.signUp()
         try await hub.bench.service.close()
-        // The machine is off for long, and has no battery.
+        // The machine is off for a long time and has no clock battery.
         hub.clock.advance(seconds: 100 * Self.day)
         hub.clock.ms = 0
         try hub.start()
@@ -173,7 +173,7 @@ import TestSupport
         for reply in [guest, user] { #expect(try await hub.bench.refresh(reply["refreshToken"]?.string).status == 200) }
         let uid = try #require(user["localId"]?.string)
         #expect(try await hub.bench.service.stored { try $0.audit(of: uid, limit: 9).count } == 1)
-        // From then on as always.
+        // Normal operation from then on.
         hub.clock.advance(seconds: 31 * Self.day)
         #expect(hub.bench.changes.all.last == AccountChange(try #require(guest["localId"]?.string), .deleted))
         #expect(try await hub.bench.refresh(user["refreshToken"]?.string).error == "TOKEN_EXPIRED")
@@ -192,7 +192,7 @@ import TestSupport
         #expect(try await hub.bench.refresh(guest["refreshToken"]?.string).status == 200)
     }
 
-    /// Whoever sets the clock ahead by mistake has a day to set it right again.
+    /// An administrator who sets the clock ahead by mistake has a day to correct it.
     @Test func jumpAhead_removesNothing_whenItIsTakenBackWithinADay() async throws {
         let hub = try Hub { ($0.guestDays, $0.idleDays, $0.auditDays) = (30, 30, 30) }
         let (guest, user) = (try await hub.bench.signUp(), try await hub.bench.signUp("ana@x.org"))
@@ -207,7 +207,7 @@ import TestSupport
         for reply in [guest, user] { #expect(try await hub.bench.refresh(reply["refreshToken"]?.string).status == 200) }
     }
 
-    /// One that stands is believed, and not before.
+    /// A jump that persists is accepted after a day, and not earlier.
     @Test func jumpAhead_isBelieved_afterADay() async throws {
         let hub = try Hub { $0.guestDays = 30 }
         let away = try #require(try await hub.bench.signUp()["localId"]?.string)
@@ -219,7 +219,7 @@ import TestSupport
         #expect(hub.clock.steadyMs - start >= Self.day * 1000)
     }
 
-    /// The way back to an address covers what came after it, by their order and not by the clock.
+    /// A code that undoes an address change covers later changes, by their order and not by the clock.
     @Test func codes_areInTheirOrder_whenTheClockStepsBack() async throws {
         let hub = try Hub()
         let made = try await hub.bench.signUp("ana@x.org")
@@ -235,7 +235,7 @@ import TestSupport
         #expect(try await hub.bench.service.stored { try $0.codes(of: uid).count } == 0)
     }
 
-    /// Keys of another service grow old by time that has gone by.
+    /// Cached keys of another service age by elapsed time.
     @Test func keysOfAnother_growOldByTimeGoneBy() async throws {
         let fetcher = FakeFetcher()
         fetcher.publish(FederationFixture.googleKeys, keys: [TokenKeys.rsa[0]])

@@ -103,7 +103,7 @@ import TestSupport
         #expect(unknown.status == 200 && unknown["email"] == "bob@x.org")
         let known = try await hidden.call("sendOobCode", ["requestType": "PASSWORD_RESET", "email": "ana@x.org"])
         #expect(known.text == unknown.text.replacing("bob", with: "ana"))
-        // Messages come in their order: the only one is hers.
+        // Messages arrive in order: the only one is hers.
         #expect(await hidden.mailbox.next().to.text == "ana@x.org")
         #expect(hidden.mailbox.count == 0)
         #expect(try await AccountBench().call("sendOobCode", body).error == "EMAIL_NOT_FOUND")
@@ -201,7 +201,7 @@ import TestSupport
         let reply = try await bench.call("update", ["oobCode": .string(code)])
         #expect(reply["email"] == "ana@x.org" && reply["emailVerified"] == true)
         #expect(try await bench.refresh(taken["refreshToken"]?.string).error == "TOKEN_EXPIRED")
-        // For the case that the thief has changed the password.
+        // In case the thief has changed the password.
         let reset = try #require(await bench.service.knownCodes.all.last)
         #expect(reset.code.kind == .resetPassword)
         #expect(try await bench.signIn("ana@x.org").error == "INVALID_PASSWORD")

@@ -13,7 +13,7 @@ import Testing
         #expect(EmailAddress(text) == nil)
     }
 
-    /// The Kelvin sign in lower case is a k; a decomposed accent, a soft hyphen and a bidirectional mark are not seen.
+    /// The Kelvin sign in lower case is a k; a decomposed accent, a soft hyphen and a bidirectional mark are invisible.
     @Test(arguments: [
         "a@ban\u{212A}.org", "ban\u{212A}@x.org", "e\u{301}@x.org", "a\u{AD}@x.org", "a\u{202E}b@x.org", "a\u{200B}@x.org",
         "a@παράδειγμα.ελ", "a\u{0}@x.org",

@@ -14,7 +14,7 @@ struct TestProvider: KeyFetching {
         FetchedDocument(body: Array("{\"keys\":[".utf8) + TokenKeys.rsa[0].jwk + Array("]}".utf8), maxAge: 3600)
     }
 
-    /// An ID token of Google's making.
+    /// An ID token as issued by Google.
     static func token(_ bench: AccountBench, _ change: (inout [String: JSONValue]) -> Void = { _ in }) throws -> String {
         var claims: [String: JSONValue] = [
             "iss": "https://accounts.google.com", "aud": .string(clientID), "azp": .string(clientID), "sub": "1099",
@@ -81,7 +81,7 @@ struct TestProvider: KeyFetching {
         #expect(entry["providerId"] == "google.com" && entry["rawId"] == "1099" && entry["federatedId"] == "1099")
     }
 
-    // MARK: A provider that gives out the addresses of its domains
+    // MARK: A provider that assigns the addresses of its domains
 
     private func school(_ domains: [String]) throws -> AccountBench {
         try AccountBench(fetcher: TestProvider()) {
@@ -346,7 +346,7 @@ struct TestProvider: KeyFetching {
         #expect(try await signIn(bench).error == "USER_DISABLED")
     }
 
-    /// The table of the contract, said once more in other words.
+    /// The table of the contract, stated independently.
     @Test func outcome_is_the_tables_in_every_case() {
         for isSignedIn in [true, false] {
             for isKnown in [true, false] {

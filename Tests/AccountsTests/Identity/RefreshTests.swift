@@ -27,7 +27,7 @@ import TestSupport
         let changed: String = Base64.encodeURL(payload.replacing("\"ana@", with: "\"eve@").utf8)
         let header = try JSONValue(Base64.decodeURL(parts[0]) ?? [])
         let kid = try #require(header["kid"]?.string)
-        /// The token under another header.
+        /// The token with another header.
         func under(_ header: String, signature: String) -> String {
             let text: String = Base64.encodeURL(header.utf8)
             return [text, parts[1], signature].joined(separator: ".")
@@ -93,7 +93,7 @@ import TestSupport
         bench.clock.advance(seconds: 1)
         #expect(try await bench.refresh(made["refreshToken"]?.string).status == 200)
         #expect(try await noted() == [start + 60_000, start + 60_000])
-        // From elsewhere at once: who looks at the list of devices wants to see that.
+        // From elsewhere, immediately: the user's list of devices must show that.
         bench.clock.advance(seconds: 1)
         let body: JSONValue = ["grantType": "refresh_token", "refreshToken": made["refreshToken"] ?? .null]
         #expect(try await bench.ask("securetoken.googleapis.com/v1/token", body, peer: "198.51.100.1").status == 200)
@@ -218,7 +218,7 @@ import TestSupport
 }
 
 extension AccountService {
-    /// All text of all tables.
+    /// All text in all tables.
     func everyText() throws -> [String] {
         try store.database.read { db in
             let tables = try String.fetchAll(db, sql: "SELECT name FROM sqlite_master WHERE type = 'table'")

@@ -6,7 +6,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// A service that ends while it is asked: requests that wait elsewhere find no store when they come back, and say so.
+/// A service closes during requests: those that wait elsewhere find no store afterwards, and report that.
 @Suite(.timeLimit(.minutes(30))) struct ServiceClosingTests {
     private func isRefused(_ reply: Reply) -> Bool { reply.status == 503 && reply.body == nil && reply.fields[.retryAfter] == "1" }
 
@@ -34,7 +34,7 @@ import TestSupport
         guard case .failure(.unavailable) = result else { return #expect(Bool(false), "\(result)") }
     }
 
-    /// The keys of the other service come after the end.
+    /// The keys of the other service arrive after the close.
     @Test func signIns_areRefused_thatWaitForKeysWhileTheStoreCloses() async throws {
         let fetcher = FakeFetcher()
         fetcher.publish(FederationFixture.googleKeys, keys: [TokenKeys.rsa[0]])
@@ -54,7 +54,7 @@ import TestSupport
         #expect(replies.count == 20 && replies.allSatisfy { isRefused($0) }, "\(replies.map(\.text))")
     }
 
-    /// Fifty sign-ins under way, the end after some of them; two hundred times.
+    /// Fifty sign-ins in progress, closed after some of them; two hundred times.
     @Test func everySignIn_isAnsweredOrRefused_whenTheServiceClosesUnderThem() async throws {
         var settings = PasswordSettings.quick
         settings.workers = 2
@@ -67,7 +67,7 @@ import TestSupport
             let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
                 for _ in 0..<50 { group.addTask { try await bench.signIn("ana@x.org") } }
                 var replies: [Reply] = []
-                // All are asked for at once; so many are answered before the end.
+                // All are started at once; this many are answered before the close.
                 for _ in 0..<round % 50 { if let reply = try await group.next() { replies.append(reply) } }
                 try await bench.service.close()
                 for try await reply in group { replies.append(reply) }
@@ -81,7 +81,7 @@ import TestSupport
 }
 
 extension AccountService {
-    /// An account whose password has this hash.
+    /// Adds an account with this password hash.
     fileprivate func add(_ hash: String) throws {
         try store.transaction { transaction in
             var account = Account(id: "ana", createdAt: now())

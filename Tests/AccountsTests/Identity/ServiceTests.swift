@@ -7,7 +7,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// What clients are told of the service itself, and createAuthUri.
+/// Client-visible settings of the service, and createAuthUri.
 @Suite(.timeLimit(.minutes(30))) struct ServiceTests {
     private static let v1 = "identitytoolkit.googleapis.com/v1"
     private static let v2 = "identitytoolkit.googleapis.com/v2"
@@ -24,7 +24,7 @@ import TestSupport
         #expect(try await bench.ask("\(Self.v1)/recaptchaParams", method: .get)["recaptchaSiteKey"] == "none")
     }
 
-    /// `validatePassword` of the SDKs counts in JavaScript's way, and signing up takes what it accepts.
+    /// `validatePassword` of the SDKs counts UTF-16 units, and signing up accepts the same passwords.
     @Test(arguments: [("😀😀😀", true), ("😀😀a", false), ("é", false)]) func passwords_areCountedAsThePolicySays(
         password: String, isTaken: Bool
     ) async throws {

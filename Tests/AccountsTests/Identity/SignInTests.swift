@@ -103,6 +103,6 @@ import TestSupport
 }
 
 extension AccountService {
-    /// Rows that were changed so far.
+    /// The number of rows changed so far.
     fileprivate func writes() throws -> Int { try store.database.read { $0.totalChangesCount } }
 }

@@ -70,7 +70,7 @@ import Testing
         #expect(reply.claims["provider_id"] == nil)
         #expect(try await bench.signIn("ana@x.org")["localId"] == guest["localId"])
         #expect(try await bench.user(reply)["providerUserInfo"]?.elements?.first?["providerId"] == "password")
-        // The guest's session is another's now.
+        // The guest's session belongs to another account now.
         #expect(try await bench.refresh(guest["refreshToken"]?.string).error == "TOKEN_EXPIRED")
         let author = try #require(guest.claims["sid"]?.string)
         #expect(bench.changes.all == [AccountChange(try #require(guest["localId"]?.string), .revoked, by: author)])
@@ -122,7 +122,7 @@ import Testing
         #expect(try await AccountBench { $0.allowsAnonymous = false }.call("signUp").error == "ADMIN_ONLY_OPERATION")
         let closed = try AccountBench { $0.allowsSignUp = false }
         #expect(try await closed.call("signUp", ["email": "a@x.org", "password": "correct horse"]).error == "ADMIN_ONLY_OPERATION")
-        // A guest could make an account of themselves.
+        // Otherwise a guest could turn into an account.
         #expect(try await closed.call("signUp").error == "ADMIN_ONLY_OPERATION")
         let withoutPasswords = try AccountBench { $0.allowsPasswords = false }
         #expect(

@@ -22,7 +22,7 @@ import TestSupport
         for reply in [old, gone] { #expect(try await bench.refresh(reply["refreshToken"]?.string).error == "INVALID_REFRESH_TOKEN") }
     }
 
-    /// Ten minutes after the start and then once a day, in many small steps, with nothing but time going by.
+    /// Ten minutes after the start and then once a day, in many small steps, only by elapsed time.
     @Test func sweeps_comeByThemselves() async throws {
         let bench = try AccountBench { ($0.guestDays, $0.auditDays) = (3, 2) }
         let guest = try #require(try await bench.signUp()["localId"]?.string)
@@ -95,7 +95,7 @@ import TestSupport
         #expect(mayBeMore)
         #expect(try await left() == AccountService.eventsAtOnce + 12)
         try await bench.service.step { service in
-            // What one sweep does when the time of the first ones is over by a millisecond.
+            // The removals of one sweep that runs a millisecond after the first events expire.
             while try service.store.transaction(.onDisk, { try $0.removeAudit(before: old + 1, limit: AccountService.eventsAtOnce) }) {}
         }
         #expect(try await left() == 7)

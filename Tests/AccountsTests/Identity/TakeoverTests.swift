@@ -6,8 +6,7 @@ import TestSupport
 @testable import Accounts
 @testable import Mail
 
-/// Attempts to take over another user's account, step by step. `ana` owns `ana@gmail.com`; the other users are the attackers.
-/// her.
+/// Attempts to take over another user's account, step by step. `ana` owns `ana@gmail.com`; the other users attack her.
 @Suite(.timeLimit(.minutes(30))) struct TakeoverTests {
     private let ana = "ana@gmail.com"
     private let evil = "evil@a.org"
@@ -21,7 +20,7 @@ import TestSupport
         }
     }
 
-    // MARK: What they do
+    // MARK: Actions
 
     /// An account whose address was proven.
     private func signUpProven(_ bench: AccountBench, _ email: String, _ password: String = "correct horse") async throws -> Reply {
@@ -42,7 +41,7 @@ import TestSupport
         try await bench.call("update", ["oobCode": .string(code)])
     }
 
-    /// Moves an account to an address that its mover proves.
+    /// Moves an account to an address that its user proves.
     private func move(_ bench: AccountBench, from former: String, to email: String) async throws {
         let reply = try await apply(bench, try await bench.code("VERIFY_AND_CHANGE_EMAIL", former, newEmail: email))
         #expect(reply["email"] == .string(email), "\(reply.text)")
@@ -85,20 +84,20 @@ import TestSupport
         return try await bench.service.stored { try $0.codes(of: uid) }.filter { $0.kind == .recoverEmail }.map(\.email)
     }
 
-    // MARK: An account made ready for its victim
+    // MARK: An account prepared for its victim
 
     @Test func squatter_writes_nobodys_address_into_an_account_of_another() async throws {
         let bench = try bench()
         let made = try await signUpProven(bench, evil)
         #expect(try await link(bench, made, ana, "evil horse").error == "OPERATION_NOT_ALLOWED")
         #expect(try await update(bench, made, "email", .string(ana)).error == "OPERATION_NOT_ALLOWED")
-        // Their own address they may have, and a guest the first one.
+        // The squatter may use their own address, and a guest may take a first one.
         #expect(try await link(bench, made, evil, "evil horse 2").status == 200)
         let guest = try await bench.signUp()
         #expect(try await link(bench, guest, "bob@x.org", "correct horse").status == 200)
     }
 
-    /// Without protection the address can be written. Its owner gets the account, and the squatter's way back into it is gone.
+    /// Without protection the address can be set. Its owner gets the account, and the squatter can no longer undo that.
     @Test(
         arguments: Proof.allCases, [true, false]
     ) func squatter_has_no_way_back_once_the_owner_came(proof: Proof, byLink: Bool) async throws {
@@ -120,7 +119,7 @@ import TestSupport
         let account = try await account(bench, owner)
         #expect(account.email == ana && account.isEmailVerified && account.phoneNumber == nil && account.initialEmail == nil)
         #expect(account.providers.map(\.id) == (proof == .google ? ["google.com"] : []))
-        // Nor does a later change of hers tell the squatter anything.
+        // A later change by her reveals nothing to the squatter either.
         try await move(bench, from: ana, to: "ana@new.org")
         #expect(try await waysBack(bench, owner) == [ana])
     }
@@ -130,11 +129,11 @@ import TestSupport
         let made = try await signUpProven(bench, evil, "evil horse")
         let cleared = try await update(bench, made, "deleteAttribute", ["EMAIL"])
         #expect(cleared.status == 200 && cleared["email"] == nil)
-        // While the squatter could come back no other user's address is accepted.
+        // While the squatter could undo the change, no other user's address is accepted.
         #expect(try await link(bench, cleared, ana, "evil horse").error == "OPERATION_NOT_ALLOWED")
         let linked = try await google(bench, cleared) { $0["email_verified"] = false }
         #expect(linked.status == 200 && linked["email"] == nil, "\(linked.text)")
-        // Once the way back has ended it does, and nothing leads back.
+        // It is accepted once the undo has expired, and nothing leads back.
         bench.clock.advance(seconds: 14 * 86_400)
         let fresh = try await bench.refresh(linked["refreshToken"]?.string)
         let body: JSONValue = ["idToken": fresh["id_token"] ?? .null, "email": .string(ana), "password": "evil horse"]
@@ -167,7 +166,7 @@ import TestSupport
         let bench = try bench { $0.recentLoginSeconds = 300 }
         let owner = try await signUpProven(bench, "ana@x.org")
         bench.clock.advance(seconds: 200)
-        // In time it links, but the moment of sign-in stays the owner's.
+        // A recent sign-in may link it, but the sign-in time stays the owner's.
         let linked = try await google(bench, owner)
         #expect(linked.status == 200 && linked.claims["auth_time"] == owner.claims["auth_time"] && linked.claims["auth_time"] != nil)
         bench.clock.advance(seconds: 101)
@@ -176,7 +175,7 @@ import TestSupport
         bench.clock.advance(seconds: 301)
         #expect(try await google(bench, other) { $0["sub"] = "evil" }.error == "CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
         #expect(try await account(bench, other).providers.isEmpty)
-        // Guests have nothing to prove themselves with.
+        // Guests cannot prove who they are.
         let guest = try await bench.signUp()
         bench.clock.advance(seconds: 301)
         #expect(try await google(bench, guest) {
@@ -194,7 +193,7 @@ import TestSupport
         #expect(cleared.status == 200 && cleared["email"] == nil, "\(cleared.text)")
         let message = await bench.mailbox.next()
         #expect(message.kind == .recoverEmail && message.to.text == ana && message.text.contains("from \(ana) to none"))
-        // An unproven address is not accepted: by reclaiming it the thief would end the way back.
+        // An unproven address is not accepted: reclaiming it would let the thief end the undo.
         #expect(try await link(bench, cleared, "thief@x.org", "evil horse").error == "OPERATION_NOT_ALLOWED")
         let code = try await bench.code("EMAIL_SIGNIN", "thief@x.org")
         let body: JSONValue = ["idToken": cleared["idToken"] ?? .null, "email": "thief@x.org", "oobCode": .string(code)]
@@ -228,7 +227,7 @@ import TestSupport
             $0["email"] = "evil@gmail.com"
         }
         #expect(later["isNewUser"] == true && later["localId"] != owner["localId"])
-        // A password of her own is one mail away.
+        // A mail gives her a password of her own.
         let reset = await bench.mailbox.next()
         #expect(reset.kind == .resetPassword && reset.to.text == ana)
         #expect(
@@ -248,7 +247,7 @@ import TestSupport
         #expect(thiefs.to.text == "thief@x.org")
         #expect(try await apply(bench, try #require(thiefs.code))["email"] == "thief@x.org")
         #expect(try await waysBack(bench, owner) == [ana])
-        // And hers ends all that came after it.
+        // Her undo ends everything that came after it.
         bench.clock.advance(seconds: 60)
         try await move(bench, from: "thief@x.org", to: "thief3@x.org")
         #expect(try await apply(bench, try #require(message.code))["email"] == .string(ana))
@@ -260,7 +259,7 @@ import TestSupport
 
     @Test func way_back_goes_to_the_address_that_was_proven_last() async throws {
         let bench = try bench()
-        // Mistyped at the beginning: a stranger's.
+        // Mistyped at the beginning: a stranger's address.
         let owner = try await bench.signUp("stranger@x.org")
         try await move(bench, from: "stranger@x.org", to: ana)
         #expect(try await waysBack(bench, owner).isEmpty)
@@ -279,14 +278,14 @@ import TestSupport
         }
         signedIn = try await update(bench, signedIn, "deleteAttribute", ["EMAIL"])
         #expect(signedIn.status == 200)
-        // Messages come in their order: this one is the first.
+        // Messages arrive in order: this one is the first.
         _ = try await bench.signUp(ana)
         _ = try await bench.call("sendOobCode", ["requestType": "PASSWORD_RESET", "email": .string(ana)])
         #expect(await bench.mailbox.next().to.text == ana)
         #expect(bench.mailbox.count == 0)
     }
 
-    /// Where nothing is proven, as in the stock SDKs' own test suites.
+    /// Without any proof, as in the test suites of the stock SDKs.
     @Test func check42_development_hub_has_a_way_back_to_any_first_address() async throws {
         let bench = try bench(hides: false) { $0.isDev = true }
         let made = try await bench.signUp("ana@x.org")
@@ -294,7 +293,7 @@ import TestSupport
         #expect(try await waysBack(bench, made) == ["ana@x.org"])
     }
 
-    // MARK: What answers tell, and names that look alike
+    // MARK: Information in answers, and names that look alike
 
     @Test(arguments: [true, false]) func unproven_claim_to_an_address_learns_nothing_of_its_account(hides: Bool) async throws {
         let bench = try bench(hides: hides)
@@ -306,7 +305,7 @@ import TestSupport
 
     @Test func names_have_no_control_characters() async throws {
         let bench = try bench { $0.isDev = true }
-        // The store would end it at U+0000, where the other's name ends.
+        // SQLite would end the id at U+0000, where the other id ends.
         _ = try await google(bench)
         for sub in ["1099\u{0}", "1099\u{0}2", "\u{7}", "a\u{85}"] {
             let reply = try await google(bench) {
@@ -320,7 +319,7 @@ import TestSupport
             let made = try await bench.ask(
                 "identitytoolkit.googleapis.com/v1/projects/demo-app/accounts", ["localId": .string(sub)], key: false,
                 fields: [.authorization: "Bearer \(AccountBench.administrator)"])
-            // U+0000 is in no body at all.
+            // U+0000 appears in no body at all.
             let isRead = !sub.contains("\u{0}")
             #expect(made.status == 400 && made.error == (
                 isRead ? "INVALID_LOCAL_ID : It has no control characters" : "Invalid JSON payload received. No text may hold U+0000."))
@@ -338,7 +337,7 @@ import TestSupport
         #expect(linked["displayName"]?.string?.unicodeScalars.count == 256)
     }
 
-    // MARK: What connections are told
+    // MARK: Notifications to connections
 
     @Test func losing_an_identity_or_a_proof_is_announced() async throws {
         let bench = try bench()

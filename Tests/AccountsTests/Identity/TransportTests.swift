@@ -165,6 +165,6 @@ import Testing
 }
 
 extension AccountService {
-    /// As a disk that is gone.
+    /// Simulates a failed disk.
     fileprivate func breakStore() throws { try store.database.write { try $0.execute(sql: "ALTER TABLE account RENAME TO gone") } }
 }

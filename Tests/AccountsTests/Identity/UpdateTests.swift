@@ -169,7 +169,8 @@ import TestSupport
         #expect(fresh["firebase"]?["identities"] == ["email": ["ana@x.org"]])
     }
 
-    /// Told of other claims, the client would refresh with what has ended; told of the revocation, it is given time for its fresh tokens.
+    /// Notified of changed claims, the client would refresh with a token that has ended. Notified of the revocation, it has time for its fresh
+    /// tokens.
     @Test func changes_name_the_session_that_made_them() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")

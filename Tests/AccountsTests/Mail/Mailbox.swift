@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import Mail
 
-/// Where mails of a test arrive; they are taken out one by one, in the order of their coming.
+/// Receives the mails of a test, which takes them out in the order of their arrival.
 final class Mailbox: MailTransport {
     private struct State {
         var messages: [Message] = []
@@ -33,7 +33,7 @@ final class Mailbox: MailTransport {
         }
     }
 
-    /// Messages that have come and were not read.
+    /// The number of unread messages.
     var count: Int { state.withLock { $0.messages.count } }
 }
 

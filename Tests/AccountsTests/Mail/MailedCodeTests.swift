@@ -36,7 +36,7 @@ import WireProtocols
         #expect(message.language == .greek && message.link?.hasSuffix("&lang=el") == true && message.text.contains("1 ώρα"))
     }
 
-    /// The change goes to the new address, the way back to the old one, and the way back works.
+    /// The change is mailed to the new address, the undo to the old one, and the undo works.
     @Test func change_isMailed_toBothAddresses() async throws {
         let bench = try AccountBench()
         let ana = try await bench.signUp("ana@example.org")
@@ -80,7 +80,7 @@ import WireProtocols
         #expect(bench.mailbox.count == 0)
     }
 
-    /// Everything that mail, pages, passwords and throttling say on the log, at its most talkative.
+    /// The most verbose log of mail, pages, passwords and throttling.
     @Test func check80_log_holdsNoSecret() async throws {
         var settings = AccountSettings()
         settings.passwords = .quick
@@ -109,7 +109,7 @@ import WireProtocols
             _ = try await ask("/.account/action", "mode=resetPassword&oobCode=\(code)&apiKey=k&newPassword=\(password)", form: true)
         }
         _ = await mailbox.next()
-        // The second message's fault is written when its transport has returned.
+        // The second message's error is logged when its transport has returned.
         #expect(await becomes { log.all.count >= 2 })
         #expect(
             try await ask("\(accounts):signInWithPassword?key=k", #"{"email":"ana@example.org","password":"pa55-second"}"#).status == .ok)
@@ -119,7 +119,7 @@ import WireProtocols
         try await service.close()
     }
 
-    /// Accepts no message, but shows it.
+    /// Refuses every message, but shows it.
     private struct Unwilling: MailTransport {
         let mailbox: Mailbox
 

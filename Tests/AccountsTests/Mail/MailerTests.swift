@@ -7,7 +7,7 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct MailerTests {
     private static func message(_ text: String = "") -> Message { SMTPTransportTests.message(text: text) }
 
-    /// Does as it is told, and keeps what it was given.
+    /// Succeeds or fails on the test's command, and keeps its messages.
     private final class Transport: MailTransport {
         let carried = Mutex<[String]>([])
         let fault: @Sendable (Int) -> MailFault?
@@ -66,7 +66,7 @@ import TestSupport
         var tries: Int { transport.carried.withLock { $0.count } }
         #expect(mailer.send(Self.message("secret c0de"), until: clock.steadyMs + 3_600_000))
         for (count, wait) in [5_000, 15_000, 60_000].prefix(failures).enumerated() {
-            // A try is made beside this.
+            // The attempt runs concurrently.
             #expect(await becomes { clock.waiting == 1 })
             clock.advance(ms: Int64(wait) - 1)
             #expect(tries == count + 1)

@@ -34,7 +34,7 @@ import TestSupport
                     #expect(message.html.contains("href=\"\(HTMLText.escape(link))\""))
                     #expect(message.text.contains(language == .greek ? "1 ώρα" : "1 hour"))
                 }
-                // Nothing is fetched when it is opened.
+                // Opening the message fetches nothing.
                 #expect(!message.html.contains("src=") && !message.html.contains("url("))
             }
         }
@@ -57,7 +57,7 @@ import TestSupport
         #expect(templates.message(.signIn, .english, to: to, email: "a", link: link, now: 0)?.subject.hasPrefix("Sign in to Hub (") == true)
     }
 
-    /// What is filled in is not a template again.
+    /// Inserted values are not expanded again.
     @Test func values_areFilledIn_once() throws {
         let message = try #require(
             try MessageTemplates(app: "{{link}}").message(.verifyEmail, .english, to: to, email: "{{app}}@x.org", link: link, now: 0))

@@ -1,12 +1,12 @@
 import DispatchNet
 import Synchronization
 
-/// A mail server of the smallest kind on a free port of this machine: it takes what it is given and says what it was told to.
+/// A minimal mail server on a free port of this machine, with answers chosen by the test.
 final class SMTPTestServer: Sendable {
-    /// What one client said and sent.
+    /// The commands and messages of one client.
     struct Call: Sendable {
         var commands: [String] = []
-        /// Messages, as they came, dots unstuffed.
+        /// Messages as received, with dots unstuffed.
         var messages: [String] = []
     }
 
@@ -20,7 +20,7 @@ final class SMTPTestServer: Sendable {
 
     /// - Parameters:
     ///   - offers: lines of the answer to EHLO.
-    ///   - answer: what to say to a verb instead of yes, the first time (0), the second, …; nil: yes.
+    ///   - answer: the reply to a verb instead of success, the first time (0), the second, …; nil: success.
     init(
         tls: TLSServer? = nil, offers: [String] = ["AUTH PLAIN"], answer: @escaping @Sendable (String, Int) -> String? = { _, _ in nil }
     ) throws {
@@ -63,7 +63,7 @@ final class SMTPTestServer: Sendable {
             self.offers = offers
             self.answer = answer
             self.note = note
-            // Behind the handler's making: the connection takes bytes from then on.
+            // After the handler has been created: the connection receives bytes from then on.
             connection.loop.execute { [connection] in connection.send(Array("220 test\r\n".utf8)) }
         }
 

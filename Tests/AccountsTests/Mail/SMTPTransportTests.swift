@@ -62,7 +62,7 @@ import Testing
         #expect(server.messages.isEmpty)
     }
 
-    /// Also the case of an attacker on the way who removes STARTTLS from the reply.
+    /// Covers a man in the middle who removes STARTTLS from the reply.
     @Test func nothing_isSaid_withoutTLS() async throws {
         let server = try SMTPTestServer()
         let settings = try SMTPSettings(url: "smtp://127.0.0.1:\(server.port)", sender: Self.sender, user: "hub", password: "s3cret")
@@ -142,7 +142,7 @@ import Testing
     }
 }
 
-/// A message taken apart again by other means than it was put together with.
+/// A message, parsed by other code than that which composed it.
 struct ParsedMessage {
     struct Broken: Error {}
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Accounts
 
-/// OAuth 2 for programs of one's own (accounts contract §12).
+/// OAuth 2 for an operator's own programs (accounts contract §12).
 @Suite(.timeLimit(.minutes(30))) struct OAuthTests {
     private func bench(password: Bool = true, _ configure: (inout AccountSettings) -> Void = { _ in }) throws -> AccountBench {
         try AccountBench {

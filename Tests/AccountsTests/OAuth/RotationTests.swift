@@ -34,7 +34,7 @@ import TestSupport
         #expect(all.count == 21)
     }
 
-    /// A lost answer, or tabs that ask at the same time: each ends up with the token that counts.
+    /// A lost answer, or tabs that refresh at the same time: each ends up with the current token.
     @Test func replacedToken_isTolerated_forAMinute() async throws {
         let bench = try AccountBench()
         let first = try await bench.signUp("ana@x.org")["refreshToken"]?.string
@@ -76,7 +76,7 @@ import TestSupport
         #expect((try await next(bench, second) != second) == (rotation != .never))
     }
 
-    /// Where tokens stay the same, one that another program has replaced is still recognised.
+    /// Without rotation, a token that another program has replaced is still recognised.
     @Test func tokenReplacedElsewhere_isNotTaken_whereTokensStay() async throws {
         let bench = try AccountBench()
         let first = try await bench.signUp("ana@x.org")["refreshToken"]?.string
@@ -101,7 +101,7 @@ import TestSupport
         #expect(fault(try await grant(again, third)) == "400 invalid_grant")
     }
 
-    /// The wall clock alone jumps: no minute has passed.
+    /// Only the wall clock jumps: no minute has passed.
     @Test func clockThatJumpsAhead_endsNoSession() async throws {
         let bench = try AccountBench()
         let first = try await bench.signUp("ana@x.org")["refreshToken"]?.string
@@ -137,7 +137,7 @@ import TestSupport
         #expect(!rows.isEmpty && rows.allSatisfy { row in parts.allSatisfy { !row.contains($0) } })
     }
 
-    /// Whoever guesses at the second part has had the first.
+    /// A caller that guesses the second part must have had the first.
     @Test func unknownPart_isAReplacedOne() async throws {
         let bench = try AccountBench()
         let first = try #require(try await bench.signUp("ana@x.org")["refreshToken"]?.string)

@@ -7,11 +7,11 @@ import TestSupport
 @testable import Accounts
 @testable import Mail
 
-/// The pages behind mailed links, asked for as a browser does.
+/// The pages behind mailed links, requested as by a browser.
 @Suite(.timeLimit(.minutes(30))) struct ActionPageTests {
     private let page = ".account/action"
 
-    /// Opens a link that was mailed.
+    /// Opens a mailed link.
     private func open(_ bench: AccountBench, _ link: String?, more: String = "") async throws -> Reply {
         let path = try #require(link?.components(separatedBy: "https://hub.example.org/").last)
         return try await bench.ask(path + more, method: .get, key: false)
@@ -95,7 +95,7 @@ import TestSupport
         #expect(again.status == 400 && again.text.contains("no longer valid"))
     }
 
-    /// The form says what it is for, the code knows: a form of one kind with a code of another does nothing.
+    /// The code determines the action, not the form: a form of one kind with a code of another is refused.
     @Test func code_ofAnotherKind_isRefused() async throws {
         let bench = try AccountBench()
         let ana = try await bench.signUp("ana@example.org")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Accounts
 
-/// What stored hashes look like, and which texts are none.
+/// The format of stored hashes, and invalid texts.
 @Suite(.timeLimit(.minutes(30))) struct PasswordHashTests {
     let salt = Array("randomsaltis16by".utf8)
 
@@ -38,7 +38,7 @@ import Testing
         #expect(PasswordHash(text) == nil)
     }
 
-    /// A manipulated row must not be able to take all memory, or a core for minutes.
+    /// A manipulated row must not be able to use up all memory, or a core for minutes.
     @Test(arguments: [
         "$scrypt$ln=21,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA", "$scrypt$ln=20,r=8,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAA",
         "$scrypt$ln=17,r=16,p=16$AAAA$AAAAAAAAAAAAAAAAAAAAAA", "$scrypt$ln=1,r=8,p=9999999$AAAA$AAAAAAAAAAAAAAAAAAAAAA",
@@ -65,7 +65,7 @@ import Testing
         ])
     }
 
-    /// RFC 7914 §11 has PBKDF2-HMAC-SHA-256 too.
+    /// RFC 7914 §11 covers PBKDF2-HMAC-SHA-256 too.
     @Test func pbkdf2_matchesTheStandard() throws {
         let hash = PasswordHash.pbkdf2(digest: .sha256, rounds: 1, salt: Array("salt".utf8), hash: [UInt8](repeating: 0, count: 64))
         let derived = try #require(hash.derive(Array("passwd".utf8), pepper: nil)).copy
@@ -74,7 +74,7 @@ import Testing
         ])
     }
 
-    /// The example that the vendor publishes with its variant: all implementations of such hashes compare with it.
+    /// The vendor's published example of its variant, which all implementations of such hashes are checked against.
     @Test func firebaseScrypt_matchesThePublicExample() throws {
         func bytes(_ text: String) throws -> [UInt8] { Array(try #require(Data(base64Encoded: text))) }
         let parameters = try #require(ScryptParameters(ln: 14, r: 8, p: 1))

@@ -19,7 +19,7 @@ import TestSupport
         #expect(try await hasher.hash("correct horse") != stored)
     }
 
-    /// The same letters typed on another system may come decomposed.
+    /// The same letters typed on another system may arrive decomposed.
     @Test func password_isRight_inBothUnicodeForms() async throws {
         let hasher = PasswordHasher(.quick)
         let stored = try await hasher.hash("κωδικ\u{03CC}ς-é")
@@ -54,7 +54,7 @@ import TestSupport
         #expect(try await hasher.verify("correct horse", old) == .rightButOutdated)
         #expect(try await hasher.verify("wrong", old) == .wrong)
         #expect(try await hasher.verify("correct horse", try await hasher.hash("correct horse")) == .right)
-        // And not the other way round: lower parameters weaken no existing hash.
+        // But not the other way round: lower parameters weaken no existing hash.
         #expect(try await PasswordHasher(.quick).verify("correct horse", try await hasher.hash("correct horse")) == .right)
     }
 
@@ -65,7 +65,7 @@ import TestSupport
         let stored = try await PasswordHasher(settings).hash("correct horse")
         #expect(try await PasswordHasher(settings).verify("correct horse", stored) == .right)
         #expect(try await PasswordHasher(.quick).verify("correct horse", stored) == .wrong)
-        // A hash from before the pepper is taken once more and replaced.
+        // A hash from before the pepper is accepted once more and replaced.
         let bare = try await PasswordHasher(.quick).hash("correct horse")
         #expect(try await PasswordHasher(settings).verify("correct horse", bare) == .rightButOutdated)
         #expect(PasswordPepper(key: [1, 2, 3], keyID: "k1") == nil)
@@ -86,7 +86,7 @@ import TestSupport
         }
         #expect(outcomes.contains(nil))
         #expect(outcomes.allSatisfy { $0 == nil || $0 == "TOO_MANY_ATTEMPTS_TRY_LATER" })
-        // Nothing is left behind: it goes on.
+        // No work is left behind: it continues.
         #expect(try await hasher.verify("a", try await hasher.hash("a")) == .right)
         #expect(hasher.depth.waiting == 0)
     }
@@ -94,7 +94,7 @@ import TestSupport
     @Test func workers_admitExactly_whatMayWait() {
         let workers = PasswordWorkers(threads: 1, waiting: 2, seconds: 60, priority: .ordinary, clock.scheduler)
         let (gate, done) = (Gate(), Gate())
-        // One is at work (it says so), two wait, the next is refused.
+        // One is running (the gate says so), two wait, the next is refused.
         let started = Gate()
         #expect(workers.submit { _ in started.open(); gate.wait() })
         started.wait()
@@ -106,7 +106,7 @@ import TestSupport
         done.wait()
     }
 
-    /// The scheduling class of the thread that works (0: ordinary, 5: `SCHED_IDLE`), and its niceness.
+    /// The scheduling class of the working thread (0: ordinary, 5: `SCHED_IDLE`), and its niceness.
     @Test(arguments: [(PasswordWorkers.Priority.ordinary, Int32(0), Int32(0)), (.low, 0, 10), (.idle, 5, 0)])
     func workers_haveTheirPriority(_ priority: PasswordWorkers.Priority, _ policy: Int32, _ niceness: Int32) {
         let workers = PasswordWorkers(threads: 1, waiting: 1, seconds: 600, priority: priority, clock.scheduler)
@@ -117,7 +117,7 @@ import TestSupport
             done.open()
         })
         done.wait()
-        // A machine that runs the tests at a lower priority gives it to all threads.
+        // On a machine that runs the tests at a lower priority, all threads inherit that.
         #expect(found.value.withLock { $0 } == [policy, priority == .low ? 10 : own + niceness])
     }
 
@@ -125,7 +125,7 @@ import TestSupport
         let value = Mutex<[Int32]>([])
     }
 
-    /// The thread of idle priority is held up here, as by other programs on every core.
+    /// The idle-priority thread is blocked here, as it would be by other programs on every core.
     @Test func password_isHashedByAnotherThread_whenItIsOverdue() async throws {
         var settings = PasswordSettings.quick
         (settings.yields, settings.workers, settings.waiting) = (true, 1, 1)
@@ -138,7 +138,7 @@ import TestSupport
         while hasher.depth.waiting == 0 { await Task.yield() }
         clock.advance(ms: PasswordHasher.overdueMs)
         let hash = try await stored
-        // That one still waits for the first thread; more than may wait are answered nevertheless.
+        // That one still waits for the first thread; more than may wait are answered meanwhile.
         for _ in 0..<3 { _ = try await hasher.hash("correct horse") }
         gate.open()
         #expect(try await PasswordHasher(.quick).verify("correct horse", hash) == .right)

@@ -6,9 +6,9 @@ import TestSupport
 
 @testable import Accounts
 
-/// Which commits of the accounts wait for the disk: all but sign-ins, so that these do not hold up the writes of data.
+/// Which account commits wait for the disk: all but sign-ins, so that these do not delay writes of data.
 @Suite(.timeLimit(.minutes(30))) struct AccountDurabilityTests {
-    /// What the transactions of `work` waited for.
+    /// The durability that the transactions of `work` waited for.
     private func waits(
         _ bench: AccountBench, _ work: () async throws -> Reply
     ) async throws -> [AccountDurability: Int] {

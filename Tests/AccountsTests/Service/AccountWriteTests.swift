@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import Accounts
 
-/// A write built alone: a store in memory, settings and a clock, and no service.
+/// A write built separately: a store in memory, settings and a clock, without a service.
 struct AccountWriteTests {
     private let clock = AccountClock(FakeClock().scheduler)
 

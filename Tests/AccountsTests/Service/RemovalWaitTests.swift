@@ -5,9 +5,9 @@ import TestSupport
 
 @testable import Accounts
 
-/// Deletions are answered when the data of the account are gone.
+/// A deletion is answered once the account's data is removed.
 @Suite(.timeLimit(.minutes(30))) struct RemovalWaitTests {
-    /// A service whose data is removed by the test.
+    /// A service whose data the test removes.
     private func bench() throws -> AccountBench {
         let bench = try AccountBench()
         bench.service.whenChanged(removesData: true) { [changes = bench.changes] in changes.add($0) }
@@ -50,7 +50,7 @@ import TestSupport
         #expect(await bench.service.waitedFor().isEmpty)
     }
 
-    /// No JSON: an SDK would conclude something. Asked again it waits for the rest.
+    /// The body is not JSON, because an SDK would act on it. A repeated request waits for the rest.
     @Test func deletion_whoseDataStays_isNoSuccess() async throws {
         let bench = try bench()
         let made = try await bench.signUp("ana@x.org")

@@ -13,13 +13,13 @@ final class MemorySharedLog: Sendable {
 
     var records: [[UInt8]] { state.withLock { $0.records } }
 
-    /// What a stranger puts there.
+    /// Appends a stranger's record.
     func append(_ record: [UInt8]) { tell(state.withLock { $0.records.append(record); return $0.listeners }) }
 
     private func tell(_ listeners: [@Sendable () -> Void]) { for listener in listeners { listener() } }
 
     enum Fault: Sendable {
-        /// It is not reached.
+        /// The log is unreachable.
         case away
         /// The next record is stored, and its answer is lost.
         case silent
@@ -29,7 +29,7 @@ final class MemorySharedLog: Sendable {
         private let log: MemorySharedLog
         private let cursor = Mutex<Int>(0)
         let fault = Mutex<Fault?>(nil)
-        /// Nothing arrives before it is waited for: appends meet what others have appended.
+        /// Records arrive only when they are waited for, so appends conflict with those of others.
         let isSlow = Atomic(false)
 
         init(_ log: MemorySharedLog) { self.log = log }

@@ -29,7 +29,7 @@ import TestSupport
         if case .failure(let fault) = try await verify(hub, reply) { fault } else { nil }
     }
 
-    /// As `becomes`, for what has to be asked of the service.
+    /// Like `becomes`, for conditions that have to call the service.
     private func soon(_ condition: () async throws -> Bool) async throws -> Bool {
         for _ in 0..<20_000 {
             if try await condition() { return true }
@@ -40,7 +40,7 @@ import TestSupport
 
     @Test func account_ofOneHub_isThereOnAll() async throws {
         let hubs = try (0..<3).map { _ in try hub() }
-        // Hubs that have just started have one key.
+        // Hubs that have just started share one key.
         #expect(Set(hubs.map(\.service.signingKeyID)).count == 1)
         let made = try await hubs[0].signUp("ana@x.org")
         #expect(try await hubs[1].signIn("ana@x.org").status == 200)
@@ -83,7 +83,7 @@ import TestSupport
         let hubs = try (0..<3).map { _ in try hub { $0.refreshRotation = .all } }
         var token = try await hubs[0].signUp()["refreshToken"]?.string
         let first = token
-        // Each hub at once behind the one before: what it does not know yet it asks for, and takes no token for a stolen one.
+        // Each hub immediately after the previous one: it looks up unknown tokens, and takes none for stolen.
         for i in 0..<12 {
             let reply = try await hubs[i % 3].refresh(token)
             #expect(reply.status == 200 && reply["refresh_token"]?.string != token, "\(reply.text)")
@@ -118,12 +118,12 @@ import TestSupport
         #expect(try await cut.user(made)["email"] == "ana@x.org")
         for reply in [
             try await cut.call("signUp", ["returnSecureToken": true]), try await cut.signIn("ana@x.org"), try await cut.signIn("bo@x.org"),
-            // It may be another hub's: the user is not signed out.
+            // It may be another hub's, so the user is not signed out.
             try await cut.refresh("unknown"),
         ] {
             #expect(reply.status == 503 && reply.text.contains("log of this hub's cluster"), "\(reply.text)")
         }
-        // What it said no to did not happen.
+        // A refused change had no effect.
         #expect(try await other.signIn("ana@x.org").status == 200)
         follower.fault.withLock { $0 = nil }
         #expect(try await cut.signIn("ana@x.org").status == 200)
@@ -157,13 +157,13 @@ import TestSupport
         clock.advance(ms: 1_000)
         for hub in hubs.dropFirst() {
             #expect(try await soon { await hub.service.counted > before })
-            // Also the right one: it is not checked.
+            // The right password, too: it is not checked.
             #expect(try await hub.signIn("ana@x.org").error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER") == true)
         }
         clock.advance(ms: 60_000)
         #expect(try await hubs[1].signIn("ana@x.org").status == 200)
         clock.advance(ms: 1_000)
-        // As after a start: five more are free on each.
+        // As after a start: five more attempts on each hub.
         for hub in hubs {
             #expect(try await soon { try await hub.service.isForgotten("ana@x.org") })
         }

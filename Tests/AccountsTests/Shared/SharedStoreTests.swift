@@ -20,7 +20,7 @@ import TestSupport
         return store
     }
 
-    /// All that a store holds, but how far it is.
+    /// The whole content of a store, except its log position.
     private func content(_ store: AccountStore) throws -> [[DatabaseValue]] {
         try store.applyArrived()
         return try store.database.read { db in
@@ -32,7 +32,7 @@ import TestSupport
 
     private func account(_ id: String) -> Account { Account(id: id, createdAt: 7) }
 
-    /// One random transaction, as the service has them.
+    /// One random transaction, like those of the service.
     private func change(_ transaction: AccountTransaction, _ random: inout SeededRandom) throws {
         let now = Int64.random(in: 1_000...2_000, using: &random)
         let id = "u\(Int.random(in: 0..<12, using: &random))"
@@ -78,7 +78,7 @@ import TestSupport
         for follower in followers { follower.isSlow.store(true, ordering: .relaxed) }
         for _ in 0..<400 {
             let store = try #require(stores.randomElement(using: &random))
-            // Two accounts may want one address: then nothing of the transaction is left.
+            // Two accounts may claim one address: then the whole transaction is rolled back.
             var chance = random
             try? store.transaction { try change($0, &chance) }
             random = chance
@@ -89,7 +89,7 @@ import TestSupport
         for other in stores.dropFirst() { #expect(try content(other) == first) }
         #expect(stores.allSatisfy { $0.shared?.skipped == 0 })
         #expect(stores.reduce(0) { $0 + ($1.shared?.conflicts ?? 0) } > 100)
-        // Who comes later has the same.
+        // A store that joins later has the same content.
         #expect(try content(store()) == first)
     }
 
@@ -193,11 +193,11 @@ import TestSupport
         #expect(log.records.count == 1)
         #expect(try content(first) == content(store()))
         try first.close()
-        // Again, as one that follows.
+        // Again, as a follower.
         let again = try store(folder.path)
         #expect(log.records.count == 1)
         try again.close()
-        // What it has done alone since the cluster does not have.
+        // The cluster does not have its changes made alone since then.
         let left = try AccountStore(folder: folder.path)
         try left.leave()
         try left.close()

@@ -14,7 +14,8 @@ import TestSupport
         return Throttle(settings)
     }
 
-    /// One wrong password; what was said to it.
+    /// One wrong password.
+    /// - Returns: the wait, if it was refused.
     private func fail(_ throttle: inout Throttle, _ who: String = "ana", from peer: String = "192.0.2.1", at now: Int64) -> Int64? {
         throttle.admitPassword(of: who, from: peer, now: now)
     }
@@ -51,7 +52,7 @@ import TestSupport
         #expect(fail(&throttle, from: "198.51.100.7", at: 0) == nil)
     }
 
-    /// Many guesses at once are no way around: each counts before its password is looked at.
+    /// Many concurrent guesses do not help: each counts before its password is checked.
     @Test func account_admitsFive_ofManyAtOnce() {
         var throttle = throttle()
         let admitted = (0..<200).filter { throttle.admitPassword(of: "ana", from: "192.0.2.\($0)", now: 0) == nil }
@@ -60,13 +61,13 @@ import TestSupport
         #expect(throttle.admitPassword(of: "ana", from: "192.0.2.1", now: 0) == nil)
     }
 
-    /// Nor are many names at once from one network, of which none has failed yet.
+    /// Nor do many concurrent names from one network, none of which has failed yet.
     @Test func network_admitsAHundred_ofManyNamesAtOnce() {
         var throttle = throttle()
         let admitted = (0..<300).filter { throttle.admitPassword(of: "user\($0)", from: "192.0.2.1", now: 0) == nil }
         #expect(admitted.count == 100)
         #expect(throttle.admitPassword(of: "another", from: "192.0.2.2", now: 0) == nil)
-        // A right one was no failure of the network, one that was not looked at neither.
+        // A right password is no failure of the network, nor is one that was not checked.
         throttle.passwordPassed(of: "user0", from: "192.0.2.1")
         throttle.passwordWithdrawn(of: "user1", from: "192.0.2.1", now: 0)
         for i in 0..<2 { #expect(throttle.admitPassword(of: "late\(i)", from: "192.0.2.1", now: 0) == nil) }
@@ -151,7 +152,7 @@ import TestSupport
         #expect(throttle.count == 0)
     }
 
-    /// The bucket against the plain meaning: at most `count` within any period, and never refused below the steady rate.
+    /// The bucket against its definition: at most `count` within any period, and never refused below the steady rate.
     @Test func bucket_agrees_withCountingTokens() {
         var random = SeededRandom(11)
         for _ in 0..<200 {
@@ -159,7 +160,7 @@ import TestSupport
                 Int64.random(in: 1...10, using: &random), perMs: 1_000 * Int64.random(in: 1...5, using: &random))
             let interval = rate.intervalMs
             var bucket = TokenBucket(fullAt: 0)
-            // The model: tokens in units of 1/interval, filled by one a millisecond.
+            // The model: tokens in units of 1/interval, refilled by one per millisecond.
             var (tokens, now) = (rate.count * interval, Int64(0))
             for _ in 0..<300 {
                 let step = Int64.random(in: 0...(2 * interval), using: &random)
@@ -197,18 +198,18 @@ import TestSupport
         restarted.restore(rows, now: 1_001, wall: 5_000_001)
         #expect(restarted.admitPassword(of: "ana", from: "192.0.2.1", now: 1_001) == 999)
         #expect(restarted.admitCode(from: "192.0.2.1", now: 1_001) == 5_999)
-        // A success deletes the rows of the account; those of the network go on.
+        // A success deletes the rows of the account; those of the network stay.
         restarted.passwordPassed(of: "ana", from: "192.0.2.1")
         let changes = restarted.drainChanges(now: 1_001, wall: 5_000_001)
         #expect(changes.filter { $0.state == nil }.map { $0.subject.prefix(1) }.sorted() == ["a", "p"])
         #expect(changes.filter { $0.state != nil }.map { $0.subject.prefix(1) } == ["n"])
-        // What is past is neither restored nor kept.
+        // Expired state is neither restored nor kept.
         var late = self.throttle()
         late.restore(rows, now: 0, wall: 1 << 45)
         #expect(late.count == 0 && late.drainChanges(now: 0, wall: 1 << 45).count == rows.count)
     }
 
-    /// What a clock that was a day ahead has written counts as written now.
+    /// State written while the clock was a day ahead counts as written now.
     @Test func state_ofTheFuture_isBroughtBackToNow() {
         var throttle = throttle()
         for _ in 0..<6 { _ = fail(&throttle, at: 1_000) }
@@ -219,7 +220,7 @@ import TestSupport
         restarted.restore(rows, now: 50, wall: ahead - 86_400_000)
         #expect(restarted.admitPassword(of: "ana", from: "192.0.2.1", now: 50) == 1_000)
         #expect(restarted.admitCode(from: "192.0.2.1", now: 50) == 6_000)
-        // With the right time from now on, so that the next process takes it for what it is.
+        // Written with the right time from now on, so that the next process reads it correctly.
         let again = restarted.drainChanges(now: 50, wall: ahead - 86_400_000)
         #expect(again.count == rows.count && again.allSatisfy { $0.writtenAt == ahead - 86_400_000 })
         var third = self.throttle()

@@ -7,7 +7,7 @@ import TestSupport
 
 @testable import Accounts
 
-/// Counting where it is used: in the service, over its store.
+/// Throttling in the service, over its store.
 @Suite(.timeLimit(.minutes(30))) struct ThrottledPasswordTests {
     private func service(folder: String?, _ clock: FakeClock = FakeClock()) throws -> AccountService {
         var settings = AccountSettings()
@@ -66,7 +66,7 @@ import TestSupport
         try await service.close()
     }
 
-    /// Many together, a second after the first: what a crash forgets.
+    /// Written together, a second after the first; a crash loses at most that.
     @Test func counts_areWrittenDown_onceASecond() async throws {
         let clock = FakeClock()
         let service = try service(folder: nil, clock)

@@ -6,7 +6,7 @@ import Testing
 @testable import Accounts
 @testable import Tokens
 
-/// Tokens by which servers of the app sign a user in (accounts contract §5.6).
+/// Tokens with which servers of the app sign a user in (accounts contract §5.6).
 @Suite(.timeLimit(.minutes(30))) struct CustomTokenTests {
     private static let issuer = "server@demo-app.iam.gserviceaccount.com"
     private static let now: Int64 = 1_790_000_000
@@ -26,7 +26,7 @@ import Testing
             issuers: [try CustomTokenIssuer(name: Self.issuer, publicKeys: keys)], project: "demo-app", isDev: isDev, claimsLength: 1000)
     }
 
-    /// As the admin SDKs sign: without the name of a key.
+    /// Signed as by the admin SDKs: without a key id.
     private func sign(_ claims: Claims, header: String = #"{"alg":"RS256","typ":"JWT"}"#) throws -> String {
         let payload = JSONValue.object(claims.map { JSONValue.Member($0.key, $0.value) }).bytes
         let head = Base64.encodeURL(header.utf8) + "." + Base64.encodeURL(payload)

@@ -7,13 +7,13 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// ID tokens as they are made and published (accounts contract §5.1, §5.2).
+/// ID tokens as issued and published (accounts contract §5.1, §5.2).
 @Suite(.timeLimit(.minutes(30))) struct IDTokenTests {
     private func keys(_ keys: SigningKey..., clock: FakeClock = FakeClock()) throws -> SigningKeys {
         try SigningKeys(keys, lifetimeSeconds: 3900, now: clock.now)
     }
 
-    /// Verified as by a third party: with the published key set alone.
+    /// Verified as by a third party: with the published key set only.
     @Test(arguments: SignatureAlgorithm.allCases)
     func check27_id_token_verifies_with_the_published_keys(_ algorithm: SignatureAlgorithm) throws {
         let key = algorithm == .rs256 ? TokenKeys.rsa[0] : TokenKeys.p256[0]

@@ -30,7 +30,7 @@ import TestSupport
         #expect(await fixture.fault(old) == nil)
         #expect(await fixture.fault(new) == nil)
 
-        // The old key's last token lives for an hour, and is given 300 s more.
+        // The old key's last token lives for an hour, plus a margin of 300 s.
         fixture.clock.advance(seconds: 3899)
         #expect(await fixture.fault(old, leeway: 300) == nil)
         #expect(try published(service) == [second, first])
@@ -63,7 +63,7 @@ import TestSupport
         }
         try await again.close()
 
-        // Another algorithm is another key; the tokens that are out there stay good.
+        // Another algorithm is another key; existing tokens stay valid.
         fixture.clock.advance(seconds: 10)
         var settings = fixture.service.settings
         settings.signingAlgorithm = .rs256
@@ -89,7 +89,7 @@ import TestSupport
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")
         let (old, faults) = (try fixture.token("ana"), Collected<TokenFault?>())
-        // Off the service's queue; then the key ends, and then comes the other half.
+        // Checked off the service's queue; the key expires before the second half of the check.
         let found = try fixture.service.check(old)
         try await fixture.service.rotateSigningKey(keepsOlder: false)
         try await fixture.service.step { service in service.admit(old, found) { faults.add($0.fault) } }
@@ -98,7 +98,7 @@ import TestSupport
         #expect(await fixture.fault(old) == .unknownKey)
     }
 
-    /// The thief of a key does not get a token for ever.
+    /// The thief of a key cannot issue a token that lasts forever.
     @Test func token_that_says_it_lives_longer_than_ours_do_is_refused() async throws {
         let fixture = try TokenFixture { $0.tokenSeconds = 600 }
         try await fixture.signIn("ana")
@@ -119,7 +119,7 @@ import TestSupport
             fixture.clock.advance(seconds: 2000)
         }
         let stored = try await fixture.service.step { service in try service.store.read { try $0.signingKeys() }.count }
-        // Retired 6,000 s, 4,000 s and 2,000 s ago at the last rotation's time: 4,000 s, 2,000 s and 0 s.
+        // At the time of the last rotation they had been retired for 6,000 s, 4,000 s and 2,000 s: 4,000 s, 2,000 s and 0 s.
         #expect(stored == 3)
     }
 

@@ -6,7 +6,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// ID tokens that say what is no longer so.
+/// ID tokens with outdated claims.
 @Suite(.timeLimit(.minutes(30))) struct SupersededTokenTests {
     private func fault(_ bench: AccountBench, _ token: JSONValue?) async throws -> TokenFault? {
         let token = try #require(token?.string)
@@ -42,7 +42,7 @@ import TestSupport
         #expect(try await fault(bench, last) == nil)
         #expect(bench.service.remembered(try #require(last?.string), leeway: 0) != nil, "and is not looked up again")
         #expect(try await fault(bench, other["idToken"]) == nil)
-        // By the account endpoints a session is told, which has not ended: they believe no claim, and JS begins with this.
+        // The account endpoints accept the token of a session that has not ended: they trust no claims, and the JS SDK starts with this call.
         #expect(try await bench.call("lookup", ["idToken": staff ?? .null]).status == 200)
     }
 
@@ -116,13 +116,13 @@ import TestSupport
         try await set(bench, made, [.init("customAttributes", #"{"role":"staff"}"#)])
         let staff = try await fresh(bench, made)
         try await set(bench, made, [.init("customAttributes", "{}")])
-        // It is on the disk when the change is answered: nothing is closed.
+        // The change is on disk when it is answered: the first service is not closed.
         let next = try AccountBench(folder: folder.url.path, clock: bench.clock)
         #expect(try await fault(next, staff) == .superseded)
         #expect(try await fault(next, try await fresh(next, made)) == nil)
     }
 
-    /// A backup was restored, and counts on from where it was.
+    /// A backup was restored, so the count continues from an earlier number.
     @Test func tokenOfAGenerationThatNeverWas_isRefused() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")

@@ -7,7 +7,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// Keys that are made once for the whole run: RSA takes its time.
+/// Keys generated once for the whole run: RSA is slow.
 enum TokenKeys {
     static let rsa: [SigningKey] = (0..<2).map { _ in made(.rs256) }
     static let p256: [SigningKey] = (0..<2).map { _ in made(.es256) }
@@ -18,7 +18,7 @@ enum TokenKeys {
 }
 
 extension PublicKey {
-    /// As servers of an app have it.
+    /// In the form that servers of an app have.
     func pem() throws -> String {
         "-----BEGIN PUBLIC KEY-----\n\(Data(try der()).base64EncodedString(options: .lineLength64Characters))\n-----END PUBLIC KEY-----\n"
     }
@@ -58,7 +58,7 @@ struct TokenFixture {
         }
     }
 
-    /// Changes an account and says so.
+    /// Changes an account and announces it.
     func change(_ uid: String, _ change: @Sendable (inout Account) -> Void) async throws {
         try await service.step { service in
             try service.store.transaction { transaction in

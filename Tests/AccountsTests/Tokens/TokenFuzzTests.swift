@@ -6,8 +6,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// Tokens and key sets of any shape: nothing but the exact text of a signed token is ever accepted, and nothing ends the process.
-/// See `FuzzLoop` for long runs.
+/// Tokens and key sets of any shape: only the exact text of a signed token is accepted, and no input ends the process. See `FuzzLoop` for long runs.
 @Suite(.timeLimit(.fuzzing)) struct TokenFuzzTests {
     /// Runs `body` over seeds.
     private func fuzz(_ name: String, _ count: Int, _ body: (inout SeededRandom) -> String?) {
@@ -43,7 +42,7 @@ import TestSupport
             return try SigningKey(
                 StoredSigningKey(algorithm: stored.algorithm, privateKey: stored.privateKey, createdAt: 0, retiredAt: clock.now()))
         }
-        // One signs, older ones verify, and two are strangers.
+        // One key signs, older ones verify, and two are unknown.
         let keys = try SigningKeys([all[1]] + retired, lifetimeSeconds: 3600, now: clock.now)
         let tokens = IdentityTokens(keys: keys, project: "p", externals: [], limit: 100, now: clock.now)
         let payload = IdentityClaims(
@@ -114,7 +113,7 @@ import TestSupport
         fuzz("key sets", 600) { random in
             let text = Self.mutated(random.pick(sets), &random)
             guard let set = try? KeySet(Array(text.utf8), limit: 8) else { return nil }
-            // Whatever it holds can be asked.
+            // Each key can be used, whatever it holds.
             for key in set.keys where ([1, 2, 3] as [UInt8]).withUnsafeBytes(
                 { key.isSignature([UInt8](repeating: 7, count: 256), of: $0) }) { return "signature by chance" }
             return set.keys.count <= 8 ? nil : "too many keys"

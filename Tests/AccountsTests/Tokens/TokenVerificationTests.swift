@@ -7,7 +7,7 @@ import TestSupport
 @testable import Accounts
 @testable import Tokens
 
-/// What is accepted as an ID token (accounts contract §5.2).
+/// Which texts are accepted as ID tokens (accounts contract §5.2).
 @Suite(.timeLimit(.minutes(30))) struct TokenVerificationTests {
     @Test(arguments: SignatureAlgorithm.allCases)
     func token_of_a_signed_in_account_is_accepted(_ algorithm: SignatureAlgorithm) async throws {
@@ -32,19 +32,19 @@ import TestSupport
         let payload = String(decoding: try #require(Base64.decodeURL(parts[1])), as: UTF8.self)
         let kid = fixture.service.signingKeyID
 
-        // No signature, or the word that says so.
+        // No signature, or the algorithm "none".
         #expect(await fixture.fault(compact(#"{"alg":"none","typ":"JWT"}"#, payload)) == .algorithm)
         #expect(await fixture.fault(compact(#"{"alg":"None","kid":"\#(kid)"}"#, payload, Array("x".utf8))) == .algorithm)
         #expect(await fixture.fault("\(parts[0]).\(parts[1]).") == .signature)
         #expect(await fixture.fault("\(parts[0]).\(parts[1])") == .malformed)
-        // Another user's name under the same signature.
+        // Another user's name with the same signature.
         let changed = payload.replacingOccurrences(of: "ana", with: "bob")
         #expect(await fixture.fault("\(parts[0]).\(Base64.encodeURL(changed.utf8)).\(parts[2])") == .signature)
-        // A signature by the public key, taken as a shared secret in each of its forms.
+        // A MAC with the public key as the shared secret, in each of its forms.
         let jwks = fixture.service.jwks
         let n = try #require(try JSONValue(jwks)["keys"]?.elements?.first?["n"]?.string)
         let publicKey = try PublicKey(.rsa(modulus: try #require(Base64.decodeURL(n)), exponent: [1, 0, 1]))
-        // PKCS #1 is what stands inside, behind 24 bytes.
+        // The contained PKCS #1 key, after 24 bytes.
         let pkcs1 = Data(try publicKey.der().dropFirst(24)).base64EncodedString(options: .lineLength64Characters)
         let secrets: [[UInt8]] = [
             Array(try publicKey.pem().utf8), try publicKey.der(),
@@ -55,19 +55,19 @@ import TestSupport
             let head = "\(Base64.encodeURL(#"{"alg":"HS256","kid":"\#(kid)","typ":"JWT"}"#.utf8)).\(parts[1])"
             let mac = hmac(head, key: secret)
             #expect(await fixture.fault("\(head).\(Base64.encodeURL(mac))") == .algorithm)
-            // The same behind our own header.
+            // The same with the hub's own header.
             let ours = "\(parts[0]).\(parts[1])"
             let other = hmac(ours, key: secret)
             #expect(await fixture.fault("\(ours).\(Base64.encodeURL(other))") == .signature)
         }
-        // Another key, under its own name and under ours.
+        // Another key, with its own id and with the hub's.
         let stranger = try SigningKeys([TokenKeys.rsa[0]], lifetimeSeconds: 1, now: fixture.clock.now)
         let foreign = try stranger.sign(Array(payload.utf8))
         #expect(await fixture.fault(foreign) == .unknownKey)
         #expect(await fixture.fault("\(parts[0]).\(foreign.tokenParts[1]).\(foreign.tokenParts[2])") == .signature)
-        // An algorithm that is known, but not that key's.
+        // A known algorithm, but not that key's.
         #expect(await fixture.fault(compact(#"{"alg":"ES256","kid":"\#(kid)"}"#, payload, [UInt8](repeating: 1, count: 64))) == .algorithm)
-        // Without a key's name, or with something that must be understood.
+        // Without a key id, or with a critical extension.
         #expect(await fixture.fault(compact(#"{"alg":"RS256"}"#, payload, [1])) == .unknownKey)
         #expect(await fixture.fault(compact(#"{"alg":"RS256","kid":"\#(kid)","crit":["b64"],"b64":false}"#, payload, [1])) == .malformed)
         for fault in [TokenFault.algorithm, .malformed, .signature, .unknownKey, .audience, .issuer, .expired, .notYetValid, .subject] {
@@ -75,7 +75,7 @@ import TestSupport
         }
     }
 
-    /// Each is signed properly; only what it says is wrong.
+    /// Each token is signed properly; only its claims are wrong.
     @Test func claims_that_do_not_fit_are_refused_whoever_signed_them() async throws {
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")
@@ -104,7 +104,7 @@ import TestSupport
         #expect(try await fault { $0["exp"] = "9999999999" } == .expired)
         #expect(try await fault { $0["exp"] = .int(.max) } == .expired)
         #expect(try await fault { $0["exp"] = .double(1e300) } == .expired)
-        // Signed here, so our clock was ahead: the user is not signed out for it while the session lives.
+        // Signed by this hub, so its clock was ahead: the user stays signed in while the session lives.
         #expect(try await fault { ($0["iat"], $0["exp"]) = (.int(now + 86_400), .int(now + 90_000)) } == nil)
         #expect(try await fault { ($0["iat"], $0["exp"]) = (.int(now + 86_400), .int(now + 90_001)) } == .expired)
         #expect(try await fault { $0["auth_time"] = .int(now + 61) } == nil)
@@ -116,7 +116,7 @@ import TestSupport
         #expect(try await fault { $0["sub"] = 7 } == .subject)
         #expect(try await fault { $0["sub"] = .string(String(repeating: "é", count: 128)) } == .noAccount)
         #expect(try await fault { $0["sub"] = .string(String(repeating: "a", count: 129)) } == .subject)
-        // A session that is another's, or none.
+        // A session of another user, or none.
         #expect(try await fault { $0["sid"] = nil } == .revoked)
         #expect(try await fault { $0["sid"] = "s-bob" } == .revoked)
     }

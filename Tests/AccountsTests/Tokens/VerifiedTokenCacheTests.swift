@@ -11,7 +11,7 @@ import Testing
 
     private static func text(_ i: Int) -> String { "header.payload-\(i)." + String(repeating: "x", count: 24) + String(10_000_000 + i) }
 
-    /// Against a model that holds everything: what is found is right, what was forgotten is not found, and the limit holds.
+    /// Compared with a model that keeps everything: entries found are right, forgotten ones are not found, and the limit holds.
     @Test(arguments: [2, 3, 8, 40]) func cache_finds_only_what_was_put_in_and_not_forgotten(_ limit: Int) throws {
         var cache = VerifiedTokenCache(limit: limit)
         var model: [Int: String] = [:]
@@ -24,7 +24,7 @@ import Testing
                 let uid = "u\(i % 7)"
                 _ = cache.insert(Self.text(i), try Self.token(uid))
                 model[i] = uid
-                // What was put in last is always there.
+                // The last entry is always found.
                 #expect(cache.token(Self.text(i))?.0.uid == uid)
             case 4:
                 let uid = "u\(i % 7)"
@@ -59,7 +59,7 @@ import Testing
         _ = cache.insert(Self.text(1), try Self.token("ana"))
         #expect(cache.token("other." + Self.text(1)) == nil)
         #expect(cache.token("H" + Self.text(1).dropFirst()) == nil)
-        // Canonically the same letter, and yet another text.
+        // Canonically the same letter, but a different text.
         _ = cache.insert("K" + Self.text(2), try Self.token("ana"))
         #expect(cache.token("\u{212A}" + Self.text(2)) == nil)
         #expect(cache.token("short") == nil)

@@ -135,7 +135,7 @@ import TestSupport
         #expect(try faults(["--smtp-url", "smtps://m"]).contains("mails need a sender"))
     }
 
-    /// `validatePassword` of the SDKs knows the lengths alone: what it accepts, a development hub takes.
+    /// `validatePassword` of the SDKs knows only the lengths; a development hub accepts every password that it accepts.
     @Test func developmentHub_takesWhatItsPolicyAccepts() throws {
         func signUp(_ hub: RunningHub, _ password: String) throws -> String {
             let connection = try hub.connection()

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TestSupport
 
-/// `vigla user` and `vigla token` with a real hub in production, asked as an app would.
+/// `vigla user` and `vigla token` with a real production hub, called as by an app.
 @Suite(.timeLimit(.minutes(30))) struct UserCommandTests {
     /// A hub, and the secret of its administrator.
     private struct City {
@@ -31,7 +31,7 @@ import TestSupport
             hub = try RunningHub(arguments, folder: folder)
         }
 
-        /// A hub on the same folder, after the end of this one.
+        /// A hub on the same folder, after this one has ended.
         func successor() throws -> City { try City(self) }
 
         func run(_ arguments: String..., input: String? = nil) throws -> Command.Result {
@@ -61,20 +61,21 @@ import TestSupport
             return try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any] ?? [:]
         }
 
-        /// Signs in; the ID token.
+        /// Signs in.
+        /// - Returns: the ID token.
         func signIn(_ email: String, _ password: String = "correct horse") throws -> String {
             try #require(try call("signInWithPassword", #"{"email":"\#(email)","password":"\#(password)"}"#)["idToken"] as? String)
         }
 
         func fault(_ answer: [String: Any]) -> String { (answer["error"] as? [String: Any])?["message"] as? String ?? "" }
 
-        /// `200` of a REST request.
+        /// The status of a REST request, such as `200`.
         func status(_ place: String, _ token: String) throws -> String {
             String(try hub.page("\(place).json?auth=\(token)").split(separator: " ")[1])
         }
     }
 
-    /// Checks 80 too: what is logged at the finest level holds nothing secret.
+    /// Also checks that the most verbose log holds no secret.
     @Test func account_isMadeShownChangedAndRemoved() throws {
         let city = try City()
         let url = city.hub.url
@@ -201,7 +202,7 @@ import TestSupport
         #expect(next.hub.stop() == 0)
     }
 
-    /// The vendor's export has second factors; a hub has none, and drops none unless it is told to.
+    /// The vendor's export has second factors. A hub does not support them, and drops them only on request.
     @Test func import_takesEverythingOver_andDropsNoProtectionUnasked() throws {
         let city = try City()
         let url = city.hub.url
@@ -218,7 +219,7 @@ import TestSupport
         #expect(again.code == 0 && again.output.contains("2 accounts imported"), "\(again.error)")
     }
 
-    /// Killed at any moment of the deletion: either there is the account, or its data go.
+    /// Killed at any moment of the deletion: either the account exists, or its data is removed.
     @Test func deletedAccountsData_isRemoved_alsoAcrossAKill() throws {
         for round in 0..<4 {
             let city = try City(["--on-account-deletion", "/users/$uid"])
@@ -231,7 +232,7 @@ import TestSupport
                 #expect(try city.hub.page("/users.json?auth=\(city.secret)").split(separator: "\r\n").last == "null")
                 #expect(city.hub.stop() == 0)
             } else {
-                // The answer is not waited for: it comes behind the removal.
+                // The test does not wait for the answer, which comes after the removal.
                 let connection = try city.hub.connection()
                 let body = #"{"idToken":"\#(token)"}"#
                 try connection.write(contentsOf: Data(("POST /identitytoolkit.googleapis.com/v1/accounts:delete?key=any HTTP/1.1\r\nHost: "
@@ -240,7 +241,7 @@ import TestSupport
             }
             let next = try city.successor()
             if try next.run("user", "show", next.hub.url, id).code == 0 { continue }
-            // The start's removal is under way when the hub is ready; what hangs is no answer.
+            // The removal may still run when the hub is ready, so the page is requested until it is empty.
             #expect(try becomes { try next.hub.page("/users.json?auth=\(city.secret)").split(separator: "\r\n").last == "null" })
             #expect(next.hub.stop() == 0)
         }

@@ -5,18 +5,18 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// The program is killed again and again while several clients write, at random instants and at every step of a commit and of
-/// a snapshot, and started again on what it left. Each time:
+/// The program is killed repeatedly while several clients write, at random moments and at every step of a commit and of a snapshot, and restarted on
+/// its data. Each time:
 ///
-/// * every acknowledged write is there, and what a lost client had left for its end was written, once;
-/// * of the writes without an answer the first so many are there and the others are not, each of them whole or not at all;
-/// * nothing that was refused is there, and nothing else.
+/// * every acknowledged write is stored, and the disconnect writes of lost clients were written once;
+/// * of the unanswered writes a prefix is stored, each of them completely, and the others not at all;
+/// * no refused write is stored, and nothing else.
 ///
-/// `VIGLA_CRASH_ROUNDS` asks for more rounds, `VIGLA_CRASH_PROGRAM` for another build of the program. Fault points exist in
-/// debug builds only (`Sources/Journal/Store/FaultPoint.swift`); others are killed at random alone.
+/// `VIGLA_CRASH_ROUNDS` sets the number of rounds, `VIGLA_CRASH_PROGRAM` another build of the program. Fault points exist in debug builds only
+/// (`Sources/Journal/Store/FaultPoint.swift`); other builds are killed at random only.
 @Suite(.timeLimit(.minutes(30))) struct CrashTests {
     private static let rules = #"{"rules":{".read":true,"w":{".write":true,"$writer":{"bad":{".validate":false}}}}}"#
-    /// While it serves, and while it stops: then it makes a snapshot.
+    /// Killed while it serves, or while it stops and creates a snapshot.
     private static let points = [nil, "commit.before", "commit.after", nil, "checkpoint"]
     private static let pointsAtStop = [
         nil, "snapshot.chunk", "snapshot.switch.before", "snapshot.switch.after", "truncate", "commit.before", "commit.after",
@@ -38,7 +38,7 @@ import TestSupport
                 environment: fault.map { ["VIGLA_FAULT": $0] } ?? [:],
                 folder: folder, program: program)
         }
-        /// A start may meet its fault point already, writing what lost clients had left: the one after it must find all the same.
+        /// A start may reach its fault point while it runs disconnect writes: the next start must still find everything.
         func look(_ point: String?) throws -> (hub: RunningHub, content: Node) {
             if let point {
                 if let hub = try? start(point) {
@@ -55,7 +55,7 @@ import TestSupport
             let point = Self.points[round % Self.points.count]
             let hub = try point.map { point in try? start("\(point):\(Int.random(in: 1...20))") } ?? start(nil)
             if let hub {
-                // Killed after so many answers, which the fault point may come before.
+                // Killed after this many answers, unless the fault point comes first.
                 if try !kill(hub, while: writers, after: point == nil ? Int.random(in: 1...400) : 600) { atPoint += 1 }
             } else {
                 atStart += 1
@@ -78,7 +78,7 @@ import TestSupport
                 expected.set(found.node(at: place), at: place)
             }
             #expect(found.json == expected.json && found.hash == expected.hash, "something else is there")
-            // The next round looks at what this left.
+            // The next round checks the result of this one.
             let code = next.stop(pointAtStop == nil && round % 2 == 0 ? SIGKILL : SIGTERM)
             #expect(code == 0 || code == SIGKILL, "\(next.error)")
             if code == SIGKILL, pointAtStop != nil { atStop += 1 }
@@ -91,7 +91,7 @@ import TestSupport
     }
 
     /// Lets the writers write until the hub is dead.
-    /// - Returns: whether it was killed from here, rather than by its fault point.
+    /// - Returns: true if it was killed by the test, false if by its fault point.
     private func kill(_ hub: RunningHub, while writers: [CrashWriter], after most: Int) throws -> Bool {
         let answers = Atomic<Int>(0)
         let isKilled = Atomic<Bool>(false)
@@ -102,7 +102,7 @@ import TestSupport
                 writer.run(url: url) {
                     guard answers.add(1, ordering: .relaxed).newValue == most else { return }
                     isKilled.store(true, ordering: .relaxed)
-                    // At any instant, not only where answers leave.
+                    // At any moment, not only when answers are sent.
                     usleep(UInt32.random(in: 0...2_000))
                     Glibc.kill(process, SIGKILL)
                 }
@@ -111,7 +111,7 @@ import TestSupport
             thread.start()
         }
         group.wait()
-        // Writers that gave up do not keep it.
+        // Writers that gave up do not keep it alive.
         if hub.process.isRunning { Glibc.kill(process, SIGKILL) }
         hub.process.waitUntilExit()
         #expect(hub.process.wasKilled && hub.process.terminationStatus == SIGKILL, "\(hub.error)")

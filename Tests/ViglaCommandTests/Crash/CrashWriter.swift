@@ -2,18 +2,18 @@ import Foundation
 import JSONTree
 import TestSupport
 
-/// One client of a crash test: writes below a place of its own, keeps several requests under way, and knows at any moment
-/// what must be stored, and what may be.
+/// One client of a crash test. It writes below its own place with several requests in flight, and knows at any moment what must be stored, and what
+/// may be.
 final class CrashWriter: @unchecked Sendable {
     // Sendable: used by one thread at a time; rounds are joined before another thread reads it.
 
-    /// What is below the writer's place, and what it has left for its end.
+    /// The content below the writer's place, and its disconnect writes.
     struct State {
         var tree = Node.null
-        /// Places of which each counts how often the writer was lost while it had registered there.
+        /// Places that each count how often the writer was lost while it had registered there.
         var pending: Set<Int> = []
 
-        /// After the end, or the crash, of the session.
+        /// The content after the end, or the crash, of the session.
         var left: Node {
             var tree = tree
             for place in pending.sorted() { Self.increment(&tree, Path([Key("f\(place)")])) }
@@ -49,14 +49,14 @@ final class CrashWriter: @unchecked Sendable {
     struct Fault: Error { let text: String }
 
     let number: Int
-    /// What has been acknowledged.
+    /// The acknowledged state.
     private(set) var state = State()
-    /// What has been asked since and not answered, in order: any number of the first of these may be stored.
+    /// Unanswered requests, in order: any number of the first of these may be stored.
     private(set) var underWay: [(number: Int64, operation: Operation)] = []
     private(set) var acknowledged = 0
     private(set) var refused = 0
     private(set) var sessions = 0
-    /// Set when the hub answered what it should not.
+    /// Set when the hub sent a wrong answer.
     private(set) var fault: String?
     private var random = SystemRandomNumberGenerator()
     private var writes = 0
@@ -88,7 +88,7 @@ final class CrashWriter: @unchecked Sendable {
 
     private func ask(_ socket: RealtimeSocket) throws {
         let operation = next()
-        // Noted first: what could not be sent whole is not there.
+        // Recorded first: a request that could not be sent completely is not stored.
         underWay.append((0, operation))
         let sent: Int64
         switch operation {
@@ -121,7 +121,7 @@ final class CrashWriter: @unchecked Sendable {
         acknowledgement()
     }
 
-    /// Goes, so that what it has left is written; comes back when that is so.
+    /// Disconnects so that its disconnect writes run, and reconnects once they have.
     private func end(_ socket: RealtimeSocket, _ url: String) throws {
         socket.end()
         guard !state.pending.isEmpty else { return }
@@ -140,7 +140,7 @@ final class CrashWriter: @unchecked Sendable {
         switch roll(12) {
         case 0...2: return .set(path(), roll(3) == 0 ? ["n": value, "text": .string("é\(writes)"), "d": ["deep": value]] : value)
         case 3...5:
-            // All of one number: half of them would show.
+            // All have the same number, so that a partial write would show.
             let keys = Set((0..<(2 + roll(3))).map { _ in roll(6) }).sorted()
             return .update(keys.map { (Path([Key("m\($0)"), Key("x")]), value) })
         case 6: return .set(path(), .null)
@@ -159,8 +159,8 @@ final class CrashWriter: @unchecked Sendable {
 
     private func path() -> Path { Path([Key("k\(roll(5))")] + (roll(2) == 0 ? [] : [Key("below")])) }
 
-    /// Compares what is found after the crash with all that may be there, and goes on from it.
-    /// - Returns: how many of the unanswered requests were stored; nil when nothing fits.
+    /// Compares the content after the crash with all possible states, and continues from it.
+    /// - Returns: how many of the unanswered requests were stored; nil if no state matches.
     func settle(on found: Node) -> Int? {
         var candidate = state
         var match: Int? = candidate.left == found ? 0 : nil

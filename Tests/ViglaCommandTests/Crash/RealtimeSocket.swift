@@ -2,28 +2,27 @@ import Foundation
 import JSONTree
 import TestSupport
 
-/// The realtime protocol over a blocking socket that shares no code with the hub: what a test needs of it, and no more.
-/// Used by one thread.
+/// A minimal realtime client on a blocking socket that shares no code with the hub. Used by one thread.
 final class RealtimeSocket {
     struct Lost: Error {}
     struct Answer {
         let number: Int64
-        /// `ok`, or why not.
+        /// `ok`, or the reason for the refusal.
         let status: String
-        /// The text that comes with a refusal.
+        /// The text of a refusal.
         let text: String
         let value: Node
     }
 
-    /// Data that the hub sent without being asked, in order: what was written, and where.
+    /// Data pushed by the hub, in order: the place and the value.
     private(set) var pushes: [(path: String, value: Node)] = []
     private let descriptor: Int32
     private var buffer: [UInt8] = []
     private var number: Int64 = 0
 
-    /// Returns when the hub has said hello.
+    /// Returns when the hub has sent its hello.
     init(url: String) throws {
-        // A hub that says nothing for so long hangs, and the test should not.
+        // A hub that is silent for this long hangs, and the test should not.
         let isConnected: Bool
         (descriptor, isConnected) = Loopback.connect(port: url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0, patienceSeconds: 60)
         guard isConnected else { throw Lost() }
@@ -42,7 +41,7 @@ final class RealtimeSocket {
 
     deinit { close(descriptor) }
 
-    /// The hub sees the end; nothing can be sent or heard any more.
+    /// The hub sees the end; nothing can be sent or received any more.
     func end() { shutdown(descriptor, Int32(SHUT_RDWR)) }
 
     /// - Parameters:
@@ -61,12 +60,12 @@ final class RealtimeSocket {
             frame.append(0x80 | 127)
             for shift in stride(from: 56, through: 0, by: -8) { frame.append(UInt8(truncatingIfNeeded: text.count >> shift)) }
         }
-        // The mask: nothing is hidden.
+        // A zero mask changes nothing.
         try write(frame + [0, 0, 0, 0] + text)
         return number
     }
 
-    /// The next answer; what the hub says before it is in `pushes`.
+    /// The next answer; messages before it are added to `pushes`.
     func answer() throws -> Answer {
         while true {
             let root = try message()
@@ -83,7 +82,7 @@ final class RealtimeSocket {
         }
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a request and waits for the answer.
     func ask(_ action: String, _ path: String, _ body: String = "") throws -> Answer {
         let number = try send(action, path, body)
         while true {
@@ -92,8 +91,7 @@ final class RealtimeSocket {
         }
     }
 
-    /// The next message; a long one comes in parts, behind their number. The values of tests have no names that a tree cannot
-    /// hold.
+    /// The next message; a long one comes in parts after their count. Values of tests contain only names that a tree can hold.
     private func message() throws -> Node {
         var text = try frame()
         if let parts = Int(text) {

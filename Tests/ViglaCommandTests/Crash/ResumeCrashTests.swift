@@ -5,7 +5,7 @@ import Testing
 import TestSupport
 import WireProtocols
 
-/// An observer that comes back to a hub that was killed: it begins anew with all that was acknowledged, whatever numbers the commits have.
+/// An observer reconnects to a hub that was killed: it starts from scratch with all acknowledged content, whatever numbers the commits have.
 @Suite(.timeLimit(.minutes(30))) struct ResumeCrashTests {
     /// The observe protocol, one message after the other.
     private final class Socket {
@@ -56,14 +56,14 @@ import WireProtocols
 
         let again = try start()
         let second = try Socket(again)
-        // As many commits as before, and more: the number alone would seem to be known.
+        // As many commits as before, and more: by its number alone, the position would seem to be known.
         for number in 1...9 { _ = try second.ask(#"{"id":2,"op":"set","path":"/b/k\#(number)","value":\#(number)}"#, 1) }
         let kept = storage == ["--memory"] ? 0 : 5
         let told = try second.ask(#"{"id":3,\#(observe),"since":{"epoch":"\#(epoch.string)","seq":3}}"#, 2 + kept)
         #expect(told[0].node(at: "ok/reset") == true, "\(told)")
         #expect(told.dropFirst().dropLast().map { $0.child("key") } == (0..<kept).map { .string(Text("k\($0 + 1)")) }, "\(told)")
         #expect(told.last?.child("event") == "ready")
-        // The same epoch goes on while the hub does.
+        // The epoch stays the same while the hub runs.
         guard case .string(let now) = told[0].node(at: "ok/epoch") else { return #expect(Bool(false), "\(told)") }
         let third = try Socket(again)
         _ = try second.ask(#"{"id":4,"op":"remove","path":"/a"}"#, kept + 1)

@@ -3,10 +3,9 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// The program is killed while it stores a large write in slices: the next start finds all of it or nothing, and what was
-/// acknowledged meanwhile.
+/// The program is killed while it stores a large write in slices: the next start finds all of it or nothing, and every write acknowledged meanwhile.
 @Suite(.timeLimit(.minutes(30))) struct SliceCrashTests {
-    /// Some 5 MB: five slices.
+    /// About 5 MB: five slices.
     private static let large = "{"
         + (0..<500).map { "\"k\($0)\":{\"n\":\($0),\"text\":\"\(String(repeating: "x", count: 10_000))\"}" }.joined(separator: ",") + "}"
 
@@ -22,7 +21,7 @@ import TestSupport
         let number = try writer.send("p", "/large", ",\"d\":\(Self.large)")
         var answered = false
         if point == nil {
-            // At any instant: the hub is told to write something else and killed at once.
+            // At any moment: the hub is sent another write and killed immediately.
             _ = try other.send("p", "/kept", ",\"d\":1")
             usleep(UInt32.random(in: 0...300_000))
             #expect(hub.stop(SIGKILL) == SIGKILL)
@@ -41,7 +40,7 @@ import TestSupport
             #expect(try socket.ask("p", "/kept", ",\"d\":1").status == "ok")
             #expect(next.stop(SIGKILL) == SIGKILL)
         }
-        // And stored whole when nothing comes between.
+        // Without a kill it is stored completely.
         let last = try RunningHub(arguments, folder: folder)
         let socket = try RealtimeSocket(url: last.url)
         #expect(try socket.ask("p", "/large", ",\"d\":\(Self.large)").status == "ok")
@@ -52,8 +51,8 @@ import TestSupport
         #expect(found == (try Node(json: Self.large)))
     }
 
-    /// Others commit in the same namespace between the slices: none of what they were told is lost, and nothing of the large write
-    /// is there unless all is.
+    /// Others commit in the same namespace between the slices. None of their acknowledged writes is lost, and the large write is stored completely or
+    /// not at all.
     @Test(
         arguments: ["batch.slice:2", "batch.slice:5", "batch.seal.before", nil]
     ) func kill9_whileALargeWriteIsStaged_losesNoneOfWhatOthersCommitMeanwhile(point: String?) throws {

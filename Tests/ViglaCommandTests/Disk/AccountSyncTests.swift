@@ -2,8 +2,8 @@ import Foundation
 import Testing
 import TestSupport
 
-/// What the accounts ask of the disk, counted by a small library in front of the system's: sign-ins come by the hundred, and the writes of
-/// data wait for the same disk.
+/// Disk syncs of the accounts, counted by a small library preloaded before the system's. Sign-ins come by the hundred, and writes of data wait for
+/// the same disk.
 @Suite(.timeLimit(.minutes(30))) struct AccountSyncTests {
     private static let compiler = "/usr/bin/cc"
     private static let hasCompiler = FileManager.default.isExecutableFile(atPath: compiler)

@@ -3,8 +3,8 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// What the program does about a data folder that it cannot use: it ends with a code and a text that says what to do, and
-/// changes nothing. It never serves something else than what was stored.
+/// A data folder that the program cannot use: it exits with a code and a text that says what to do, and changes nothing. It never serves other
+/// content than was stored.
 @Suite(.timeLimit(.minutes(30))) struct DamagedDataTests {
     private func fails(_ folder: TemporaryFolder, code: Int32 = 1, _ texts: String...) throws {
         let result = try Command.run(["serve", "--port", "0", "--data", "data"], in: folder.url)
@@ -52,8 +52,8 @@ import TestSupport
         try fails(other, "data/vigla.sqlite", "Check that")
     }
 
-    /// Stored data with one bit changed, or its end cut off, at many places: what was stored, or a refusal. A checksum
-    /// that is not looked at would serve something else sooner or later.
+    /// Stored data with one bit flipped, or its end cut off, at many places: the start finds the stored content, or refuses. An unchecked checksum
+    /// would sooner or later serve wrong content.
     @Test func flippedBitsAndLostEnds_areFound_orHarmless() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{".read":true,".write":true}}"#)
@@ -80,7 +80,7 @@ import TestSupport
                 try FileManager.default.removeItem(at: data.appendingPathComponent(file))
             }
             for file in files { try file.bytes.write(to: data.appendingPathComponent(file.name)) }
-            // The first is never harmless: what the snapshot holds, wherever in the file it stands.
+            // The first damage is never harmless: it hits the snapshot, wherever in the file that is.
             let database = try #require(files.first { $0.name == "vigla.sqlite" })
             let (name, bytes) = i == 0 ? database : files[i % files.count]
             var damaged = bytes
@@ -111,7 +111,7 @@ import TestSupport
         #expect(refused > 0, "\(harmless) harmless")
     }
 
-    /// One bit of SQLite's log after a kill: SQLite drops what follows it, in silence.
+    /// One bit of SQLite's log is flipped after a kill: SQLite silently drops everything after it.
     @Test func flippedBit_inTheLog_afterAKill_isRefused_unlessTheLossIsAccepted() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", #"{"rules":{".read":true,".write":true}}"#)
@@ -134,7 +134,7 @@ import TestSupport
             for (name, bytes) in zip(names, files) {
                 var bytes = bytes
                 if name.hasSuffix("-wal"), round > 0 {
-                    // Behind its last commit it is empty.
+                    // After its last commit it is empty.
                     let end = try #require(bytes.lastIndex { $0 != 0 })
                     bytes[Int.random(in: 0..<end)] ^= 1 << UInt8.random(in: 0..<8)
                 }

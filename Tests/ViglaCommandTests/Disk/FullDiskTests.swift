@@ -3,7 +3,7 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// What the program does while its disk is full, and when there is room again.
+/// The program with a full disk, and once there is space again.
 @Suite(.timeLimit(.minutes(30))) struct FullDiskTests {
     private static let rules = #"{"rules":{".read":true,"a":{".write":true}}}"#
     private static var isRoot: Bool { getuid() == 0 }
@@ -33,7 +33,7 @@ import TestSupport
         #expect(hub.stop() == 0)
     }
 
-    /// A file size limit, which needs no privilege: a disk that refuses for another reason.
+    /// A file size limit, which needs no privilege: the disk refuses for another reason.
     @Test(.enabled(if: hasPrlimit, "needs prlimit")) func fileThatMayNotGrow_refusesWrites_untilItMay_andNothingIsLost() throws {
         let folder = try TemporaryFolder()
         let rules = try folder.file("rules.json", Self.rules)
@@ -46,7 +46,7 @@ import TestSupport
         let kept = try refusesAndRecovers(hub, reason: "disk_failed", fill: { try limit("4096:unlimited") }) {
             try limit("unlimited:unlimited")
         }
-        // Refused when it ends, too: the next start finds what was acknowledged, and nothing else.
+        // Also refused at shutdown: the next start finds exactly the acknowledged writes.
         try limit("4096:unlimited")
         let socket = try RealtimeSocket(url: hub.url)
         #expect(try socket.ask("p", "/a/late", ",\"d\":1").status == "unavailable")
@@ -55,7 +55,7 @@ import TestSupport
         #expect(try RealtimeSocket(url: next.url).ask("g", "/").value == kept)
     }
 
-    /// - Returns: what is stored in the end.
+    /// - Returns: the final content.
     @discardableResult
     private func refusesAndRecovers(_ hub: RunningHub, reason: String, fill: () throws -> Void, free: () throws -> Void) throws -> Node {
         let (writer, watcher, leaver) = (
@@ -67,7 +67,7 @@ import TestSupport
         #expect(try hub.page("/.health").hasSuffix("{\"status\":\"ok\"}\n"))
         try fill()
         let long = String(repeating: "x", count: 100_000)
-        // What still fits may be stored.
+        // Writes that still fit may be stored.
         var refusal: RealtimeSocket.Answer?
         for i in 0..<100 {
             let answer = try writer.ask("m", "/a", ",\"d\":{\"m\(i)/x\":\"\(long)\",\"n\(i)\":\(i)}")
@@ -83,7 +83,7 @@ import TestSupport
         #expect(
             refused.status == "unavailable" && refused.text.contains("disk") && refused.text.contains("Nothing of this write was stored"))
 
-        // The socket stays; reads and observers go on with what is stored.
+        // The socket stays open; reads and observers continue with the stored content.
         #expect(try writer.ask("g", "/").value == truth)
         for i in 0..<50 { #expect(try writer.ask("p", "/a/small", ",\"d\":\(i)").status == "unavailable") }
         #expect(try writer.ask("p", "/elsewhere", ",\"d\":1").status == "permission_denied")
@@ -97,7 +97,7 @@ import TestSupport
         #expect(try hub.page("/.metrics").contains("vigla_degraded{namespace=\"default\"} 1\n"))
         #expect(try hub.page("/.metrics").contains("vigla_degraded_reason{namespace=\"default\",reason=\"\(reason)\"} 1\n"))
         #expect(try Command.run("health", hub.url).code == 0)
-        // Who goes now leaves something that is written later.
+        // The disconnect writes of a client that leaves now are written later.
         _ = consume leaver
 
         try free()

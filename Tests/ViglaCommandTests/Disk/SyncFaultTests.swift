@@ -3,8 +3,8 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// A disk that takes what is written and then fails to force it: the write is refused, and what the answer says of it must be
-/// what the next start finds. A small library in front of the system's makes the disk fail.
+/// The disk accepts writes and then fails to sync them: the write is refused, and the next start must find what the answer said. A small preloaded
+/// library makes the disk fail.
 @Suite(.timeLimit(.minutes(30))) struct SyncFaultTests {
     private static let rules = #"{"rules":{".read":true,".write":true}}"#
     private static let compiler = "/usr/bin/cc"
@@ -34,7 +34,7 @@ import TestSupport
             _ = FileManager.default.createFile(atPath: folder.url.appendingPathComponent(name).path, contents: nil)
         }
         func mend() throws { try FileManager.default.removeItem(at: folder.url.appendingPathComponent("always")) }
-        /// After a kill, with a disk that works.
+        /// Restarts after a kill, with a working disk.
         func found() throws -> Node {
             #expect(hub.stop(SIGKILL) == SIGKILL)
             let next = try RunningHub(arguments, folder: folder)
@@ -83,7 +83,7 @@ import TestSupport
             let answer = try socket.ask("p", "/lost", ",\"d\":\"\(String(repeating: "x", count: size))\"")
             #expect(answer.status == "unavailable" && answer.text.contains("it is not known whether"), "\(answer.text)")
             #expect(try socket.ask("g", "/lost").value.isNull)
-            // This one was not tried.
+            // This write was not attempted.
             let later = try socket.ask("p", "/later", ",\"d\":1")
             #expect(later.status == "unavailable" && later.text.contains("Nothing of this write was stored"), "\(later.text)")
             #expect(try bench.hub.page("/.health").contains("\"reason\":\"disk_failed\""))

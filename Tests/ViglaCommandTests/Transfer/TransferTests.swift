@@ -30,7 +30,7 @@ import TestSupport
         #expect(one == Self.everything + "\n")
         #expect(try Command.run("import", "again", "-", input: one, in: folder.url).code == 0)
         #expect(try Command.run("export", "again", "-", in: folder.url).output == one)
-        // What a hub makes of it is the same.
+        // A hub exports the same.
         let hub = try RunningHub(["--port", "0", "--dev", "--data", "again"], folder: folder)
         #expect(try Command.run("get", hub.url).output == one)
     }
@@ -47,7 +47,7 @@ import TestSupport
         #expect(try Command.run("export", hub.url, "two.json", "--auth", "owner", "--namespace", "other", in: folder.url).code == 0)
         #expect(try text("one.json", folder) == text("two.json", folder))
         #expect(try Command.run("get", hub.url + "/?ns=other").output == Self.everything + "\n")
-        // A place alone, under a name that an address has to escape.
+        // A single place, whose name a URL has to escape.
         #expect(try Command.run("import", hub.url + "/part/é b", "-", "--auth", "owner", input: "[1,null,3]", in: folder.url).code == 0)
         #expect(try Command.run("get", hub.url + "/part").output == "{\"é b\":{\"0\":1,\"2\":3}}\n")
         #expect(try Command.run("get", hub.url + "/leaf").output == "{\".value\":5,\".priority\":1}\n", "the rest stays")
@@ -102,7 +102,7 @@ import TestSupport
             #expect(!result.error.contains(":9000"), "it may listen elsewhere")
         }
         #expect(hub.stop() == 0)
-        // A hub has served it, and nothing was written.
+        // A hub has served the folder, but nothing was written.
         let unwritten = try Command.run("export", "data", "out.json", in: folder.url)
         #expect(unwritten.code == 1 && unwritten.error.contains("holds no data yet"), "\(unwritten.error)")
         for text in ["(vigla.sqlite, accounts.sqlite, admin-secret.txt)", "vigla import data FILE", "vigla serve --data data"] {
@@ -120,7 +120,7 @@ import TestSupport
         #expect(try Command.run("export", "data", "missing/out.json", "--namespace", "one", in: folder.url).code == 1)
     }
 
-    /// The folder's own namespace is meant, and what is gone is said.
+    /// The folder's only namespace is used, and its lost content is reported.
     @Test func folderWithOneNamespace_isImportedIntoThat_andWithSeveralNoneIsGuessed() throws {
         let folder = try TemporaryFolder()
         #expect(try importing(#"{"a":1,"b":2}"#, into: folder, "--namespace", "my-app").code == 0)
@@ -139,7 +139,7 @@ import TestSupport
         #expect(try Command.run("export", "data", "-", "--namespace", "other", in: folder.url).output == "5\n")
     }
 
-    /// What a killed hub's clients had left is of the content that is replaced.
+    /// An import also replaces the disconnect writes of a killed hub's clients.
     @Test func import_replacesAlsoWhatLostClientsHadLeft() throws {
         let folder = try TemporaryFolder()
         let hub = try RunningHub(["--port", "0", "--dev", "--data", "data"], folder: folder)
@@ -151,7 +151,7 @@ import TestSupport
         #expect(try Command.run("get", next.url).output == "{\"new\":1}\n")
     }
 
-    /// Large enough for several pieces, in both directions, and for members that are read at several levels.
+    /// Large enough for several pieces in both directions, and for members read at several levels.
     @Test func largeTree_isExportedAsItWasImported() throws {
         let folder = try TemporaryFolder()
         var text = "{"
