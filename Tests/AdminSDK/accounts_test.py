@@ -45,7 +45,7 @@ class AccountsTest(unittest.TestCase):
         cls.hub.stop()
 
     def setUp(self):
-        # Each test has accounts of its own; a name that says whose they are.
+        # Each test has its own accounts, named after the test.
         self.name = self.id().rsplit(".", 1)[-1].removeprefix("test_")
 
     def mail(self, name):
@@ -106,7 +106,7 @@ class AccountsTest(unittest.TestCase):
             uid, display_name=auth.DELETE_ATTRIBUTE, photo_url=auth.DELETE_ATTRIBUTE, phone_number=auth.DELETE_ATTRIBUTE, app=self.admin)
         self.assertEqual((cleared.display_name, cleared.photo_url, cleared.phone_number), (None, None, None))
         self.assertEqual(cleared.email, self.mail("robert"))
-        # An address that is changed is not the one that was verified.
+        # A changed address is not the verified one.
         self.assertIs(auth.update_user(uid, email=self.mail("bob"), app=self.admin).email_verified, False)
 
     def test_check71_duplicates_are_refused_by_name(self):
@@ -192,7 +192,7 @@ class AccountsTest(unittest.TestCase):
         self.assertIs(auth.get_user("import-2", app=self.admin).disabled, True)
         found = auth.get_users([auth.ProviderIdentifier("google.com", "g-71")], app=self.admin)
         self.assertEqual([user.uid for user in found.users], ["import-1"])
-        # What is there is not written over: the SDK does not say that it may be.
+        # Existing users are not overwritten: the SDK does not request it.
         again = auth.import_users([auth.ImportUserRecord(uid="import-2", display_name="Two")], app=self.admin)
         self.assertEqual((again.success_count, again.failure_count), (0, 1))
         self.assertIsNone(auth.get_user("import-2", app=self.admin).display_name)
@@ -232,7 +232,7 @@ class AccountsTest(unittest.TestCase):
                 for wrong in ("s3cret-пароль", "", "another one"):
                     with self.assertRaises(Refused):
                         self.client.sign_in(self.mail(f"{name}-in"), wrong)
-                # Twice: with the imported hash, and with the one that the first sign-in made of it.
+                # Twice: with the imported hash, and with the one that the first sign-in replaced it by.
                 for _ in range(2):
                     self.assertEqual(self.client.sign_in(self.mail(f"{name}-in"), password)["localId"], f"{name}-in")
 
@@ -274,7 +274,7 @@ class AccountsTest(unittest.TestCase):
             self.client.data("/staff/x", session)
 
     def test_check72_bad_claims_are_refused(self):
-        # The SDK itself lets none of them through: as another program would send them.
+        # The SDK itself refuses all of them, so they are sent as by another program.
         uid = self.create("bad").uid
         cases = {
             '{"sub":"x"}': "^FORBIDDEN_CLAIM : sub$", '{"firebase":{}}': "^FORBIDDEN_CLAIM : firebase$", "[1]": "^INVALID_CLAIMS", '"x"': "^INVALID_CLAIMS",
@@ -289,7 +289,7 @@ class AccountsTest(unittest.TestCase):
         self.administrate(":update", {"localId": uid, "customAttributes": longest})
 
     def test_second_factors_are_refused(self):
-        # This SDK has no words for them; others have.
+        # This SDK has no API for them; others have.
         uid = self.create("factor").uid
         factor = {"phoneInfo": "+306900000079", "displayName": "phone"}
         for path, body in [
@@ -340,7 +340,7 @@ class AccountsTest(unittest.TestCase):
             except auth.RevokedIdTokenError:
                 return True
 
-        # The SDK compares whole seconds: in the one in which the token was made it takes it for a later one.
+        # The SDK compares whole seconds: a token of the same second counts as later.
         end = time.monotonic() + 30
         while not is_revoked():
             self.assertLess(time.monotonic(), end)
@@ -370,7 +370,7 @@ class AccountsTest(unittest.TestCase):
             self.auth.delete_user(uid, app=self.admin)
             self.assertEqual(stream.next()[0], "auth_revoked")
 
-    # Looking up
+    # Lookups
 
     def test_check75_unknown_ids_are_not_found_and_no_error(self):
         auth = self.auth
@@ -441,7 +441,7 @@ class AccountsTest(unittest.TestCase):
         with self.assertRaisesRegex(Refused, "^INSUFFICIENT_PERMISSION"):
             self.client.call("sendOobCode", requestType="PASSWORD_RESET", email=self.mail("link"), returnOobLink=True)
 
-    # What test suites use
+    # Endpoints for test suites
 
     def test_check77_codes_that_are_pending_are_listed(self):
         session = self.signed_in(self.create("oob").uid)

@@ -152,7 +152,7 @@ class AdminTest(unittest.TestCase):
             ref.delete()
             self.assertEqual(events.get(timeout=30), ("put", "/", None))
         finally:
-            # The SDK's own thread waits for the next event before it ends; one comes.
+            # The SDK's own thread ends only with the next event, so the test causes one.
             closing = threading.Thread(target=registration.close)
             closing.start()
             while closing.is_alive():

@@ -2,7 +2,7 @@ import Dispatch
 import DispatchNet
 import WireProtocols
 
-/// Sends every message back, compressed to who offers that.
+/// Echoes every message, compressed if the client offers that.
 final class Echo: ConnectionHandler {
     private let connection: Connection
     private var endpoint = WebSocketEndpoint(maxMessageBytes: 32 << 20, deflate: DeflateSettings())

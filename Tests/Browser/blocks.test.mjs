@@ -1,4 +1,4 @@
-// The windows of the Data tab: names of children, blocks of them, and rows that are scrolled through.
+// The windows of the Data tab: names of children, blocks of them, and scrolling through the rows.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';

@@ -1,4 +1,4 @@
-// Export: a place of any size as one file, from answers that are never larger than what the hub gives out in one.
+// Export: a place of any size as one file, from answers that stay below the hub's size limit.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';

@@ -1,4 +1,4 @@
-// The files of the page: what is loaded at once is announced in index.html, and nothing comes from elsewhere.
+// The files of the page: modules loaded at the start are preloaded in index.html, and nothing comes from other origins.
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// Where the Follow tab looks for positions: what it finds, and that a database of any size takes a bounded number of requests.
+// Where the Follow tab searches for positions: the results, and a bounded number of requests for a database of any
+// size.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';

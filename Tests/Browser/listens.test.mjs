@@ -1,4 +1,4 @@
-// Which listens a push of the realtime protocol is for.
+// Which listens a push of the realtime protocol belongs to.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';

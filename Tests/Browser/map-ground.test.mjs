@@ -1,4 +1,4 @@
-// What lies under the points of the map: coast lines, and tiles from an address that was typed into the page.
+// The background of the map: coast lines, and tiles from an address that was typed into the page.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';

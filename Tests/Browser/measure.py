@@ -131,7 +131,7 @@ def million(minutes):
             page.trace()
             started, before, is_scrolled, looked = time.monotonic(), writer.count, window % 3 == 2, 0
             while time.monotonic() < started + WINDOW:
-                if time.monotonic() > looked + 0.5:  # where nothing changes, the browser has nothing to draw
+                if time.monotonic() > looked + 0.5:  # if nothing changes, the browser has nothing to draw
                     writer.seen = page.run("return vigla.data.shown.filter((row) => row.depth === 1 && row.key !== '…').map((row) => Number(row.key.slice(1)))") or writer.seen
                     looked = time.monotonic()
                 if is_scrolled and time.monotonic() < started + 5:

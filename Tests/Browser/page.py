@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "Tests" / "Python"))
 from hub import Hub  # noqa: E402
 
-WAIT_SECONDS = int(os.environ.get("VIGLA_WAIT_SECONDS", "30"))  # an upper bound for slow machines; nothing waits that long when things work
+WAIT_SECONDS = int(os.environ.get("VIGLA_WAIT_SECONDS", "30"))  # an upper bound for slow machines; reached only if something fails
 
 
 def serve(*options, **settings):
@@ -41,7 +41,7 @@ def another_hub(page, *options, **settings):
 
 
 class Page:
-    OPTIONS = {}  # more of Chromium's
+    OPTIONS = {}  # further options of Chromium
 
     def __init__(self):
         options = webdriver.ChromeOptions()
@@ -80,7 +80,7 @@ class Page:
         while True:
             try:
                 value = self.run(script, *arguments)
-            except JavascriptException:  # what it asks for is not there yet
+            except JavascriptException:  # an object that the script needs does not exist yet
                 if time.monotonic() > end:
                     raise
                 value = None
@@ -176,7 +176,7 @@ class Page:
         return messages
 
 
-# ---- checks over everything
+# ---- checks of the whole page
 
 def quiet_until_here(page, but_for=None):
     """Nothing on the browser's console; `but_for`: a text that what is there has to contain."""

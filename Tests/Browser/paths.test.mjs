@@ -7,7 +7,7 @@ test('keys_sortIntegersFirstThenByUnit_asContract3.2', () => {
   const shuffled = [...sorted].sort(() => 0.5 - Math.random());
   assert.deepEqual(shuffled.sort(compareKeys), sorted);
   assert.deepEqual(['-2147483649', '-2147483648'].sort(compareKeys), ['-2147483648', '-2147483649']);
-  // UTF-16 units: an astral character begins with a surrogate and so sorts before U+FF5E.
+  // UTF-16 units: an astral character starts with a surrogate and so sorts before U+FF5E.
   assert.deepEqual(['～', '😀'].sort(compareKeys), ['😀', '～']);
 });
 

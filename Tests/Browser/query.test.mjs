@@ -1,4 +1,5 @@
-// Queries as the realtime protocol, REST, links and other tools have them, and the events that a window's pushes stand for.
+// Queries in the forms of the realtime protocol, REST, links and other tools, and the events that a window's pushes
+// stand for.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';

@@ -6,12 +6,12 @@ from administrator import be_administrator
 from client import Client
 from page import Keys, another_hub, quiet_until_here
 
-# What can have the focus, by its role. Regions scroll by keys; headings and the main part are where the page itself puts the focus.
+# Elements that may have the focus, by role. Regions scroll by keys; the page itself focuses headings and the main part.
 ROLES = {"button", "textbox", "searchbox", "combobox", "checkbox", "radio", "link", "treeitem", "application", "region", "group", "heading", "main", "spinbutton",
          "dialog", "option", "DisclosureTriangle", "RootWebArea"}
 
-# Elements that a person can do something with, as far as they are seen; behind a question, what is in it. Of a group of radio buttons Tab
-# comes to one, of a tree to one row.
+# Visible controls; while a dialog is open, those in the dialog. Tab reaches one button of a radio group, and one row of
+# a tree.
 CONTROLS = """
 const asked = [...document.querySelectorAll('dialog[open]')].at(-1);
 const shown = (one) => one.checkVisibility({ visibilityProperty: true }) && !one.disabled && (!asked || asked.contains(one));

@@ -48,7 +48,7 @@ def developmentHub_opensToItsOwner_withOneClick(page, hub, client):
         assert page.run("return document.querySelectorAll('.gate:not([hidden])').length") == 0
         assert "owner" not in page.driver.current_url
         assert page.run("return JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])") == '[{},{},""]'
-        # A visitor whom the rules refuse has the same two ways in on the Data tab, and in the sheet.
+        # A visitor refused by the rules is offered the same two ways in on the Data tab, and in the sheet.
         page.run("vigla.hub.credentials.clear()")
         go(page, tab="data")
         seen(page, "#tree-blank [data-offer=owner]", "the owner's button at a refusal")
@@ -58,7 +58,7 @@ def developmentHub_opensToItsOwner_withOneClick(page, hub, client):
         page.find("dialog [data-offer=owner]").click()
         page.until("return vigla.connection.identity?.admin && vigla.data.state === 'empty' && !document.querySelector('dialog[open]')",
                    "the data, behind the sheet")
-        page.drain()  # the browser's own notes of what was refused to a visitor
+        page.drain()  # the browser's own messages about refused requests
 
 
 def emptyDatabase_offersSampleData_aFile_andACommand(page, hub, client):
@@ -140,7 +140,7 @@ def closedHub_asksForTheSecret(page, hub, client):
             carry_out(page, data)
             page.shows(["/=", "greeting=\"hello\""], "what the command wrote")
             for message in page.drain():
-                assert message["level"] != "SEVERE" or "401" in message["message"], message  # the browser's own note of a refusal
+                assert message["level"] != "SEVERE" or "401" in message["message"], message  # the browser's own message about a refusal
             page.driver.get("about:blank")
         finally:
             closed.stop()

@@ -9,7 +9,7 @@ from administrator import be_administrator, looks_right
 from client import Client
 from page import another_hub, quiet_until_here
 
-# An unsigned token, which a development hub takes.
+# An unsigned token, which a development hub accepts.
 ANA = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in (
     {"alg": "none", "typ": "JWT"}, {"sub": "ana", "iat": 0, "exp": 1 << 33})) + "."
 

@@ -59,10 +59,10 @@ def readmesPage_showsWhatIsWritten_andWhyNot(page, hub, client):
         page.find("button").click()
         page.until("return chat.textContent === 'hello\\ngood <b>morning</b>\\n'", "what this page has said")
         assert sorted(other.get("/chat").values()) == ["good <b>morning</b>", "hello"]
-        # A hub that comes back without its data.
+        # A hub that returns without its data.
         open_hub.kill()
         page.until("return document.forms[0].note.value.startsWith('The connection ended')", "the loss to be shown")
-        page.drain()  # the browser's own note
+        page.drain()  # the browser's own message
         open_hub.start()
         page.until("return chat.textContent === '' && document.forms[0].note.value === ''", "an empty chat")
         page.drain()
@@ -97,7 +97,7 @@ def accountsPage_signsIn_whereRulesAskWhoItIs(page, hub, client):
             page.type("[name=password]", "wrong horse")
             page.find("button").click()
             page.reads("#who", "INVALID_LOGIN_CREDENTIALS")
-            page.drain()  # the browser's own note of a 400
+            page.drain()  # the browser's own message about a 400
             page.type("[name=password]", "correct horse")
             page.find("button").click()
             page.reads("#who", "a user without a name")
@@ -120,7 +120,7 @@ def recipesPage_showsFriendsNearMe_whoMoveAsIDo(page, hub, client):
         """Where a friend is drawn: metres to the right of me, and below me."""
         return page.run("return [...map.children].find((one) => one.textContent.endsWith(arguments[0])).transform.baseVal[0].matrix", name)
 
-    # Before the page asks: Chromium would look for its position on the network.
+    # Before the page requests the position, which Chromium would look up on the network.
     page.driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["geolocation"]})
     stand(37.975, 23.735)
     with another_hub(page, "--dev", rules=rules) as ruled, Client(ruled) as other, served(page, ruled, text, "?name=ana"):

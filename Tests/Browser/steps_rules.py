@@ -50,7 +50,7 @@ def rules_areTypedRefusedDeployedAndExplained(page, hub, client):
 
 
 def typing_showsFaults(page):
-    # Where the caret is, in the rule of /public: a variable that there is not.
+    # An unknown variable at the caret, in the rule of /public.
     page.run("""const area = document.getElementById('rules-text'), at = area.value.indexOf('true'); area.focus(); area.setSelectionRange(at, at + 4)""")
     page.find("#rules-text").send_keys('"dta.exists()"')
     page.until("return vigla.rules.isChecked && vigla.rules.faults.length === 1", "the fault")
@@ -121,7 +121,7 @@ def refusals_appearAndAreExplained(page, hub):
     page.until("return document.querySelector('.verdict')?.dataset.allowed === 'false'", "the verdict")
     parts = page.run("return [...document.querySelectorAll('.rule[open] .parts li')].map((part) => part.textContent)")
     assert parts == ["auth.uid == $uid = false", "auth.uid = null", '$uid = "ada"'], parts
-    # As Ada, with what the rules want.
+    # As Ada, with a write that the rules allow.
     page.type("#explain-uid", "ada")
     replace(page, "#explain-value", '{"name": "Ada"}')
     page.find("#explain-run").click()
@@ -150,7 +150,7 @@ def cases_showWhatTheyCover(page):
     replace(page, "#rule-cases", '{"cases":[{"read":5}]}')
     page.find("#cases-run").click()
     page.until("return document.querySelector('.cases-result .bad')?.textContent.startsWith('The cases are faulty')", "the faults of the cases")
-    page.drain()  # the browser's own note of a 400
+    page.drain()  # the browser's own message about a 400
 
 
 def values_stayText(page, hub):
@@ -163,7 +163,7 @@ def values_stayText(page, hub):
 
 
 def nothingStays_forWhoSignsOut(page):
-    # Who acts as somebody keeps what he types; who signs out leaves nothing.
+    # Acting as a user keeps the typed text; signing out clears it.
     replace(page, "#rules-text", "typed")
     page.run("vigla.hub.credentials.act({ uid: 'ada', token: {} })")
     page.until("return vigla.connection.identity?.acting && vigla.rules.isChecked", "acting as Ada")
@@ -171,7 +171,7 @@ def nothingStays_forWhoSignsOut(page):
     page.run("vigla.hub.credentials.act(undefined)")
     page.until("return vigla.connection.identity?.admin && vigla.rules.isChecked", "himself")
     assert page.run("return vigla.rules.text") == "typed"
-    # Nor does an answer that was on its way.
+    # Nor does an answer that arrives afterwards restore it.
     page.run("""const real = vigla.hub.fetch.bind(vigla.hub);
         window.late = new Promise((come) => { window.come = come; });
         vigla.hub.fetch = async (path, init) => { const answer = await real(path, init); if (path === '/.settings/rules.json') { window.isHeld = true; await late; } return answer; };

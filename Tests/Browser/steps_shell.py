@@ -31,7 +31,7 @@ def token_staysOutOfTheLinkAndOfOtherHosts(page, hub, client):
     page.run("vigla.hub.credentials.paste('wrong')")
     page.until("return document.getElementById('notice-text').textContent.startsWith('The hub refused')", "what is said of a wrong secret")
     assert ".." not in page.find("#notice-text").text, page.find("#notice-text").text
-    page.drain()  # the browser's own note of what was asked with it
+    page.drain()  # the browser's own message about requests with the old credential
     page.run("vigla.hub.credentials.paste('owner')")
     page.until("return vigla.connection.identity?.admin === true", "an administrator again")
     other = f"localhost:{hub.port}"  # the same hub under another name
@@ -151,7 +151,7 @@ def page_comesBack_afterTheHubWasKilled(page, hub, client):
         page.shows(["after=", "since=2"], "a write after the restart")
         page.until("const e = vigla.queries.events.at(-1); return e.event === 'added' && e.key === 'since'", "an event after the restart")
     page.until("return document.getElementById('notice').hidden", "the advice to go")
-    # While the hub is away the browser itself reports each failed attempt; anything else is a fault.
+    # While the hub is away, the browser itself reports each failed attempt; any other message is a fault.
     for message in page.drain():
         assert "ERR_CONNECTION_REFUSED" in message["message"] or "WebSocket connection" in message["message"], message
 
@@ -178,7 +178,7 @@ STEPS = [
     phone_showsEveryTab_withoutSidewaysScroll,
 ]
 
-# They end the hub, so they come last.
+# These steps end the hub, so they come last.
 LAST_STEPS = [
     page_comesBack_afterTheHubWasKilled,
     requests_goToThisHubOnly,

@@ -45,7 +45,7 @@ def events_comeInOrder_whenAnObserverIsAttached(page, hub, client):
     page.find("#log-pause").click()
     page.until("return document.querySelectorAll('.log .entry').length === 6", "the log after the pause")
     assert "observe=/timeline/ana" in page.run("return location.hash")
-    # What is pressed stays under the pointer until it is released.
+    # A pressed element stays under the pointer until it is released.
     where = page.middle(page.find(".log summary"))
     page.mouse("mousePressed", *where)
     client.set("/timeline/ana/p5", 5)
@@ -286,12 +286,12 @@ def circle_isMovedOnTheMap_byHandAndByKeys(page, hub, client):
         page.until("return vigla.follow.circles[0].size === arguments[0]", f"those within: {within}", len(within))
         assert keys_told(page) == within
         assert f"near={moved['near']['lat']},{moved['near']['lng']},600" in unquote(page.run("return location.hash"))
-        # By keys, with what is said of it.
+        # By keys, with the accessible description.
         page.find("#map").send_keys(Keys.SHIFT + Keys.ARROW_LEFT * 3)
         page.until("return vigla.follow.circles[0].near.lng < arguments[0]", "it to move west", moved["near"]["lng"])
         page.until("""return /^\\/places \\d within 600 m of 37\\.\\d+, 23\\.\\d+$/
                       .test(document.querySelector('.follow-map [role=status]').textContent)""", "what is said")
-        # A click beside it, where nobody is within.
+        # A click outside, where no child is within the circle.
         page.mouse("mousePressed", box[0] - 500, box[1] + 300)
         page.mouse("mouseReleased", box[0] - 500, box[1] + 300)
         page.until("return vigla.follow.circles[0].size === 0", "it to have gone away from all")
@@ -300,7 +300,7 @@ def circle_isMovedOnTheMap_byHandAndByKeys(page, hub, client):
         page.until("return !vigla.follow.circles[0].isChosen && document.querySelector('.map-card').hidden", "it to be let go")
         page.find("#map").send_keys("c")
         page.until("return vigla.follow.circles[0].isChosen", "it to be chosen again")
-        # It goes with its permission.
+        # The circle disappears with its permission.
         owner = {"Authorization": "Bearer owner"}
         deploy = urllib.request.Request(f"{geo.url}/.settings/rules.json", CLOSED_PLACES.encode(), owner, method="PUT")
         urllib.request.urlopen(deploy).close()
@@ -341,7 +341,7 @@ def map_hasCoastLinesFromAfar_andTilesWhenAnAddressIsTyped(page, hub, client):
     page.type("#tiles-address", "tiles")
     page.find("#tiles-set").click()
     page.until("return document.querySelector('dialog.ask[open] .bad').textContent.startsWith('The address begins')", "what is wrong with it")
-    # Another origin, as a server of tiles is.
+    # Another origin, like that of a tile server.
     other = hub.url.replace("127.0.0.1", "localhost")
     assert other != hub.url
     page.type("#tiles-address", f"{other}/.console/mark.svg?tile={{z}}-{{x}}-{{y}}")

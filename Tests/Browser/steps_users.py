@@ -31,7 +31,7 @@ def user_isMadeDisabledAndCutOff(page, hub, client):
         assert page.find(".user-mark").text == "disabled"
         page.driver.switch_to.window(his)
         page.until("return vigla.connection.identity === null && vigla.data.state === 'refused'", "his window to be cut off")
-        page.drain()  # the browser's own note of the token that is not renewed
+        page.drain()  # the browser's own message about the token that is not renewed
         page.driver.close()
         page.driver.switch_to.window(mine)
         user_isEnabledAgain_andSessionsEnd(page)
@@ -90,7 +90,7 @@ def user_isEnabledAgain_andSessionsEnd(page):
     page.until("return vigla.users.sessions.length === 0", "an end to all sessions")
     page.find("#user-reset").click()
     page.until("return document.querySelector('.user-note').textContent.startsWith('A mail to choose a new password')", "the mail")
-    # A hub that sends no mail gives the link.
+    # A hub without mail shows the link.
     page.run("""const real = vigla.hub.fetch.bind(vigla.hub);
         vigla.hub.fetch = (path, init) => path.includes('sendOobCode') && !init.body.includes('returnOobLink')
             ? Promise.resolve(new Response('{"error":{"message":"OPERATION_NOT_ALLOWED : no mail"}}', { status: 400 })) : real(path, init)""")

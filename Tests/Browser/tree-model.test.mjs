@@ -134,7 +134,7 @@ test('model_equalsANaiveTree_afterRandomWrites', () => {
       const change = model.put(path, wire, new Change());
       assert.deepEqual(model.root.exported(), naive);
       assert.ok(inOrder(model.root));
-      // Every leaf that differs is covered by the change, and nothing else is called changed.
+      // The reported changes cover exactly the leaves that differ.
       const after = leaves(naive);
       const covered = (place) => [...change.added].some((node) => `${place}/`.startsWith(`/${node.path.join('/')}/`)) || [...change.changed].some((node) => (node.path.length ? '/' + node.path.join('/') : '') === place);
       for (const [place, now] of after) if (before.get(place) !== now) assert.ok(covered(place), `${place} changed silently`);

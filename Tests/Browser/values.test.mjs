@@ -1,4 +1,4 @@
-// What is typed in the place of a value, and how what a write replaces is named.
+// Values as typed text, and the description of the value that a write replaces.
 
 import assert from 'node:assert/strict';
 import test from 'node:test';

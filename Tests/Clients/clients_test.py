@@ -45,7 +45,7 @@ from hub import Hub  # noqa: E402
 from link import Link  # noqa: E402
 from storm import storm  # noqa: E402
 
-DEADLINE = int(os.environ.get("VIGLA_CLIENTS_SECONDS", 120))  # seconds: that something hangs
+DEADLINE = int(os.environ.get("VIGLA_CLIENTS_SECONDS", 120))  # seconds after which a client counts as hanging
 OPEN = {"rules": {".read": True, ".write": True}}
 wanted = os.environ.get("VIGLA_CLIENTS", "")
 FILE = json.loads((ROOT / "Tests/Clients/scenarios.json").read_text())
@@ -65,7 +65,7 @@ def clients():
     }
     if node_has_sockets():
         found["vigla.js with Node's sockets"] = ["node", "--experimental-websocket", "--no-warnings", str(here / "peer.mjs")]
-    if wanted == "Deno":  # the other run-times share its code: packages_test.py runs a program with it each time
+    if wanted == "Deno":  # the other runtimes share its code: packages_test.py runs a program with it each time
         found["vigla.js with Deno"] = [str(Path(sys.executable).parent / "deno"), "run", "--allow-all", str(here / "peer.mjs")]
     return found
 
@@ -184,7 +184,7 @@ class Run:
         members = dict(step)
         getattr(self, f"do_{verb}")(members.pop(verb), **members)
 
-    # ---- what the client does
+    # ---- actions of the client
 
     def do_ask(self, call, **members):
         self.do_begin(call, **{name: value for name, value in members.items() if name not in ("answer", "error")})
@@ -218,7 +218,7 @@ class Run:
         for turn in [self.peer.begin(call, members) for _ in range(count)]:
             self.expect(self.peer.answer(turn), **expected)
 
-    # ---- what it is told
+    # ---- events of the client
 
     def do_told(self, name, events):
         for number, meant in enumerate(events):

@@ -61,7 +61,7 @@ class Program:
         (Path(self.folder.name) / file).write_text(text)
         self.process = subprocess.Popen([*command, address, json.dumps(options)], cwd=self.folder.name, text=True,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.guard = threading.Timer(60, self.process.kill)  # a line that never comes fails the test
+        self.guard = threading.Timer(60, self.process.kill)  # a missing line fails the test
         self.guard.start()
 
     def says(self):

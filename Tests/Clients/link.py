@@ -15,7 +15,7 @@ class Link:
         self.pairs = []
         self.is_cut = False
         self.is_held = False
-        self.left = None        # bytes of the hub that are passed on before the link is cut; None: any number
+        self.left = None        # bytes of the hub that are forwarded before the link is cut; None: any number
         self.cuts = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
@@ -64,7 +64,7 @@ class Link:
                     try:
                         hub = socket.create_connection(("127.0.0.1", self.hub_port))
                     except OSError:
-                        pass  # the hub does not run
+                        pass  # the hub is not running
                 if hub is None:
                     reset(client)
                     continue

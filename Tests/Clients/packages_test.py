@@ -84,7 +84,7 @@ class Packages(unittest.TestCase):
 
     def test_javaScript_isInstalled_andRuns(self):
         self.install()
-        # Node's require takes modules since 20.19 and 22.12.
+        # Node's require accepts modules since 20.19 and 22.12.
         node = versions("node")
         requires = node[:2] >= (20, 19) and (node[0] != 22 or node[1] >= 12)
         for name, text in PROGRAMS.items():
@@ -111,7 +111,7 @@ class Packages(unittest.TestCase):
             text = (f"import {{ {name} }} from {json.dumps((ROOT / 'web/vigla.js').as_uri())};"
                     f"console.log(Object.getOwnPropertyNames({name}.prototype).join());")
             found = set(run("node", "--input-type=module", "-e", text, cwd="/").strip().split(","))
-            self.assertEqual(members, found - {"tell"}, name)  # tell is between the client and its observers
+            self.assertEqual(members, found - {"tell"}, name)  # tell is internal to the client and its observers
 
     # ---- Python
 

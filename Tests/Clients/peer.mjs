@@ -1,4 +1,4 @@
-// Carries out the lines of a scenario with web/vigla.js, and says what it is told: see peer.py beside it.
+// Runs the lines of a scenario with web/vigla.js, and prints the events it gets: see peer.py in this folder.
 
 import { createInterface } from 'node:readline';
 import { Vigla } from '../../web/vigla.js';

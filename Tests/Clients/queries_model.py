@@ -28,7 +28,7 @@ HOME = (37.975, 23.735)
 KEYS = [f"k{number}" for number in range(40)]
 
 
-# What is written.
+# Random writes.
 
 def some_place(chance):
     place = {"status": chance.choice(["open", "shut", "new"]), "note": chance.randrange(1_000_000)}
@@ -74,7 +74,7 @@ def some_change(chance, places):
     return change, {key: value for key, value in after.items() if value}
 
 
-# What a query selects.
+# Random queries.
 
 def some_query(chance):
     query = {}
@@ -166,14 +166,14 @@ def key_rank(key):
     return key.encode()
 
 
-# Who listens.
+# Observers.
 
 class Told:
     """What an observer has been told up to the end of a commit."""
 
     def __init__(self, seq, rows, query, is_anew, skips):
         self.seq, self.rows, self.query, self.is_anew = seq, rows, query, is_anew
-        self.skips = skips         # a count that comes back is told how things are, not what was in between
+        self.skips = skips         # a count that reconnects is sent the current state, without the changes in between
 
 
 class Observer:
@@ -184,7 +184,7 @@ class Observer:
         self.rows, self.order = {}, []
         self.told, self.since, self.held = [], None, []
         self.last = None           # the newest verified state
-        # From a move on until its difference has come, behind the answer: it is not known which circle was told last.
+        # From a move until its difference arrives after the answer, it is unknown which circle the hub sent last.
         self.moves, self.is_moving = {}, False
         self.fault = None
         self.resumed = self.anew = self.commits = 0
@@ -271,7 +271,7 @@ class Observer:
         if self.counts:
             return told == expected
         if "near" in self.query and "orderBy" not in self.query:
-            # There is no order among those within a circle, but that of the distances.
+            # Children within a circle have no order except by distance.
             told, expected = sorted(told, key=lambda row: row[0]), sorted(expected, key=lambda row: row[0])
         return len(told) == len(expected) and all(
             one[0] == other[0] and one[1] == other[1] and (other[2] is None or abs(one[2] - other[2]) < 0.02)

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "Python"))
 from hub import Hub  # noqa: E402
 
 RULES = json.dumps({"rules": {".read": True, ".write": True, "feed": {".indexOn": ["kind"]}}})
-AT_ONCE = 500        # connections that are being made
+AT_ONCE = 500        # connections being opened
 
 
 def frame(message):
@@ -46,7 +46,7 @@ class Peer:
     def connect(self, port):
         self.socket = socket.socket()
         self.socket.setblocking(False)
-        # As from many machines: what one address may have is bounded.
+        # From many addresses, as the number of connections of one is bounded.
         self.socket.bind((f"127.0.{1 + self.number // 250 % 200}.{1 + self.number % 250}", 0))
         self.socket.connect_ex(("127.0.0.1", port))
         self.is_open, self.buffer = False, bytearray()
@@ -165,7 +165,7 @@ def main(options, hub):
         assert peer.anew == 3, f"client {peer.number} does not begin anew"
         assert peer.events == {1: 1, 2: 20, 3: 10}, f"client {peer.number} is told {peer.events}"
     print("killed    %.2f s for half, %.2f s for all: all anew" % figures)
-    # Everybody is there still, and hears the next commit.
+    # All are still connected, and get the next commit.
     write(hub, "/feed", {"k0": None})
     for peer in peers:
         peer.socket.setblocking(True)

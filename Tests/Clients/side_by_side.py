@@ -32,7 +32,7 @@ sys.dont_write_bytecode = True
 from hub import Hub  # noqa: E402
 from queries_model import KEYS, RULES, some_change, some_place  # noqa: E402
 
-DEADLINE = int(os.environ.get("VIGLA_CLIENTS_SECONDS", 120))  # seconds: that something hangs
+DEADLINE = int(os.environ.get("VIGLA_CLIENTS_SECONDS", 120))  # seconds after which a client counts as hanging
 EVENTS = ["value", "added", "changed", "moved", "removed"]
 QUERIES = {
     "last by rating": {"orderBy": "rating", "limitToLast": 4},
@@ -44,7 +44,7 @@ QUERIES = {
     "a circle": {"near": {"lat": 37.975, "lng": 23.735, "radius": 1500}},
     "the nearest": {"near": {"lat": 37.975, "lng": 23.735, "limit": 3}, "where": [["status", "!=", "shut"]]},
 }
-# The last state of all queries: of this child alone.
+# The last state of all queries: only this child.
 LAST = {"kz": {"status": "open", "rating": 4, "at": {"lat": 37.975, "lng": 23.735}}}
 
 
@@ -56,7 +56,7 @@ class Watcher:
 
     def __init__(self):
         self.states = []   # each once
-        self.events = []   # of children, those of one state together
+        self.events = []   # child events, grouped by state
         self.held = []
         self.news = queue.Queue()
 
@@ -192,7 +192,7 @@ def write(hub, writes, seed):
 def unnumbered(events):
     """The events of each state without the number of the commit, and without the order among those of one: an SDK has its own."""
     ranks = ["removed", "added", "moved", "changed"]
-    # An SDK tells of a moved child again what it is.
+    # An SDK sends a moved child's value again.
     told = [[{**event, "seq": None, "why": None, "value": None if event["event"] == "moved" else event["value"]} for event in group]
             for group in events]
     return [sorted(group, key=lambda event: (ranks.index(event["event"]), event["key"])) for group in told]

@@ -11,7 +11,7 @@ def storm(run, observer, path, seed, cuts, kills):
     follows the very changes of the commits behind that, each once and in their order, until the next `reset`; and so to the last commit.
     """
     chance = random.Random(seed)
-    history = [{}]   # the place, as each commit has left it
+    history = [{}]   # the place after each commit
     kinds = ["cut"] * cuts + ["kill"] * kills
     chance.shuffle(kinds)
 
@@ -29,7 +29,7 @@ def storm(run, observer, path, seed, cuts, kills):
         cuts_before, starts_before = run.link.cuts, run.peer.count(observer, "ready")
         write(chance.randrange(3, 12))
         if kind == "cut":
-            # Now, between two messages or within one.
+            # Between two messages or within one.
             run.link.cut(chance.choice([None, 1, chance.randrange(1, 200), chance.randrange(1, 8000)]))
             write(chance.randrange(1, 12))
             run.link.mend()
@@ -46,7 +46,7 @@ def storm(run, observer, path, seed, cuts, kills):
 
 def judge(run, observer, history):
     """Reads what the observer is told until the last commit; returns how often it began anew."""
-    at, fresh, resets = 0, None, 0   # at: the commit that was told last; fresh: the children told behind a reset
+    at, fresh, resets = 0, None, 0   # at: the last commit received; fresh: the children received after a reset
     while at < len(history) - 1 or fresh is not None:
         event = run.peer.event(observer)
         kind, key, value = event["event"], event.get("key"), event.get("value")

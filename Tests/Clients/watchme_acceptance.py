@@ -20,7 +20,7 @@ Z = {"lat": 37.9770, "lng": 23.7695}
 D = {"latitude": 37.9674, "longitude": 23.7113}
 NOW = {".sv": "timestamp"}
 
-# The rows, in order: each goes on from where the one before left.
+# The rows, in order: each continues from the end of the previous one.
 
 async def row_1_a_taken_address(world):
     before = world.stored("users")
@@ -320,7 +320,7 @@ async def row_34_the_phone_loses_power(world):
 
 
 async def row_35_no_check_in(world):
-    # Danae's phone is dark, so the operator brings her time forward; and the hub is away when it comes.
+    # Danae's phone is off, so the operator brings her time forward; the hub is away when it comes.
     due = seconds() * 1000 + 1_500
     assert world.rest("PUT", "/users-follow/andreas/danae/dueAt.json", due, owner=True)[0] == 200
     await world.follows["andreas"].take(1)
@@ -353,7 +353,7 @@ async def row_37_danger_on_the_way(world):
     await world.danae.hub.set(here, {
         "current": K, "startedAt": NOW, "dueAt": (seconds() + 2700) * 1000, "minutes": 45, "status": "active", "online": True})
     assert await world.follows["andreas"].keys(1) == [("added", "danae")]
-    # What came while the hub was away is behind the observers' return.
+    # Rows written while the hub was away follow the observers' return.
     for feed in (*world.timelines.values(), world.own, world.all):
         await feed.rest()
     seq = await world.danae.hub.update("/", {"posts/p4": post("danae"), f"{here}/status": "danger"})

@@ -17,7 +17,7 @@ from hub import Hub  # noqa: E402
 from link import Link  # noqa: E402
 from vigla import Vigla, ViglaError  # noqa: E402
 
-logging.getLogger("vigla").setLevel(logging.ERROR)  # that connections are lost is part of the test
+logging.getLogger("vigla").setLevel(logging.ERROR)  # lost connections are part of the test
 
 DENIED = "permission_denied"
 DAY = 86_400

@@ -6,7 +6,7 @@ import time
 from wire import Nats
 
 
-# What a hub says that writes, one whose last write was on its way, and one that follows.
+# Reasons reported by a writer, by one whose last write was in flight, and by a follower.
 REFUSING = ("log_regressed", "outcome_unknown", "cut_off")
 
 

@@ -17,8 +17,8 @@ import urllib.request
 from pathlib import Path
 
 
-PRESENCE = 5   # s of silence after which a hub ends a session; what those of a lost hub have left is written 10 s later
-ENDED_AT_LAST = 4 * PRESENCE + 20     # a hub that was lost has its sessions ended after a while, and a connection that hangs as well
+PRESENCE = 5   # s of silence after which a hub ends a session; disconnect writes of a lost hub are written 10 s later
+ENDED_AT_LAST = 4 * PRESENCE + 20     # a lost hub's sessions end after a while, and so does a hanging connection
 
 
 def sh(*words):
@@ -113,7 +113,7 @@ class Machine:
         for n in self.others:
             sh("ip", "-n", self.name, "route", "del", "blackhole", f"10.77.{n}.0/24")
 
-    # MARK: What it says
+    # MARK: Requests
 
     def get(self, path, timeout=10):
         request = urllib.request.Request(f"http://{self.address}:9000{path}", headers={"Authorization": "Bearer owner"})
@@ -198,7 +198,7 @@ class Machines(list):
                 shutil.copytree(machine.folder / "nats", machine.folder / "kept")
             for machine in self:
                 machine.go_on("nats")
-            # What was on its way to a log is there now: hubs write something themselves at times, a hub that joins or is given up.
+            # Lets pending log writes arrive: hubs write occasionally themselves, when a hub joins or is given up.
             time.sleep(1)
             if all(ends) and [machine.ends() for machine in self] == ends:
                 return

@@ -133,7 +133,7 @@ class Person(threading.Thread):
         super().__init__(daemon=True, name=name)
         self.world, self.random, self.isOver = world, random.Random(f"{world.seed} {name}"), False
         self.failure = None
-        self.last = ""      # the session that is replaced, for those who come back as the same client
+        self.last = ""      # the session to replace, for a client that reconnects
         self.start()
 
     def run(self):
@@ -210,7 +210,7 @@ class Watcher(Person):
         self.look(link)
 
     def step(self, link):
-        link.ask("s", c={})     # something that is answered
+        link.ask("s", c={})     # a request that is answered
         self.look(link)
         time.sleep(0.05)
 
@@ -239,7 +239,7 @@ class Guest(Person):
     def arrive(self, link):
         self.world.guests += 1
         self.id = f"{self.name}-{self.world.guests:05}"
-        # Before it is answered it may be kept or not.
+        # Until it is answered, the hub may have it or not.
         self.world.left[self.id] = None
         status, _ = link.ask("o", p=f"/gone/{self.id}", d={".sv": {"increment": 1}})
         if status == "ok":
@@ -263,7 +263,7 @@ class Resident(Person):
     """Is shown as present, and comes back elsewhere as the same client: what its session before had left does not count any more."""
 
     visits = 0
-    sureFrom = 0.0      # an arrival that was cut short may have left something, which is written later
+    sureFrom = 0.0      # an interrupted arrival may have left a disconnect write, which runs later
 
     def arrive(self, link):
         self.isHere = False

@@ -13,8 +13,8 @@ class World:
         self.lock = threading.Lock()
         self.isQuiet = False
         self.outcomes = {}          # note: None while it is asked, then "ok", "unknown" or "refused"
-        self.tills = {}             # value of the till: who was told that it is theirs
-        self.seen = set()           # what watchers were shown: till and counts at one moment
+        self.tills = {}             # value of the till: the buyer who was told that it is theirs
+        self.seen = set()           # states shown to watchers: till and counts at one moment
         self.left, self.ended, self.guests = {}, {}, 0
         self.acknowledged = self.unknown = self.refused = 0
         self.reasons = Counter()    # why writes were refused
@@ -26,7 +26,7 @@ class World:
         if not isSo:
             self.faults.append(text)
 
-    # MARK: What people say
+    # MARK: Reports of the people
 
     def asked(self, note):
         with self.lock:

@@ -1,5 +1,4 @@
-// A hub's journal that writes numbers, until it is told to end or refused. Prints `ready EPOCH`, `ack N` for each that is durable,
-// `refused WHY`.
+// A hub's journal that writes numbers until it is stopped or refused. Prints `ready EPOCH`, `ack N` for each durable number, and `refused WHY`.
 //
 //     cluster-writer FOLDER CLUSTER NAMESPACE BYTES URL,URL…
 
@@ -27,7 +26,7 @@ let storage = try ClusterStorage(settings, over: connection, in: store, schedule
 let opened = try storage.openToWrite(words[3], patienceMs: 60_000)
 say("ready \(opened.epoch)")
 
-// Ends with whoever has started it.
+// Ends with the process that started it.
 Thread { while !FileHandle.standardInput.availableData.isEmpty {}; exit(0) }.start()
 
 var last = opened.recovered.sequence

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Bytes as standards write them down: hexadecimal, with spaces anywhere.
+/// Bytes in hexadecimal as in standards, with spaces anywhere.
 func hex(_ text: String) -> [UInt8] {
     let digits = text.compactMap(\.hexDigitValue)
     return stride(from: 0, to: digits.count - 1, by: 2).map { UInt8(digits[$0] << 4 | digits[$0 + 1]) }

@@ -60,7 +60,7 @@ struct HashFunctionTests {
                 ))
     }
 
-    /// A thread keeps what it hashes with: one after the other, in any order, each hash is of its own text alone.
+    /// Each thread keeps its hash context: in any order, each hash is of its own text only.
     @Test func hash_isOfItsTextAlone_whenThreadsHashInTurn() async {
         let expected = HashFunction.allCases.map { function in (0..<50).map { function.hash([UInt8](repeating: 7, count: $0)) } }
         await withTaskGroup(of: Bool.self) { group in
@@ -76,7 +76,7 @@ struct HashFunctionTests {
         }
     }
 
-    /// What a thread keeps goes with it.
+    /// A thread's context is freed with it.
     @Test func hash_isTheSame_onThreadsThatEnd() {
         for _ in 0..<20 {
             var thread = pthread_t()
@@ -89,7 +89,7 @@ struct HashFunctionTests {
         }
     }
 
-    /// RFC 4231 §4.2 to 4.8, but for the one that is cut short (§4.6).
+    /// RFC 4231 §4.2 to 4.8, except the truncated one (§4.6).
     @Test(arguments: [
         (
             [UInt8](repeating: 0x0b, count: 20), Array("Hi There".utf8), "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",

@@ -3,7 +3,7 @@ import Testing
 @testable import Cryptography
 
 struct KeyDerivationTests {
-    /// RFC 7914 §12, but for the one that takes 1 GiB.
+    /// RFC 7914 §12, except the case that takes 1 GiB.
     @Test(arguments: [
         (
             "", "", 16, 1, 1,
@@ -34,7 +34,7 @@ struct KeyDerivationTests {
         #expect(derived.copy == hex(key))
     }
 
-    /// 64 MiB: more than what OpenSSL allows when it is not asked.
+    /// 64 MiB: more than OpenSSL's default limit.
     @Test func scrypt_takesTheMemoryThatItIsTold() throws {
         let derived = try [UInt8](repeating: 1, count: 8).withUnsafeBytes {
             try KeyDerivation.scrypt($0, salt: [2], n: 1 << 16, r: 8, p: 2, count: 32)
@@ -51,7 +51,7 @@ struct KeyDerivationTests {
         }
     }
 
-    /// RFC 6070 §2 (SHA-1), but for the one of 16,777,216 rounds; RFC 7914 §11 (SHA-256).
+    /// RFC 6070 §2 (SHA-1), except the case of 16,777,216 rounds; RFC 7914 §11 (SHA-256).
     @Test(arguments: [
         (HashFunction.sha1, "password", "salt", 1, "0c60c80f961f0e71f3a9b524af6012062fe037a6"),
         (.sha1, "password", "salt", 2, "ea6c014dc72d6f8ccd1ed92ace1d41f0d8de8957"),

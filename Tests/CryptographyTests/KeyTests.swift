@@ -3,7 +3,7 @@ import Testing
 
 @testable import Cryptography
 
-/// Keys that are not taken, and forms of keys, made by OpenSSL's command line.
+/// Keys that are refused, and forms of keys, created with OpenSSL's command line.
 private enum Samples {
     /// RSA of 1,024 bits: PKCS #1, SubjectPublicKeyInfo.
     static let weakPrivate =
@@ -20,7 +20,7 @@ private enum Samples {
         "MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQDAVbdiBkZRWhyAvSr21IqZWAtB7BRb6iE86thxYRWMJLeRyLkXrzvER/+BDAfr"
         + "4IZvRU9v/9rHNsiOkUGYoFiph7pnkpe71egbczvniuLhv/TE+xCf+LvGRoqdqL3pVYuVfUn44CZiCeoN4+NJmnjY6TffK9OWaSUG"
         + "gg6fSl1oKwIDAQAB"
-    /// RSA for signatures by RSASSA-PSS alone.
+    /// RSA only for signatures with RSASSA-PSS.
     static let pssPublic =
         "MIIBIDALBgkqhkiG9w0BAQoDggEPADCCAQoCggEBALJi20DCBDBygJFjjRk9L7NndQlMxbOVUOnwKmvYBX29EzBBLYPcWCIGzuba"
         + "TmXAXyuAjLtJ0KvuBfA2a3oXRIscscKXgzaz216PERPYv2RDowVCocc8AzMA4n7UyTIcUEetbR5emx1FJHvQc5KfLajPG6Vv7/EB"
@@ -37,7 +37,7 @@ private enum Samples {
     /// Ed25519: PKCS #8, SubjectPublicKeyInfo.
     static let ed25519Private = "MC4CAQAwBQYDK2VwBCIEIN4cYBfmmSx4mAeDVAxnXzclf9y+EHMslif6a/Z3mYlH"
     static let ed25519Public = "MCowBQYDK2VwAyEATysQWWDzc2KYfFibOkdaQ4ZeAsPTQ4tz79Y+tpncGq0="
-    /// RFC 7515's keys once more: SEC 1, and points of both kinds.
+    /// RFC 7515's keys in other forms: SEC 1, and both kinds of points.
     static let p256SEC1 =
         "MHcCAQEEII6bEJ5xkJi/mASH3x9dd+nLKWBuvtImO19XwhPfhPSyoAoGCCqGSM49AwEHoUQDQgAEf83OJ3D2xF1Bg8vub9tLe1gH"
         + "MzV76e8Tus9uPHvRVEXH8UTNG72bfocs3+257rn0s2ldbqkLJK2KRiMohYjlrQ=="
@@ -77,7 +77,7 @@ struct KeyTests {
         }
     }
 
-    /// What stands inside of PKCS #8, alone.
+    /// The inner key of PKCS #8, alone.
     @Test func privateKey_isRead_inItsOlderForms() throws {
         let pkcs1 = Array(Self.rsaDER.dropFirst(26))
         #expect(try PrivateKey(der: SecretBytes(pkcs1)).publicKey.numbers == RFC7515.rsaNumbers)
@@ -106,7 +106,7 @@ struct KeyTests {
         #expect(privateFault(Array(Self.p256DER.prefix(68)) + Array(other.suffix(from: 68))) == .malformedKey)
     }
 
-    /// A byte of a file is another: the key is refused, or signs as before (there is more in it than a signature needs).
+    /// With one byte changed, the key is refused or signs as before: the file holds more than a signature needs.
     @Test(arguments: KeyKind.allCases) func privateKey_isNeverAnother_whenDamaged(kind: KeyKind) throws {
         let (der, numbers) = kind == .rsa ? (Self.rsaDER, RFC7515.rsaNumbers) : (Self.p256DER, RFC7515.p256Numbers)
         var refused = 0
@@ -130,10 +130,10 @@ struct KeyTests {
         let p256 = try PublicKey(RFC7515.p256Numbers)
         #expect(try p256.der() == base64(Samples.p256Public))
         for key in [rsa, p256] { #expect(try PublicKey(pem: pem("PUBLIC KEY", key.der())).numbers == key.numbers) }
-        // PKCS #1 is what stands inside, behind 24 bytes.
+        // The contained PKCS #1 key, after 24 bytes.
         #expect(try PublicKey(pem: pem("RSA PUBLIC KEY", Array(rsa.der().dropFirst(24)))).numbers == RFC7515.rsaNumbers)
         #expect(try PublicKey(pem: pem("PUBLIC KEY", base64(Samples.p256Compressed))).numbers == RFC7515.p256Numbers)
-        // Windows' lines, and text around it (RFC 7468 §2).
+        // CRLF lines, and text around it (RFC 7468 §2).
         let text = try pem("PUBLIC KEY", p256.der())
         #expect(try PublicKey(pem: text.split(separator: "\n").joined(separator: "\r\n") + "\r\n").numbers == RFC7515.p256Numbers)
         #expect(try PublicKey(pem: "Our key:\n" + text + "\n").numbers == RFC7515.p256Numbers)
@@ -168,7 +168,7 @@ struct KeyTests {
     }
 
     @Test func rsa_isTaken_fromBothSidesOfItsBounds() throws {
-        /// An odd number of so many bits.
+        /// An odd number of this many bits.
         func number(_ bits: Int) -> [UInt8] {
             var bytes = [UInt8](repeating: 0xff, count: (bits + 7) / 8)
             if bits % 8 != 0 { bytes[0] = 1 << UInt8(bits % 8) - 1 }
@@ -188,7 +188,7 @@ struct KeyTests {
         for (modulus, exponent) in [([], [3]), (number(2048), []), ([], []), ([0], [0])] as [([UInt8], [UInt8])] {
             #expect(publicFault(.rsa(modulus: modulus, exponent: exponent)) != nil)
         }
-        // Zeros in front are no part of a number.
+        // Leading zeros are not part of a number.
         #expect(try PublicKey(.rsa(modulus: [0, 0] + number(2048), exponent: [0, 3])).numbers == .rsa(modulus: number(2048), exponent: [3]))
     }
 }

@@ -29,7 +29,7 @@ struct SecretBytesTests {
 }
 
 struct SecureRandomTests {
-    /// 2^-128 that two are the same.
+    /// The probability of two equal ones is 2^-128.
     @Test func bytes_areOthersEachTime() {
         #expect(Set((0..<1_000).map { _ in SecureRandom.bytes(16) }).count == 1_000)
         #expect(SecureRandom.bytes(0).isEmpty && SecureRandom.bytes(1_000_000).count == 1_000_000)

@@ -3,7 +3,7 @@ import Testing
 @testable import Cryptography
 
 struct SignatureTests {
-    /// RFC 7515 A.2: such a signature can only be one.
+    /// RFC 7515 A.2: this kind of signature is deterministic.
     @Test func rs256_isTheStandards() throws {
         let signed = Array(RFC7515.rs256Signed.utf8)
         let signature = base64(RFC7515.rs256Signature)
@@ -27,7 +27,7 @@ struct SignatureTests {
         #expect(try key.sign(signed) != key.sign(signed))
     }
 
-    /// Each bit of it counts, and its length.
+    /// Each bit of a signature counts, and its length.
     @Test(arguments: KeyKind.allCases) func signature_isRefused_whenChanged(kind: KeyKind) throws {
         let (numbers, text, good) =
             kind == .rsa
@@ -50,7 +50,7 @@ struct SignatureTests {
         #expect(key.isSignature(good, of: signed), "the refusals before spoil nothing")
     }
 
-    /// Signatures by P-256 of r or s that are 0 or not below the order (FIPS 186-5 §6.4.2, step 1), and of another form.
+    /// P-256 signatures with r or s equal to 0 or not below the order (FIPS 186-5 §6.4.2, step 1), and another encoding.
     @Test func es256_isRefused_withNumbersOutOfRange() throws {
         let key = try PublicKey(RFC7515.p256Numbers)
         let good = base64(RFC7515.es256Signature)
@@ -60,7 +60,7 @@ struct SignatureTests {
         for signature in [zero + s, r + zero, zero + zero, order + s, r + order] {
             #expect(!key.isSignature(signature, of: RFC7515.es256Signed.utf8))
         }
-        // The same numbers as OpenSSL and certificates write them down.
+        // The same numbers in DER, as in OpenSSL and certificates.
         let der = [0x30, 69, 0x02, 32] + r + [0x02, 33, 0] + s
         #expect(!key.isSignature(der, of: RFC7515.es256Signed.utf8))
     }
@@ -77,7 +77,7 @@ struct SignatureTests {
         #expect(modulus.count == 256 && modulus[0] >= 0x80 && exponent == [1, 0, 1])
     }
 
-    /// More threads than a key keeps contexts for.
+    /// More threads than contexts that a key keeps.
     @Test(arguments: KeyKind.allCases) func key_isUsedByManyAtOnce(kind: KeyKind) async throws {
         let key = try PrivateKey.make(kind)
         let all = await withTaskGroup(of: Bool.self) { group in

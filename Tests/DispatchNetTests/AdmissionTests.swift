@@ -3,7 +3,7 @@ import Testing
 import TestSupport
 @testable import DispatchNet
 
-/// Who may connect: every limit from both sides.
+/// The admission of connections: every limit from both sides.
 @Suite(.timeLimit(.minutes(30))) struct AdmissionTests {
     private static let second: UInt64 = 1_000_000_000
     /// Any time after the start of the clock.
@@ -42,7 +42,7 @@ import TestSupport
         #expect(book.admit(try address("2001:db8:0:1:ffff::9"), nowNs: Self.start) == nil)
     }
 
-    /// A provider's customer may have 65,536 networks of 64 bits.
+    /// A provider's customer may have 65,536 networks.
     @Test func wideNetwork_hasFourTimesTheShareOfAnAddress() throws {
         var book = book { $0.connectionsPerAddress = 2 }
         func admitted(_ prefix: String) throws -> Int {
@@ -137,7 +137,7 @@ import TestSupport
     }
 
     @Test func withoutDescriptors_newPeersAreSentAway_andLaterOnesTaken() async {
-        // In a process of its own: the limit is the process's.
+        // In a separate process: the limit is the process's.
         await #expect(processExitsWith: .success) {
             let admission = Admission(AdmissionLimits())
             let server = try TestServer(admission: admission)

@@ -124,7 +124,7 @@ import TestSupport
     }
 
     @Test func event_forAConnectionThatEndedEarlierInTheBatch_findsNobody() throws {
-        // Each connection that hears something ends all the others: their events are already in the same batch.
+        // Each connection that receives data closes all the others, whose events are already in the same batch.
         let all = Log<Connection>()
         let server = try TestServer { handler in
             handler.onBytes = { connection, _ in

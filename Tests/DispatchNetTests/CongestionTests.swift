@@ -2,7 +2,7 @@
 import Glibc
 import Testing
 
-/// Peers that read too slowly: soft, seconds, hard, and what all of them may cost together.
+/// Peers that read too slowly: the soft limit, its seconds, the hard limit, and the common limit of all peers.
 @Suite(.timeLimit(.minutes(30))) struct CongestionTests {
     private func settings(_ change: (inout NetSettings) -> Void) -> NetSettings {
         var settings = NetSettings()
@@ -10,7 +10,7 @@ import Testing
         return settings
     }
 
-    /// More than the system's buffers take of a peer that does not read.
+    /// More than the system's buffers take for a peer that does not read.
     private static let much = 16 << 20
 
     @Test func stalledReader_isToldOnce_thenClosedByTime_andOthersGoOn() throws {
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test func slowButSteadyReader_getsEverything() throws {
-        // The intervals end when the test says so: in each of them it takes more than the soft limit.
+        // The intervals end on the test's command: in each of them the peer reads more than the soft limit.
         let drained = Log<Bool>()
         let server = try TestServer(
             settings: settings { $0.outboundSoftBytes = 1 << 20; $0.outboundHardBytes = 64 << 20; $0.outboundSoftMs = 3_600_000 }
@@ -47,7 +47,7 @@ import Testing
         let connection = try #require(server.connections.next())
         let bytes = pattern(3 * Self.much)
         server.loop.execute { connection.send(bytes) }
-        // What the system's buffers hold (some megabytes) was taken before it was read.
+        // The system's buffers had taken some megabytes before the peer read.
         for interval in 0..<2 {
             #expect(peer.reads(bytes[interval * Self.much..<(interval + 1) * Self.much]))
             #expect(server.onLoop { connection.checkCongestion() } == true)
@@ -124,7 +124,7 @@ import Testing
         let peers = (0..<2).map { _ in TestPeer(port: server.port, receiveBuffer: 4096) }
         let connections = try peers.map { _ in try #require(server.connections.next()) }
         #expect(connections[0].loop !== connections[1].loop)
-        // Less than the limit each, of which the system takes a part.
+        // Less than the limit each; the system takes a part of it.
         let bytes = pattern(20 << 20)
         for connection in connections { connection.loop.execute { connection.send(bytes) } }
         #expect(server.ends.next() == .outputMemory)

@@ -40,7 +40,7 @@ import Testing
         #expect(SocketAddress.isLocalhost(name))
         #expect(try SocketAddress.resolve(name, port: 9000).map(\.description) == ["127.0.0.1:9000", "[::1]:9000"])
         #expect(try SocketAddress.resolve(name, port: 9000, passive: true).map(\.description) == ["127.0.0.1:9000", "[::1]:9000"])
-        // It is a name all the same: a certificate has to prove it as one.
+        // It is still a name: a certificate has to prove it as one.
         #expect(throws: NetError.self) { try SocketAddress.resolve(name, port: 9000, numericOnly: true) }
     }
 

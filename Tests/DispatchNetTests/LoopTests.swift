@@ -57,7 +57,7 @@ import TestSupport
         echo()
         let (begin, before) = (DispatchTime.now().uptimeNanoseconds, server.loop.counters.busyNs)
         usleep(300_000)
-        // Two: the counters are those of the turn before.
+        // Two: the counters are those of the previous turn.
         echo()
         echo()
         let elapsed = DispatchTime.now().uptimeNanoseconds - begin
@@ -90,10 +90,10 @@ import TestSupport
         #expect(seen.next() == false)
     }
 
-    /// - Returns: how often a loop has let others gather that was sent something by so many peers at once.
+    /// - Returns: how often a loop has paused for gathering after receiving from this many peers at once.
     /// - Parameters:
-    ///   - asked: µs for which it is asked to pause.
-    ///   - isAwaited: whether the loop is given the time to do so behind each round: it does when it has nothing else to do.
+    ///   - asked: the requested pause in µs.
+    ///   - isAwaited: whether the test lets the loop become idle after each round, which is when it pauses.
     private func gatherings(_ peers: Int, connections: Int, us: Int, asked: Int = 0, isAwaited: Bool = false) throws -> Int {
         var settings = NetSettings()
         (settings.gatherConnections, settings.gatherUs, settings.stayAwakeMs) = (connections, us, 1_000)
@@ -165,14 +165,14 @@ import TestSupport
         // Outside of a turn, too.
         loop.queue.async { loop.finishLater() }
         #expect(peer.read(1) == [4])
-        // A later turn knows of all before it.
+        // A later turn sees all previous ones.
         loop.execute { writes.append(loop.counters.writes) }
         #expect((writes.next() ?? 0) + 4 == writes.next(), "what a turn and its end send leaves at once")
     }
 
     @Test func endOfATurn_thatAsksForAnother_needsNoEventForIt() throws {
         var settings = NetSettings()
-        // Were the loop to wait for an event, it would for a minute.
+        // If the loop waited for an event, it would do so for a minute.
         settings.stayAwakeMs = 60_000
         let group = try EventLoopGroup(count: 1, settings: settings)
         defer { group.shutdownAndWait() }
@@ -218,7 +218,7 @@ import TestSupport
         #expect(isOneAsking(1) == false, "another one asks")
         #expect(isOneAsking(0) == false)
         #expect(isOneAsking(0) == true)
-        // Two in one turn, the one that was read before as the last of them.
+        // Two in one turn; the previously read one is the last of them.
         let blocking = TestPeer(port: server.port)
         _ = try #require(server.connections.next())
         blocking.write([2])
@@ -228,10 +228,10 @@ import TestSupport
         written.signal()
         #expect(seen.next() == false, "another one asks")
         #expect(seen.next() == false, "two ask")
-        // Work of others in the same turn.
+        // Another block's work in the same turn.
         _ = isOneAsking(0)
         #expect(isOneAsking(0) == true)
-        // Its bytes are there before this turn looks for events.
+        // Its bytes are in the socket before this turn polls for events.
         server.loop.execute { [fd = peers[0].fd] in _ = Loopback.send([1], to: fd) }
         #expect(seen.next() == false)
         #expect(seen.waiting.isEmpty)

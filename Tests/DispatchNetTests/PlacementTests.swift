@@ -4,7 +4,7 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// Which loop a new connection is given.
+/// The loop that a new connection is assigned to.
 @Suite(.timeLimit(.minutes(30))) struct PlacementTests {
     private static let second: UInt64 = 1_000_000_000
 
@@ -50,7 +50,7 @@ import TestSupport
             peer.peer.finishWriting()
             _ = try #require(server.ends.next())
         }
-        // The end is told before the descriptor is closed, and that counts.
+        // The end is reported before the descriptor is closed, which is what counts.
         while server.group.loops.map({ $0.population.load(ordering: .relaxed) }) != [1, 1] {
             server.settle()
             usleep(1_000)
@@ -68,7 +68,7 @@ import TestSupport
         #expect(group.loops.map { $0.population.load(ordering: .relaxed) } == [2, 2])
         group.shutdownAndWait(graceMs: 0)
         #expect(group.loops.map { $0.population.load(ordering: .relaxed) } == [0, 0])
-        // One that is handed to a loop that is closed.
+        // A connection handed to a closed loop.
         let refused = Log<Bool>()
         let (loop, address) = (group.loops[1], server.listener.localAddress)
         loop.placed()
@@ -87,7 +87,7 @@ import TestSupport
         let server = try TestServer(loops: 2, settings: settings)
         let first = TestPeer(port: server.port)
         #expect(try #require(server.connections.next()).loop.index == 0)
-        // Work of 50 ms, again and again.
+        // Repeated work of 50 ms.
         let isOver = Mutex(false)
         let loop = server.loop
         @Sendable func work() {
@@ -124,6 +124,6 @@ import TestSupport
 }
 
 extension TestServer {
-    /// Lets its loops have a turn.
+    /// Lets its loops run a turn.
     fileprivate func settle() { _ = onLoop {} }
 }

@@ -3,14 +3,14 @@ import DispatchNet
 import Synchronization
 import Testing
 
-/// How much of one connection is read before it is the others' turn.
+/// How much of one connection is read before the others get their turn.
 @Suite(.timeLimit(.minutes(30))) struct SharedTurnTests {
     private struct Read: Sendable {
         let from: UInt16
         let count: Int
     }
 
-    /// Every read of a loop on which so many peers have sent so much each before it looked.
+    /// All reads of a loop after this many peers have each sent this much before it polls.
     private func reads(peers count: Int, bytes: Int) throws -> [Read] {
         let log = Log<Read>()
         var settings = NetSettings()
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    /// However many send much, who sends little is read in the next turn; and all of those who send much have their turns.
+    /// However many peers send a lot, one that sends little is read in the next turn, and all large senders get their turns.
     @Test func littleIsReadFirst_whileManySendMuch() throws {
         let (many, bytes) = (24, 100_000)
         let log = Log<Read>()
@@ -80,10 +80,10 @@ import Testing
         let place = try #require(reads.firstIndex { $0.count == 1 })
         // 64 KiB are four reads: the rest of the turn in which it was sent.
         #expect((many + 6...many + 6 + 4).contains(place), "it was read as number \(place)")
-        // Where the first of the others has nothing left, the last one has had as many turns but one or two.
         // The first read of each is small, as nothing is known of it yet.
         #expect(reads[..<many].allSatisfy { $0.count == settings.talkativeReadBytes + 1 })
         let firstDone = try #require(reads[many...].firstIndex { $0.count > 1 && $0.count < 16 << 10 })
+        // When the first of the others has nothing left, the last one has had as many turns, less one or two.
         let turns = Dictionary(grouping: reads[..<firstDone].filter { $0.count > 1 }, by: \.from).mapValues(\.count)
         #expect(turns.count == many && turns.values.min()! >= turns.values.max()! - 2, "\(turns.values.sorted())")
     }
@@ -129,7 +129,7 @@ import Testing
         let connections = try peers.map { _ in try #require(server.connections.next()) }
         let bytes = 12 << 20
         server.loop.execute { for connection in connections { connection.send([UInt8](repeating: 1, count: bytes)) } }
-        // What the system has taken of it lies in the sockets.
+        // The bytes that the system has accepted are in the sockets.
         var seen: [Int] = []
         while seen.count < 20 {
             let sent = server.counters().bytesSent
@@ -145,7 +145,7 @@ import Testing
             gate.wait()
         }
         held.wait()
-        // Both have room again before the loop looks.
+        // Both have room again before the loop polls.
         for (connection, count) in zip(connections, taken) {
             let peer = try #require(peers.first { $0.port == connection.remoteAddress.port })
             #expect(peer.read(count).count == count)

@@ -29,12 +29,12 @@ final class TestPeer {
 
     deinit { _ = Glibc.close(fd) }
 
-    /// A peer that is closed meanwhile takes less: the test sees that by what comes.
+    /// A peer that is being closed accepts less: the test notices by the received data.
     func write(_ bytes: [UInt8]) {
         _ = Loopback.send(bytes, to: fd)
     }
 
-    /// At most `count` bytes of one read; empty at the end; nil on an error (reset, time out).
+    /// At most `count` bytes of one read; empty at the end; nil on an error (reset, timeout).
     func readSome(_ count: Int) -> [UInt8]? {
         var failed = false
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
@@ -52,10 +52,10 @@ final class TestPeer {
         return all
     }
 
-    /// Whether these bytes come next. For long ones: a failed comparison inside `#expect` would work out their difference.
+    /// Whether these bytes come next. For long data: a failed comparison inside `#expect` would compute their difference.
     func reads(_ bytes: some Collection<UInt8>) -> Bool { read(bytes.count).elementsEqual(bytes) }
 
-    /// True when the next read reports a regular end.
+    /// True if the next read reports a regular end.
     func readsEnd() -> Bool { readSome(1) == [] }
 
     func finishWriting() { shutdown(fd, Int32(SHUT_WR)) }
@@ -71,7 +71,7 @@ final class TestPeer {
     }
 }
 
-/// Values handed from loops to the test's thread, in order.
+/// Values from loops for the test's thread, in order.
 final class Log<Value: Sendable>: Sendable {
     private let values = Mutex<[Value]>([])
     private let available = DispatchSemaphore(value: 0)
@@ -87,7 +87,7 @@ final class Log<Value: Sendable>: Sendable {
         return values.withLock { $0.removeFirst() }
     }
 
-    /// What has come and was not taken.
+    /// The values not taken yet.
     var waiting: [Value] { values.withLock { $0 } }
 }
 
@@ -113,7 +113,7 @@ final class Scripted: ConnectionHandler {
 }
 
 extension Scripted {
-    /// Answers when the peer has said all, a turn later.
+    /// Answers when the peer has sent everything, a turn later.
     func answerLate() {
         onHalfClose = { connection in
             connection.loop.schedule(afterMs: 1, everyMs: nil) {
@@ -125,11 +125,11 @@ extension Scripted {
     }
 }
 
-/// A server on a free port; shut down when the test lets it go.
+/// A server on a free port; shut down when the test releases it.
 final class TestServer {
     let group: EventLoopGroup
     let listener: Listener
-    /// Ends of all connections, in order.
+    /// Close reasons of all connections, in order.
     let ends = Log<CloseReason>()
     /// Every connection, as it is accepted.
     let connections = Log<Connection>()
@@ -162,7 +162,8 @@ final class TestServer {
         return result.next()
     }
 
-    /// Sends small frames (copied when they remain) and large ones (shared), over several turns; all of them as bytes.
+    /// Sends small frames (copied when they remain) and large ones (shared), over several turns.
+    /// - Returns: all of them as bytes.
     func sendOverManyTurns(_ connection: Connection) -> [UInt8] {
         var sent: [UInt8] = []
         for turn in 0..<60 {
@@ -177,7 +178,7 @@ final class TestServer {
         return sent
     }
 
-    /// The counters after everything handed over so far has been settled.
+    /// The counters after all pending work has run.
     func counters() -> LoopCounters {
         // The first block's turn publishes before it ends; a second round trip by the queue itself sees that.
         _ = onLoop {}
@@ -185,7 +186,7 @@ final class TestServer {
     }
 }
 
-/// Bytes whose position can be told from their values, to check order and completeness.
+/// Bytes whose values reveal their position, to check order and completeness.
 func pattern(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
     var state = seed &* 0x9E37_79B9_7F4A_7C15 | 1
     return [UInt8](unsafeUninitializedCapacity: count) { buffer, used in

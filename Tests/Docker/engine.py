@@ -22,7 +22,7 @@ class Unavailable(Exception):
 class Engine:
     def __init__(self, folder, builds):
         self.folder = Path(folder)
-        # An engine that is told to have no bridge removes docker0, which may be another engine's: this one gets an unused one.
+        # An engine without a bridge removes docker0, which may be another engine's, so this one gets an unused name.
         self.bridge = f"vigla{os.getpid()}" if builds else None
         self.network = ["--bridge", self.bridge, "--iptables=false", "--ip6tables=false", "--ip-forward=false"] if builds else []
         self.socket = self.folder / "docker.sock"

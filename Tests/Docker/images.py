@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent / "Packaging"))
 from debian import Tree                                          # noqa: E402
 from engine import from_pypi                                     # noqa: E402
 
-# What the public Swift image for Debian 12 installs beside the toolchain.
+# Packages that the public Swift image for Debian 12 installs with the toolchain.
 BESIDE_SWIFT = ("binutils-gold libicu-dev libcurl4-openssl-dev libedit-dev libsqlite3-dev libncurses-dev libpython3-dev libxml2-dev "
                 "pkg-config uuid-dev tzdata git gcc libstdc++-12-dev ca-certificates")
 INSTALL = "RUN apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "

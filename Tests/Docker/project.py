@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Where root may not raise the limit on open files, containers cannot have what the compose files give the hubs.
+# If root may not raise the limit on open files, containers cannot have the compose files' limit.
 OPEN_FILES = min(65536, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
 
 

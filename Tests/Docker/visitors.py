@@ -121,7 +121,7 @@ class Visitor:
         bridge = f"br-{engine.inspect(network)['Id'][:12]}"
         subprocess.run(["ip", "address", "add", f"{address}/32", "dev", bridge], check=True)
         self.address, self.proxy, self.port, self.authority = address, proxy, port, authority
-        self.cookie = None                 # with which a balancer keeps a visitor at one hub
+        self.cookie = None                 # by which a balancer keeps a visitor at one hub
 
     def ask(self, path, body=None):
         """(status, object). With an authority by TLS, for the name localhost."""

@@ -26,7 +26,7 @@ sys.dont_write_bytecode = True
 from hub import Hub  # noqa: E402
 from readme import blocks, unmarked  # noqa: E402
 
-# The tour has drawings, which nobody types.
+# The tour has drawings, which are not typed.
 PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "tour.md")
 KINDS = ["docs dev", "docs closed", "docs stopped", "docs rules"]
 ADDRESS = "http://127.0.0.1:9000"
@@ -34,29 +34,29 @@ ADDRESS = "http://127.0.0.1:9000"
 PATHS = {"/var/lib/vigla/data": "data", "/etc/vigla/rules.json": "rules.json"}
 CLOSED = '{"rules":{"users":{"$uid":{".read":"auth.uid === $uid",".write":"auth.uid === $uid"}}}}'
 
-# What a page takes for granted.
+# Files that a page assumes.
 BEFORE = {
     ("operations.md", "docs closed"):
         f"vigla user add {ADDRESS} --email ana@example.org --no-password --auth-file ./data/admin-secret.txt\n",
     ("accounts.md", "docs closed"): "echo 'correct horse battery' > password.txt\n",
 }
-# What is done with the files of a page. Those of a page that is not here are in the folder of its sessions.
+# How the files of a page are used. Those of other pages are in the folder of their sessions.
 FILES = {
     "rules.md": "vigla rules check rules.json\nvigla rules test rules.json cases.json\n",
     "assistants.md": "vigla rules check --strict rules.json\nvigla rules test --require-coverage rules.json cases.json\n",
     "passwords-and-mail.md": "vigla doctor --memory --port 0 --accounts accounts.json\n",
 }
-# What other tests execute.
+# Blocks that other tests run.
 ELSEWHERE = [("rest.md", "rest"), ("observe-protocol.md", "observe"), ("observe-protocol.md", "observe rules"),
              ("observe-protocol.md", "observe alone"), ("clients.md", "clients"),
              ("clients.md", "clients rules"), ("clients.md", "clients swift"), ("accounts.md", "browser"), ("moving-in.md", "drills"),
              ("proxies.md", "proxies"), ("deploy.md", "package"), ("recipes.md", "browser"), ("recipes.md", "browser rules"),
              ("recipes.md", "clients")]
-# What a session says, as a regular expression.
+# The output of a session, as a regular expression.
 SAYS = {
     ("recipes.md", "docs dev"): r'(?ms)^\{"title":"Lunch\?","votes":2\}$.*^null$',
 }
-# What happens while a program of a page runs, and what it says then.
+# Actions while a program of a page runs, and its output after them.
 MEANWHILE = {
     "observe-protocol.md": (f"vigla set {ADDRESS}/timeline/ana/p1 '{{\"text\":\"hello\"}}'", "added p1 { text: 'hello' }"),
 }
@@ -68,15 +68,16 @@ class EveryBlock(unittest.TestCase):
             text = (ROOT / "docs" / page).read_text()
             blank = unmarked(text)
             if page == "rest.md":
-                # Tests/AdminSDK/docs_test.py executes every shell block of it, and compares what it prints with the block behind it.
+                # Tests/AdminSDK/docs_test.py runs all of its shell blocks, and compares their output with the next
+                # block.
                 blank = [block for block in blank if block.language not in ("sh", "")]
             if page == "observe-protocol.md":
-                # ObserveDocumentTests hold its conversations with a hub, and compare what it says.
+                # ObserveDocumentTests run its conversations with a hub, and compare the hub's messages.
                 self.assertIn("observe", [block.test for block in blocks(text)])
                 for block in blocks(text):
                     self.assertTrue(block.test or not re.search("[→←]", block.text), f"{page}:{block.line}: a conversation that is not held")
             if page == "rules-extensions.md":
-                # DocumentationTests of the rules' target run every rules file of it with the cases behind it.
+                # DocumentationTests of the rules' target run every rules file of it with the cases after it.
                 blank = [block for block in blank if block.language != "jsonc"]
             self.assertEqual([f"{page}:{block.line}" for block in blank], [], "nothing is said about these blocks")
             for block in blocks(text):
@@ -201,7 +202,7 @@ class Session(unittest.TestCase):
         program = Path(os.environ.get("VIGLA_BIN", ROOT / ".build/debug/vigla")).resolve()
         (folder / "bin").mkdir()
         (folder / "bin/vigla").symlink_to(program)
-        # A request that is refused is a failure.
+        # A refused request is a failure.
         (folder / ".curlrc").write_text("fail\nsilent\nshow-error\n")
         return {"PATH": f"{folder}/bin:{os.environ['PATH']}", "CURL_HOME": str(folder), "HOME": str(folder)}
 
@@ -234,7 +235,7 @@ class Session(unittest.TestCase):
 
     def type_js(self, page, block, address, folder, environment):
         file = folder / "block.mjs"
-        # Node before 22 has no WebSocket of its own.
+        # Node before 22 has no built-in WebSocket.
         (folder / "socket.mjs").write_text(f"import {{ NodeSocket }} from '{ROOT}/web/vigla-node.js'; globalThis.WebSocket ??= NodeSocket;")
         file.write_text(block.text.replace(ADDRESS.replace("http", "ws"), address.replace("http", "ws")))
         command, said = MEANWHILE[page]

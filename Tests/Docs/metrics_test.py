@@ -20,9 +20,9 @@ from hub import Hub    # noqa: E402
 
 RULES = '{"rules":{"open":{".read":true,".write":true},"closed":{"$x":{".read":false}}}}'
 NAME = r"vigla_\w+"
-# What a histogram's samples are called.
+# Suffixes of a histogram's samples.
 PARTS = r"_(bucket|sum|count)$"
-# Absent while nothing is wrong.
+# Absent in normal operation.
 SOMETIMES = {"vigla_degraded_reason"}
 
 
@@ -60,7 +60,7 @@ class Metrics(unittest.TestCase):
             wire.http(cls.hub.port, method, f"/{path}", body, {"Content-Type": "application/json"})
         while b'"event":"value"' not in observer.frame()[1]:
             pass
-        # Keys and bytes are counted when they were asked for.
+        # Keys and bytes are counted on request.
         while "vigla_data_keys{" not in (page := wire.http(cls.hub.port, "GET", "/.metrics")[1].decode()):
             pass
         cls.page = page

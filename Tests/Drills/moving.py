@@ -14,7 +14,7 @@ sys.path.append(str(ROOT / "Tests/Packaging"))
 from readme import blocks  # noqa: E402
 
 PAGE = "docs/moving-in.md"
-# As the vendor's console writes it: lists where keys are numbers, with gaps, priorities, keys of push.
+# As exported by the vendor's console: lists where keys are numbers, with gaps, priorities, push ids.
 DATA = {
     "posts": {"-NxA1b2C3d4E5f6G7h8i": {"author": "u1", "text": "γειά σου, \"world\"", "at": 1718000000000},
               "-NxA1b2C3d4E5f6G7h8j": {"author": "u2", "text": "", "at": 1718000000001}},
@@ -72,7 +72,7 @@ class MovingIn(Drill):
         secret = self.secret(data)
         self.assertEqual(request(f"{hub.url}/.json", secret=secret), (200, READ))
         self.assertEqual(request(f"{hub.url}/scores/bo/.priority.json", secret=secret), (200, "a"))
-        # What their own users see: the rules, and the password of old, twice: the second time its hash is the hub's own.
+        # As the apps' users see it: the rules, and the old password, twice: the second time with the hub's own hash.
         self.assertEqual(request(f"{hub.url}/posts.json"), (200, DATA["posts"]))
         self.assertEqual(request(f"{hub.url}/seats.json")[0], 401)
         sign_in = f"{hub.url}/identitytoolkit.googleapis.com/v1/accounts:signInWithPassword?key=any"
@@ -82,7 +82,7 @@ class MovingIn(Drill):
             status, session = request(sign_in, "POST", {**who, "password": "user1password"})
             self.assertEqual((status, session.get("localId")), (200, "u1"), session)
 
-        # Both run. What new apps write stays, whatever happens to the old database, the hub and this program.
+        # Both run. Values that new apps write stay, whatever happens to the old database, the hub and this program.
         def becomes_there(path, value):
             self.becomes(f"{path} is {value}", lambda: request(f"{hub.url}/{path}.json", secret=secret)[1] == value)
 

@@ -37,7 +37,7 @@ class Upgrade(Drill):
                 hub.start()
                 self.look(hub, data)
                 hub.stop()
-                # The copy from before goes back as well, and is taken over once more.
+                # The copy from before is restored as well, and upgraded again.
                 command("backup", "--restore", "--from", backup, "--data", data, "--replace")
                 hub = self.serving(data)
                 self.look(hub, data)

@@ -23,24 +23,24 @@ class Attack:
     name: str
     what: str
     work: object
-    # Rules of `/NAME`; without any, everything there is denied to everybody.
+    # Rules of `/NAME`; without any, everything there is denied to all.
     rules: dict = None
     # Most seconds of the attack itself.
     seconds: float = 15
-    # The longest time after it in which somebody may still wait because of it.
+    # How long after the attack a client may still wait because of it.
     tail: float = 2
-    # Where the probe works, and how: `write` or `read`.
+    # Where and how the probe works: `write` or `read`.
     probe_path: str = "probe/w"
     probe_mode: str = "write"
-    # A development hub: only where it needs a second namespace.
+    # A development hub: only if the attack needs a second namespace.
     dev: bool = False
-    # A hub with a TLS port beside the plain one: `a.tls_port`.
+    # A hub with a TLS port next to the plain one: `a.tls_port`.
     tls: bool = False
-    # Starts its hubs itself, without a probe: `work(runner)` returns figures, "fault" among them when it failed.
+    # Starts its own hubs, without a probe: `work(runner)` returns figures, with "fault" among them if it failed.
     alone: bool = False
     # Sets the shim's page before the quiet time, e.g. {"sync_delay_ms": 870}.
     shim: dict = None
-    # Looks at the figures: a text when something is not as it must be.
+    # Checks the figures; returns a text if one is wrong.
     fault: object = None
 
 
@@ -136,6 +136,6 @@ def main(name):
 
 
 if __name__ == "__main__":
-    # The attacks import this module by its name: it must be the same one.
+    # The attacks import this module by its name, so it must be the same one.
     sys.modules["attack"] = sys.modules["__main__"]
     main(sys.argv[1])

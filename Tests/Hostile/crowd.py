@@ -19,7 +19,7 @@ import time
 from wire import ANSWER, CLOSE, HOST, PING, PONG, frame, request, take_frame
 
 PUSH = re.compile(rb'^\{"t":"d","d":\{"a":"([dm])","b":\{"p":"([^"]*)","d":(.*)\}\}\}$')
-# Longer than any silence that the hub allows itself.
+# Longer than the hub may be silent.
 ANSWER_SECONDS = 180
 
 
@@ -45,7 +45,7 @@ class Client:
         self.room = f"w/r{room}"
         self.key = f"c{number}"
         self.next = 1
-        # Numbers that were acknowledged; those of a broken connection are neither in nor out.
+        # Acknowledged numbers; those of a broken connection are unknown.
         self.acknowledged = set()
         self.seen = {}
         self.writer = None
@@ -80,7 +80,7 @@ class Client:
             head = await reader.readuntil(b"\r\n\r\n")
             if b" 101 " not in head.split(b"\r\n", 1)[0]:
                 raise Ended(f"status {head[9:12].decode()}")
-            # What others wrote meanwhile was not promised to a connection that was not there.
+            # Writes of others during the interruption were not promised to this connection.
             self.seen = {}
             self.requests += 1
             self.writer.write(frame(request(self.requests, "q", {"p": self.room, "h": ""})))
@@ -182,7 +182,7 @@ async def main(port, clients, room, every):
         crowd.quiet_until = time.monotonic()
         await orders.get()
     crowd.writing = False
-    # Whoever writes still waits for an answer; then the last news come in.
+    # Writers still waiting get their answers first; then the last changes arrive.
     await asyncio.wait(writers, timeout=30)
     await asyncio.sleep(5)
     lost = [(key, number) for key, number in crowd.missing if number in crowd.clients[int(key[1:])].acknowledged]
@@ -205,7 +205,7 @@ async def main(port, clients, room, every):
             bool(client.acknowledged) and reader.seen.get(client.key, 0) < max(client.acknowledged)
             for client in crowd.clients if client.room == name)
         task.cancel()
-        # A hub that is gone has been reported by whoever started it.
+        # The process that started the hub reports its death.
         await asyncio.gather(task, return_exceptions=True)
     print(json.dumps({
         "clients": clients, "acknowledged": sum(len(client.acknowledged) for client in crowd.clients), "lost": len(lost), "examples": lost[:5],

@@ -50,7 +50,7 @@ def main(port, secret, mode, path, every_ms, namespace):
             sent.append(time.monotonic())
             next_tick += every
             if next_tick < now - 1:
-                # The machine did not run us for a second: that is no reason to send a burst.
+                # The machine did not run this process for a second, which is no reason to send a burst.
                 next_tick = now
         readers = [sys.stdin, asker.socket] + ([listener.socket] if listener else [])
         ready, writable, _ = select.select(readers, [asker.socket] if out else [], [], max(0, next_tick - time.monotonic()))

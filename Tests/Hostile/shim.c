@@ -1,5 +1,5 @@
-// Loaded in front of the C library (LD_PRELOAD): makes forcing data to the disk slow or failing, and moves the clock.
-// What it does is read at each call from a page that the test shares (HOSTILE_SHIM_PAGE):
+// Loaded before the C library (LD_PRELOAD): makes disk syncs slow or failing, and moves the clock. Each call reads its
+// parameters from a page that the test shares (HOSTILE_SHIM_PAGE):
 //
 //     int64  seconds added to the time of day
 //     int32  1: fsync and fdatasync fail with EIO

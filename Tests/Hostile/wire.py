@@ -233,7 +233,7 @@ class Drain(threading.Thread):
             self.bytes += len(piece)
             text = tail + piece
             self.count += text.count(self.needle)
-            # A needle cut in two is counted once: what is kept is shorter than one.
+            # A needle cut in two is counted once: the kept tail is shorter than one.
             tail = text[-(len(self.needle) - 1) :]
             if self.gap:
                 time.sleep(self.gap)
@@ -250,7 +250,7 @@ def http(port, method, target, body=b"", fields=None, timeout=120):
         try:
             made.sendall(body)
         except (ConnectionError, BrokenPipeError):
-            # Refused before it was read: the answer is there all the same.
+            # Refused before it was read completely: the answer arrives anyway.
             pass
         pieces = []
         try:

@@ -103,7 +103,7 @@ struct FilterTests {
         #expect(fault?.reason == .malformed)
     }
 
-    /// Without quotes, what looks like something else is not compared with as a text.
+    /// Without quotes, a text that looks like another kind of value is not compared as a text.
     @Test(arguments: [
         ("rating > three", "where[0]: > takes a number, and three is none; to compare with a text, in the order of texts, put it in double quotes: > \"three\""),
         ("a == 1, at >= 2026-01-02", "where[1]: >= takes a number, and 2026-01-02 is none"),

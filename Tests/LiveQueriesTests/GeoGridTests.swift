@@ -3,7 +3,7 @@ import Testing
 
 @testable import LiveQueries
 
-/// The grid that centres of circles are snapped to.
+/// The grid to which centres of circles are snapped.
 struct GeoGridTests {
     @Test func snappedPoint_isNear_andItsOwnNearest() throws {
         var random = SeededRandom(71)
@@ -17,7 +17,7 @@ struct GeoGridTests {
         }
     }
 
-    /// What is asked from within a cell is the same: few places, however many ask.
+    /// All requests from within a cell count the same circle: few circles, however many callers.
     @Test func manyPoints_haveFewPlaces() throws {
         var (random, found) = (SeededRandom(72), Set<GeoPoint>())
         for _ in 0..<5_000 {

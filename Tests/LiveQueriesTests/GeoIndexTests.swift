@@ -8,7 +8,7 @@ import Testing
 struct GeoIndexTests {
     static let fields = GeoFields(latitude: "position/lat", longitude: "position/lng")
 
-    /// Positions where it is difficult: poles, the antimeridian, one place for many, cities.
+    /// Difficult positions: poles, the antimeridian, one place with many children, cities.
     static func position(_ random: inout SeededRandom) -> (latitude: Double, longitude: Double) {
         func unit() -> Double { Double(random.below(1_000_001)) / 1_000_000 }
         switch random.below(8) {
@@ -26,7 +26,7 @@ struct GeoIndexTests {
         ["position": ["lat": .number(latitude), "lng": .number(longitude)], "name": "x"]
     }
 
-    /// The haversine formula, by which distances are usually computed.
+    /// The haversine formula, the usual way to compute distances.
     static func haversine(_ a: (latitude: Double, longitude: Double), _ b: (latitude: Double, longitude: Double)) -> Double {
         let r = Double.pi / 180
         let (dp, dl) = ((b.latitude - a.latitude) * r, (b.longitude - a.longitude) * r)
@@ -166,7 +166,7 @@ struct GeoIndexTests {
         }
     }
 
-    /// From the other side of the earth a country is a small spot, all of it equally far as boxes see it.
+    /// From the other side of the earth a country is a small spot, and its boxes are all equally far.
     @Test func nearest_looksAtFew_fromWhereverItIsAsked() throws {
         var random = SeededRandom(11)
         let children = Self.town(20_000, &random)
@@ -184,7 +184,7 @@ struct GeoIndexTests {
             }
             #expect(found == expected.map(\.key), "\(latitude), \(longitude)")
             #expect(index.looks - before < 2_000, "\(latitude), \(longitude): \(index.looks - before)")
-            // A circle that cuts the country: its edge is opened, not all of it.
+            // A circle that cuts the country: only cells at its edge are opened.
             let reach = GeoPoint.metres(chordSquared: expected[19].chordSquared)
             let counted = index.looks
             #expect(index.count(in: NearQuery(centre: centre, metres: reach * (1 + 1e-12), limit: nil)) == 20)
@@ -210,7 +210,7 @@ struct GeoIndexTests {
         #expect(index.nearest(to: centre, within: reach, after: nil, looks: walked) { _ in true })
         var found: [NearPlace] = []
         #expect(!index.nearest(to: centre, within: reach, after: nil, looks: walked / 2) { found.append($0); return true })
-        // What was found is the nearest.
+        // The results are the nearest.
         var nearest: [NearPlace] = []
         index.nearest(to: centre, within: reach, after: nil) { nearest.append($0); return nearest.count < found.count }
         #expect(!found.isEmpty && found.count < all && found.map(\.key) == nearest.map(\.key))

@@ -2,7 +2,7 @@ import JSONTree
 import LiveQueries
 import Testing
 
-/// The form of a `near` for people, and its JSON.
+/// The text form of a `near`, and its JSON.
 @Suite(.timeLimit(.minutes(30))) struct NearTextTests {
     @Test(arguments: [
         ("37.975,23.735,1000", #"{"lat":37.975,"lng":23.735,"radius":1000}"#),

@@ -3,9 +3,9 @@ import TestSupport
 
 @testable import LiveQueries
 
-/// A place with live queries, and beside it what each of them shows by full recomputation, and what a client has made of the events.
+/// A place with live queries, compared with full recomputation of each and with a client's list built from the events.
 final class PlaceModel {
-    /// What a client knows of one view.
+    /// The client's state of one view.
     final class Client {
         var keys: [Key] = []
         var values: [Key: Node] = [:]
@@ -18,7 +18,7 @@ final class PlaceModel {
     var records: RandomRecords
     let queries: PlaceQueries
     var place = Node.null
-    /// An earlier state, with which windows are made as if beside the queue.
+    /// An earlier state, from which windows are computed as if in the background.
     var earlier = Node.null
     var indexes: [TreeQuery.Index: OrderedIndex] = [:]
     var views: [(view: LiveQueryView, client: Client)] = []
@@ -48,7 +48,7 @@ final class PlaceModel {
     func child() -> Node {
         let record = records.record()
         guard record.hasChildren, records.random.chance(85) else { return record }
-        // Few spots, so that distances are equal now and then.
+        // Few spots, so that distances are sometimes equal.
         let spot: (latitude: Double, longitude: Double) =
             records.random.chance(60)
             ? (37.97 + Double(records.random.below(7)) / 500, 23.72 + Double(records.random.below(7)) / 500)
@@ -139,7 +139,7 @@ final class PlaceModel {
         check(view, client)
     }
 
-    /// By keys among which all are that match: those of the circle, or all.
+    /// Keys that include all matching ones: those of the circle, or all.
     private func window(_ query: LiveQuery) -> FilteredWindow? {
         if query.near != nil, let index = queries.index, records.random.chance(50) {
             return FilteredWindow(query, over: place, index, settings)
@@ -191,7 +191,7 @@ final class PlaceModel {
         told { queries.apply(writes, over: place, in: ordered, $0) }
     }
 
-    /// A view that another client has is shared from then on, and told once: this one leaves.
+    /// A view that another client already has is shared from then on, so this client leaves.
     private func move(_ at: Int) {
         let (view, client) = views[at]
         let query = view.query.moved(to: centre())
@@ -211,7 +211,7 @@ final class PlaceModel {
         return window(query).map { queries.add($0) }
     }
 
-    /// The place is written as a whole: all that differs, as one commit.
+    /// The place is overwritten as a whole: all differences are one commit.
     func replace() {
         let old = place
         place = .object((0..<records.random.below(keys)).map { (Key("k\($0)"), records.random.chance(50) ? old.child(Key("k\($0)")) : child()) })
@@ -231,7 +231,7 @@ final class PlaceModel {
         }
         for (view, client) in views {
             var rounds = 0
-            // Some are left as they are for the next commit.
+            // Some are left to the next commit.
             if view.isShort, records.random.chance(60) { continue }
             while view.isShort, rounds < 2_000 {
                 rounds += 1
@@ -242,7 +242,7 @@ final class PlaceModel {
         }
     }
 
-    /// As if off the queue: by the points of an earlier state, and brought up to date.
+    /// As if off the queue: with the points of an earlier state, and then updated.
     private func search(_ view: LiveQueryView, _ client: Client) {
         guard let index = queries.index else { return }
         queries.beginSearch(view)

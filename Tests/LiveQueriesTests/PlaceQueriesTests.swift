@@ -5,7 +5,7 @@ import Testing
 @testable import LiveQueries
 
 struct PlaceQueriesTests {
-    /// Random writes × random live queries, moving centres, places written as a whole.
+    /// Random writes against random live queries, with moving centres and overwritten places.
     @Test(arguments: Array(0..<UInt64(36)))
     func views_showWhatARecomputationShows_whateverIsWritten(_ seed: UInt64) {
         let steps = longRun.map { $0 / 36 } ?? 160

@@ -64,7 +64,7 @@ struct PredicateIndexTests {
         let old = try Node(json: #"{"status":"open","uid":"u5000","at":7000,"types":{"t5003":true,"other":true},"name":"name 5004 x"}"#)
         let new = try Node(json: #"{"status":"open","uid":"v5001","at":7005,"types":{"other":true},"name":"another"}"#)
         let (found, calls) = Self.find(index, old, new)
-        // The first of all shares its status with none yet, and is found by that.
+        // The first one was indexed before others had its status, and is found by that.
         #expect(found == [0, 5000, 5001, 6997, 7002, 5003, 5004])
         #expect(calls <= 9)
         #expect(Self.find(index, try Node(json: #"{"other":1}"#), .null).calls == 0)

@@ -3,7 +3,7 @@ import TestSupport
 
 @testable import LiveQueries
 
-/// Records and conditions of few different values, so that they often meet.
+/// Records and conditions with few different values, so that they often match.
 struct RandomRecords {
     var random: SeededRandom
 
@@ -57,7 +57,7 @@ struct RandomRecords {
     mutating func conditions() -> [Condition] { (0..<random.below(4)).map { _ in condition() } }
 }
 
-/// The meaning of conditions, written down once more over nodes.
+/// The meaning of conditions, implemented independently over nodes.
 enum FilterModel {
     static func admits(_ conditions: [Condition], _ child: Node) -> Bool {
         child.exists && conditions.allSatisfy { admits($0, child.node(at: $0.path)) }
@@ -77,7 +77,7 @@ enum FilterModel {
     }
 }
 
-/// Steps of a model test: so many in the suite, `VIGLA_LIVE_QUERY_STEPS` of them in a long run.
+/// Steps of a model test: a fixed number in the suite, `VIGLA_LIVE_QUERY_STEPS` of them in a long run.
 enum Steps {
     static func count(_ usual: Int) -> Int {
         longRun.map { max($0, usual) } ?? usual

@@ -51,7 +51,7 @@ struct WindowTests {
     }
 
     @Test func window_looksAtSoManyChildren_andGoesOnLater() throws {
-        // Only the first and the last of 102 match: behind the first are 100 to be looked at, and the last.
+        // Only the first and the last of 102 match: after the first, 100 and the last have to be visited.
         for (visits, rounds) in [(101, 0), (100, 1), (10, 10), (1, 100)] {
             var settings = WindowSettings()
             (settings.reserve, settings.visits) = (0, visits)
@@ -112,7 +112,7 @@ struct WindowTests {
             let filter = Filter([Condition("status", .equal("open")), Condition("uid", .equal(Constant(stringLiteral: "u\(i)")))])
             let query = try LiveQuery(TreeQuery(index: .key), where: filter)
             _ = queries.add(FilteredWindow(query, over: .null, in: .byKey(ChildMap())))
-            // The same filter in another order, and its count: asked once for all of them.
+            // The same filter in another order, and its count: evaluated once for all of them.
             let last = try LiveQuery(TreeQuery(index: .child("at"), limit: 1), where: filter)
             _ = queries.add(FilteredWindow(last, over: .null, in: .byKey(ChildMap())))
             _ = queries.add(countOf: query, matches: 0)

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 MIRROR = "http://deb.debian.org/debian"
-FRESH_DAYS = 30    # an older archive is made again, as a pulled image would be newer
+FRESH_DAYS = 30    # an older archive is built again, as a pulled image would be newer
 
-# What Docker gives a process that no ENV and no `-e` says otherwise.
+# The environment that Docker gives a process without ENV and `-e`.
 BASE_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 
 

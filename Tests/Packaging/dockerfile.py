@@ -62,7 +62,7 @@ def logical_lines(text):
         line = raw.strip()
         if re.match(r"#\s*(syntax|escape|check)\s*=", line, re.I):
             raise DockerfileError(number, "parser directives are not known here")
-        if not line or line.startswith("#"):       # also between continued lines, as Docker has it
+        if not line or line.startswith("#"):       # also between continued lines, as in Docker
             continue
         if not parts:
             started = number

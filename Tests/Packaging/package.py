@@ -7,10 +7,10 @@ import subprocess
 from debian import Tree
 from readme import blocks
 
-# What the lines are typed into. There is no systemd in the tree: programs are started as their units say, by their user, with their
-# environment file. `sudo` is what root needs of it.
+# Functions for the typed lines. The tree has no systemd: programs are started as in their units, by their user, with
+# their environment file. `sudo` does what root needs of it.
 FUNCTIONS = r"""
-# A process that has ended has no program any more, also before its parent has collected its exit code.
+# A process that has ended has no executable, even before its parent has collected its exit code.
 hub_runs() { readlink -q "/proc/$(cat /tmp/hub.pid)/exe" >/dev/null; }
 end_hub() { kill "$(cat /tmp/hub.pid)"; while hub_runs; do sleep 0.1; done; }
 unit() { sed -n "s/^$2=-\\{0,1\\}//p" "/lib/systemd/system/$1.service"; }
@@ -18,19 +18,19 @@ exec_as_hub() {
     set -a; . "$(unit vigla EnvironmentFile)"
     exec setpriv --reuid=vigla --regid=vigla --clear-groups --inh-caps=-all --no-new-privs "$@"
 }
-# As systemd does it: line by line, until one fails.
+# Like systemd: line by line, until one fails.
 reload_hub() {
     unit vigla ExecReload | while read -r line; do (export MAINPID=$(cat /tmp/hub.pid); exec_as_hub sh -c "$line" </dev/null) || return; done
 }
 start_hub() {
     exec_as_hub $(unit vigla ExecStart) >>/tmp/hub.log 2>&1 &
     echo $! >/tmp/hub.pid
-    disown    # so that a `wait` that is typed waits for what was typed
+    disown    # so that a typed `wait` waits for the typed commands only
     for _ in $(seq 300); do vigla health 2>/dev/null && return; sleep 0.1; done
     cat /tmp/hub.log >&2; exit 1
 }
 """
-# `systemctl`: what the lines ask of it, and nothing else.
+# `systemctl`: only the commands that the lines use.
 SYSTEMCTL = r"""#!/bin/bash
 . /root/functions
 case "$*" in
@@ -99,7 +99,7 @@ def test_package(deb, readme, deploy, work, cache, say, check, before_removal):
     check(secret.stat().st_mode & 0o777 == 0o600 and secret.stat().st_uid == user[0], "the secret is the hub's user's alone")
     check(secret.read_text().strip() not in tree.inside("/tmp/hub.log").read_text(), "it is not in the log")
 
-    # An upgrade keeps settings that were changed, and data.
+    # An upgrade keeps changed settings, and data.
     settings = tree.inside("/etc/vigla/vigla.env")
     settings.write_text(settings.read_text() + "VIGLA_LOG_LEVEL=debug\n")
     run(tree, "bash", "-c", f"cd /root && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --reinstall ./{deb.name}")
@@ -118,7 +118,7 @@ hub_runs
     check(said.returncode == 0 and "Unknown variable 'dta'" in said.stdout,
           f"a reload with faulty rules fails, and says why{'' if said.returncode == 0 else chr(10) + said.stdout}")
 
-    # What root restores is the hub's.
+    # Files that root restores belong to the hub's user.
     said = session(tree, SESSION + r"""
 end_hub
 vigla backup --data /var/lib/vigla/data --to /var/lib/vigla/kept

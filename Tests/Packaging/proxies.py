@@ -8,11 +8,11 @@ from readme import blocks
 
 EXAMPLES = "/usr/share/vigla/examples/proxies"
 
-# Through https://$name: a write, a socket that hears one, an event stream, a large body, and what is not the world's.
+# Through https://$name: a write, a socket that gets one, an event stream, a large body, and pages that are not public.
 THROUGH = r"""
 through() {
     name=$1 authority=$2
-    rm -f /tmp/watched /tmp/streamed    # of the proxy before this one
+    rm -f /tmp/watched /tmp/streamed    # of the previous proxy
     export VIGLA_AUTH_FILE=/var/lib/vigla/data/admin-secret.txt VIGLA_TLS_CA=$authority
     for _ in $(seq 300); do curl -sf --cacert "$authority" "https://$name/.health" >/dev/null && break; sleep 0.1; done
     vigla set "https://$name/proxied/by" "\"$name\""
@@ -50,7 +50,7 @@ through hub.example /etc/nginx/fullchain.pem
 nginx -s quit
 """
 
-# The page's lines, for a name that only this machine knows.
+# The page's lines, for a name that only this machine resolves.
 CADDY = r"""
 export XDG_DATA_HOME=/tmp/caddy HOME=/root
 root=/tmp/caddy/caddy/pki/authorities/local/root.crt
@@ -72,7 +72,7 @@ def test_proxies(tree, page, check):
     lines = [block.text for block in blocks(page) if block.test == "proxies"]
     check(len(lines) == 3, f"docs/proxies.md has blocks for this test ({len(lines)})")
     typed = "\n".join(lines).replace("hub.example", "localhost")
-    # The certificate is there a moment after the reload.
+    # The certificate exists a moment after the reload.
     typed = typed.replace("\nsudo systemctl reload caddy", "\nsudo systemctl reload caddy; until test -s $root; do sleep 0.1; done; :")
     for name, script in (("nginx", NGINX), ("Caddy", CADDY.replace("PAGE", typed))):
         said = session(tree, SESSION + THROUGH + "set -x\n" + script.replace("EXAMPLES", EXAMPLES))

@@ -13,7 +13,7 @@ class Block:
     line: int
     language: str
     text: str
-    note: str        # what stands in the comment before it, or ''
+    note: str        # the text of the comment before it, or ''
 
     @property
     def test(self):

@@ -118,7 +118,7 @@ class Image:
 
     def build(self, stage, context, built, say):
         """`built`: stage name → BuiltProgram or Image."""
-        arguments = {}                             # of the build: with their defaults here, and not kept in the image
+        arguments = {}                             # build arguments: with their defaults here, and not kept in the image
         for step in stage.steps:
             say(f"{step.keyword} {step.text}")
             match step.keyword:

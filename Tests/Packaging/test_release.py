@@ -8,7 +8,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACE = "https://packages.example/"        # where the manifests say that packages are; git takes them from a folder
+PLACE = "https://packages.example/"        # the manifests' address of packages; git takes them from a folder
 MANIFEST = """// swift-tools-version: 6.0
 import PackageDescription
 let package = Package(name: "{name}", products: [.library(name: "{name}", targets: ["{name}"])], dependencies: [{packages}],
@@ -41,7 +41,7 @@ class SwiftPackages(Copy):
 
     def setUp(self):
         super().setUp()
-        # SwiftPM keeps packages, and which commits their tags had, for whoever runs it: here it keeps them in this folder.
+        # SwiftPM caches packages, and the commits of their tags, per user: here it caches them in this folder.
         wrapper = self.work / "bin/swift"
         wrapper.parent.mkdir()
         own = f'--cache-path "{self.work}/cache" --security-path "{self.work}/security"'
@@ -63,7 +63,7 @@ class SwiftPackages(Copy):
         (folder / "Package.swift").write_text(MANIFEST.format(
             name=name, packages=", ".join(f'.package(url: "{PLACE}{need}", from: "1.0.0")' for need in needs),
             products=", ".join(f'.product(name: "{need}", package: "{need}")' for need in needs)))
-        # The newer version's tag has a message: git shows such tags with their own number, and then the commit's.
+        # The newer version's tag is annotated: git lists such tags with their own hash, followed by the commit's.
         for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "1"], ["tag", "1.0.0"],
                       ["commit", "-qm", "2", "--allow-empty"], ["tag", "-a", "1.1.0", "-m", "newer"]):
             subprocess.run(["git", *words], cwd=folder, env=self.environment, check=True)
@@ -128,4 +128,4 @@ class ReleaseNotes(Copy):
         self.assertIn("no date in '## 1.10.0, not released yet'", done.stderr)
 
 
-del Copy                                   # what has no script of its own is no test
+del Copy                                   # an abstract class without a script is not a test

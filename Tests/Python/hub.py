@@ -32,7 +32,7 @@ class Hub:
     def start(self):
         self.process = subprocess.Popen([self.program, "serve", "--port", str(self.port), *self.options], env=self.environment,
                                         stdout=subprocess.PIPE, stderr=self.log, text=True)
-        # It says one line; who says nothing for so long hangs.
+        # The hub prints one line; if it is silent for so long, it hangs.
         said = self.process.stdout.readline() if select.select([self.process.stdout], [], [], 120)[0] else ""
         ready = re.search(r"vigla ready on https?://[^:/]+:(\d+)", said)
         if not ready:

@@ -5,13 +5,13 @@ import TestSupport
 
 @testable import Scheduling
 
-/// The scheduler against a list that is sorted anew for every step.
+/// The scheduler compared with a list that is sorted again for every step.
 @Suite(.timeLimit(.minutes(30))) struct SchedulerModelTests {
-    /// What the model has of one work.
+    /// The model's entry for one piece of work.
     private struct Planned {
         let id: Int
         var due: Int64
-        /// Order among those of one time.
+        /// Order among those of the same time.
         var order: Int
         let every: Int64?
     }
@@ -34,7 +34,7 @@ import TestSupport
         func add(_ ms: Int64, every: Bool) {
             let (id, queue) = (made, world.queues[Int.random(in: 0..<3, using: &random)])
             made += 1
-            // Some work schedules a further one, which is due within the same advance or after it.
+            // Some work schedules more work, which is due within the same advance or after it.
             let follows = !every && id % 5 == 0
             let work: @Sendable () -> Void = { [weak world] in
                 guard let world else { return }
@@ -53,7 +53,7 @@ import TestSupport
             while let next = plan.filter({ $0.due <= end }).min(by: { ($0.due, $0.order) < ($1.due, $1.order) }) {
                 plan.removeAll { $0.id == next.id && $0.order == next.order }
                 expected.append("\(next.id) at \(next.due)")
-                // Scheduled within the work, before an interval goes on.
+                // Scheduled within the work, before an interval continues.
                 if next.every == nil, next.id > 0, next.id % 5 == 0 {
                     plan.append(Planned(id: -next.id, due: next.due + Int64(next.id % 7), order: order, every: nil))
                     order += 1
@@ -71,7 +71,7 @@ import TestSupport
             case 0...4: add(Int64.random(in: -2...50, using: &random), every: false)
             case 5: if plan.count(where: { $0.every != nil }) < 6 { add(Int64.random(in: 1...30, using: &random), every: true) }
             case 6, 7:
-                // Of what is over, too.
+                // Also work that is over.
                 guard made > 1 else { continue }
                 let id = Int.random(in: 1..<made, using: &random)
                 world.handles.withLock { $0[id] }?.cancel()

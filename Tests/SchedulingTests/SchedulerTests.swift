@@ -5,18 +5,18 @@ import TestSupport
 
 @testable import Scheduling
 
-/// Over the clock that tests move: it runs the scheduler that the hub has.
+/// Uses the clock that tests move; it drives the hub's scheduler.
 @Suite(.timeLimit(.minutes(30))) struct SchedulerTests {
     private let clock = FakeClock()
     private let queue = DispatchQueue(label: "test")
     private var scheduler: Scheduler { clock.scheduler }
     private let ran = Ran()
 
-    /// What ran, in its order, and when.
+    /// Records the work that ran, in order, and the times.
     private final class Ran: Sendable {
         private let all = Mutex<[String]>([])
         func add(_ text: String) { all.withLock { $0.append(text) } }
-        /// Since it was asked for last.
+        /// The records since the last call.
         func taken() -> [String] {
             all.withLock { all in
                 defer { all = [] }
@@ -70,7 +70,7 @@ import TestSupport
         #expect(ran.taken() == ["a 1", "b 1"])
     }
 
-    /// A wall clock that is set, by a second or by a year, brings nothing nearer and nothing further.
+    /// Setting the wall clock, by a second or by a year, moves no work.
     @Test(arguments: [1, -1, 365 * 86_400, -365 * 86_400] as [Int64]) func steps_ofTheWallClock_moveNoWork(seconds: Int64) {
         scheduler.after(ms: 100, on: queue, note("at"))
         scheduler.every(ms: 40, on: queue, note("every"))
@@ -87,7 +87,7 @@ import TestSupport
 
     // MARK: Cancelling
 
-    /// How deep the stack is where it runs: each time as deep as the first time.
+    /// Measures the stack depth of each run: it stays that of the first.
     @Test func work_isCalledAsDirectly_afterManyTimes() {
         let depths = Mutex<[UInt]>([])
         let work = scheduler.every(ms: 10, on: queue) {
@@ -115,7 +115,7 @@ import TestSupport
         clock.advance(ms: 1_000)
     }
 
-    /// Handed to its queue already: what is cancelled there before its turn does not begin.
+    /// Already submitted to its queue: cancelled there before its turn, it does not start.
     @Test func work_doesNotRun_afterItIsCancelledOnItsQueue() {
         let time = HandTime()
         let scheduler = Scheduler(time)
@@ -125,7 +125,7 @@ import TestSupport
         let again = scheduler.every(ms: 1, on: queue) { ranAfter.withLock { $0 += 1 } }
         queue.sync {
             time.ring(atNs: 1_000_000)
-            // Both wait behind this.
+            // Both wait for this block.
             work.cancel()
             again.cancel()
             cancelled.withLock { $0 = true }
@@ -145,7 +145,7 @@ import TestSupport
         #expect(scheduler.waiting == 0)
     }
 
-    /// What a scheduler keeps goes with it; what is asked of it later is not done.
+    /// A scheduler releases its work when it is freed; work scheduled later does not run.
     @Test func waitingWork_isLetGoOf_withItsScheduler() {
         var kept: Kept? = Kept()
         let held = Held(kept)
@@ -166,7 +166,7 @@ import TestSupport
         init(_ object: Kept?) { self.object = object }
     }
 
-    // MARK: Again and again
+    // MARK: Intervals
 
     @Test func interval_runsUntilItIsCancelled() {
         let work = scheduler.every(ms: 10, on: queue, note("every"))
@@ -177,7 +177,7 @@ import TestSupport
         #expect(ran.taken() == [] && scheduler.waiting == 0)
     }
 
-    /// The time that the machine was busy is not made up for.
+    /// Intervals missed while the machine was busy are skipped.
     @Test func missedIntervals_areNotMadeUpFor() {
         let time = HandTime()
         let scheduler = Scheduler(time)
@@ -231,7 +231,7 @@ import TestSupport
 
     // MARK: The alarm
 
-    /// The time source is set to the earliest, and to nothing later.
+    /// The time source is set to the earliest time, and to no later one.
     @Test func alarm_isTheEarliestTime() {
         let time = HandTime()
         let scheduler = Scheduler(time)
@@ -249,7 +249,7 @@ import TestSupport
         #expect(time.alarms == [50, 20, 50, 70, 71])
     }
 
-    /// Timers that come and go, as those of requests that are answered in time, leave no pile: most of them never come due.
+    /// Timers that are cancelled, as those of requests answered in time, do not accumulate: most of them never become due.
     @Test func cancelledWork_isSweptOut() {
         let time = HandTime()
         let timetable = Timetable(time)
@@ -268,7 +268,7 @@ import TestSupport
         #expect(most <= 300 && timetable.waiting == kept.count)
     }
 
-    /// With the system's clocks and timer: what is due is done, in order, and not before its time.
+    /// With the system's clocks and timer: due work runs in order, and not before its time.
     @Test func systemTime_runsWhatIsDue() async {
         let scheduler = Scheduler.system()
         let (queue, start) = (DispatchQueue(label: "system"), scheduler.steadyNs)
@@ -288,7 +288,7 @@ import TestSupport
     }
 }
 
-/// Rings when the test says so.
+/// A time source whose alarm rings on the test's command.
 final class HandTime: TimeSource {
     private struct State {
         var steadyNs: Int64 = 0
@@ -299,7 +299,7 @@ final class HandTime: TimeSource {
 
     var wallMs: Int64 { 0 }
     var steadyNs: Int64 { state.withLock { $0.steadyNs } }
-    /// What the alarm was set to so far, in ms.
+    /// The alarm times set so far, in ms.
     var alarms: [Int64] { state.withLock { $0.alarms } }
 
     func start(_ ring: @escaping @Sendable () -> Void) { state.withLock { $0.ring = ring } }

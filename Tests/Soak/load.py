@@ -23,7 +23,7 @@ RULES = {"rules": {
     "own": {"$uid": {".read": "auth.uid === $uid", ".write": "auth.uid === $uid", ".account": True}},
     "large": {".read": True, ".write": "auth.token.walker === true"},
 }}
-# All users have this machine's address.
+# All users share this machine's address.
 ACCOUNTS = {"throttle": {"sign-ups-per-network": "100000/h", "passwords-per-network": "100000/15min"}}
 WALKERS = 40
 LARGE = "x" * 2_000_000
@@ -54,7 +54,7 @@ class Actor(threading.Thread):
             began = time.monotonic()
             try:
                 self.step()
-            except Exception as error:               # whatever it is, it is the soak's result
+            except Exception as error:               # any error is the soak's result
                 self.load.fault(f"{type(self).__name__}: {type(error).__name__} {error}")
                 time.sleep(1)
             self.slowest = max(self.slowest, time.monotonic() - began)
@@ -157,7 +157,7 @@ class Streams(Actor):
         while time.monotonic() < until and not self.load.over.is_set():
             try:
                 piece = made.recv(1 << 16)
-            except TimeoutError:                     # nobody walks at the end, or the machine is busy
+            except TimeoutError:                     # no user walks at the end, or the machine is busy
                 continue
             if not piece:
                 raise AssertionError("the hub ended a stream")
@@ -177,7 +177,7 @@ class Notes(Actor):
         if self.count % 50 < 2:
             self.http("GET", f"/notes.json?orderBy=%22at%22&startAt={now - 5000}", token=self.load.secret)
             total = self.http("GET", "/totals.json")
-            # They all end within their 20 s and what a busy machine adds.
+            # They all expire within their 20 s, plus the delay of a busy machine.
             if total and total["notes"] > 20 * 60:
                 raise AssertionError(f"{total['notes']} notes are there: they do not end")
 

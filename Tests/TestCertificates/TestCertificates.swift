@@ -1,7 +1,7 @@
 public import Foundation
 import TestSupport
 
-/// Certificates for tests, made once per process by the `openssl` command line tool; they go with the process.
+/// Certificates for tests, created once per process by the `openssl` command line tool; removed with the process.
 ///
 /// | Name | Certificate | Key |
 /// |---|---|---|
@@ -11,12 +11,12 @@ import TestSupport
 /// | `expired` | for localhost, until yesterday | its own |
 /// | `encrypted` | | of `server`, with a passphrase |
 public final class TestCertificates: Sendable {
-    /// Nil when there is no `openssl` here.
+    /// Nil if `openssl` is not installed.
     public static let made: TestCertificates? = TestCertificates()
 
     public struct Missing: Error {}
 
-    /// - Throws: `Missing` when there is no `openssl` here.
+    /// - Throws: `Missing` if `openssl` is not installed.
     public static func get() throws -> TestCertificates {
         guard let made else { throw Missing() }
         return made
@@ -37,7 +37,7 @@ public final class TestCertificates: Sendable {
         guard process.terminationStatus == 0 else { return nil }
     }
 
-    /// When the process ends.
+    /// Removes the folder when the process ends.
     private static func remove(_ path: String) {
         setenv("VIGLA_TEST_CERTIFICATES", path, 1)
         atexit { if let path = getenv("VIGLA_TEST_CERTIFICATES") { try? FileManager.default.removeItem(atPath: String(cString: path)) } }

@@ -12,7 +12,7 @@ package final class ClusterHub: Sendable {
     package let storage: ClusterStorage
     package let store: JournalStore
 
-    /// - Parameter name: the cluster; one of its own for each test.
+    /// - Parameter name: the cluster; each test uses its own.
     package init(
         _ cluster: TestCluster, _ name: String, folder: TemporaryFolder? = nil, servers: [Int]? = nil, snapshotAfterBatches: Int = 200_000,
         logger: Logger = .silent,
@@ -28,7 +28,7 @@ package final class ClusterHub: Sendable {
         storage = try ClusterStorage(settings, over: cluster.connect(servers), in: store, scheduler: scheduler, logger: logger)
     }
 
-    /// For tests that can wait. Not on a queue of the hub.
+    /// Closes and waits. Not for a queue of the hub.
     package func closeNow() {
         let closed = DispatchSemaphore(value: 0)
         storage.close(isLate: false) { _ in closed.signal() }

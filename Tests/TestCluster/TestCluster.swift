@@ -5,16 +5,16 @@ import Logging
 import Synchronization
 import TestSupport
 
-/// Three NATS servers with JetStream on this machine, in a temporary folder, on free ports. They end with the value, and with the process
-/// in whatever way it ends: a shell beside each waits for that.
+/// Three NATS servers with JetStream on this machine, in a temporary folder, on free ports. They end with the value, and with the process, however
+/// that ends: a shell per server waits for that.
 package final class TestCluster: Sendable {
-    /// The server that VIGLA_NATS_SERVER names; nil without one. Debian 12 has none that hubs take.
+    /// The server that VIGLA_NATS_SERVER names; nil without one. Debian 12 has no version that hubs accept.
     package static let program: String? = ProcessInfo.processInfo.environment["VIGLA_NATS_SERVER"]
         .flatMap { access($0, X_OK) == 0 ? $0 : nil }
-    /// What a test that is skipped says.
+    /// The message of a skipped test.
     package static let absent = "VIGLA_NATS_SERVER names no program: make cluster-test sets it"
 
-    /// For all tests that do the servers no harm.
+    /// For all tests that do not disturb the servers.
     package static let shared = Result { try TestCluster() }
 
     private struct Server {
@@ -32,8 +32,8 @@ package final class TestCluster: Sendable {
     private let scheme: String
 
     /// - Parameters:
-    ///   - certificate: with which the servers speak TLS to hubs, and its key; nil: they do not.
-    ///   - authority: whose certificates hubs have to show; nil: none.
+    ///   - certificate: the servers' TLS certificate for hubs, and its key; nil: no TLS.
+    ///   - authority: the authority for certificates of hubs; nil: hubs need none.
     package init(servers count: Int = 3, certificate: (file: String, key: String)? = nil, authority: String? = nil) throws {
         guard Self.program != nil else { throw NotStarted(error: Self.absent) }
         folder = try TemporaryFolder()
@@ -90,7 +90,7 @@ package final class TestCluster: Sendable {
         servers.withLock { $0[number] = Server(shell: shell, pid: pid, leash: input.fileHandleForWriting) }
     }
 
-    /// Ends a server without a word; `start` brings it back with its files.
+    /// Kills a server; `start` restarts it with its files.
     package func kill(_ number: Int) throws {
         guard let server = servers.withLock({ servers in
             defer { servers[number] = nil }

@@ -14,13 +14,13 @@ package final class LongPollPeer {
     private var knowsItsPollIsHeld = false
     private var serial = 1000
     private var nextSegment = 0
-    /// Number of the answer that must come next.
+    /// The number of the next answer.
     private var number = 1
     /// Messages in order.
     package private(set) var heard: [Node] = []
     /// Answers that overtook an earlier one.
     private var early: [Int: [Node]] = [:]
-    /// The close command: nil inside when it had no number. Until everything before it has come it does not count.
+    /// The close command: nil inside if it had no number. It counts once everything before it has arrived.
     private var closing: Int??
     package var closed: Int?? { if case .some(.some(let last)) = closing, last >= number { nil } else { closing } }
 
@@ -40,7 +40,7 @@ package final class LongPollPeer {
         hello = try #require(first.messages.first)
     }
 
-    /// Polls, bringing messages along; then takes the answer that the older poll gets for that.
+    /// Polls with messages, and then receives the answer that the older poll gets for that.
     package func poll(_ messages: String...) throws { try poll(segments: messages.flatMap { segments($0) }) }
 
     package func poll(segments: [String]) throws {
@@ -54,7 +54,7 @@ package final class LongPollPeer {
         knowsItsPollIsHeld = false
         guard let older else { return }
         try receive(older)
-        // The newer poll has arrived, or the older would not be answered; if it came first, both were.
+        // The older poll was answered, so the newer one has arrived; if the newer one came first, both were answered.
         if early.isEmpty { knowsItsPollIsHeld = true } else { try wait() }
     }
 
@@ -63,7 +63,7 @@ package final class LongPollPeer {
         repeat { try poll() } while !knowsItsPollIsHeld
     }
 
-    /// Waits for the answer of the poll that is held; polls if none is.
+    /// Waits for the answer of the held poll; polls if none is held.
     package func wait() throws {
         if held == nil { try poll() }
         let waiting = try #require(held)
@@ -71,7 +71,7 @@ package final class LongPollPeer {
         try receive(waiting)
     }
 
-    /// Waits until `count` messages were heard, and hands over all.
+    /// Waits until `count` messages have arrived, and returns all.
     package func messages(_ count: Int) throws -> [Node] {
         while heard.count < count, closed == nil { try wait() }
         try #require(heard.count >= count)
@@ -85,7 +85,7 @@ package final class LongPollPeer {
         #expect(response.head.lowercased().contains("cache-control: no-store"))
         let script = try Script(response.body)
         if let number = script.number {
-            // Requests on two connections overtake each other, and so do their answers; a number comes once.
+            // Requests on two connections overtake each other, and so do their answers; each number comes once.
             try #require(number >= self.number && early[number] == nil)
             early[number] = script.messages
             while let next = early.removeValue(forKey: self.number) {
@@ -120,7 +120,7 @@ package final class LongPollPeer {
         return text
     }
 
-    /// What a poll was answered with.
+    /// The parsed answer to a poll.
     package struct Script {
         package var number: Int?
         package var messages: [Node] = []

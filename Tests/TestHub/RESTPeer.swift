@@ -1,9 +1,9 @@
 import Testing
 
-/// A REST client on a connection of its own, which is kept.
+/// A REST client with its own connection, which is kept open.
 package final class RESTPeer {
     package let socket: TestSocket
-    /// Sent with every request.
+    /// Header fields sent with every request.
     package var fields: [String] = []
 
     package init(_ server: TestServer) throws {
@@ -17,7 +17,7 @@ package final class RESTPeer {
         return peer
     }
 
-    /// - Parameter target: with `ns=test` added.
+    /// - Parameter target: `ns=test` is added to it.
     package func send(_ method: String, _ target: String, _ body: String = "", _ more: [String] = []) throws {
         let target = target + (target.contains("?") ? "&" : "?") + "ns=test"
         let length = body.isEmpty && ["GET", "DELETE", "HEAD", "OPTIONS"].contains(method) ? [] : ["Content-Length: \(body.utf8.count)"]
@@ -54,7 +54,8 @@ package final class RESTPeer {
         return "\(answer.status) \(try #require(members["error"]).string)"
     }
 
-    /// Begins a stream; its head.
+    /// Starts a stream.
+    /// - Returns: the head of its answer.
     @discardableResult
     package func stream(_ target: String, _ more: [String] = []) throws -> TestSocket.Response {
         try send("GET", target, "", ["Accept: text/event-stream"] + more)

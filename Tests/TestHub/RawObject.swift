@@ -1,6 +1,6 @@
 import JSONTree
 
-/// JSON text of one value, as it was sent.
+/// JSON text of one value, exactly as sent.
 package struct RawJSON {
     package let text: String
 
@@ -11,7 +11,7 @@ package struct RawJSON {
     package func object() throws -> RawObject { try RawObject(text) }
 }
 
-/// The members of an object as they were sent: names may be paths, values may be null.
+/// The members of an object as sent: names may be paths, values may be null.
 package struct RawObject {
     package private(set) var members: [String: RawJSON] = [:]
 

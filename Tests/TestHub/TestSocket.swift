@@ -11,7 +11,7 @@ import Testing
 import TestSupport
 import WireProtocols
 
-/// A blocking TCP client that sees exactly what a peer sees. Every wait is bounded; running out of time is a failure.
+/// A blocking TCP client that sees exactly the peer's bytes. Every wait is bounded; a timeout is a failure.
 package final class TestSocket {
     package struct Closed: Error { package init() {} }
     package struct TimedOut: Error {}
@@ -22,11 +22,11 @@ package final class TestSocket {
     private var unread: [UInt8] = []
     private var decoder = WebSocketDecoder(role: .client, maxMessageBytes: 1 << 30)
     private var events: [Event] = []
-    /// What the server answered to an offer of extensions.
+    /// The server's answer to an offer of extensions.
     package private(set) var extensions: String?
-    /// The text of the close frame that came.
+    /// The text of the received close frame.
     package private(set) var closeReason: String?
-    /// All bytes that came.
+    /// Total bytes received.
     package private(set) var bytesRead = 0
 
     package enum Event: Equatable {
@@ -35,7 +35,7 @@ package final class TestSocket {
         case close(UInt16?)
     }
 
-    /// - Parameter receiveBuffer: bytes that the system takes for a client that does not read.
+    /// - Parameter receiveBuffer: bytes that the system buffers for a client that does not read.
     package init(port: UInt16, receiveBuffer: Int32? = nil) throws {
         let isConnected: Bool
         (fd, isConnected) = Loopback.connect(port: port, receiveBuffer: receiveBuffer)
@@ -50,12 +50,12 @@ package final class TestSocket {
 
     package func send(_ text: String) throws { try send(Array(text.utf8)) }
 
-    /// Says that nothing more comes, and goes on reading.
+    /// Ends the sending direction, and continues reading.
     package func finishSending() throws {
         guard shutdown(fd, Int32(SHUT_WR)) == 0 else { throw Closed() }
     }
 
-    /// Reads what has come, waiting for at least one byte.
+    /// Reads the available bytes, waiting for at least one.
     private func readSome() throws -> [UInt8] {
         var buffer = [UInt8](repeating: 0, count: 65536)
         let count = recv(fd, &buffer, buffer.count, 0)
@@ -97,7 +97,7 @@ package final class TestSocket {
         }
     }
 
-    /// Reads a head alone, whatever body it announces.
+    /// Reads only a head, whatever body it announces.
     package func head() throws -> Response {
         while true {
             if let end = unread.firstRange(of: Array("\r\n\r\n".utf8))?.upperBound {
@@ -109,7 +109,7 @@ package final class TestSocket {
         }
     }
 
-    /// Reads one chunk of a chunked body; nil for the one that ends it.
+    /// Reads one chunk of a chunked body; nil for the last, empty one.
     package func chunk() throws -> String? { try chunkBytes().map { String(decoding: $0, as: UTF8.self) } }
 
     private func chunkBytes() throws -> [UInt8]? {
@@ -126,7 +126,7 @@ package final class TestSocket {
         }
     }
 
-    /// Reads so many bytes at most, whatever they are; none at the end.
+    /// Reads and discards up to this many bytes; returns 0 at the end.
     package func discard(_ count: Int) throws -> Int {
         if !unread.isEmpty {
             let taken = min(count, unread.count)
@@ -150,7 +150,7 @@ package final class TestSocket {
     // MARK: WebSocket
 
     /// Upgrades; the answer must be 101.
-    /// - Parameter offer: of extensions; the answer is in `extensions` afterwards.
+    /// - Parameter offer: the offered extensions; the answer is in `extensions` afterwards.
     package func upgrade(_ target: String, host: String = "localhost:9000", offer: String? = nil) throws {
         let offer = offer.map { "Sec-WebSocket-Extensions: \($0)\r\n" } ?? ""
         try send(
@@ -198,7 +198,8 @@ package final class TestSocket {
         return text
     }
 
-    /// Reads until the peer ends the connection; the close code, if it sent one.
+    /// Reads until the peer ends the connection.
+    /// - Returns: the close code, if the peer sent one.
     package func closeCode() throws -> UInt16? {
         var code: UInt16?
         do {
@@ -215,8 +216,8 @@ package final class TestServer {
     package var port: UInt16 { server.port }
 
     /// - Parameters:
-    ///   - scheduler: by the system's clocks, unless the test moves them.
-    ///   - storage: in place of one in the data folder, or in memory without a folder.
+    ///   - scheduler: uses the system's clocks by default.
+    ///   - storage: replaces the storage in the data folder, or in memory without a folder.
     package init(
         scheduler: Scheduler = .system(), storage: (any JournalStorage)? = nil,
         _ configure: (inout ServerSettings) -> Void = { _ in }
@@ -245,7 +246,7 @@ package final class TestServer {
         if stopped.wait(timeout: .now() + 20) != .success { Issue.record("the server does not stop") }
     }
 
-    /// A number of `/.metrics`: the name with its labels, as it stands there.
+    /// A value of `/.metrics`, by its name with labels.
     package func metric(_ name: String) throws -> Int {
         let page = try TestSocket(port: port).get("/.metrics")
         guard page.status == 200, let line = page.body.split(separator: "\n").first(where: { $0.hasPrefix(name + " ") }) else {
@@ -254,7 +255,7 @@ package final class TestServer {
         return Int(line.split(separator: " ").last ?? "") ?? -1
     }
 
-    /// Asks until the number is as wanted; false after 20 s.
+    /// Polls until the value is as wanted; false after 20 s.
     package func metric(_ name: String, becomes wanted: (Int) -> Bool) throws -> Bool {
         for _ in 0..<2000 {
             if wanted(try metric(name)) { return true }
@@ -263,7 +264,7 @@ package final class TestServer {
         return false
     }
 
-    /// A realtime client after hello, with the session id it was given.
+    /// A realtime client after hello, with its assigned session id.
     package func realtime(
         _ query: String = "v=5&ns=test", host: String = "localhost:9000", receiveBuffer: Int32? = nil
     ) throws -> (socket: TestSocket, hello: Node) {

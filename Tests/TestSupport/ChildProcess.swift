@@ -3,25 +3,25 @@ package import Foundation
 import Glibc
 import Synchronization
 
-/// A child process by `posix_spawn`, with the names of Foundation's `Process`, which reads beyond its buffer when the tests have more than
-/// some 1,350 descriptors open (it copies whole entries of /proc/self/fd).
+/// A child process by `posix_spawn`, with the API of Foundation's `Process`. That one reads beyond its buffer if the tests have more than about 1,350
+/// descriptors open (it copies whole entries of /proc/self/fd).
 package final class ChildProcess: Sendable {
     package struct NotStarted: Error { package let error: String }
 
-    /// Where a stream of the child leads.
+    /// The destination of a stream of the child.
     package enum Stream: Sendable {
-        /// To the tests' own.
+        /// The same as the tests'.
         case inherited
         case null
         case handle(FileHandle)
     }
 
     package let processIdentifier: Int32
-    /// The status of `waitpid`, once it has been asked for.
+    /// The status of `waitpid`, once it has been collected.
     private let status = Mutex<Int32?>(nil)
 
-    /// Starts it. It gets no other descriptors than its three streams, no blocked and no ignored signals.
-    /// - Parameter environment: all of it; nil for the tests' own.
+    /// Starts the process. It gets only its three streams as descriptors, and no blocked or ignored signals.
+    /// - Parameter environment: the complete environment; nil for the tests' own.
     /// - Throws: `NotStarted`.
     package init(
         _ program: String, _ arguments: [String], environment: [String: String]? = nil, in directory: URL? = nil,
@@ -56,7 +56,7 @@ package final class ChildProcess: Sendable {
         processIdentifier = pid
     }
 
-    /// Whether it has not ended.
+    /// Whether the process is still running.
     package var isRunning: Bool { reap(WNOHANG) == nil }
 
     /// The exit code, or the number of the signal that ended it. After its end.
@@ -69,7 +69,7 @@ package final class ChildProcess: Sendable {
     package var wasKilled: Bool { (reap(WNOHANG) ?? 0) & 0x7F != 0 }
 
     package func waitUntilExit() {
-        // Without the lock, and without collecting it, so that other threads may ask and signal meanwhile.
+        // Without the lock, and without collecting the status, so that other threads may check and signal meanwhile.
         var info = siginfo_t()
         while status.withLock({ $0 }) == nil {
             if waitid(P_PID, id_t(processIdentifier), &info, WEXITED | WNOWAIT) == 0 || errno != EINTR { _ = reap(0) }
@@ -83,13 +83,13 @@ package final class ChildProcess: Sendable {
             if let known { return known }
             var status = Int32(0)
             let found = waitpid(processIdentifier, &status, flags)
-            // Without a child there is nothing more to learn.
+            // Without a child there is nothing more to wait for.
             if found == processIdentifier || (found < 0 && errno == ECHILD) { known = status }
             return known
         }
     }
 
-    /// The words as C has them, with a null behind.
+    /// The words as C strings, terminated by a null pointer.
     private static func withWords<Result>(_ words: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result) -> Result {
         let copies = words.map { strdup($0) } + [nil]
         defer { copies.forEach { free($0) } }

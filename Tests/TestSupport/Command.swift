@@ -2,10 +2,10 @@ package import Foundation
 
 /// The built program as a child process.
 package struct Command {
-    /// Beside the test bundle, where the package manager puts it.
+    /// The folder of the test bundle, where the package manager puts the program.
     package static let folder: URL = {
         let link = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-        // The test runner may be the toolchain's; the bundle then stands in its arguments.
+        // The test runner may be the toolchain's; then its arguments contain the bundle.
         let candidates = [link] + CommandLine.arguments.map { URL(fileURLWithPath: $0) }
         let folders = candidates.map { $0.deletingLastPathComponent() }
         return folders.first { FileManager.default.isExecutableFile(atPath: $0.appendingPathComponent("vigla").path) } ?? folders[0]
@@ -17,7 +17,7 @@ package struct Command {
         package let error: String
     }
 
-    /// Runs the program to its end. The environment is only what is given.
+    /// Runs the program to its end. Its environment contains only the given variables.
     package static func run(
         _ arguments: String..., environment: [String: String] = [:], input: String? = nil, in directory: URL? = nil,
         program: String = "vigla"
@@ -37,7 +37,7 @@ package struct Command {
         try error.fileHandleForWriting.close()
         if let input { try source.fileHandleForWriting.write(contentsOf: Data(input.utf8)) }
         try source.fileHandleForWriting.close()
-        // Both pipes are emptied while the program runs, so that neither can fill up.
+        // Both pipes are read while the program runs, so that neither can fill up.
         let errors = Handover<Data>()
         let reader = Thread { errors.put(error.fileHandleForReading.readDataToEndOfFile()) }
         reader.start()
@@ -49,7 +49,7 @@ package struct Command {
     }
 
     /// Starts the program.
-    /// - Parameter program: beside the tests, or an absolute path.
+    /// - Parameter program: a name next to the tests, or an absolute path.
     package static func start(
         _ arguments: [String], _ environment: [String: String] = [:], _ directory: URL? = nil, _ program: String = "vigla",
         input: ChildProcess.Stream = .inherited, output: ChildProcess.Stream, error: ChildProcess.Stream = .inherited

@@ -2,14 +2,14 @@ import Dispatch
 package import Scheduling
 import Synchronization
 
-/// A clock that stands still until the test moves it. It tells the time twice: the wall clock, which can be set, and the steady
-/// one, which only goes on and by which work is scheduled.
+/// A clock that moves only on the test's command. It has a wall clock, which can be set, and a steady clock, which only advances and by which work is
+/// scheduled.
 package final class FakeClock: Sendable {
     private let hands: Hands
-    /// Runs by this clock: what is due runs within `advance`, and at no other time.
+    /// Uses this clock: due work runs within `advance`, and at no other time.
     package let scheduler: Scheduler
 
-    /// - Parameter ms: what the wall clock shows, since the epoch.
+    /// - Parameter ms: the wall clock's time in ms since the epoch.
     package init(ms: Int64 = 1_790_000_000_000) {
         hands = Hands(wallMs: ms)
         scheduler = Scheduler(hands)
@@ -25,16 +25,16 @@ package final class FakeClock: Sendable {
     package var seconds: Int64 { ms / 1000 }
     package var steadyMs: Int64 { scheduler.steadyMs }
 
-    /// What waits for its time and is not cancelled.
+    /// The number of scheduled works that are neither due nor cancelled.
     package var waiting: Int { scheduler.waiting }
 
-    /// ms of the wall clock, for what asks a closure.
+    /// ms of the wall clock, as a closure for code under test.
     package func now() -> Int64 { ms }
 
-    /// Time goes by, on both. Whatever becomes due runs at its time, one after the other, each on its queue behind what that queue has to
-    /// do; so does what that schedules. One thread at a time may do this, and none of those queues.
-    /// - Parameter settled: waits for what has become due to be done with, where that hands work on: else it would see two times, if it
-    ///   looked at the clock before and after it moves.
+    /// Advances both clocks. Work that becomes due runs at its time, one after the other, each on its queue after earlier blocks, and so does work
+    /// that it schedules. Call it from one thread at a time, and from none of those queues.
+    /// - Parameter settled: waits for due work to finish where it hands work on. Otherwise that work would see two times if it read the clock before
+    ///   and after the move.
     package func advance(ms: Int64, settled: () -> Void = {}) {
         let end = hands.steadyNs + ms * 1_000_000
         while let due = scheduler.nextDue(byNs: end) {
@@ -46,11 +46,11 @@ package final class FakeClock: Sendable {
     }
     package func advance(seconds: Int64) { advance(ms: seconds * 1000) }
 
-    /// The wall clock alone is set, forwards or back.
+    /// Sets only the wall clock, forwards or back.
     package func step(seconds: Int64) { hands.stepWall(by: seconds * 1000) }
 }
 
-/// The scheduler's part of the clock.
+/// The scheduler's time source.
 private final class Hands: TimeSource {
     /// ns; the wall clock's since the epoch.
     private let time: Mutex<(wall: Int64, steady: Int64)>

@@ -1,16 +1,16 @@
 import Glibc
 package import Testing
 
-/// Runs a fuzz test: every input has a seed of its own, counted up, so that each can be made again alone.
+/// Runs a fuzz test. Every input has its own seed, counted up, so that each can be repeated alone.
 ///
-/// In the suite it is a count of inputs from seed 1, so that every run is the same. By environment:
+/// In the suite it runs a number of inputs from seed 1, so every run is the same. Environment variables:
 ///
-///     VIGLA_FUZZ_SEED=42       where to begin
-///     VIGLA_FUZZ_COUNT=1       how many inputs
-///     VIGLA_FUZZ_SECONDS=600   how long instead of how many, from a seed that no run before had (`make fuzz`)
+///     VIGLA_FUZZ_SEED=42       the first seed
+///     VIGLA_FUZZ_COUNT=1       the number of inputs
+///     VIGLA_FUZZ_SECONDS=600   a duration instead of a number, from a seed that no earlier run had (`make fuzz`)
 ///
-/// An input that breaks an invariant is printed with its seed, and ends the loop. While it runs by time, the seed of the input
-/// that is being checked stands in `.build/fuzz/NAME.seed`, for one that ends the process.
+/// An input that breaks an invariant is printed with its seed, and ends the loop. In a run by time, `.build/fuzz/NAME.seed` holds the seed of the
+/// current input, in case it ends the process.
 package struct FuzzLoop {
     private let name: String
     private let count: Int
@@ -29,9 +29,9 @@ package struct FuzzLoop {
     package var isLong: Bool { seconds != nil }
 
     /// - Parameters:
-    ///   - what: what is added to the line that a long run ends with.
-    ///   - check: what is wrong with how the input of a seed was taken; nil when every invariant held.
-    /// - Returns: inputs without a fault.
+    ///   - what: a text added to the last line of a long run.
+    ///   - check: describes what is wrong with the handling of a seed's input; nil if every invariant held.
+    /// - Returns: the number of inputs without a fault.
     @discardableResult
     package func run(saying what: () -> String = { "" }, _ check: (_ seed: UInt64) throws -> String?) rethrows -> Int {
         let end = seconds.map { Self.now() + $0 * 1000 }
@@ -62,12 +62,12 @@ package struct FuzzLoop {
 }
 
 extension TimeLimitTrait.Duration {
-    /// For a suite of fuzz tests: the 30 minutes that every suite has, and the time that each of its tests was asked to run. All tests of
-    /// a run start at once and wait for threads, so that the limit has to be longer than a run on a slow machine takes.
+    /// For a suite of fuzz tests: the 30 minutes of every suite, plus the duration of each of its tests. All tests of a run start at once and wait
+    /// for threads, so the limit has to exceed a run on a slow machine.
     package static var fuzzing: Self { .minutes(30 + (FuzzLoop.environment("VIGLA_FUZZ_SECONDS") ?? 0) / 60) }
 }
 
-/// The seed of the input that is being checked, in memory that is a file: it survives the end of the process.
+/// The seed of the current input, in a memory-mapped file: it survives the end of the process.
 private final class SeedTrace {
     private static let length = 21
     private let digits: UnsafeMutableRawPointer?

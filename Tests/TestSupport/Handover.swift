@@ -1,6 +1,6 @@
 import Dispatch
 
-/// A value from one thread to another.
+/// Passes a value from one thread to another.
 package final class Handover<Value>: @unchecked Sendable {
     // because `full` orders the one write before the one read.
     private var value: Value?

@@ -1,14 +1,14 @@
 package import Logging
 import Synchronization
 
-/// Keeps what is logged, a line for each event.
+/// Keeps logged events, one line each.
 package final class LineLog: Sendable {
     private let lines = Mutex<[String]>([])
     private let level: Logger.Level
     private let line: @Sendable (LogEvent) -> String
 
     /// - Parameters:
-    ///   - level: the least that is kept.
+    ///   - level: the least severe level that is kept.
     ///   - line: an event as text; by default its message and its metadata.
     package init(
         _ level: Logger.Level = .trace, line: @escaping @Sendable (LogEvent) -> String = { "\($0.message) \($0.metadata ?? [:])" }
@@ -39,6 +39,6 @@ package final class LineLog: Sendable {
 }
 
 extension Logger {
-    /// Drops what is logged.
+    /// Drops all logged events.
     package static var silent: Logger { Logger(label: "test") { _ in SwiftLogNoOpLogHandler() } }
 }

@@ -1,11 +1,11 @@
 import Glibc
 
-/// Blocking TCP sockets to this machine, of the system alone: independent of the code under test.
+/// Blocking TCP sockets to this machine, using system calls only: independent of the code under test.
 package enum Loopback {
     /// A new socket. The caller closes it, whether or not it is connected.
     /// - Parameters:
-    ///   - receiveBuffer: bytes that the system takes for a client that does not read.
-    ///   - patienceSeconds: after which a read gives up, so that a broken server fails a test instead of hanging it.
+    ///   - receiveBuffer: bytes that the system buffers for a client that does not read.
+    ///   - patienceSeconds: timeout of a read, so that a broken server fails a test instead of hanging it.
     package static func connect(
         port: UInt16, receiveBuffer: Int32? = nil, patienceSeconds: Int = 20
     ) -> (descriptor: Int32, isConnected: Bool) {
@@ -16,7 +16,7 @@ package enum Loopback {
         return (descriptor, connect(descriptor, port: port))
     }
 
-    /// Whether a socket that is there already could be connected to the port.
+    /// Whether an existing socket could be connected to the port.
     package static func connect(_ descriptor: Int32, port: UInt16) -> Bool {
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)

@@ -1,11 +1,11 @@
 package import Foundation
 
-/// `vigla serve` on a free port, until the test lets go of it.
+/// `vigla serve` on a free port, until the test releases it.
 package final class RunningHub {
     package let process: ChildProcess
     package let readyLine: String
     package let folder: TemporaryFolder
-    /// `http://127.0.0.1:PORT`; `https://…` when there is nothing else.
+    /// `http://127.0.0.1:PORT`; `https://…` if there is no plain port.
     package let url: String
     /// `https://127.0.0.1:PORT`, empty without TLS.
     package let secureURL: String
@@ -14,7 +14,7 @@ package final class RunningHub {
 
     package struct NotReady: Error { package let error: String }
 
-    /// - Parameter shell: what prepares the process, in the folder; it becomes the hub.
+    /// - Parameter shell: commands that prepare the process, in the folder; the hub replaces the shell.
     package init(
         _ arguments: [String], environment: [String: String] = [:], folder: TemporaryFolder? = nil, program: String = "vigla",
         shell: String? = nil
@@ -54,14 +54,14 @@ package final class RunningHub {
         return connection
     }
 
-    /// All that the hub answers to a GET, head included.
+    /// The hub's complete answer to a GET, including the head.
     package func page(_ target: String) throws -> String {
         let connection = try connection()
         try connection.write(contentsOf: Data("GET \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8))
         return String(decoding: try connection.readToEnd() ?? Data(), as: UTF8.self)
     }
 
-    /// Sends a signal and waits for the end; a program that does not end within 20 s is killed, which shows in the result.
+    /// Sends a signal and waits for the end. A program that does not end within 20 s is killed, which shows in the result.
     package func stop(_ number: Int32 = SIGTERM) -> Int32 {
         let process = process
         kill(process.processIdentifier, number)

@@ -1,4 +1,4 @@
-/// SplitMix64: the same numbers for the same seed on every machine, so that a failing round can be run again by its seed.
+/// SplitMix64: the same numbers for the same seed on every machine, so that a failing round can be repeated by its seed.
 package struct SeededRandom: RandomNumberGenerator {
     private var state: UInt64
 
@@ -15,10 +15,10 @@ package struct SeededRandom: RandomNumberGenerator {
     /// A number from 0 to `bound` - 1.
     package mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
 
-    /// True so many times of a hundred.
+    /// True in this percentage of calls.
     package mutating func chance(_ percent: Int) -> Bool { below(100) < percent }
 
-    /// One of the choices, of which there must be some.
+    /// One of the choices, which must not be empty.
     package mutating func pick<C: RandomAccessCollection>(_ choices: C) -> C.Element {
         choices[choices.index(choices.startIndex, offsetBy: below(choices.count))]
     }

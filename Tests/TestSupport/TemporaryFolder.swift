@@ -1,6 +1,6 @@
 package import Foundation
 
-/// A new folder that is removed when the value goes.
+/// A new folder that is removed when the value is freed.
 package final class TemporaryFolder: Sendable {
     package let url: URL
     package var path: String { url.path }
@@ -12,13 +12,14 @@ package final class TemporaryFolder: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: url) }
 
-    /// The path of something in it.
+    /// The path of a file in it.
     package func at(_ name: String) -> String { url.appendingPathComponent(name).path }
 
     package func copy(_ from: String, to: String) throws { try FileManager.default.copyItem(atPath: at(from), toPath: at(to)) }
     package func remove(_ name: String) throws { try FileManager.default.removeItem(atPath: at(name)) }
 
-    /// Writes a file, and the folders on the way to it; its path.
+    /// Writes a file, creating its folders.
+    /// - Returns: its path.
     @discardableResult
     package func file(_ name: String, _ text: String) throws -> String {
         let file = url.appendingPathComponent(name)

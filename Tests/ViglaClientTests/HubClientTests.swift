@@ -23,7 +23,7 @@ import WireProtocols
         let expected = ["added a 1 -", "set", "added b 2 a", "changed a 5 -", "update", "removed a 5", "remove"]
         var got: [String] = []
         while got.count < expected.count { got.append(try log.next()) }
-        // Within one commit the children come in the hub's order.
+        // The children of one commit arrive in the hub's order.
         #expect(
             got.filter { !$0.hasPrefix("added b") && !$0.hasPrefix("changed") } == ["added a 1 -", "set", "update", "removed a 5", "remove"]
         )
@@ -97,7 +97,7 @@ import WireProtocols
         first.stop()
         #expect(try states.next { $0 != "connected" } == "waiting")
         let second = try TestHub(rules: .denyAll, port: first.port)
-        // The new hub is empty: what was seen does not hold any more, and the client is told so.
+        // The new hub is empty: earlier content no longer applies, and the client is notified.
         #expect(try seen.next() == "reset")
         #expect(try seen.next() == "null")
         client.set("/a", WriteValue(2))
@@ -269,7 +269,7 @@ import WireProtocols
     }
 }
 
-/// A server in memory on a port of its own, and a loop for its clients.
+/// A server in memory on its own port, and a loop for its clients.
 final class TestHub {
     let server: Server
     let port: UInt16
@@ -288,7 +288,7 @@ final class TestHub {
         group = try EventLoopGroup(count: 1)
     }
 
-    /// A connected client that tries again quickly.
+    /// A connected client that reconnects quickly.
     func client(onState: (@Sendable (HubClient.State) -> Void)? = nil) -> HubClient {
         var settings = HubClientSettings()
         settings.firstRetryMs = 5

@@ -1,7 +1,7 @@
 import Dispatch
 import Synchronization
 
-/// Values from loops, in order, for a test's thread to wait for.
+/// Values from loops, in order, for which a test's thread can wait.
 final class Notes<Value: Sendable>: Sendable {
     private let values = Mutex<[Value]>([])
     private let added = DispatchSemaphore(value: 0)
@@ -11,7 +11,7 @@ final class Notes<Value: Sendable>: Sendable {
         added.signal()
     }
 
-    /// All that has been noted and not taken.
+    /// All values recorded and not taken yet.
     @discardableResult
     func removeAll() -> [Value] {
         values.withLock { values in
@@ -32,7 +32,7 @@ final class Notes<Value: Sendable>: Sendable {
         }
     }
 
-    /// Passes over values until one fits.
+    /// Skips values until one fits.
     func next(where fits: (Value) -> Bool) throws -> Value {
         while true {
             let value = try next()

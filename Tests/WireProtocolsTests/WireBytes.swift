@@ -11,7 +11,7 @@ func fuzzRounds(_ debug: Int) -> Int {
     #endif
 }
 
-/// Every way to feed `bytes` that the parsers must not notice: whole, byte by byte, and all splits in two.
+/// Every way to feed `bytes` that must not affect the parsers: whole, byte by byte, and all splits in two.
 func feedings(of bytes: [UInt8]) -> [[[UInt8]]] {
     var ways = [[bytes], bytes.map { [$0] }]
     for cut in 0...bytes.count { ways.append([Array(bytes[..<cut]), Array(bytes[cut...])]) }

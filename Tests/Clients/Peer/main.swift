@@ -1,4 +1,4 @@
-// Carries out the lines of a scenario with ViglaClient, and says what it is told: see peer.py beside this folder.
+// Runs the lines of a scenario with ViglaClient, and prints the events it gets: see peer.py in the parent folder.
 
 import DispatchNet
 import Foundation
@@ -7,7 +7,7 @@ import Synchronization
 import ViglaClient
 import WireProtocols
 
-/// One line of output, of which the members are JSON already.
+/// Writes one line of output, whose members are JSON already.
 private let output = Mutex(FileHandle.standardOutput)
 
 func say(_ members: (name: String, json: String)...) {
@@ -31,12 +31,12 @@ func told(_ error: ClientError) -> String {
     return told(code: failure.code, text: failure.message, member: failure.member, messages: failure.messages, printed: "\(error)")
 }
 
-/// What Swift's types or `ObserveRequest` do not let through is refused in the hub's words, which has the same reader.
+/// Requests that Swift's types or `ObserveRequest` do not accept are refused with the hub's text, which uses the same parser.
 func told(_ fault: ObserveFault) -> String {
     told(.refused(ObserveFailure(code: fault.code.rawValue, message: fault.message, member: fault.member)))
 }
 
-/// The client and its observers. Lines are carried out on one thread, in their order.
+/// The client and its observers. Lines run on one thread, in order.
 final class Peer {
     private let client: HubClient
     private var observers: [String: ObserverID] = [:]

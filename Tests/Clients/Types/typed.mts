@@ -1,4 +1,5 @@
-// What the types of vigla.js accept, and, behind @ts-expect-error, what they refuse: an expected error that does not come is one.
+// Code that the types of vigla.js accept and, after @ts-expect-error, code that they refuse. A missing error fails,
+// too.
 
 import { Vigla, ViglaError, backoff } from 'vigla';
 import type { Change, Ended, Event, Observer, Query } from 'vigla';
@@ -17,7 +18,7 @@ const observer: Observer<Post> = hub.observe<Post>('/posts', { events: ['added',
   if (event.event === 'added') console.log(event.key.length, event.value.text, event.distance);
   if (event.event === 'removed' && event.why === 'left') console.log(event.key);
   if (event.event === 'ended') console.log(event.error.member, event.error.retryAfterMs);
-  // @ts-expect-error: an event that there is not
+  // @ts-expect-error: an unknown event
   if (event.event === 'gone') console.log(event);
   // @ts-expect-error: the key of a value
   if (event.event === 'value') console.log(event.key.length);
@@ -35,19 +36,19 @@ await hub.onDisconnect('remove', '/online/ana');
 const uid: string | undefined = await hub.auth(async () => 'token');
 try { await hub.ping(); } catch (error) { if (error instanceof ViglaError) console.log(error.code, error.text, error.value, uid, backoff(3)); }
 
-// @ts-expect-error: the address is needed
+// @ts-expect-error: the address is required
 new Vigla();
-// @ts-expect-error: an option that there is not
+// @ts-expect-error: an unknown option
 new Vigla('http://127.0.0.1:9000', { namespace: 'default' });
-// @ts-expect-error: an event that there is not
+// @ts-expect-error: an unknown event
 hub.observe('/a', { events: ['child_added'] });
 // @ts-expect-error: a longitude is missing
 hub.observe('/a', { query: { near: { lat: 1, radius: 3 } } });
-// @ts-expect-error: an operator that there is not
+// @ts-expect-error: an unknown operator
 hub.observe('/a', { query: { where: [['status', '=', 'open']] } });
-// @ts-expect-error: a list is needed
+// @ts-expect-error: a list is required
 hub.observe('/a', { query: { where: [['status', 'in', 'open']] } });
-// @ts-expect-error: a parameter that there is not
+// @ts-expect-error: an unknown parameter
 await hub.get('/a', { limit: 1 });
 // @ts-expect-error: an update is an object
 await hub.update('/a', 1);

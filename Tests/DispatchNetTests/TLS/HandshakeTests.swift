@@ -3,7 +3,7 @@ import Dispatch
 import Glibc
 import Testing
 
-/// TLS handshakes that come by the thousand: what a turn does of them, who has to wait, and who ends.
+/// TLS handshakes by the thousand: how many a turn runs, which ones wait, and which ones end.
 @Suite(.timeLimit(.minutes(30))) struct HandshakeTests {
     private func network(_ text: String) throws -> SocketAddress { try #require(SocketAddress.numeric(text)).network }
 
@@ -40,7 +40,7 @@ import Testing
         #expect(line.isEmpty)
     }
 
-    /// A server whose loop waits until `begin`: what comes meanwhile is there in one batch.
+    /// A server whose loop waits until `begin`, so that everything before arrives in one batch.
     private final class Held {
         let server: TestServer
         private let gate = DispatchSemaphore(value: 0)
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test(arguments: [1, 3]) func turn_readsSoManyHandshakes_behindTheEstablished(_ most: Int) throws {
-        // Of each turn: how many handshakes wait at its begin, or the byte that an established connection was read.
+        // Per turn: the number of handshakes waiting at its start, or the byte read from an established connection.
         let log = Log<Int>()
         var settings = NetSettings()
         settings.handshakesPerTurn = most
@@ -92,8 +92,8 @@ import Testing
         }
         server.loop.execute { [loop = server.loop] in begin(loop) }
         held.begin()
-        // Nobody continues its handshake, so the line only becomes shorter, by `most` a turn; the first of them was in the same
-        // turn as the established connection's byte, and behind it.
+        // No peer continues its handshake, so the queue only shrinks, by `most` per turn. The first handshake was in the same turn as the established
+        // connection's byte, and after it.
         #expect(log.next() == -2, "before the first handshake")
         var left = 12 - most
         while left > 0 {

@@ -52,13 +52,13 @@ import TestSupport
         for peer in peers { peer.finishHandshake() }
         turns.end()
         #expect(server.counters().handshakes == 40)
-        // Each answer to a hello has the certificate and a signature: more than 500 bytes. No other record in this test has more.
+        // Each answer to a hello has the certificate and a signature: more than 500 bytes. All other records in this test are smaller.
         #expect(turns.most > 500 && turns.most < 8 * 4000, "\(turns.most) bytes in one turn")
         let whole = server.counters().bytesSent - before
         #expect(turns.most <= whole / 4, "\(turns.most) of \(whole) bytes in one turn")
     }
 
-    /// The most bytes that were sent in one turn of a loop.
+    /// The most bytes sent in one turn of a loop.
     private final class Turns: Sendable {
         private struct State {
             var last: Int
@@ -76,7 +76,7 @@ import TestSupport
         var most: Int { state.withLock { $0.most } }
         func end() { state.withLock { $0.isOver = true } }
 
-        /// On the loop, in each of its turns.
+        /// Called on the loop, in each of its turns.
         func look() {
             let sent = loop.counters.bytesSent
             let goesOn = state.withLock { state in
@@ -100,7 +100,7 @@ import TestSupport
         server.loop.execute {
             for i in 0..<50 {
                 connection.send([UInt8](repeating: UInt8(i), count: 10))
-                // So that the frames are not neighbours.
+                // So that the frames are not adjacent.
                 _ = connection.loop.stage([0])
             }
         }
@@ -133,7 +133,7 @@ import TestSupport
         let expected = server.sendOverManyTurns(connection)
         let (waiting, records) = try #require(server.onLoop { (connection.bufferedBytes, connection.tls?.unsentBytes ?? 0) })
         #expect(waiting > 0 && waiting < expected.count)
-        // All but the last portion waits unencrypted.
+        // Everything except the last portion waits unencrypted.
         #expect(records < 2 * TLSChannel.portionBytes)
         #expect(peer.reads(expected))
         #expect(drained.next() == true)
@@ -190,7 +190,7 @@ import TestSupport
     @Test func slowButSteadyReader_getsEverything_andIsDrainedAfterEachCongestion() throws {
         let notes = Log<String>()
         var settings = NetSettings()
-        // Less than a portion: also records alone are congestion.
+        // Less than a portion: encrypted records alone are congestion, too.
         settings.outboundSoftBytes = 1000
         let (server, _) = try tlsServer(settings: settings) { handler in
             handler.onCongested = { _ in notes.append("congested") }
@@ -216,13 +216,13 @@ import TestSupport
         limits.countsLoopback = true
         let admission = Admission(limits)
         var settings = NetSettings()
-        // Long enough for every handshake that is carried on, on a busy machine.
+        // Long enough for every handshake that continues, on a busy machine.
         settings.handshakeTimeoutMs = 2000
         settings.lingerTimeoutMs = 50
         let files = try TestCertificates.get()
         let tls = try TLSServer(certificate: files.certificate("server"), key: files.key("server"), plainHTTPAnswer: [1])
         let server = try TestServer(settings: settings, tls: tls, admission: admission)
-        // Garbage, a silent one, HTTP, one that leaves in the middle, one that does not trust the server.
+        // Garbage, a silent peer, HTTP, one that leaves in the middle, one that does not trust the server.
         for round in 0..<3 {
             for hello in [[UInt8](repeating: 0xEE, count: 100), [], Array("GET / HTTP/1.1\r\n\r\n".utf8)] {
                 let peer = TestPeer(port: server.port)
@@ -386,7 +386,7 @@ import TestSupport
         #expect(server.ends.waiting.count <= 1)
     }
 
-    /// What a client sends first, and after the server's answer.
+    /// The client's first flight, and the one after the server's answer.
     private static func flights(port: UInt16) throws -> ([UInt8], [UInt8]) {
         let peer = try TLSPeer(port: port)
         _ = peer.engine.start(through: peer.wire)

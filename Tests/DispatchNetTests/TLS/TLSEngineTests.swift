@@ -3,7 +3,7 @@ import Glibc
 import TestCertificates
 import Testing
 
-/// Two engines that talk through memory.
+/// Two engines connected through memory.
 @Suite(.timeLimit(.minutes(30))) struct TLSEngineTests {
     @Test func handshake_byteByByte_opensBothSides_andRecordsGoBothWays() throws {
         let pair = try Pair()
@@ -68,7 +68,7 @@ import Testing
             let pair = try Pair()
             pair.client.outbox[at] ^= 0x55
             pair.run()
-            // Both agree on one transcript, which leaves out the record's header, or on nothing (RFC 8446 §4.4.4).
+            // Either both agree on one transcript, which excludes the record's header, or neither opens (RFC 8446 §4.4.4).
             #expect(at < 5 || !(pair.client.engine.state == .open && pair.server.engine.state == .open))
             if pair.server.engine.state == .failed { refused += 1 }
         }
@@ -123,7 +123,7 @@ import Testing
         pair.run()
         #expect(pair.client.heard == pattern(100))
         #expect(pair.client.end == .finished)
-        // The other way is still open (RFC 8446 §6.1).
+        // The other direction is still open (RFC 8446 §6.1).
         pair.client.say([pattern(10)])
         #expect(!pair.client.outbox.isEmpty)
     }
@@ -172,7 +172,7 @@ import Testing
     }
 }
 
-/// An engine, what it wants to send, and what it has heard.
+/// An engine, its output, and its received data.
 private final class Side {
     let engine: TLSEngine
     let wire: TLSWire
@@ -233,7 +233,7 @@ private final class Pair {
         server = try Side(server: certificate)
     }
 
-    /// Carries bytes in both directions until neither end has any.
+    /// Transfers bytes in both directions until neither side has any.
     func run() {
         while !client.outbox.isEmpty || !server.outbox.isEmpty {
             let (up, down) = (client.dequeueOutbox(), server.dequeueOutbox())

@@ -10,7 +10,7 @@ final class TLSPeer {
     let wire: TLSWire
     private var plaintext: [UInt8] = []
     private(set) var end: TLSEngine.End?
-    /// The server's FIN has come.
+    /// The server's FIN has arrived.
     private(set) var isCut = false
 
     init(port: UInt16, receiveBuffer: Int32? = nil, host: String = "localhost") throws {
@@ -19,7 +19,7 @@ final class TLSPeer {
         engine = try TLSEngine(try TestContexts.client(), expecting: host, through: wire)
     }
 
-    /// What the engine wants to send.
+    /// The engine's pending output.
     func dequeueOutgoing() -> [UInt8] {
         defer { wire.clearOutgoing() }
         return Array(wire.outgoing)
@@ -39,7 +39,7 @@ final class TLSPeer {
         while engine.state == .handshaking, receive() {}
     }
 
-    /// Takes one read of the socket; false at its end.
+    /// Reads once from the socket; false at its end.
     private func receive() -> Bool {
         guard let bytes = socket.readSome(64 << 10), !bytes.isEmpty else {
             isCut = true
@@ -82,14 +82,14 @@ final class TLSPeer {
         socket.write(dequeueOutgoing())
     }
 
-    /// Whether the server says that this was all, and ends.
+    /// Whether the server sends a close notification and ends.
     func readsGoodbye() -> Bool {
         while end == nil, receive() {}
         return end == .finished && socket.readsEnd()
     }
 }
 
-/// To make a context takes OpenSSL a few milliseconds.
+/// Contexts are shared: creating one takes OpenSSL a few milliseconds.
 enum TestContexts {
     private static let servers = Mutex<[String: TLSContext]>([:])
     private static let clients = Mutex<TLSContext?>(nil)

@@ -93,12 +93,12 @@ def clock_steps(runner):
         note("sign in", status, tokens)
         shim.page.clock_seconds = 86_400
         note("sign in, ahead", *account(hub.port, "signInWithPassword", ADA))
-        # One wrong password is what everybody types now and then.
+        # One wrong password, as every user types now and then.
         account(hub.port, "signInWithPassword", {**ADA, "password": "wrong horse"})
         shim.page.clock_seconds = 0
         time.sleep(3)
         note("sign in, corrected", *account(hub.port, "signInWithPassword", ADA))
-        # A machine without a battery begins long ago.
+        # The clock of a machine without a battery starts in the past.
         shim.page.clock_seconds = -200 * 86_400
         status, renewed = refresh(hub.port, tokens.get("refreshToken", ""))
         seen["refresh, behind"] = "ok" if status == 200 else f"{status} {reason(renewed)}"

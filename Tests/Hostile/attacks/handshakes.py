@@ -55,7 +55,7 @@ def hello_flood(a):
     ready = selectors.DefaultSelector()
     sent = answered = ended = 0
     while not a.over():
-        # Some at a time: an answer is looked for in between.
+        # Some at a time, with a check for answers in between.
         for _ in range(min(50, most - len(ready.get_map()))):
             made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)

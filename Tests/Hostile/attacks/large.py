@@ -130,7 +130,7 @@ def stalled_downloads(a):
             peer = wire.connect(a.port, receive_buffer=4096)
             peer.sendall(f"GET /{a.root}.json HTTP/1.1\r\nHost: {wire.HOST}:{a.port}\r\n\r\n".encode())
             stalled.append(peer)
-        # The head of the answer has come: the version is pinned.
+        # The head of the answer has arrived, so the version is pinned.
         for peer in stalled[-3:]:
             try:
                 statuses.append(int(peer.recv(64).split(b" ", 2)[1]))

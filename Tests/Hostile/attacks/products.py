@@ -48,16 +48,17 @@ def suspended_observer(a):
     text = "x" * (1 << 20)
     yield
     taken, suspended, readers = [], [], []
-    # What an observer misses is remembered up to a limit; beyond that it costs nothing more, so each round has new readers.
+    # The hub remembers an observer's missed changes up to a limit; beyond that they cost nothing more, so each round
+    # has new readers.
     while not a.over(0.8) and len(taken) < 10:
         fresh = [a.realtime(receive_buffer=4096) for _ in range(2)]
         readers += fresh
         for reader in fresh:
             reader.ask("q", {"p": a.root, "h": ""})
-        # What the system's buffers take, and more than the soft limit behind it.
+        # Fills the system's buffers, and more than the soft limit after that.
         for number in range(8):
             writer.put(f"{a.root}/text", f'"{number}{text}"')
-        # A loop tells the database when its turn is over.
+        # A loop notifies the database at the end of its turn.
         time.sleep(0.2)
         suspended.append(metric(a, "vigla_suspended_clients"))
         started = time.monotonic()
@@ -162,7 +163,7 @@ def hash_of_much(a):
     return {"puts": len(taken), "slowest_s": round(max(taken), 2), "status": sorted(statuses)}
 
 
-# 2^17 states if it were made deterministic, so it is simulated.
+# 2^17 states as a deterministic automaton, so it is simulated.
 PATTERN = "/(a|b)*a(a|b){16}$/"
 
 
@@ -170,7 +171,7 @@ PATTERN = "/(a|b)*a(a|b){16}$/"
         rules={"$key": {".write": f"newData.val().matches({PATTERN})"}}, seconds=15)
 def simulated_regex(a):
     part = a.size(65_000, 1_000)
-    # Every unit keeps all states busy, and the text matches, so that each of them is asked.
+    # Every unit keeps all states busy, and the text matches, so that each of them is visited.
     one = '"' + "a" * part + '"'
     many = "{" + ",".join(f'"{a.root}/t{i}":{one}' for i in range(200)) + "}"
     long = '"' + "a" * a.size(9_000_000) + '"'

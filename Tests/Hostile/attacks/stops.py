@@ -10,7 +10,7 @@ import wire
 from attack import attack, records
 
 ACKNOWLEDGED = re.compile(rb'"r":(\d+),"b":\{"s":"ok"')
-# What a container's stop allows by default.
+# The default stop timeout of a container.
 MOST_SECONDS = 10
 
 
@@ -50,7 +50,7 @@ class Crowd(threading.Thread):
                     if not piece:
                         raise ConnectionError
                     seen = [int(found) for found in ACKNOWLEDGED.findall(piece)]
-                    # An answer that is cut in two counts as none: that is on the safe side.
+                    # An answer cut in two counts as none, which is the safe side.
                     if seen:
                         self.acknowledged[number] = max(self.acknowledged[number], seen[-1] - self.before[number])
                         key.fileobj.send(self.asked(number, len(seen)))
@@ -76,7 +76,7 @@ def stop_with_much(runner):
         status, answer = wire.http(hub.port, "PUT", f"/stop/{place}.json?print=silent", body, secret)
         assert status in (200, 204), f"{place}: {status} {answer[:200]}"
 
-    # More than the 64 MiB of the log from which on a snapshot is due.
+    # More than the 64 MiB of log at which a snapshot is due.
     for number in range(4):
         put(f"large/{number}", int((40 << 20) * scale))
     crowd = Crowd(hub, max(20, int(600 * scale)))

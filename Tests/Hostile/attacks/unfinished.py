@@ -143,7 +143,7 @@ def longpoll_fragments(a):
     moving = list(peers)
     while moving and not a.over():
         for peer in moving:
-            # One is held until the next one comes: no more than that lies in the system's buffers.
+            # The hub holds one poll until the next arrives, so no more than that is in the system's buffers.
             if peer.polls - peer.answers < 4 and not any(peer.waiting):
                 peer.poll(a.port, data, 999_999)
             peer.move()

@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    /// Every text of up to three letters: it is read exactly when it is what its bytes are written as.
+    /// Every text of up to three letters is decoded exactly if it is the canonical encoding of its bytes.
     @Test func url_hasOneTextForTheSameBytes_whateverIsWritten() {
         let letters = (0...255).map { UInt8($0) }.filter { $0 < 0x80 }
         func check(_ text: [UInt8]) -> Bool {

@@ -1,7 +1,7 @@
 import JSONTree
 import Testing
 
-/// The size of a node's JSON, known without writing it.
+/// The size of a node's JSON, computed without encoding it.
 @Suite(.timeLimit(.minutes(30))) struct EncodedSizeTests {
     private let nodes: [Node] = [
         .null, true, false, 0, 12_345, .int(.min), 0.5, -1.25e-9, "", "plain", .string("é\u{1F600} \"\\ \n\r\t \u{1} \u{1F}"),

@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// Broken texts of every kind: never a crash, and the two ways of reading agree on what is JSON.
+/// Broken texts of every kind: never a crash, and both readers agree on what is JSON.
 @Suite(.timeLimit(.minutes(30))) struct JSONFuzzTests {
     @Test(arguments: 1...8) func mutatedTexts_anyChange_areReadOrRefused(seed: Int) throws {
         var random = SeededRandom(UInt64(seed) &* 1_000_003)
@@ -35,7 +35,7 @@ import TestSupport
                 refused += 1
                 let fault = try #require(error as? JSONError)
                 #expect((0...bytes.count).contains(fault.offset))
-                // A text refused for its meaning may go on broken behind the fault; a broken one is broken for both.
+                // A text refused for its meaning may be broken after the fault; a broken one is broken for both.
                 if fault.isMalformed { #expect(throws: JSONError.self) { try skipped.get() } }
             }
         }

@@ -48,7 +48,7 @@ import Testing
         for (json, other) in [("", "p"), ("p", ""), ("P", "p"), ("pp", "p"), ("unappchecK", "unappcheck")] as [(String, JSONName)] {
             #expect(try name(json) != other)
         }
-        // No byte of zero is the end of a name, and a long one is equal to nothing short.
+        // A zero byte does not end a name, and a long name equals no short one.
         #expect(try name("p\\u0000") != "p" && name("\\u0000") != "" && name("fifteen letters!") != "fifteen letters")
         #expect(try name("sixteen letters!") != "")
         #expect(try Array("{}".utf8).withUnsafeBytes { bytes in
@@ -58,7 +58,7 @@ import Testing
         })
     }
 
-    /// What a text is read as by names as strings, and by short names: the names with their places, then the error or where it ended.
+    /// Reading a text with names as strings and with short names gives the same: the names with their positions, then the error or the end.
     @Test func shortNames_areReadAsNamesAre_inTextsOfEveryForm() throws {
         func read(_ bytes: [UInt8], short: Bool) -> [String] {
             bytes.withUnsafeBytes { buffer in

@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// Data to be written: export form, arrays, pruning, limits (contract §4.1–§4.4).
+/// Values of writes: export form, arrays, pruning, limits (contract §4.1–§4.4).
 @Suite(.timeLimit(.minutes(30))) struct JSONWriteValueTests {
     @Test(arguments: 1...5) func roundTrip_randomNodes_isExact(seed: Int) throws {
         var random = SeededRandom(UInt64(seed) &* 77)
@@ -113,7 +113,7 @@ import TestSupport
         #expect(try Node(json: #"{".value":1,".value":2}"#) == 2)
     }
 
-    /// Objects within unordered objects, with duplicates and removals, on both sides of the size from which they are kept otherwise.
+    /// Objects within unordered objects, with duplicates and removals, on both sides of the size at which the storage form changes.
     @Test(arguments: [3, 40, 64, 65, 66, 67, 300]) func members_nestedAndUnordered_agreeWithTheModel(size: Int) throws {
         var random = SeededRandom(UInt64(size))
         func object(_ depth: Int) -> (json: String, model: NaiveTree?) {

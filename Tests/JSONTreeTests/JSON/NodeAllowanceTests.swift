@@ -2,15 +2,15 @@ import CMalloc
 import Testing
 @testable import JSONTree
 
-/// What a value may cost while it is read, and whether the estimate is honest.
+/// The memory budget of a value while it is read, and the accuracy of the estimate.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct NodeAllowanceTests {
-    /// Holds up to a limit, and looks at the allocator each time it is asked.
+    /// Grants memory up to a limit, and checks the allocator on each request.
     private final class Purse: NodeHold, @unchecked Sendable {
-        // Sendable: one test uses it.
+        // Sendable: only one test uses it.
         let limit: Int
         var held = 0
         let start: Int
-        /// The most that was allocated beyond what had been held by then.
+        /// The most memory allocated beyond the memory granted so far.
         var mostUnpaid = Int.min
 
         init(_ limit: Int = .max) {
@@ -60,7 +60,7 @@ import Testing
         ("names without order", { repeated(150_000, "{", "}") { "\"k\(($0 * 7_919) % 1_000_003)\":1" } }),
     ]
 
-    /// In a process of its own: the allocator counts what all threads do.
+    /// In a separate process: the allocator counts the memory of all threads.
     @Test(arguments: NodeAllowanceTests.shapes.indices) func estimate_isWhatIsAllocated(shape: Int) async {
         await #expect(processExitsWith: .success) { [shape = shape as Int] in
             let (name, make) = Self.shapes[shape]
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    /// What is needed follows the capacities of arrays, in which the allocator has a say: it differs a little from read to read.
+    /// The need depends on the capacities of arrays, which the allocator influences: it varies a little from read to read.
     @Test func value_thatFits_isRead_withATenthLessItIsRefused() throws {
         let text = Self.repeated(300_000, "[", "]") { _ in "1" }
         let all = Purse()
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test func refusal_comesAsSoonAsNothingIsLeft() throws {
-        // The text behind the refusal is not JSON: parsing must have stopped before it.
+        // The text after the refusal is not JSON: parsing must have stopped before it.
         let text = Self.repeated(1_000_000, "[", "") { _ in "1" } + Array("!".utf8)
         let purse = Purse(1 << 20)
         do {
@@ -103,7 +103,7 @@ import Testing
         #expect(purse.held <= 1 << 20)
     }
 
-    /// Two bytes of JSON each: the most that a body can be blown up.
+    /// Two bytes of JSON each: the highest memory use per byte of a body.
     @Test func longArrayOfSmallNumbers_takesAtMostTwiceItsText() throws {
         for element in ["1", "\"\"", "-1", "300"] {
             let text = Self.repeated(300_000, "[", "]") { _ in element }
@@ -118,14 +118,14 @@ import Testing
         _ = try Self.read(Self.repeated(100, "[", "]") { _ in "1" }, allowance)
         #expect(allowance.end().bytes > 500)
         #expect(purse.mostUnpaid == .min)
-        // Without a payer only the free bytes are available.
+        // Without a hold, only the free bytes are available.
         #expect(throws: JSONError.self) { _ = try Self.read(Self.repeated(30_000, "[", "]") { _ in "1" }, NodeAllowance()) }
     }
 
     @Test func value_isTheSame_withAnAllowanceAndWithout() throws {
         for (name, make) in Self.shapes {
             let text = make().prefix(40_000)
-            // Cut behind the last whole element.
+            // Cut after the last whole element.
             let end = try #require(text.lastIndex(of: UInt8(ascii: ",")))
             let whole = Array(text[..<end]) + [text.first == UInt8(ascii: "[") ? UInt8(ascii: "]") : UInt8(ascii: "}")]
             guard let plain = try? Self.read(whole, nil) else { continue }

@@ -2,13 +2,13 @@
 import Testing
 import TestSupport
 
-/// The form of REST, in pieces, against the plainest way to write it.
+/// The REST form, encoded in pieces, compared with the simplest encoder.
 @Suite(.timeLimit(.minutes(30))) struct NodeEncoderTests {
     @Test(arguments: 1...6) func pieces_areTheWhole_asTheModelWritesIt(seed: UInt64) throws {
         var random = SeededRandom(seed)
         for _ in 0..<150 {
             var node = random.node()
-            // Lists, nearly and not quite; large ones are pages.
+            // Arrays, and objects that almost are; large ones are stored in pages.
             if random.chance(30) {
                 let count = random.chance(20) ? 200 : 1 + random.below(6)
                 node = .object(

@@ -2,10 +2,10 @@
 import Testing
 import TestSupport
 
-/// Any operations on trees of every shape, against the plain model. An input is a tree and 200 operations on it, so that
-/// `VIGLA_FUZZ_COUNT=5000` are a million.
+/// Random operations on trees of every shape, compared with the plain model. An input is a tree and 200 operations on it, so `VIGLA_FUZZ_COUNT=5000`
+/// runs a million.
 ///
-/// Bytes from outside never become packed pages: journal rows, chunks of snapshots and messages are JSON, which `JSONFuzzTests` breaks.
+/// External bytes never become packed pages: journal rows, snapshot chunks and messages are JSON, which `JSONFuzzTests` covers.
 @Suite(.timeLimit(.fuzzing)) struct PackedFuzzTests {
     @Test func operations_onTreesOfEveryShape_areAsTheModel() throws {
         let done = try FuzzLoop("packed", count: 40).run(saying: { " of 200 operations" }) { seed in
@@ -18,9 +18,9 @@ import TestSupport
     /// One tree with its model.
     private struct Run {
         private var random: SeededRandom
-        /// Children that the objects of this tree may have, by depth: about none, a page, some pages, many.
+        /// Numbers of children of the tree's objects, by depth: hardly any, a page, some pages, many.
         private let spaces: [Int]
-        /// Texts of this tree are up to so long.
+        /// The length limit of this tree's texts.
         private let textBytes: Int
         private var root = Node.null
         private var model: NaiveTree?
@@ -47,7 +47,8 @@ import TestSupport
             return nil
         }
 
-        /// Changes tree and model; returns where.
+        /// Changes tree and model.
+        /// - Returns: the place.
         private mutating func write() -> [String] {
             let keys = (0...random.below(3)).map { key($0) }
             let path = Path(ContiguousArray(keys.map { Key($0) }))
@@ -71,7 +72,7 @@ import TestSupport
             return keys
         }
 
-        // MARK: What must hold
+        // MARK: Invariants
 
         private mutating func look() throws -> String? {
             if NaiveTree(root) != model { return "another tree than the model" }
@@ -112,10 +113,10 @@ import TestSupport
             return nil
         }
 
-        // MARK: What is written
+        // MARK: Written values
 
-        /// Elements with keys of their own; long ones lie in pages without keys. The keys that are written later meet them, miss them, and
-        /// are other spellings of the same numbers.
+        /// Arrays of objects; long ones are stored in pages without keys. Later writes use keys within the range, outside it, and other spellings of
+        /// the same numbers.
         private mutating func array() -> Node {
             let (first, count) = (random.chance(80) ? 0 : random.below(2_000), random.below(3_000))
             return .object((0..<count).map { i in

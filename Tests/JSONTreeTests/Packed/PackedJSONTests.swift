@@ -2,9 +2,9 @@
 import Testing
 import TestSupport
 
-/// Packed objects as text: written straight into memory where there is room, and through memory of their own where there is none.
+/// Packed objects as text: written directly into the buffer where there is room, otherwise through temporary memory.
 @Suite(.timeLimit(.minutes(30))) struct PackedJSONTests {
-    /// The text in a buffer with room for it, which is as it is in one without.
+    /// The text in a buffer with room for it; the same as without room.
     private func straight(_ node: Node, priorities: Bool, arrays: Bool) throws -> String? {
         guard case .packed(let object) = node else { return nil }
         let most = PackedJSON.mostBytes(object.value.size)
@@ -20,7 +20,7 @@ import TestSupport
         return texts[0]
     }
 
-    /// The text by way of nodes.
+    /// The text, encoded through nodes.
     private func plain(_ node: Node, priorities: Bool, arrays: Bool) -> String {
         var leaf = JSONWriter()
         leaf.node(node.leaf)

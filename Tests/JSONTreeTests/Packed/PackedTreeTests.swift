@@ -2,10 +2,10 @@
 import Testing
 import TestSupport
 
-/// Objects on both sides of every size at which the tree stores them otherwise, against the plain model.
+/// Objects on both sides of every size at which the storage form changes, compared with the plain model.
 @Suite(.timeLimit(.minutes(30))) struct PackedTreeTests {
     private func text(_ random: inout SeededRandom) -> Node {
-        // Around the lengths at which a text is stored otherwise.
+        // Around the lengths at which a text's storage form changes.
         let lengths = [0, 15, 16, 63, 64, 255, 256, PackedLimits.textBytes, PackedLimits.textBytes + 1, 2_000]
         return .string(String(repeating: random.chance(50) ? "x" : "é", count: random.pick(lengths)) + String(random.below(10)))
     }
@@ -66,7 +66,7 @@ import TestSupport
             }
             #expect(NaiveTree(root.node(at: path)) == model?.at(keys[...]))
         }
-        // Old versions stay as they were.
+        // Old versions stay unchanged.
         for (old, model) in earlier { #expect(NaiveTree(old) == model) }
     }
 
@@ -134,7 +134,7 @@ import TestSupport
         #expect(!isPacked(["text": .string(String(repeating: "x", count: PackedLimits.textBytes + 1))]))
     }
 
-    /// What a page keeps for the hash spares its children, and not the text of the whole.
+    /// Hashes cached by a page save hashing its children, but not the text of the whole.
     @Test func hashWork_ofALargeObject_isBounded_whateverPagesKeep() {
         var plain = Node.object((0..<20_000).map { (Key("k\($0)"), ["n": .int(Int64($0))]) })
         var prioritised = plain

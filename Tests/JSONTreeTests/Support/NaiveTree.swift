@@ -1,6 +1,6 @@
 import JSONTree
 
-/// The contract's data model (§4.1–§4.2) written down as plainly as possible: a dictionary per object.
+/// The contract's data model (§4.1–§4.2), as simple as possible: a dictionary per object.
 struct NaiveTree: Equatable {
     /// nil for an object.
     var leaf: Node?

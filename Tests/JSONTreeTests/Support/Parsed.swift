@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Reads of whole texts.
+/// Functions that read whole texts.
 enum Parsed {
     static func write(_ json: String, depth: Int = 0, maxStringBytes: Int = 10_485_760) throws(JSONError) -> WriteValue {
         try write(Array(json.utf8), depth: depth, maxStringBytes: maxStringBytes)
@@ -30,7 +30,7 @@ enum Parsed {
         }
     }
 
-    /// The range of the first value, when the text holds nothing else.
+    /// The range of the first value, if the text holds nothing else.
     static func skip(_ json: [UInt8]) throws(JSONError) -> Range<Int> {
         try reading(json) { reader throws(JSONError) in
             let range = try reader.skipValue()

@@ -1,7 +1,7 @@
 import JSONTree
 import TestSupport
 
-/// Text of every kind that JSON and the orders treat differently.
+/// Texts of every kind that JSON and the orders treat differently.
 let interestingTexts = [
     "", "a", "b", "ab", "A", "-", "~", " ", "%", "\"", "\\", "é", "e\u{301}", "\u{7F}", "\u{D7FF}", "\u{E000}", "\u{FFFD}", "\u{FFFF}",
     "\u{10000}", "😀", "😀a", "\u{10FFFF}", "\u{FFFF}\u{10000}", "a\u{FFFF}", "a\u{10000}", "exactly-15-byte", "exactly-16-bytes",

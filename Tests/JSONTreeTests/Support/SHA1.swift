@@ -1,4 +1,4 @@
-/// SHA-1 as FIPS 180-4 writes it, in base64: independent of the library the product uses.
+/// SHA-1 as specified by FIPS 180-4, in base64: independent of the library that the product uses.
 func sha1Base64(_ text: String) -> String {
     var message = Array(text.utf8)
     let bits = UInt64(message.count) * 8

@@ -2,7 +2,7 @@
 import Testing
 import TestSupport
 
-/// What differs between two states of a child map.
+/// The differences between two states of a child map.
 @Suite(.timeLimit(.minutes(30))) struct ChildChangesTests {
     private static func map(_ count: Int) -> ChildMap {
         var map = ChildMap()

@@ -2,7 +2,7 @@
 import Testing
 import TestSupport
 
-/// Children that come behind all others are taken over in whole pages.
+/// Children that follow all others are appended in whole pages.
 @Suite(.timeLimit(.minutes(30))) struct ChildMapAppendTests {
     private func records(_ range: Range<Int>, bytes: Int = 60) -> Node {
         .object(range.map { (Key("k\(1_000_000 + $0)"), ["n": .int(Int64($0)), "t": .string(String(repeating: "x", count: bytes))] as Node) })
@@ -16,7 +16,7 @@ import TestSupport
         var earlier: [(Node, Node)] = []
         for _ in 0..<60 {
             let count = random.pick([1, 2, 5, 30, 200, 900])
-            // Now and then over what is there, in whole or in part.
+            // Sometimes overlapping existing children, fully or partly.
             if random.chance(20) { start = max(0, start - random.below(2 * count)) }
             let part = records(start..<start + count, bytes: random.pick([1, 60, 600]))
             start += count
@@ -43,7 +43,7 @@ import TestSupport
         pages.collect(&others)
         let taken = others.filter { page in own.contains { $0 === page } }
         #expect(taken.count >= others.count - 1)
-        // The part is as it was.
+        // The appended part is unchanged.
         #expect(part == records(5_000..<10_000))
     }
 }

@@ -2,7 +2,7 @@
 import Testing
 import TestSupport
 
-/// The B+ tree against a sorted array.
+/// The B+ tree compared with a sorted array.
 @Suite(.timeLimit(.minutes(30))) struct ChildMapTests {
     /// A sorted array of pairs.
     struct Model {
@@ -158,7 +158,7 @@ import TestSupport
         #expect(Double(full) >= 0.95 * Double(leaves.count), "\(full) of \(leaves.count) pages are full")
     }
 
-    /// A page is left full at the end of the tree only: elsewhere keys come between those that are there.
+    /// Only the last page of the tree is left full: elsewhere, keys are inserted between existing ones.
     @Test func keysBetween_fullPages_leaveRoomInAll() {
         var map = ChildMap()
         for i in 0..<20_000 { map.set(Key("-K\(1_000_000 + 2 * i)"), .int(Int64(i))) }
@@ -183,14 +183,14 @@ import TestSupport
         for i in 0..<10 { new.set(Key("-K\(1_000_000 + i * 4_321)"), ["n": .int(Int64(i * 4_321))]) }
         var visits = 0
         #expect(old.isEqual(to: new, &visits))
-        // Of each copied page, those beside it below the same inner pages.
+        // For each copied page, its neighbours below the same inner pages.
         #expect(visits > 10 && visits < 10 * 4 * ChildMap.pageCapacity, "\(visits)")
         new.set("-K1049999", ["n": 0])
         #expect(!old.isEqual(to: new, &visits))
         new.set("-K1049999", .null)
         new.set("-K1050000", ["n": 49_999])
         #expect(old.count == new.count && old != new && new != old)
-        // Pages that are cut elsewhere.
+        // Pages with other boundaries.
         var random = SeededRandom(22)
         var other = ChildMap()
         for i in (0..<50_000).shuffled(using: &random) { other.set(Key("-K\(1_000_000 + i)"), ["n": .int(Int64(i))]) }
@@ -235,7 +235,7 @@ import TestSupport
         var seen = (arrays: 0, others: 0)
         for step in 0..<600 {
             let number = random.below(count + 20)
-            // Mostly what has been added that an array has not goes again.
+            // Keys that do not belong to an array are mostly removed again.
             if let strange = model.entries.first(where: { Self.index($0.key) == nil })?.key, random.chance(50) {
                 map.set(strange, .null)
                 model.set(strange, .null)
@@ -256,11 +256,11 @@ import TestSupport
 
     private static func index(_ key: Key) -> Int? { Int(key.string).flatMap { $0 >= 0 && String($0) == key.string ? $0 : nil } }
 
-    /// Answers ask in the middle of their bodies, on a net loop.
+    /// Answers call this in the middle of their bodies, on a net loop.
     @Test func arrayOfAnyLength_isKnownAsOneByItsTopmostPage() throws {
         let map = ChildMap(Node.object((0..<100_000).map { (Key(index: $0), .int(1)) }))
         #expect(map.isArray)
-        // Nothing below is asked: a page that says otherwise is believed.
+        // Nothing below is visited: the topmost page alone decides.
         let root = try #require(map.root)
         root.named = 1
         #expect(!map.isArray)

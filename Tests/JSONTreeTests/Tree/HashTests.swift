@@ -32,7 +32,7 @@ import Testing
         #expect(Set([plain.hash, ordered.hash, exchanged.hash]).count == 3)
     }
 
-    /// The text of §4.5 spelled out for one object, with the order that its priorities give.
+    /// The text of §4.5 for one object, in the order that its priorities give.
     @Test func hash_mixedPriorities_isOverNullThenNumbersThenStringsThenKeys() {
         let children: [(Key, Node)] = [
             ("a", Node.int(1).with(priority: "s")), ("b", Node.int(2).with(priority: 10)), ("c", Node.int(3)),
@@ -66,7 +66,7 @@ import Testing
     }
 }
 
-/// What SDKs are known to compute in place of the contract's hash (contract §4.5).
+/// Known deviations of SDKs from the contract's hash (contract §4.5).
 @Suite(.timeLimit(.minutes(30))) struct HashToleranceTests {
     @Test func javaScriptsDoubles_belowAPowerOfTwo_areTolerated() {
         let value = Node.double(63.99999999999999)
@@ -78,7 +78,7 @@ import Testing
     }
 
     @Test func applesOrder_whenAllChildrenHavePriorities_isTolerated() {
-        // The text of an object in key order, hashed by hand: what the SDK sends when all have priorities.
+        // The text of an object in key order, hashed by hand, as the SDK sends it when all children have priorities.
         let (a, b) = (Node.int(1).with(priority: 2), Node.int(2).with(priority: 1))
         let text = ":a:\(a.hash):b:\(b.hash)"
         let sent = sha1Base64(text)

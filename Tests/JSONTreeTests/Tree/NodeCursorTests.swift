@@ -2,7 +2,7 @@ import Testing
 
 @testable import JSONTree
 
-/// A cursor sees what the node itself tells.
+/// A cursor gives the same results as the node itself.
 @Suite(.timeLimit(.minutes(30))) struct NodeCursorTests {
     @Test func layout_isTheOneThatCursorsExpect() { #expect(NodeCursor.hasKnownLayout) }
 
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    /// Calls `body` with a text as it is stored in a node, as a key, and as bytes alone.
+    /// Calls `body` with a text as stored in a node, as a key, and as plain bytes.
     private func withForms(_ string: String, _ body: (TextCursor) -> Void) {
         withUnsafePointer(to: Text(string)) { body(TextCursor($0)) }
         withUnsafePointer(to: Key(string)) { body(TextCursor($0)) }
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    /// A key that lies in a tree as bytes, as a path's or as a part of a longer text.
+    /// A key given as bytes, from a path or from a longer text.
     @Test func child_isFound_byAKeyInBytes() {
         for count in [1, 12, 13, 200] {
             let node = Node.object((0..<count).map { (Key("key \($0)"), Node.int(Int64($0))) })

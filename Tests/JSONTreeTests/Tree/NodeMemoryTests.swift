@@ -2,7 +2,7 @@ import CMalloc
 import Testing
 @testable import JSONTree
 
-/// What a tree takes in memory, and what of it another version does not share.
+/// The memory of a tree, and the part that another version does not share.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct NodeMemoryTests {
     private static func records(_ count: Int, _ version: Int64 = 0) -> Node {
         .object((0..<count).map { i in
@@ -10,7 +10,7 @@ import Testing
         })
     }
 
-    /// In a process of its own: the allocator counts what all threads do.
+    /// In a separate process: the allocator counts the memory of all threads.
     @Test(arguments: NodeAllowanceTests.shapes.indices) func memory_isWhatIsAllocated(shape: Int) async {
         await #expect(processExitsWith: .success) { [shape = shape as Int] in
             let (name, make) = NodeAllowanceTests.shapes[shape]

@@ -2,7 +2,7 @@
 import Testing
 import TestSupport
 
-/// Writes (contract §4.1–§4.2) against a tree of dictionaries.
+/// Writes (contract §4.1–§4.2) compared with a tree of dictionaries.
 @Suite(.timeLimit(.minutes(30))) struct NodeWriteTests {
     private func keys(_ random: inout SeededRandom) -> [String] {
         (0..<random.below(6)).map { _ in random.pick(["a", "b", "c", "1", "02", "wide"]) }
@@ -38,7 +38,7 @@ import TestSupport
                 root.setPriority(priority, at: path(keys))
                 model = NaiveTree.settingPriority(model, keys[...], priority)
             default:
-                // Fills one node until it is a tree of pages.
+                // Fills one node until it is stored in several pages.
                 let key = ["wide", "w\(random.below(200))"]
                 root.set(.int(Int64(step)), at: path(key))
                 model = NaiveTree.setting(model, key[...], NaiveTree(leaf: .int(Int64(step))))
@@ -52,7 +52,7 @@ import TestSupport
         for old in kept { #expect(NaiveTree(old.root) == old.model) }
     }
 
-    /// In trees of all kinds: packed, of pages, with a leaf on the way.
+    /// In trees of all kinds: packed, in pages, with a leaf on the path.
     @Test(arguments: 1...6) func oneValueAtEachOfSeveralPlaces_isThatAtOneAfterTheOther(seed: Int) {
         var random = SeededRandom(UInt64(seed))
         var root = Node.null

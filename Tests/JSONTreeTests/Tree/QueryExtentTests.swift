@@ -2,7 +2,7 @@
 import Testing
 import TestSupport
 
-/// How much a query selects, without a look at what, beside a selection.
+/// The size of a query's selection, computed without selecting, compared with a selection.
 @Suite(.timeLimit(.minutes(30))) struct QueryExtentTests {
     @Test(arguments: Array(1...20) as [UInt64])
     func extent_isThatOfASelection(seed: UInt64) {

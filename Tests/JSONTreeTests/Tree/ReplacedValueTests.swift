@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// Values that are set where others lie, of which some only look like them: nothing of what they replace is made for that.
+/// Values set where other values are, some of which only look equal: the replaced value is not decoded for that.
 @Suite struct ReplacedValueTests {
     private static let long = String(repeating: "y", count: 1_200)
     private static let leaves: [Node] = [

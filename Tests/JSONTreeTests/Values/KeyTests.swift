@@ -2,9 +2,9 @@
 import Testing
 import TestSupport
 
-/// Key order (contract §3.2) and the rules a stored key obeys (contract §4.1).
+/// Key order (contract §3.2) and the rules for stored keys (contract §4.1).
 @Suite(.timeLimit(.minutes(30))) struct KeyTests {
-    /// Contract §3.2 word by word, over Foundation-free strings.
+    /// Contract §3.2 literally, over Foundation-free strings.
     static func naiveOrder(_ a: String, _ b: String) -> Int {
         func integer(_ text: String) -> Int? {
             let digits = text.hasPrefix("-") ? text.dropFirst() : text[...]
@@ -44,7 +44,7 @@ import TestSupport
         for _ in 0..<20_000 {
             let (a, shared) = (text(), text())
             let b = random.chance(40) ? a + text() : text()
-            // Behind a common beginning, as push ids have.
+            // After a common prefix, as in push ids.
             let order = Key.order(Key(shared + a), Key(shared + b)).signum()
             #expect(order == Self.naiveOrder(shared + a, shared + b), "\(shared) | \(a) | \(b)")
             #expect((Key(shared + a) == Key(shared + b)) == (a.utf8.elementsEqual(b.utf8)))
@@ -52,7 +52,7 @@ import TestSupport
         }
     }
 
-    /// Only what differs behind the beginning that neighbours have in common is compared.
+    /// Only the part after the common prefix of neighbours is compared.
     @Test(arguments: Array(1...60) as [UInt64]) func child_amongKeysThatBeginAlike_isFound(round: UInt64) {
         var random = SeededRandom(round)
         let letters = ["a", "b", "é", "ê", "\u{D7FF}", "\u{E000}", "\u{F000}", "\u{FFFD}", "\u{10000}", "\u{1F600}", "0", "-"]

@@ -2,7 +2,7 @@
 import Testing
 import TestSupport
 
-/// What waits for a disconnect, beside the same kept in the plainest way.
+/// Pending disconnect writes, compared with the simplest implementation.
 @Suite(.timeLimit(.minutes(30))) struct PendingWritesTests {
     private static func add(_ write: TreeWrite, to writes: inout [TreeWrite]) {
         let above = writes.firstIndex {

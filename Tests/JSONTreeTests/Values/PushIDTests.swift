@@ -10,7 +10,7 @@ import TestSupport
         id.string.prefix(8).reduce(0) { $0 * 64 + (Self.alphabet.firstIndex(of: $1) ?? -1) }
     }
 
-    /// The random part as digits of base 64.
+    /// The random part as base-64 digits.
     private func random(_ id: Key) -> [Int] { id.string.dropFirst(8).map { Self.alphabet.firstIndex(of: $0) ?? -1 } }
 
     private func successor(_ digits: [Int]) -> [Int] {

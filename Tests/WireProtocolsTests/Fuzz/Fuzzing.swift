@@ -2,20 +2,20 @@ import Glibc
 import Testing
 import TestSupport
 
-/// Seeded, structured fuzzing of one parser: entries of its corpus are changed, joined and checked, over and over.
+/// Seeded, structured fuzzing of one parser: entries of its corpus are changed, joined and checked, again and again.
 ///
-/// See `FuzzLoop` for long runs. An input that breaks an invariant becomes a file of the corpus, and a test with a name.
+/// See `FuzzLoop` for long runs. An input that breaks an invariant becomes a file of the corpus, and a named test.
 struct Fuzzing {
     /// The folder of the corpus in `Corpora`.
     let name: String
-    /// Pieces of text with a meaning for the parser.
+    /// Pieces of text that have a meaning for the parser.
     var tokens: [String] = []
-    /// Inputs in the suite, beside the corpus.
+    /// Inputs in the suite, in addition to the corpus.
     var count = 4_000
-    /// Makes an input from scratch, every second time; without it all inputs come from the corpus.
+    /// Creates an input from scratch, every second time; without it all inputs come from the corpus.
     var make: ((inout SeededRandom) -> [UInt8])?
 
-    /// - Parameter check: what is wrong with how the parser took an input; nil when every invariant held.
+    /// - Parameter check: describes what is wrong with the parser's handling of an input; nil if every invariant held.
     func run(_ check: ([UInt8], inout SeededRandom) -> String?) throws {
         let corpus = try Corpus.entries(name)
         try #require(!corpus.isEmpty)
@@ -32,7 +32,7 @@ struct Fuzzing {
             let bytes = input(entries, &generator)
             if let fault = check(bytes, &generator) { return "\(fault)\n  bytes \(bytes)\n  text \(text(bytes).debugDescription)" }
             inputs += 1
-            // By then every buffer that is kept has its size.
+            // By then every retained buffer has reached its size.
             if loop.isLong, inputs == 10_000 { settledMemory = Self.residentBytes() }
             return nil
         }
@@ -70,7 +70,7 @@ struct Fuzzing {
     }
 }
 
-/// The committed inputs of each parser: what it reads every day, what it must refuse, and what once broke it.
+/// The committed inputs of each parser: everyday ones, ones it must refuse, and ones that once broke it.
 enum Corpus {
     static let folder = #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(2).joined(separator: "/") + "/Corpora"
 

@@ -55,7 +55,7 @@ import TestSupport
                 if response.body.count > Self.limits.bodyBytes { return "body over the limit" }
                 if !(100...999).contains(response.status.code) { return "impossible status" }
             }
-            // What the server's encoder makes of a body is read back as it was.
+            // A body encoded by the server's encoder is decoded to the same bytes.
             let body = Array(bytes.prefix(Self.limits.bodyBytes))
             let encoded = HTTPResponseEncoder.response(.ok, body: body, keepsAlive: true)
             guard let read = HTTPResponseParser.responses([encoded], limits: Self.limits).first, read.body == body else {

@@ -10,12 +10,12 @@ import TestSupport
         "{\".sv\":\"timestamp\"}", "{\".sv\":{\"increment\":1}}", "/", ".", "#", "$",
     ]
 
-    /// What is kept of a message over its limit, to find the number of its request.
+    /// The kept part of a message over its limit, to find the number of its request.
     private static let refusedBytes = 1024
 
     // MARK: Long polling
 
-    /// An input is the targets of requests, a line each.
+    /// An input is the targets of requests, one per line.
     @Test func longPolling() throws {
         var limits = LongPollLimits()
         limits.segmentsAhead = 4
@@ -48,7 +48,7 @@ import TestSupport
         }
     }
 
-    /// A message in segments, in any order, comes out as it was.
+    /// A message in segments, in any order, is reassembled unchanged.
     private static func segmentsFault(_ bytes: [UInt8], _ generator: inout SeededRandom) -> String? {
         // Few enough that all of them may wait for the first.
         let message = "{" + text(bytes.prefix(50))
@@ -65,8 +65,8 @@ import TestSupport
 
     // MARK: Realtime
 
-    /// An input is an action, a blank and its body. What a message says must not depend on the order of its members: read once
-    /// as the SDKs write it, once with every part stepped over and read at the end.
+    /// An input is an action, a space and its body. A message's meaning must not depend on the order of its members: read once as the SDKs write it,
+    /// once with every part skipped and read at the end.
     @Test func realtimeMessages() throws {
         try Fuzzing(
             name: "realtime",
@@ -87,7 +87,7 @@ import TestSupport
         }
     }
 
-    /// An input is the texts of a connection, a line each.
+    /// An input is the texts of a connection, one per line.
     @Test func realtimeChunks() throws {
         try Fuzzing(
             name: "realtime-chunks",
@@ -118,7 +118,7 @@ import TestSupport
             _ = ObserveProtocolTests.read(bytes)
             guard case .success(let request) = ObserveProtocolTests.parse(text(bytes)) else { return nil }
             if case .invalid = request.operation { return nil }
-            // What we understand we can say again.
+            // Every request that is understood can be encoded again.
             let again = ObserveProtocolTests.parse(text(request.encoded()))
             return again == .success(request) ? nil : "\(request) is read again as \(again)"
         }

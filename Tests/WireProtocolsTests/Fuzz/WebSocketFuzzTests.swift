@@ -94,7 +94,7 @@ import TestSupport
         return nil
     }
 
-    /// What is compressed comes out as it went in, message after message, whatever stands between.
+    /// Compressed messages inflate to the same bytes, message after message, whatever comes between.
     private static func identityFault(_ bytes: [UInt8], _ agreement: DeflateAgreement, _ generator: inout SeededRandom) -> String? {
         var settings = DeflateSettings()
         settings.thresholdBytes = 1 + generator.below(40)
@@ -117,7 +117,7 @@ import TestSupport
 
     // MARK: Inputs
 
-    /// Frames in a row, most of them legal, some of one message.
+    /// A sequence of frames, most of them legal, some of one message.
     private static func conversation(_ generator: inout SeededRandom, compressing compressed: [UInt8]?) -> [UInt8] {
         var bytes: [UInt8] = []
         var isOpen = false
@@ -142,7 +142,7 @@ import TestSupport
         return bytes
     }
 
-    /// A compressed payload, now and then a long one.
+    /// A compressed payload, sometimes a long one.
     private static func compressed(_ generator: inout SeededRandom) -> [UInt8] {
         let unit = ["a", "{\"lat\":37.9,\"lng\":23.7}", "ä€😀", "\u{0}"][generator.below(4)]
         let plain = Array(String(repeating: unit, count: 1 + generator.below(generator.below(4) == 0 ? 4_000 : 60)).utf8)

@@ -2,11 +2,11 @@ import Testing
 
 @testable import WireProtocols
 
-/// A large body stays where it came.
+/// A large body stays in the buffers into which it was read.
 @Suite struct HTTPBodyTests {
     private static let limits = HTTPLimits()
 
-    /// Where each piece lies.
+    /// The address of each piece.
     private static func places(_ reader: HTTPBodyReader) -> [UnsafeRawPointer?] {
         (reader.full + [reader.last]).map { $0.withUnsafeBytes { $0.baseAddress } }
     }
@@ -42,7 +42,7 @@ import Testing
         #expect(reader.full.allSatisfy { $0.count == HTTPBody.pieceBytes } && reader.full.count == 5 && reader.count == content.count)
         let body = reader.body
         #expect(body.count == content.count && body.bytes == content)
-        // Put together once, for all copies.
+        // Joined once, for all copies.
         let copy = body
         defer {
             #expect(copy.detachBytes() == content && body.bytes == [])
@@ -64,7 +64,7 @@ import Testing
         #expect(try #require(found).body == content)
     }
 
-    /// The announced length is a promise: memory is taken as it is kept.
+    /// The announced length is only a promise: memory is allocated as data arrives.
     @Test func announcedLength_isNotReserved() throws {
         var reader = try HTTPBodyReader(.length(60 << 20), Self.limits)
         #expect(reader.last.capacity <= 128 << 10)

@@ -25,7 +25,7 @@ extension HTTPRequestParser {
         return heard
     }
 
-    /// The one failure that `text` leads to, if it does.
+    /// The failure caused by `text`, if any.
     static func failure(_ text: String, limits: HTTPLimits = HTTPLimits()) -> HTTPFailure? {
         guard case .failure(let failure) = requests([Array(text.utf8)], limits: limits).last else { return nil }
         return failure

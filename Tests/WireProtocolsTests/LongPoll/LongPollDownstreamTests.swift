@@ -109,7 +109,7 @@ import TestSupport
             case 3: try receive(downstream.release())
             default:
                 serial += 1
-                // Now and then two polls arrive in the wrong order.
+                // Sometimes two polls arrive in the wrong order.
                 if generator.below(6) == 0 {
                     try receive(downstream.poll(ticket, serial: serial + 1))
                     try receive(downstream.poll(ticket + 1, serial: serial))

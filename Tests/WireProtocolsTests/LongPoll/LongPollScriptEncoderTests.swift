@@ -2,9 +2,9 @@ import TestSupport
 import Testing
 @testable import WireProtocols
 
-/// Scripts that are written in pieces are those that are written in one go.
+/// Scripts written in pieces equal those written in one go.
 @Suite(.timeLimit(.minutes(30))) struct LongPollScriptEncoderTests {
-    /// The rule of the escapes, without a thought of pieces.
+    /// The rule of the escapes, ignoring pieces.
     private static func naive(_ json: String) -> String {
         var script = ""
         var rest = json[...]
@@ -43,7 +43,7 @@ import Testing
                 if texts.count == 1, generator.below(2) == 0 {
                     messages.append(.text(utf8(texts[0])))
                 } else {
-                    // Segments so short that what is escaped lies across them.
+                    // Segments so short that escaped characters cross them.
                     let units = 2 + generator.below(20)
                     let frames = texts.flatMap { RealtimeFraming.frames(for: utf8($0), segmentUnits: units, tooManySegments: 50) }
                     messages.append(.frames(frames))

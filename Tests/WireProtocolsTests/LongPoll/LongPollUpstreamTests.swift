@@ -5,7 +5,7 @@ import TestSupport
 
 /// From requests of `/.lp` to messages (contract §1.8, checks 23, 24, 30).
 @Suite(.timeLimit(.minutes(30))) struct LongPollUpstreamTests {
-    /// The client's encoder, written from the contract: websafe alphabet, `.` for padding, pieces of one length.
+    /// The client's encoder, implemented from the contract: websafe alphabet, `.` for padding, pieces of one length.
     static func segments(_ text: String, from first: Int = 0, pieceLength: Int = 1840) -> [LongPollSegment] {
         let base64 = websafe(utf8(text))
         let starts = Array(stride(from: 0, to: max(1, base64.count), by: pieceLength))
@@ -26,7 +26,7 @@ import TestSupport
         }
     }
 
-    /// What comes out, as text.
+    /// The assembled messages, as text.
     static func run(_ upstream: inout LongPollUpstream, _ segments: [LongPollSegment]) throws -> [String] {
         var heard: [String] = []
         try upstream.receive(segments) { inbound in
@@ -134,7 +134,7 @@ import TestSupport
             var upstream = LongPollUpstream()
             var heard: [String] = []
             for segment in all.shuffled(using: &generator) {
-                // Each comes twice now and then, as when a browser repeats a request.
+                // Sometimes each comes twice, as when a browser repeats a request.
                 let copies = generator.below(4) == 0 ? 2 : 1
                 for _ in 0..<copies { heard += try Self.run(&upstream, [segment]) }
             }
@@ -168,7 +168,7 @@ import TestSupport
                 heard += try Self.run(&upstream, [LongPollSegment(number: number, pieces: pieces.count, data: piece)])
             }
             #expect(heard == ["failure \(RealtimeError.malformed(offset: 0))"])
-            // The next message is read as ever.
+            // The next message is read as usual.
             let next = Self.segments("{}", from: pieces.count)
             #expect(try Self.run(&upstream, next) == ["{}"])
         }

@@ -41,7 +41,7 @@ import Testing
         #expect(WireProtocolsTests.text(told).hasSuffix(#"{"id":1,"ok":{"seq":5,"count":2,"explain":{"looks":3,"start":"children"}}}"#))
     }
 
-    /// What a client sends is read as the query that it has, and written as it stands here.
+    /// A client's message is decoded to its query, and encoded to exactly this text.
     @Test func queries_areReadAndWritten() throws {
         let centre = try #require(Self.athens)
         let near = NearQuery(centre: centre, metres: 1000, limit: nil)
@@ -86,7 +86,7 @@ import Testing
         #expect(ordered.tree == TreeQuery(index: .priority) && ordered.live?.isByDistance == false)
     }
 
-    /// Without conditions and without a circle a query is what it always was.
+    /// Without conditions and without a circle, a query stays a plain one.
     @Test func plainQueries_haveNoLiveQuery() throws {
         #expect(try Self.operation(#"{"where":[]}"#) == .get(path: "a"))
         let plain = try #require(try Self.read(#"{"where":[],"orderBy":"t"}"#))
@@ -162,7 +162,7 @@ import Testing
         #expect(try Self.fault(#"{"id":1,"op":"observe","path":"a","near":{"lat":1,"lng":2}}"#)?.member == "near")
     }
 
-    /// Degrees go to a vector and back without a difference that anybody writes.
+    /// Converting degrees to a vector and back causes no visible difference.
     @Test func places_areWrittenAsTheyWereGiven() throws {
         for (latitude, longitude) in [
             (0.0, 0.0), (37.975, 23.735), (-33.8568, 151.2153), (89.999999, -179.999999), (-89.99999999, 0.1), (1e-9, -1e-9), (51.5, 180),

@@ -55,7 +55,7 @@ import Testing
         ("{\"id\":1,\"op\":\"auth\",\"token\":\"t\"}", .auth(token: "t")), ("{\"id\":1,\"op\":\"ping\"}", .ping),
     ]
 
-    /// The value is checked for the operation and path before it: others behind it would be carried out unchecked.
+    /// The value is checked for the preceding operation and path: later duplicates would be applied unchecked.
     @Test func aMemberThatStandsTwice_isRefused() throws {
         for text in [
             "{\"id\":1,\"op\":\"set\",\"path\":\"a\",\"value\":{\"b\":1},\"path\":\"a/.priority\"}",
@@ -283,7 +283,7 @@ import Testing
         }
     }
 
-    /// Metres are told to the centimetre, and none are NaN or without an end.
+    /// Metres are sent with two decimals, and never as NaN or infinity.
     @Test(arguments: [(0.004, "0"), (0.005, "0.01"), (1.235, "1.24"), (999.999, "1000"), (1e7 / 3, "3333333.33"), (12.1, "12.1")])
     func distances_areRoundedToCentimetres(_ metres: Double, _ written: String) {
         let rest = ObservePush(.moved(key: "a", prev: .untold, distance: metres), seq: 1).rest

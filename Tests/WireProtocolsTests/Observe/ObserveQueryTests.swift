@@ -8,7 +8,7 @@ import Testing
         try ObserveProtocolTests.parse(#"{"id":1,"op":"get","path":"a","query":\#(query)}"#).get().operation
     }
 
-    /// Each is read, and written by a client as it stands here.
+    /// Each is decoded, and encoded by a client to exactly this text.
     private static let queries: [(String, TreeQuery)] = [
         (#"{"orderBy":"$key","limitToLast":50}"#, TreeQuery(index: .key, limit: 50, viewFrom: .last)),
         (#"{"orderBy":"$value"}"#, TreeQuery(index: .value)), (#"{"orderBy":"$priority"}"#, TreeQuery(index: .priority)),

@@ -6,7 +6,7 @@ import Testing
 
 /// `where=` and `near=` of REST.
 @Suite(.timeLimit(.minutes(30))) struct RESTQueryTests {
-    /// Asks `/a.json` with parameters that are percent-encoded here.
+    /// Requests `/a.json` with parameters that are percent-encoded here.
     private static func ask(_ parameters: [(String, String)]) throws -> Result<RESTRequest, RESTRefusal> {
         let unreserved = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,-".utf8)
         let query = parameters.map { name, value in

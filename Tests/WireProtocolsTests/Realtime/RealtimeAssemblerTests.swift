@@ -49,7 +49,7 @@ import Testing
         for message in [long, "{\"t\":\"d\",\"d\":{\"b\":\"\(long)\",\"r\":1}}", "{\"t\":\"d\",\"d\":{\"a\":\"p\"},\"x\":\"\(long)\"}"] {
             #expect(RealtimeAssembler.hear([message, "{}"], limit: 1500) == [.failure(.messageTooBig)])
         }
-        // A number that the end of the kept part cuts in two must not be taken for a shorter one.
+        // A number cut by the end of the kept part must not be taken for a shorter one.
         let padded = "{\"t\":\"d\",\"d\":{\"x\":\"" + String(repeating: "x", count: 999) + "\",\"r\":123456789,\"b\":\"\(long)\"}}"
         #expect(RealtimeAssembler.hear([padded], limit: 1500) == [.failure(.messageTooBig)])
     }
@@ -104,7 +104,7 @@ import Testing
         for _ in 0..<1000 {
             piece.withUnsafeBytes { blocks.append($0) }
             let now = blocks.places
-            // A block that is full stays where it is.
+            // A full block is not moved.
             #expect(now.dropLast().starts(with: places.dropLast()))
             places = now
         }

@@ -1,7 +1,7 @@
 import JSONTree
 @testable import WireProtocols
 
-/// What an assembler said, copied.
+/// The output of an assembler, copied.
 enum HeardRealtime: Equatable {
     case keepAlive, message(String), oversized(Int64), failure(RealtimeError)
 

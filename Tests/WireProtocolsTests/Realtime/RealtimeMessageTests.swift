@@ -28,7 +28,7 @@ import Testing
         ]
         for (action, body, summary) in cases {
             #expect(RealtimeMessage.action(action, body) == summary)
-            // The same with the action behind the body: nothing can be read in one pass.
+            // The same with the action after the body, so that one pass is not enough.
             let turned = RealtimeMessage.parse("{\"d\":{\"b\":\(body),\"a\":\"\(action)\",\"r\":7},\"t\":\"d\"}")
             guard case .success(.request(let request)) = turned else { #expect(Bool(false), "\(action)"); continue }
             #expect(request.number == 7)
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    /// The data is checked against the place that stands before it: another one behind it would be written unchecked.
+    /// The data is checked against the preceding path: a duplicate after it would be written unchecked.
     @Test func aPlaceThatStandsTwice_isRefused() {
         for body in ["\"p\":\"/a\",\"d\":{\"b\":1},\"p\":\"/a/.priority\"", "\"d\":1,\"p\":\"/a\",\"p\":\"/b\""] {
             for action in ["p", "m", "o", "om"] {
@@ -146,7 +146,7 @@ import Testing
         ] {
             guard case .failure(.malformed) = RealtimeMessage.parse(bad) else { #expect(Bool(false), "\(bad)"); continue }
         }
-        // Behind a refused value the text is still checked.
+        // After a refused value the text is still checked.
         guard case .failure(.malformed) = RealtimeMessage.parse(
             "{\"t\":\"d\",\"d\":{\"r\":1,\"a\":\"p\",\"b\":{\"p\":\"/\",\"d\":{\".x\":1,tru}}}}")
         else { return #expect(Bool(false)) }

@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import WireProtocols
 
-/// Requests as the SDKs write them are read at once up to their body; all others member by member. Both say the same.
+/// Requests in the SDKs' form are read in one pass up to their body, all others member by member. Both give the same result.
 @Suite struct RequestHeadTests {
     private static let numbers = [
         "1", "0", "01", "-1", "-0", "7.0", "7.5", "1e2", "1e400", "9223372036854775807", "9223372036854775808", "999999999999999999",
@@ -31,7 +31,7 @@ import TestSupport
             var rest = #""t":"d","d":{"r":"# + random.pick(Self.numbers) + #","a":"# + random.pick(Self.actions) + #","b":"#
             rest += random.pick(Self.bodies) + random.pick(Self.tails) + random.pick(Self.ends)
             if random.chance(10) { rest = String(rest.prefix(random.below(rest.count))) }
-            // A space in front has the message read member by member.
+            // A leading space has the message read member by member.
             let (atOnce, slowly) = (RealtimeMessage.parse("{" + rest), RealtimeMessage.parse("{ " + rest))
             guard Self.text(atOnce, 0) == Self.text(slowly, 1) else {
                 Issue.record("{\(rest): \(Self.text(atOnce, 0)), not \(Self.text(slowly, 1))")
@@ -40,7 +40,7 @@ import TestSupport
         }
     }
 
-    /// - Parameter shift: bytes that stand in front of the same message.
+    /// - Parameter shift: bytes before the same message.
     private static func text(_ result: Result<RealtimeMessage, RealtimeError>, _ shift: Int) -> String {
         switch result {
         case .success(.request(let request)): "\(request.number) \(request.action.summary)"

@@ -11,7 +11,7 @@ import Testing
         return settings
     }
 
-    /// What a server answers to Sec-WebSocket-Extensions fields; nil for none, "400" for a refused handshake.
+    /// A server's answer to Sec-WebSocket-Extensions fields; nil for none, "400" for a refused handshake.
     private static func answer(_ offers: String..., settings: DeflateSettings = settings()) -> String? {
         var fields = HTTPFields()
         for offer in offers { fields.append(HTTPField(name: .secWebSocketExtensions, value: offer)) }

@@ -27,7 +27,7 @@ import TestSupport
         #expect(Self.hear([clientFrame(1, [0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0x00], rsv: 4)]) == [hello])
         #expect(
             Self.hear([clientFrame(1, [0xF2, 0x48, 0x05, 0x00, 0x00, 0x00, 0xFF, 0xFF, 0xCA, 0xC9, 0xC9, 0x07, 0x00], rsv: 4)]) == [hello])
-        // Messages without bytes: the empty block, and nothing at all.
+        // Empty messages: the empty block, and nothing at all.
         #expect(Self.hear([clientFrame(1, [0x00], rsv: 4) + clientFrame(2, [], rsv: 4)]) == [.text([]), .binary([])])
     }
 
@@ -139,7 +139,7 @@ import TestSupport
         }
     }
 
-    /// Found by fuzzing: a sender that goes back farther than it agreed to was refused or not, depending on the reads.
+    /// Found by fuzzing: a reference beyond the agreed window was refused or not, depending on how the bytes arrived.
     @Test func referenceBeyondTheAgreedWindow_isTakenAlike_howeverItArrives() throws {
         var generator = SeededRandom(4)
         let noise = (0..<3_000).map { _ in UInt8(truncatingIfNeeded: generator.next()) }
@@ -151,7 +151,7 @@ import TestSupport
         }
     }
 
-    /// The receiver's window may be as small as agreed: what zlib makes for `bits` is read with exactly that window.
+    /// The receiver's window may be as small as agreed: zlib's output for `bits` is inflated with exactly that window.
     @Test(arguments: 8...15) func references_stayInsideTheWindow(bits: Int) throws {
         let deflater = Deflater(.init(windowBits: bits), Self.eager)
         var stream = z_stream()
@@ -175,7 +175,7 @@ import TestSupport
         }
     }
 
-    /// Text that repeats itself near and far.
+    /// Text with near and distant repetitions.
     private static func prose(_ size: Int) -> [UInt8] {
         let words = ["position", "latitude", "longitude", "accuracy", "speed", "37.97", "23.73", "null"]
         var generator = SeededRandom(3)
@@ -214,7 +214,7 @@ import TestSupport
     }
 }
 
-/// Little data that inflates to much.
+/// Small data that inflates to a large size.
 enum Bomb {
     /// Pieces of one compressed message, each of which inflates to 1 MB of blanks.
     static func blocks(_ count: Int) -> [[UInt8]] {

@@ -2,7 +2,7 @@ import Testing
 import TestSupport
 @testable import WireProtocols
 
-/// Messages that are not handed over in place.
+/// Messages that are not delivered in place.
 @Suite(.timeLimit(.minutes(30))) struct LargeMessageTests {
     private static let alone = DeflateAgreement(server: .init(takesOverContext: false), client: .init(takesOverContext: false))
 
@@ -10,7 +10,7 @@ import TestSupport
         WebSocketDecoder(role: .server, maxMessageBytes: limit, deflate: Self.alone, inlineBytes: inline)
     }
 
-    /// What is handed over, and how: `large` or not.
+    /// The delivered messages, and whether they were delivered as `large`.
     private func kinds(_ decoder: inout WebSocketDecoder, _ bytes: [UInt8]) -> [String] {
         var bytes = bytes
         var kinds: [String] = []
@@ -93,7 +93,7 @@ import TestSupport
         #expect(kinds(&decoder, clientFrame(2, noise, fin: false, rsv: 4)) == ["messageTooBig"])
     }
 
-    /// Whatever is sent, in whatever pieces: the same messages as without the size.
+    /// For any input, in any pieces: the same messages with the size limit and without.
     @Test func conversation_isTheSame_withTheSizeAndWithout() {
         var generator = SeededRandom(13)
         for _ in 0..<300 {

@@ -41,7 +41,7 @@ import Testing
         for bytes in [short, long] { #expect(WebSocketDecoder.hear([bytes]) == [.failure(.impossibleLength)]) }
     }
 
-    /// All states in one stream: fragments with control frames between, empty fragments, a scalar cut by a fragment.
+    /// All states in one stream: fragments with control frames between, empty fragments, a scalar cut by a fragment boundary.
     static let conversation: [UInt8] =
         clientFrame(1, utf8("{\"a\":1}")) + clientFrame(1, [0x48, 0xC3], fin: false) + clientFrame(9, utf8("are you there"))
         + clientFrame(0, [], fin: false) + clientFrame(10, []) + clientFrame(0, [0xA4] + utf8("llo")) + clientFrame(2, [0, 255])
@@ -85,7 +85,7 @@ import Testing
             clientFrame(1, utf8("a"), fin: false) + Array(repeatElement(empty, count: count).joined())
         }
         let end = clientFrame(0, utf8("b"))
-        // The count is of one message.
+        // The count is per message.
         #expect(WebSocketDecoder.hear([message(most) + end, message(most) + end]) == [.text(utf8("ab")), .text(utf8("ab"))])
         #expect(WebSocketDecoder.hear([message(most + 1) + end]) == [.failure(.emptyFragments)])
         #expect(WebSocketDecoder.hear([message(1 << 16)]) == [.failure(.emptyFragments)])

@@ -1,6 +1,6 @@
 @testable import WireProtocols
 
-/// What a decoder said, copied so that it can be compared.
+/// A decoder's output, copied so that it can be compared.
 enum HeardEvent: Equatable {
     case text([UInt8]), binary([UInt8]), ping([UInt8]), pong([UInt8])
     case close(UInt16?, [UInt8])
@@ -31,7 +31,7 @@ extension WebSocketDecoder {
         return heard
     }
 
-    /// Feeds the pieces to a fresh decoder and joins what it says.
+    /// Feeds the pieces to a fresh decoder and joins its output.
     static func hear(_ pieces: [[UInt8]], role: Role = .server, limit: Int = 1 << 20) -> [HeardEvent] {
         var decoder = WebSocketDecoder(role: role, maxMessageBytes: limit)
         return pieces.flatMap { decoder.hear($0) }

@@ -2,7 +2,7 @@ import TestSupport
 import Testing
 @testable import WireProtocols
 
-/// How much of what has come is decoded in one go.
+/// How many of the received bytes are decoded in one call.
 @Suite(.timeLimit(.minutes(30))) struct WebSocketTurnTests {
     private static let alone = DeflateAgreement(server: .init(takesOverContext: false), client: .init(takesOverContext: false))
 
@@ -11,7 +11,7 @@ import Testing
         return payload.withUnsafeBytes { deflater.compress($0) } ?? []
     }
 
-    /// What one call hears, and what it has consumed of the bytes, which are unmasked as far.
+    /// The events of one call, and the number of bytes consumed, which are unmasked.
     private func turn(_ decoder: inout WebSocketDecoder, _ bytes: inout [UInt8], work: Int) -> (heard: [HeardEvent], used: Int) {
         var heard: [HeardEvent] = []
         let used = bytes.withUnsafeMutableBytes { buffer in decoder.receive(buffer, work: work) { heard.append(HeardEvent($0)) } }
@@ -47,7 +47,7 @@ import Testing
         let (heard, used) = turn(&decoder, &bytes, work: 32 << 10)
         #expect(heard.count == 2)
         #expect(used == 2 * frame.count)
-        // What turns out to be large is not inflated further, and the last of its turn.
+        // A message that turns out to be large is not inflated further, and is the last of its turn.
         let large = clientFrame(1, compressed([UInt8](repeating: 0x20, count: 200_000)), rsv: 4)
         bytes = (0..<50).flatMap { _ in large }
         let second = turn(&decoder, &bytes, work: 64 << 10)
