@@ -172,7 +172,7 @@ import Tokens
         #expect(try other.line() == Self.revoked)
     }
 
-    /// The check started before the change and answers after it, so it may have seen the former state.
+    /// The check started before the change and answers after it, so it may have read the old state.
     @Test func changeDuringACheck_isNotMissed() throws {
         let gate = Gate()
         let server = try server(gate: gate)

@@ -5,7 +5,7 @@ import SecurityRules
 import TestSupport
 import Testing
 
-/// Counters are right after a start, a deploy and an import, whatever is written while they are counted.
+/// Counters are right after a start, a deploy and an import, with any concurrent writes.
 @Suite(.timeLimit(.minutes(30))) struct CounterKeeperTests {
     private static let rules = #"""
         {"rules":{".read":true,".write":true,

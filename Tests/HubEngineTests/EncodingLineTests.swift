@@ -49,7 +49,7 @@ import Testing
         #expect(done.allSatisfy { $0.outcome != nil })
         let blocked = add(130, to: line)
         finish()
-        // Longer than the former retry interval, so that a retry by the clock would show.
+        // Longer than the old retry interval, so that a retry by the clock would show.
         usleep(50_000)
         for held in [250, 200, 150] {
             #expect(gate.count == 0 && blocked.outcome == nil && budget.used(for: .answers) == held)

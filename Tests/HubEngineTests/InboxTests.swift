@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// Receivers and values are those of the commit, whatever is written or deployed afterwards, also when the hub was killed.
+    /// Later writes, deploys and kills change neither receivers nor values: these are the commit's.
     @Test func whatOthersDoMeanwhile_changesNothing() throws {
         let others = #"""
             {"rules":{".read":true,".write":true,"news":{"$k":{".inbox":{"to":"other/$u/$k","each":"subs/$u","value":"'other'"}}}}}

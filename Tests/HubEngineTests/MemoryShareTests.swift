@@ -87,7 +87,7 @@ import Testing
         budget.release(1, from: .incoming)
         #expect(budget.takeFall(over: 100_000))
         #expect(!budget.takeFall(over: 100_000), "it was told")
-        // A fall below the peak that is followed by a rise back does not count as a new fall.
+        // Reserving and releasing below the peak does not count as another fall.
         for _ in 0..<10 {
             _ = budget.reserve(100_000, for: .answers)
             budget.release(100_000, from: .answers)

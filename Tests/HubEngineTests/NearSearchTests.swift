@@ -229,7 +229,7 @@ import TestSupport
         #expect(answer.count == 1 && answer.first?.hasPrefix("value 7 {\"k") == true, "\(answer)")
     }
 
-    /// A search may visit a bounded number of children, whatever it starts with.
+    /// A search visits a bounded number of children, from any starting point.
     @Test func steps_areBoundedFromBothSides() throws {
         var limits = Self.limits(shown: 1_000)
         limits.unindexedChildren = 10_000

@@ -1,7 +1,7 @@
 import Testing
 @testable import HubEngine
 
-/// Writes that wait for their turn to be prepared, and what they leave in memory.
+/// Writes that wait for their turn to be prepared; a started one is no longer retained.
 @Suite(.timeLimit(.minutes(30))) struct PreparationTurnsTests {
     private final class Held: Sendable {}
 

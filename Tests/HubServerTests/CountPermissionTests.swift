@@ -16,7 +16,7 @@ import TestSupport
           "plain":{".read":true,".count":"root.child('open').val() == true"},
           "read":{".read":"root.child('open').val() == true"}}}
         """#
-    /// Unsigned, of the user `u`: a development hub takes it.
+    /// Unsigned, of the user `u`: a development hub accepts it.
     private static let token = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.eyJzdWIiOiJ1IiwiaWF0IjowLCJleHAiOjM2MDB9."
 
     private let clock = FakeClock()
@@ -123,7 +123,7 @@ import TestSupport
         #expect(try peer.get("/r.json?near=1,1,1000").hasPrefix("401"))
         for _ in 0..<2 { _ = try peer.get("/r.json?count=true&near=1,1,1000") }
         #expect(try peer.refusal("GET", "/r.json?count=true&near=1,1,1000").hasPrefix("429 Without an account 4 counts"))
-        // A count stays in its ten-second slot for a whole minute after it, so the wait is over a minute.
+        // The first count's ten-second slot is charged until 70 s after its start: a minute, and one slot more.
         #expect(try peer.ask("GET", "/r.json?count=true&near=1,1,1000").head.contains("\r\nRetry-After: 63\r\n"))
         // Another address has its own rate; an administrator has none.
         let other = try RESTPeer(server)

@@ -96,8 +96,8 @@ import Testing
         #expect(explained == #"{"children":40,"held":0,"index":"status","looks":10,"start":"index"}"#)
     }
 
-    /// The index with the fewest candidates reveals something about other users' children, as does their number. A user who may read only his own
-    /// gets neither.
+    /// The index with the fewest candidates reveals something about other users' children, as does their number. A user with access only to
+    /// his own gets neither.
     @Test func start_andNumbers_areToldToReadersOfTheWholePlace() throws {
         let (server, socket) = try connect(in: ["own"])
         // "none" has fewer children than the owner, "s1" more: the answer is the same.

@@ -89,7 +89,7 @@ import Testing
         #expect(moved[1].contains(#""event":"removed","key":"a""#) && moved[1].contains(#""why":"left""#), "\(moved)")
     }
 
-    /// Unsigned, of the user `u`: a development hub takes it.
+    /// Unsigned, of the user `u`: a development hub accepts it.
     private static let token = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.eyJzdWIiOiJ1IiwiaWF0IjowLCJleHAiOjM2MDB9."
 
     @Test func movedCircle_endsWhenThePermissionIsTaken() throws {

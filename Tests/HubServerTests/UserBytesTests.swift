@@ -6,7 +6,7 @@ import TestHub
 import Testing
 import TestSupport
 
-/// Bytes by user: how many users are tracked, and which bytes count for whom.
+/// Bytes by user: how many users are tracked, and which bytes each is charged.
 @Suite(.timeLimit(.minutes(30))) struct UserBytesTests {
     private let clock = FakeClock()
 

@@ -76,7 +76,7 @@ import TestSupport
         try store.close()
     }
 
-    /// Any byte of the file may be flipped: recovery returns what was written, or refuses.
+    /// Any byte of the file may be flipped: recovery returns the written content, or refuses.
     @Test(arguments: 1...60) func recovery_ofAFlippedBit_isRefusedOrRight(seed: Int) async throws {
         let folder = try TemporaryFolder()
         try await filled(folder)

@@ -7,7 +7,7 @@ import TestSupport
 @testable import Journal
 @testable import SQLiteJournal
 
-/// The shutdown: which data is still stored, and what is abandoned so that no caller waits for it.
+/// The shutdown: which data is still stored, and which is abandoned so that no caller waits for it.
 @Suite(.timeLimit(.minutes(30))) struct EndingTests {
     /// About forty chunks, a few per step.
     private static let root: Node = [

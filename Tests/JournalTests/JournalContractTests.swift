@@ -22,7 +22,7 @@ import TestCluster
 
         static var allCases: [Kind] {
             #if VIGLA_CLUSTER
-            // Needs servers; without them ClusterJournalTests reports what is missing.
+            // Needs servers; without them ClusterJournalTests reports the missing program.
             if TestCluster.program != nil { return [.memory, .sqlite, .cluster] }
             #endif
             return [.memory, .sqlite]

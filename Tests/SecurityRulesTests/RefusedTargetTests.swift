@@ -8,7 +8,7 @@ import Testing
 
     private static let row = #""p":{"$p":{".inbox":{"to":"i/$u/$p","each":"s/$u","value":{"k":"'new'"}}}},"#
 
-    /// The first words of the warning; nil if there is none.
+    /// The first words of the warning; nil for no warning.
     @Test(arguments: [
         // a counter next to the allowed names
         (#""e":{"$e":{".counts":{"n":"count(v/$e)"},"t":{},\#(noOthers)}},"v":{}"#,

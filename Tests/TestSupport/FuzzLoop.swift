@@ -30,7 +30,7 @@ package struct FuzzLoop {
 
     /// - Parameters:
     ///   - what: a text added to the last line of a long run.
-    ///   - check: describes what is wrong with the handling of a seed's input; nil if every invariant held.
+    ///   - check: describes the broken invariant of a seed's input; nil if every invariant held.
     /// - Returns: the number of inputs without a fault.
     @discardableResult
     package func run(saying what: () -> String = { "" }, _ check: (_ seed: UInt64) throws -> String?) rethrows -> Int {

@@ -5,7 +5,7 @@ import WireProtocols
 
 @testable import ViglaClient
 
-/// What a client asks for and is told, without a connection.
+/// The requests and events of a client, without a connection.
 @Suite(.timeLimit(.minutes(30))) struct DialogueTests {
     private var dialogue = Dialogue()
     private let told = Told()
@@ -32,7 +32,7 @@ import WireProtocols
         #expect(run(dialogue.received(.ok(id: 1, ObserveSuccess(seq: 3)))) == ["get ok 3"])
     }
 
-    /// An observer of `a` that was told of commit 1 in the epoch `e`, and has lost its connection.
+    /// An observer of `a` that has received commit 1 of the epoch `e`, and has lost its connection.
     private mutating func lostObserver(_ events: ObserveEvents = .value, query: ObserveQuery? = nil) {
         _ = dialogue.opened()
         _ = dialogue.observe(7, Observed("a", events, query: query, told.handler("a")))
@@ -53,7 +53,7 @@ import WireProtocols
         lostObserver()
         for _ in 0..<2 {
             _ = dialogue.lost()
-            // It comes back with what it was told last, and not with what a reset without events began.
+            // It resumes after the last events it got, not after a reset without events.
             let since = ObserveSince.after(epoch: "e", seq: 1)
             #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, .observe(path: "a", events: .value, since: since))])
             #expect(run(dialogue.received(.ok(id: 7, ObserveSuccess(seq: 9, epoch: "f", isReset: true)))) == [])
@@ -109,7 +109,7 @@ import WireProtocols
         return (try ObserveQuery(TreeQuery(index: nil), where: .all, near: near), centre)
     }
 
-    /// Whether the hub has moved the circle is not known: it begins anew at its new place.
+    /// It is unknown whether the hub has moved the circle, so the observer starts from scratch at its new place.
     @Test mutating func moveWithoutAnAnswer_beginsTheObserverAnew() throws {
         let (before, after) = (try Self.around(37), try Self.around(38))
         lostObserver(.children, query: before.query)
@@ -121,7 +121,7 @@ import WireProtocols
         #expect(run(dialogue.received(.event(sub: 7, seq: 5, .ready))) == ["a reset 5"])
     }
 
-    /// The difference comes behind the answer.
+    /// The difference comes after the answer.
     @Test mutating func moveWithoutItsDifference_beginsTheObserverAnew() throws {
         let (before, after) = (try Self.around(37), try Self.around(38))
         lostObserver(.children, query: before.query)
@@ -130,7 +130,7 @@ import WireProtocols
         _ = dialogue.lost()
         let anew = ObserveOperation.observe(path: "a", events: [.children, .ready], query: after.query, since: .now)
         #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, anew)])
-        // The next connection, too, is lost before all was told.
+        // The next connection is also lost before all events have arrived.
         _ = dialogue.received(.ok(id: 7, ObserveSuccess(seq: 5, epoch: "e")))
         _ = dialogue.lost()
         #expect(sent(dialogue.opened()) == [ObserveRequest(id: 7, anew)])
@@ -232,7 +232,7 @@ import WireProtocols
         return failure
     }
 
-    // MARK: reading actions
+    // MARK: Reading actions
 
     private func sent(_ actions: [Dialogue.Action]) -> [ObserveRequest] {
         actions.compactMap { if case .send(let request) = $0 { request } else { nil } }
@@ -240,7 +240,8 @@ import WireProtocols
 
     private func run(_ action: Dialogue.Action?) -> [String] { run(action.map { [$0] } ?? []) }
 
-    /// Carries actions out, and returns what that told the program.
+    /// Runs actions.
+    /// - Returns: the program's notifications.
     private func run(_ actions: [Dialogue.Action]) -> [String] {
         told.lines.removeAll()
         for action in actions {
@@ -257,7 +258,7 @@ import WireProtocols
     }
 }
 
-/// Closures that note what they are called with.
+/// Closures that record their arguments.
 private struct Told {
     let lines = Notes<String>()
 

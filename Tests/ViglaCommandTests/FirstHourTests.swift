@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import TestSupport
 
-/// Commands that a new user types in the first hour, mistakes included: every refusal says what is wrong and what to type.
+/// Commands that a new user types in the first hour, mistakes included: every refusal names the mistake and the command to type.
 @Suite(.timeLimit(.minutes(30))) struct FirstHourTests {
     private static let rules = """
         {"rules":{"users":{"$uid":{".read":"auth != null && auth.token.role === 'staff' || auth.uid === $uid"}},

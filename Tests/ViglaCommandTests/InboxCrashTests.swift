@@ -15,7 +15,7 @@ import Testing
         return Set((object ?? [:]).keys)
     }
 
-    /// In the end every subscriber has one row, except those who have removed theirs. Also after a deploy of other rules.
+    /// In the end every subscriber has one row, except users that removed theirs. Also after a deploy of other rules.
     @Test(arguments: [false, true]) func killedHub_tellsEachOnce(changesRules: Bool) async throws {
         let folder = try TemporaryFolder()
         _ = try folder.file("rules.json", Self.rules)

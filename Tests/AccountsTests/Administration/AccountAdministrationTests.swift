@@ -486,7 +486,7 @@ import TestSupport
         #expect(answer["email"] == "ana@example.org")
         try await bench.asClient("update", ["oobCode": .string(code)])
         #expect(try await bench.seen(uid)?["emailVerified"] == true)
-        // An administrator gets the error that there is no such user.
+        // An administrator gets the error for an unknown user.
         await #expect(throws: Refusal("EMAIL_NOT_FOUND")) {
             try await bench.administrate(
                 "accounts:sendOobCode", ["requestType": "PASSWORD_RESET", "email": "no@example.org", "returnOobLink": true])

@@ -175,7 +175,7 @@ import TestSupport
         bench.clock.advance(seconds: 301)
         #expect(try await google(bench, other) { $0["sub"] = "evil" }.error == "CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
         #expect(try await account(bench, other).providers.isEmpty)
-        // Guests cannot prove who they are.
+        // Guests cannot prove their identity.
         let guest = try await bench.signUp()
         bench.clock.advance(seconds: 301)
         #expect(try await google(bench, guest) {

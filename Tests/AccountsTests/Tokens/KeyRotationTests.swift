@@ -119,7 +119,7 @@ import TestSupport
             fixture.clock.advance(seconds: 2000)
         }
         let stored = try await fixture.service.step { service in try service.store.read { try $0.signingKeys() }.count }
-        // At the time of the last rotation they had been retired for 6,000 s, 4,000 s and 2,000 s: 4,000 s, 2,000 s and 0 s.
+        // Retired 6,000 s, 4,000 s and 2,000 s ago; at the last rotation, 4,000 s, 2,000 s and 0 s ago.
         #expect(stored == 3)
     }
 

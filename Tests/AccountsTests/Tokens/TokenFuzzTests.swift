@@ -113,7 +113,7 @@ import TestSupport
         fuzz("key sets", 600) { random in
             let text = Self.mutated(random.pick(sets), &random)
             guard let set = try? KeySet(Array(text.utf8), limit: 8) else { return nil }
-            // Each key can be used, whatever it holds.
+            // Any decoded key can be used without a crash.
             for key in set.keys where ([1, 2, 3] as [UInt8]).withUnsafeBytes(
                 { key.isSignature([UInt8](repeating: 7, count: 256), of: $0) }) { return "signature by chance" }
             return set.keys.count <= 8 ? nil : "too many keys"

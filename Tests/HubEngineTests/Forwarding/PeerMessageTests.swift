@@ -52,7 +52,7 @@ import TestSupport
         let bytes = Self.requests.flatMap(\.encoded)
         let read = try #require(PeerRequest.all(in: bytes))
         #expect(read.count == Self.requests.count)
-        // Whatever they hold, they encode to the same bytes again.
+        // Decoded messages encode to the same bytes again.
         #expect(read.flatMap(\.encoded) == bytes)
         guard case .write(let writes, let condition) = read[0].work, case .exchange(let exchange, _) = read[2].work else {
             Issue.record("other kinds")

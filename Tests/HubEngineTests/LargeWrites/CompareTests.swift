@@ -33,7 +33,7 @@ import Testing
         let pin: Node = ["a": 1, "b": 2, "c": 3]
         let writes = ["a", "b", "c"].map { TreeWrite(Path([Key("pin"), Key($0)]), WriteValue(0)) }
         for isRight in [true, false] {
-            // After its preparation, and after merging what others wrote.
+            // After its preparation, and after merging other clients' writes.
             for writesBetween in [0, 3] {
                 let it = try GatedHarness(rules, root: ["open": true, "pin": pin])
                 let one = Client(lane: 0, dialect: .rest)

@@ -155,8 +155,8 @@ import Testing
         #expect(it.hub.database.counters.preparedAgain == 1)
     }
 
-    /// The value of `a` (with priority 2) before, a large write there, a concurrent write of another client, the value after both, and whether the
-    /// large write is prepared again.
+    /// The value of `a` (with priority 2) before, a large write there, and a concurrent write of another client; then the value after both,
+    /// and whether the large write is prepared again.
     private struct Emptied {
         let before: Node
         let writes: KeyValuePairs<String, Node>
@@ -174,7 +174,7 @@ import Testing
             Emptied(before: ["q": ["open": 1, "x": 1]], writes: deep, other: ("a/q/x", .null), after: ["q": ["y": 5], "r": 6]),
             Emptied(
                 before: ["q": ["open": 1]], writes: deep, other: ("a/q/x", 7), after: ["q": ["x": 7, "y": 5], "r": 6, ".priority": 2]),
-            // The place keeps the same children at first, or has enough more than are written that some remain.
+            // The place keeps the same children at first, or has so many others that some remain.
             Emptied(
                 before: ["open": 1, "x": 1], writes: flat, other: ("a/x", 7), after: ["x": 7, "y": 5, "z": 6, ".priority": 2],
                 isPreparedAgain: false),
@@ -205,7 +205,7 @@ import Testing
         #expect(it.hub.database.counters.preparedAgain == (what.isPreparedAgain ? 1 : 0))
     }
 
-    /// The rules drop the operation, so what others store at its place stays.
+    /// The rules drop the operation, so other clients' values at its place stay.
     @Test func placeOfWhichNothingIsStored_keepsWhatOthersWriteMeanwhile() throws {
         let log = FlakyLog()
         let it = try GatedHarness(#"{"rules":{".read":true,".write":true,"a":{"r":{".drop":"auth == null"}}}}"#, log: log)

@@ -7,8 +7,8 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// Consequences of writes under random rules files equal those that a model recomputes from whole trees, across deploys, account deletions, clock
-/// changes and kills between two commits. Each consequence runs exactly once.
+/// Consequences of writes under random rules files, compared with a model that recomputes them from whole trees. The runs include deploys,
+/// account deletions, clock changes and kills between two commits. Each consequence must run exactly once.
 ///
 /// `VIGLA_MODEL_OPERATIONS` is the total number of operations; `VIGLA_MODEL_SEED` selects the seeds.
 @Suite(.timeLimit(.minutes(240))) struct FollowModelTests {

@@ -362,7 +362,7 @@ final class EventSink: Sendable {
 
     func deliver(_ deliveries: [Delivery]) { state.withLock { $0.sent += deliveries } }
 
-    /// Takes what was sent, in order. All of it must have been encoded.
+    /// Takes the messages sent, in order. All must have been encoded.
     /// - Returns: the clients that were sent a probe.
     func receive() -> [Client] {
         state.withLock { state in

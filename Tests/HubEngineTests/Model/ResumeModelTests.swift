@@ -7,7 +7,7 @@ import Testing
 import TestSupport
 
 /// Random writes against observers that lose their connection anywhere, also within the events of one commit, and come back. Their events, each
-/// applied exactly once, must lead to the query's selection of the content; or the observer is told to start from scratch.
+/// applied exactly once, must lead to the query's selection of the content; or the hub makes the observer start from scratch.
 /// `VIGLA_MODEL_OPERATIONS` sets the number of steps, `VIGLA_MODEL_SEED` repeats one run.
 @Suite(.timeLimit(.minutes(30))) struct ResumeModelTests {
     private static let stepsPerRun = 400

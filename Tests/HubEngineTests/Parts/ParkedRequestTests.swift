@@ -70,7 +70,7 @@ import Testing
         let again = Self.get(1, client)
         _ = it.bench.run {
             it.bench.parking.park(again, holding: 600, follows: .never) { { 0 } } then: { _ in
-                // More than is left beside what it already holds: its own lease is passed on.
+                // More than the free budget: the request's own lease is passed on.
                 #expect(it.bench.parking.park(again, holding: 900, follows: .never) { { 0 } } then: { _ in it.seen.value.append("done") })
                 #expect(it.held == 900)
             }

@@ -57,7 +57,7 @@ import Testing
         let bench = Self.bench(turnWork: 4)
         let (a, b) = (Client.make(), Client.make())
         let lines = Self.handle(bench, Self.asks("a", 10, of: a) + Self.asks("b", 3, of: b))
-        // A turn of 4; then 2 for each of two; then what is left of both; then the rest.
+        // A turn of 4; then 2 for each of two; then the remaining requests of both; then the rest.
         #expect(lines == ["a0", "a1", "a2", "a3", "a4", "a5", "b0", "b1", "a6", "a7", "b2", "a8", "a9"])
         #expect(bench.outbox.batchNumber == 4, "a batch ends with its turn")
         #expect(a.line == nil && b.line == nil)

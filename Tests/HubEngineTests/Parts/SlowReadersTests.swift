@@ -3,7 +3,7 @@ import JSONTree
 import Synchronization
 import Testing
 
-/// Clients that read too slowly: which of their requests run, what they are sent, and what they have missed.
+/// Clients that read too slowly: which of their requests run, and which messages they are sent or miss.
 @Suite(.timeLimit(.minutes(30))) struct SlowReadersTests {
     private static func kind(_ admission: SlowReaders.Admission) -> String {
         switch admission {

@@ -34,7 +34,7 @@ import TestSupport
         try deploy(owner, "a")
         try deploy(owner, "b")
         #expect(try former(owner) == [rules("a"), rules("first")])
-        // Back to a, which is no longer among the former rules.
+        // Deploy a again: it is no longer in the list.
         try deploy(owner, "a")
         #expect(try former(owner) == [rules("b"), rules("first")])
         try deploy(owner, "a")

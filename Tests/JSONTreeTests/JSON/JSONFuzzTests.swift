@@ -2,7 +2,7 @@ import JSONTree
 import Testing
 import TestSupport
 
-/// Broken texts of every kind: never a crash, and both readers agree on what is JSON.
+/// Broken texts of every kind: never a crash, and both readers accept the same texts as JSON.
 @Suite(.timeLimit(.minutes(30))) struct JSONFuzzTests {
     @Test(arguments: 1...8) func mutatedTexts_anyChange_areReadOrRefused(seed: Int) throws {
         var random = SeededRandom(UInt64(seed) &* 1_000_003)

@@ -4,7 +4,7 @@ import TestSupport
 
 @testable import SecurityRules
 
-/// `.inbox`: a row for each subscriber whom a new node concerns.
+/// `.inbox`: a row for each subscriber that a new node matches.
 @Suite(.timeLimit(.minutes(30))) struct InboxTests {
     private static let rules = #"""
         {"functions":{"isIn(set)":"set.child('t1').val() != 'no'"},"rules":{

@@ -31,7 +31,7 @@ struct RulesFuzzing {
     /// CPU limit per input: a linear run stays far below it, also on busy machines and in debug builds.
     private static let tooLongMs = 20_000.0
 
-    /// - Parameter check: describes what is wrong with the handling of an input; nil if every invariant held.
+    /// - Parameter check: describes the broken invariant of an input; nil if every invariant held.
     @discardableResult
     func run(_ check: (inout SeededRandom, inout Tally) throws -> String?) throws -> Tally {
         var tally = Tally()

@@ -5,8 +5,8 @@ import Synchronization
 import Testing
 import TestSupport
 
-/// The program is killed repeatedly while several clients write, at random moments and at every step of a commit and of a snapshot, and restarted on
-/// its data. Each time:
+/// The program is killed repeatedly while several clients write: at random moments, and at every step of a commit and of a snapshot.
+/// After each kill it is restarted on its data, and:
 ///
 /// * every acknowledged write is stored, and the disconnect writes of lost clients were written once;
 /// * of the unanswered writes a prefix is stored, each of them completely, and the others not at all;

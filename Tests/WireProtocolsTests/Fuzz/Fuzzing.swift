@@ -15,7 +15,7 @@ struct Fuzzing {
     /// Creates an input from scratch, every second time; without it all inputs come from the corpus.
     var make: ((inout SeededRandom) -> [UInt8])?
 
-    /// - Parameter check: describes what is wrong with the parser's handling of an input; nil if every invariant held.
+    /// - Parameter check: describes the broken invariant of an input; nil if every invariant held.
     func run(_ check: ([UInt8], inout SeededRandom) -> String?) throws {
         let corpus = try Corpus.entries(name)
         try #require(!corpus.isEmpty)

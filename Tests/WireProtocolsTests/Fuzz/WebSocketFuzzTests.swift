@@ -94,7 +94,7 @@ import TestSupport
         return nil
     }
 
-    /// Compressed messages inflate to the same bytes, message after message, whatever comes between.
+    /// Compressed messages inflate to the same bytes, message after message, with anything between them.
     private static func identityFault(_ bytes: [UInt8], _ agreement: DeflateAgreement, _ generator: inout SeededRandom) -> String? {
         var settings = DeflateSettings()
         settings.thresholdBytes = 1 + generator.below(40)
