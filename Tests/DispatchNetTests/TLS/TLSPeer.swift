@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 import TestCertificates
 
-/// A blocking TLS client: an engine over a `TestPeer`, so that a test can cut, hold back and change what it sends.
+/// A blocking TLS client: an engine over a `TestPeer`, so that a test can cut, hold back and change its output.
 final class TLSPeer {
     let socket: TestPeer
     let engine: TLSEngine

@@ -3,7 +3,7 @@ import SecurityRules
 import TestHub
 import Testing
 
-/// REST answers a write with the stored value: values that the hub filled in are shown to callers who may read them.
+/// REST answers a write with the stored value: the answer shows values that the hub filled in to callers with the read permission.
 @Suite(.timeLimit(.minutes(30))) struct HubValueAnswerTests {
     @Test(arguments: [
         (#""email":{".drop":true}"#, "/u/email", #""x""#, #"{"email":"ana@example.org"}"#, #""ana@example.org""#),
