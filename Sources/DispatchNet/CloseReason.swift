@@ -73,7 +73,7 @@ public enum CloseReason: Sendable, Hashable {
 }
 
 extension CloseReason: CustomStringConvertible {
-    /// The name, with the number that the case carries: `protocol_error(1002)`.
+    /// The name, with the case's associated number: `protocol_error(1002)`.
     public var description: String {
         switch self {
         case .protocolError(let number), .limitExceeded(let number): "\(name)(\(number))"

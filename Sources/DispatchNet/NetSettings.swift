@@ -38,8 +38,8 @@ public struct NetSettings: Sendable {
     public var readBufferBytes = 128 << 10
     /// How many full read buffers one connection may take in a turn in which no other is ready.
     public var readsPerTurn = 4
-    /// How many bytes are read from each connection in a turn in which several are ready: the last one waits for the handlers' work on the
-    /// bytes of all others.
+    /// Bytes read from each connection in a turn in which several are ready. The last connection waits for the handlers' work on the bytes of
+    /// all others.
     public var sharedReadBytes = 16 << 10
     /// A connection that has more bytes to read than this counts as one that sends a lot, while several are ready.
     public var talkativeReadBytes = 2 << 10
@@ -47,30 +47,30 @@ public struct NetSettings: Sendable {
     /// are served first, and in every turn. Small requests of 64 KiB take about 2 ms; requests for large files take more.
     public var talkativeTurnBytes = 64 << 10
     public var talkativeTurnUs = 2_000
-    /// How many bytes of a connection are sent in a turn in which several connections have output, or are ready: the rest is backlog.
+    /// Bytes of a connection that are sent in a turn in which several connections have output or are ready; the rest becomes backlog.
     public var sharedWriteBytes = 256 << 10
-    /// How many bytes are copied for the connections of a loop in a turn, each distinct frame counted once, before
-    /// ``EventLoop/isTurnFull`` asks those who send to leave the rest for later turns. Default 1 MiB: about a millisecond.
+    /// Bytes copied for the connections of a loop in a turn, each distinct frame counted once, above which ``EventLoop/isTurnFull`` tells
+    /// senders to leave the rest for later turns. Default 1 MiB: about a millisecond.
     public var turnBytes = 1 << 20
-    /// How many connections whose TLS handshake is not done are read in a turn, at least 1: each may cost a signature with the server's
+    /// Connections with an unfinished TLS handshake that are read in a turn, at least 1. Each may cost a signature with the server's
     /// key, nearly a millisecond, for which all others of the loop wait. The rest wait in line for the next turns.
     public var handshakesPerTurn = 1
-    /// How many connections with a TLS handshake may wait in that line: some four seconds of signatures. Beyond it the last one of the
+    /// Connections with a TLS handshake that may wait in that line: some four seconds of signatures. Above it, the last one of the
     /// network with the most is closed with ``CloseReason/handshakeOverload``.
     public var handshakesWaiting = 4_096
 
-    /// A loop returns to Dispatch after this long, up to twice, without an event; until then it waits in its own
+    /// Time without an event, up to twice, after which a loop returns to Dispatch. Until then it waits in its own
     /// poller, where an event costs one wake-up instead of two and no re-arming: a busy loop is as fast as a bare one.
     /// 0 returns immediately.
     public var stayAwakeMs = 2
-    /// A loop that has served so many connections at once lets so many µs go by before it waits for the next events, so that several come
-    /// together: a wake-up for each costs more than a request. Work that is handed over meanwhile waits as long. Default 4 and 50; 0 µs
-    /// never. The user of the loop may have it pause for longer (``EventLoop/beforeWait(_:)``).
+    /// A loop that has served this many connections at once pauses for this many µs before it waits for the next events. Then several events arrive
+    /// together; a wake-up for each costs more than a request. Work submitted meanwhile waits as long. Default 4 and 50; 0 µs never pauses. The
+    /// loop's user may request a longer pause (``EventLoop/beforeWait(_:)``).
     public var gatherConnections = 4
     public var gatherUs = 50
 
-    /// How many accepted connections a loop of a group has before the next loop is given any. A loop that is at work half of the time
-    /// is given none either while there are others. Default 0: all loops are given connections in rotation.
+    /// Accepted connections that a loop of a group takes before the next loop gets any. A loop that is busy half of the time gets none either
+    /// while other loops can take them. Default 0: connections are distributed in rotation.
     public var connectionsPerLoop = 0
 
     public init() {}

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// The network of a peer whose address is text, by the rule of `SocketAddress.network`. Limits per client are counted by it, also
-/// behind a proxy that names the peer.
+/// The network of a peer whose address is text, by the rule of `SocketAddress.network`. Limits per client count by network, also
+/// behind a proxy that forwards the peer's address.
 public enum NetworkAddress {
     /// - Parameter peer: an address, also `::ffff:192.0.2.1`, with or without brackets or zone.
     /// - Returns: the IPv4 address, or the 64 bits of an IPv6 network in hexadecimal with `/64`. Any other text is returned unchanged.

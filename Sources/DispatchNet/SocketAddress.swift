@@ -110,8 +110,8 @@ extension SocketAddress {
 
     var family: Int32 { isIPv6 ? AF_INET6 : AF_INET }
 
-    /// An address from its text without a port, such as `192.0.2.1`, `2001:db8::1` or `::ffff:192.0.2.1`, which is the IPv4 address in
-    /// it; nil for anything else.
+    /// An address from its text without a port, such as `192.0.2.1` or `2001:db8::1`; `::ffff:192.0.2.1` becomes its IPv4 address. Nil for
+    /// anything else.
     public static func numeric(_ text: String) -> SocketAddress? {
         let isMapped = text.lowercased().hasPrefix("::ffff:") && text.contains(".")
         return try? resolve(isMapped ? String(text.dropFirst(7)) : text, port: 0, numericOnly: true).first
@@ -127,8 +127,8 @@ extension SocketAddress {
 
     /// The addresses of a name, in the order to try. Blocks on DNS unless `numericOnly`.
     ///
-    /// `localhost` is not resolved by DNS: without a hosts file the resolver does not know it, and a wrong answer must not lead away from
-    /// this machine.
+    /// `localhost` is not resolved by DNS: without a hosts file the resolver does not know it, and a wrong answer must not connect to
+    /// another machine.
     static func resolve(
         _ host: String, port: UInt16, numericOnly: Bool = false, passive: Bool = false
     ) throws(NetError) -> [SocketAddress] {

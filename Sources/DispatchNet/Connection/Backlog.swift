@@ -1,9 +1,9 @@
 internal import CLinux
 internal import DequeModule
 
-/// Bytes that the kernel had no room for, oldest first. Exists only while there are some.
+/// Bytes that the kernel's buffer could not take, oldest first. Exists only while there are such bytes.
 ///
-/// Small frames are copied out of the turn's shared blocks, because those are reused; a large frame has a block of its own, which all
+/// Small frames are copied out of the turn's shared blocks, because those are reused. A large frame has its own block, which all
 /// connections that still need it share.
 struct Backlog {
     private struct Piece {

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Counts bytes of connections that may be of several loops: those that the system has taken for peers (``Connection/sentBytes``), or those
-/// that wait for slow ones.
+/// Counts bytes of connections, possibly on several loops: bytes that the kernel has accepted (``Connection/sentBytes``), or bytes
+/// that wait for slow peers.
 public final class ByteCounter: Sendable {
     private let bytes = Atomic<Int>(0)
 

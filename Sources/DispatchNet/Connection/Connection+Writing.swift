@@ -46,8 +46,8 @@ extension Connection {
 
     private func sendPending() {
         var count = describePending()
-        // The system may accept megabytes for each of hundreds of peers: it gets the rest of a large frame in the next turns. Not where
-        // what is left would make peers that are not slow count as such.
+        // The kernel may accept megabytes for each of hundreds of peers, so the rest of a large frame is sent in the next turns. Not if the
+        // remaining backlog would make fast peers count as slow.
         let share = loop.settings.sharedWriteBytes
         if pendingBytes > share, loop.isFlushingSeveral, loop.waitingBytes.value + pendingBytes < loop.settings.outboundTotalBytes / 2 {
             count = cut(count, to: share)
@@ -69,7 +69,7 @@ extension Connection {
         return count
     }
 
-    /// Leaves at most so many bytes of the loop's vectors; returns their number then.
+    /// Cuts the loop's vectors down to `most` bytes; returns their new number.
     private func cut(_ count: Int, to most: Int) -> Int {
         var left = most
         for i in 0..<count {
@@ -152,7 +152,7 @@ extension Connection {
         boundClosing(loop.settings.lingerTimeoutMs)
     }
 
-    /// Closes the descriptor after this time in any case.
+    /// Closes the descriptor after this time at the latest.
     private func boundClosing(_ limitMs: Int) {
         if state == .draining, closingTimer != nil { return }
         closingTimer?.cancel()

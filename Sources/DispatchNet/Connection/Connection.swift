@@ -26,12 +26,12 @@ public final class Connection: @unchecked Sendable {
 
     public let loop: EventLoop
     public let remoteAddress: SocketAddress
-    /// Whether the peer sent much the last time that it was read (``NetSettings/talkativeReadBytes``). Here it fills a gap.
+    /// Whether the peer sent much in the last read (``NetSettings/talkativeReadBytes``). Declared here because it fits into padding.
     var isTalkative = false
     /// See ``NetSettings/outboundHardBytes``; may be raised for a peer with a large response.
     public var outboundHardBytes: Int
 
-    // Small fields side by side: an idle connection pays for each gap.
+    // Small fields next to each other: padding would cost every idle connection memory.
     let fd: Int32
     var state = State.open
     var interest: Interest = .read
@@ -53,7 +53,7 @@ public final class Connection: @unchecked Sendable {
     var congestion: Congestion?
     /// The admission that counts this connection until its descriptor is closed.
     var admission: Admission?
-    /// Counts, besides the loop, what the system takes for the peer.
+    /// An additional counter, next to the loop's, of bytes that the kernel has accepted for the peer.
     public var sentBytes: ByteCounter?
     /// The timeout of draining, then of lingering.
     var closingTimer: LoopTimer?
@@ -82,11 +82,11 @@ public final class Connection: @unchecked Sendable {
     /// The part of them that did not fit into the kernel's buffer at the last flush.
     public var backlogBytes: Int { (backlog?.bytes ?? 0) + (tls?.unsentBytes ?? 0) }
 
-    /// Whether it was sent as much in this turn as one turn should have (``NetSettings/turnBytes``).
+    /// Whether this turn has queued as many bytes for it as one turn should (``NetSettings/turnBytes``).
     public var isTurnFull: Bool { pendingBytes > loop.settings.turnBytes }
 
-    /// Passes the connection on to another handler, as when its protocol changes: all further calls are its own. From a call of the
-    /// handler before, which the loop releases behind that.
+    /// Passes the connection on to another handler, as when its protocol changes: the new handler gets all further calls. Called by the
+    /// old handler, which the loop releases after that call.
     public func pass(to next: any ConnectionHandler) {
         loop.debugAssertOnLoop()
         handler = next

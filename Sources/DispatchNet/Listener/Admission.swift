@@ -23,7 +23,7 @@ public final class Admission: Sendable {
     /// Number of refused connections by reason. From any thread.
     public var refusals: [Refusal: Int] { book.withLock { $0.refusals } }
 
-    /// Nil to go on accepting, else the ms until the next connection may be accepted.
+    /// Nil to continue accepting, else the ms until the next connection may be accepted.
     func waitMs(nowNs: UInt64) -> Int? { book.withLock { $0.waitMs(nowNs: nowNs) } }
 
     /// Admits a connection, or returns the refusal. Each admitted one must `leave`.
@@ -59,9 +59,9 @@ public struct AdmissionLimits: Sendable {
     public var acceptBurst = 10_000
     /// New connections per second of one address.
     public var acceptsPerSecondPerAddress = 100
-    /// How many of one address may come at once after a quiet time.
+    /// How many connections of one address may come at once after a quiet time.
     public var acceptBurstPerAddress = 2_000
-    /// Whether the limits per address hold for this machine's own addresses too. They are its proxies, tools and tests.
+    /// Whether the limits per address also apply to this machine's own addresses, which are its proxies, tools and tests.
     public var countsLoopback = false
 
     public init() {}

@@ -7,7 +7,7 @@ internal import Glibc
 /// - Parameters:
 ///   - tls: nil for a plain connection; otherwise the server's certificate must be for `host`, and `connected` is called
 ///     after the handshake.
-///   - connected: makes the handler of the new connection, before its first byte is read.
+///   - connected: creates the handler of the new connection, before its first byte is read.
 ///   - failed: gets the failure of the last address tried.
 public func connect(
     to host: String, port: UInt16, on loop: EventLoop, tls: TLSClient? = nil,

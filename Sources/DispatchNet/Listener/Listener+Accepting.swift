@@ -123,8 +123,8 @@ extension Listener {
 }
 
 extension EventLoop {
-    /// Makes a connection from a connected descriptor, and its handler, with TLS after the handshake. Reading begins with the next events.
-    /// False, with the descriptor closed, when the loop cannot register it.
+    /// Creates a connection and its handler from a connected descriptor; with TLS the handler is created after the handshake. Reading begins with the
+    /// next events. False, with the descriptor closed, when the loop cannot register it.
     @discardableResult
     func adopt(
         _ accepted: Listener.Accepted, _ role: TLSRole?, _ admission: Admission?,

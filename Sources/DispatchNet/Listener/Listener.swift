@@ -2,8 +2,8 @@ internal import CLinux
 internal import Glibc
 internal import Synchronization
 
-/// A listening address. Connections are accepted in batches on the group's first loop and given to the loops, in rotation or
-/// as ``NetSettings/connectionsPerLoop`` says, with one hand-over per loop and batch.
+/// A listening address. Connections are accepted in batches on the group's first loop and distributed to the loops: in rotation, or as
+/// ``NetSettings/connectionsPerLoop`` says. Each batch costs one hand-over per loop.
 public final class Listener: @unchecked Sendable {
     // because `serving` is used on the first loop's queue only; the rest is constant or a Mutex.
 
@@ -80,7 +80,7 @@ public final class Listener: @unchecked Sendable {
         return .success((fd, bound))
     }
 
-    /// Begins to accept. Each connection's handler is made on that connection's loop, before its first byte is read.
+    /// Begins to accept. Each connection's handler is created on that connection's loop, before its first byte is read.
     /// With `tls` that is after the handshake; a connection whose handshake fails has none.
     /// Once per listener.
     /// - Parameter admission: the connection limits; nil accepts all connections that the system has descriptors for.

@@ -158,14 +158,14 @@ extension EventLoop {
         return true
     }
 
-    /// Whether as much was sent in this turn as one turn should (``NetSettings/turnBytes``). Who has more to send should do that in work
-    /// of its own (``execute(_:)``): before it, what was sent is flushed, and other connections are read.
+    /// Whether this turn has sent as much as one turn should (``NetSettings/turnBytes``). Senders with more output should submit it as separate
+    /// work (``execute(_:)``): before that runs, the loop flushes and reads other connections.
     public var isTurnFull: Bool { frames.bytes > settings.turnBytes }
 
-    /// Whether others have output to leave in this turn, too.
+    /// Whether other connections also have output to flush in this turn.
     var isFlushingSeveral: Bool { dirty.count > 1 }
 
-    /// Flushes what was sent in this turn if it is much: to be called between pieces of work that send. No staged frame is valid behind it.
+    /// Flushes this turn's output if it is large; call it between pieces of work that send. Staged frames are invalid afterwards.
     public func settleIfLarge() {
         if frames.bytes > Self.settleAboveBytes { settle() }
     }
@@ -197,7 +197,7 @@ extension EventLoop {
         }
     }
 
-    /// From any call on the loop: what was set with ``beforeFlush(_:)`` is called at the end of this turn.
+    /// From any call on the loop: has the closure set with ``beforeFlush(_:)`` called at the end of this turn.
     public func finishLater() {
         debugAssertOnLoop()
         guard !mustFinish else { return }
@@ -207,7 +207,7 @@ extension EventLoop {
 
     private func finishTurn() {
         guard mustFinish, let finish else { return }
-        // What is asked for from now on is for the next turn.
+        // Requests from now on count for the next turn.
         mustFinish = false
         finish()
     }
@@ -225,7 +225,7 @@ extension EventLoop {
         if !inTurn { wakeToSettle() }
     }
 
-    /// Bytes of the backlog of a connection were added, or taken away.
+    /// Bytes were added to a connection's backlog, or removed from it.
     func backlogChanged(by bytes: Int) {
         counting.backlogBytes += bytes
         waitingBytes.add(bytes)

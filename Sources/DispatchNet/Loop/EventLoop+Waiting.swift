@@ -36,15 +36,15 @@ extension EventLoop {
         var isOver = false
     }
 
-    /// Pauses that let events come together, once behind each batch of several connections.
+    /// Pauses that let several events accumulate, once after each batch that served several connections.
     struct Gathering {
-        /// Connections that the last batch had which had any; 0 once it is decided whether to pause behind several.
+        /// Connections served by the last batch that served any; 0 after the decision whether to pause.
         var served = 0
         /// µs of pauses that the visit has not counted yet.
         var pausedUs = 0
 
         /// The loop is about to wait.
-        /// - Parameter asked: µs that the user of the loop wants.
+        /// - Parameter asked: µs that the loop's user requests.
         /// - Returns: µs to pause for.
         mutating func takeUs(asked: Int, _ settings: NetSettings) -> Int {
             defer { served = 0 }
@@ -74,7 +74,7 @@ extension EventLoop {
     /// wait, armed once per `stayAwakeMs` however many waits there are.
     func collect(waiting: Bool) -> Int {
         guard waiting else { return poller.collect(waiting: false) }
-        // A connection that asks alone pays nothing for this.
+        // A single active connection pays nothing for this.
         if gathering.served >= min(2, settings.gatherConnections), phase == .running, inbox.withLock({ $0.work.isEmpty }) {
             let us = gathering.takeUs(asked: pauseUs?() ?? 0, settings)
             if us > 0 { return pause(us: us) }
@@ -97,8 +97,8 @@ extension EventLoop {
         return count
     }
 
-    /// Lets events come together, and fetches them.
-    /// A doorbell that ends the pause as soon as answers are there has cost more than it gained (18.5 µs a durable write in place of 15.7).
+    /// Pauses to let events accumulate, then fetches them.
+    /// A doorbell that ends the pause once answers are ready cost more than it gained (18.5 µs instead of 15.7 for a durable write).
     private func pause(us: Int) -> Int {
         counting.gatherings += 1
         gathering.pausedUs = us
@@ -108,7 +108,7 @@ extension EventLoop {
         return poller.collect(waiting: false)
     }
 
-    /// Counts the time at work until now.
+    /// Adds the busy time up to now to the counters.
     func countBusy() {
         let now = vigla_monotonic_ns()
         counting.busyNs += now - awakeSinceNs

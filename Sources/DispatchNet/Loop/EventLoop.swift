@@ -9,11 +9,11 @@ internal import Synchronization
 ///                  ┌───────────────────── visit (on `queue`) ──────────────────────┐
 ///                  │  a turn:                                                      │
 /// DispatchSource ► │ 1 work handed over by `execute`                               │ ◄ doorbell, while it waits
-/// queue.async ───► │ 2 a batch of events: reads, room to write, accepts, timers    │
+/// queue.async ───► │ 2 a batch of events: reads, writability, accepts, timers      │
 ///                  │   then, for a short time, connections that send a lot         │
 ///                  │   then few TLS handshakes: `HandshakeLine`                    │
-///                  │ 3 `beforeFlush`, if something of this turn has asked for it   │
-///                  │ 4 settle: one writev per dirty connection, then `ended` calls │ again, until a short wait
+///                  │ 3 `beforeFlush`, if something in this turn requested it       │
+///                  │ 4 settle: one writev per dirty connection, then `ended` calls │ repeated until a short wait
 ///                  └───────────────────────────────────────────────────────────────┘ in 2 brings nothing
 /// ```
 ///
@@ -21,12 +21,12 @@ internal import Synchronization
 /// cost libdispatch one re-arming system call and one thread hand-over per event; here it is one per visit, and a visit
 /// lasts as long as the loop is busy (``NetSettings/stayAwakeMs``).
 ///
-/// `EventLoop+Turn` is that loop, `+Waiting` how it sleeps and is woken, `+Timers` its clock, `+Closing` its end.
+/// `EventLoop+Turn` is that loop, `+Waiting` its sleep and wake-up, `+Timers` its clock, `+Closing` its end.
 public final class EventLoop: @unchecked Sendable {
-    // because everything mutable is used on `queue` only, except the inbox and the published counters (each a Mutex), and what is atomic.
+    // because everything mutable is used on `queue` only, except the inbox and the published counters (each a Mutex), and atomic values.
 
     enum Phase {
-        /// Connections come and go.
+        /// Connections are opened and closed.
         case running
         /// Shutting down: connections are being closed, no new ones are accepted.
         case closing
@@ -50,7 +50,7 @@ public final class EventLoop: @unchecked Sendable {
     var timers = TimerQueue()
     var counting = LoopCounters()
     let published = Mutex(LoopCounters())
-    /// Connections that are placed here and not closed: counted before the loop itself hears of them.
+    /// Connections placed on this loop and not closed; counted before the loop itself handles them.
     let population = Atomic<Int>(0)
     /// Bytes that wait for slow peers of all loops of the group.
     let waitingBytes: ByteCounter
@@ -62,7 +62,7 @@ public final class EventLoop: @unchecked Sendable {
     var frames = TurnFrames()
     /// Number of resets of `frames`, so that an outdated `StagedFrame` is recognised.
     var filling: UInt32 = 0
-    /// Buffers for TLS, made with the loop's first TLS connection.
+    /// Buffers for TLS, created with the loop's first TLS connection.
     private(set) var tlsWire: TLSWire?
 
     // The turn.
@@ -70,12 +70,12 @@ public final class EventLoop: @unchecked Sendable {
     /// Called at the end of a turn in which `finishLater` was called; see ``beforeFlush(_:)``.
     var finish: (() -> Void)?
     var mustFinish = false
-    /// Asked before the loop waits behind several connections; see ``beforeWait(_:)``.
+    /// Called before the loop waits after serving several connections; see ``beforeWait(_:)``.
     var pauseUs: (() -> Int)?
     /// The connection that was ready last.
     var lastReady: UInt64?
-    /// Whether this turn has read one connection and did nothing else, and it is the one that was read before: then others are not expected
-    /// to ask in the next moment.
+    /// Whether this turn has read one connection and did nothing else, and it is the same one as before. Then no other client is expected
+    /// to send a request in the next moment.
     public internal(set) var isOneAsking = false
     /// More than one connection is ready in this turn, so that each has a smaller read limit.
     var isShared = false
@@ -99,7 +99,7 @@ public final class EventLoop: @unchecked Sendable {
     var gathering = Gathering()
     /// The time that the poller's timer is set to.
     var timerArmedNs: UInt64?
-    /// Since when the loop is at work and it is not counted, monotonic ns.
+    /// Start of the busy time that is not counted yet, monotonic ns.
     var awakeSinceNs: UInt64 = 0
 
     init(index: Int, settings: NetSettings, waitingBytes: ByteCounter) throws(NetError) {
@@ -109,7 +109,7 @@ public final class EventLoop: @unchecked Sendable {
         self.waitingBytes = waitingBytes
         self.poller = poller
         handshakes = HandshakeLine(capacity: settings.handshakesWaiting)
-        // No higher QoS: that asks for a negative nice value, which the hub's user may not have, and libdispatch logs the refusal.
+        // No higher QoS: it sets a negative nice value, which the hub's user may not have, and libdispatch logs the refusal.
         queue = DispatchQueue(label: "vigla.net.\(index)")
         source = DispatchSource.makeReadSource(fileDescriptor: poller.descriptor, queue: queue)
         readBuffer = .allocate(byteCount: settings.readBufferBytes, alignment: 16)
@@ -126,21 +126,21 @@ public final class EventLoop: @unchecked Sendable {
         vectors.deallocate()
     }
 
-    /// Sets what is to be done for all that a turn has read, together: called at the end of each turn in which ``finishLater()`` was
-    /// called, before what was sent is flushed. On the loop.
+    /// Sets a closure that handles everything a turn has read together. It is called at the end of each turn in which ``finishLater()`` was
+    /// called, before the output is flushed. On the loop.
     public func beforeFlush(_ body: @escaping () -> Void) {
         assertOnLoop()
         finish = body
     }
 
-    /// Sets what is asked before the loop waits for events behind a batch of several connections: µs for which it is to pause first; 0 for
-    /// no longer than ``NetSettings/gatherUs``. Nothing is read meanwhile, and work that is handed over then waits. On the loop.
+    /// Sets a closure that is called before the loop waits for events after a batch of several connections. It returns the µs to pause first; 0 means
+    /// no longer than ``NetSettings/gatherUs``. During the pause nothing is read and submitted work waits. On the loop.
     public func beforeWait(_ body: @escaping () -> Int) {
         assertOnLoop()
         pauseUs = body
     }
 
-    /// A connection is given to the loop, which counts until it is closed or refused. From any thread.
+    /// Counts a connection that is given to the loop, until it is closed or refused. From any thread.
     func placed() { population.wrappingAdd(1, ordering: .relaxed) }
 
     func sharedTLSWire() throws(NetError) -> TLSWire {

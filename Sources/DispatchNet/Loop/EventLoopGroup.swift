@@ -6,7 +6,7 @@ internal import Synchronization
 public final class EventLoopGroup: Sendable {
     public let loops: [EventLoop]
     private let turn = Atomic<Int>(0)
-    /// Nil where connections are given to the loops in rotation.
+    /// Nil when connections are distributed in rotation.
     private let placement: Mutex<Placement?>
 
     /// - Parameter count: at least 1; smaller numbers mean 1.
@@ -32,7 +32,7 @@ public final class EventLoopGroup: Sendable {
         return loops[Int(UInt(bitPattern: ticket) % UInt(loops.count))]
     }
 
-    /// The loop for a connection that is accepted, which counts as one of its from now on. From any thread; O(loops).
+    /// The loop for an accepted connection, which it counts from now on. From any thread; O(loops).
     func place() -> EventLoop {
         let chosen = placement.withLock { placement in
             placement?.choose(loops.map { $0.population.load(ordering: .relaxed) })

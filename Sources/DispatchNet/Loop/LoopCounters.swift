@@ -12,19 +12,19 @@ public struct LoopCounters: Sendable {
     public var bytesSent = 0
     /// Loop turns: each handles a batch of events and handed-over work, and ends with one flush.
     public var turns = 0
-    /// ns that the loop has been at work: not waiting, pausing or asleep.
+    /// ns that the loop has been busy: not waiting, pausing or asleep.
     public var busyNs: UInt64 = 0
-    /// Times that the loop has paused to let others gather (``NetSettings/gatherUs``, ``EventLoop/beforeWait(_:)``).
+    /// Number of pauses to let events accumulate (``NetSettings/gatherUs``, ``EventLoop/beforeWait(_:)``).
     public var gatherings = 0
     /// Times that the system had no descriptor left for a new connection.
     public var acceptFailures = 0
-    /// Bytes that wait now for peers that read too slowly.
+    /// Bytes that currently wait for peers that read too slowly.
     public var backlogBytes = 0
     /// Times that a connection passed ``NetSettings/outboundSoftBytes``.
     public var congestions = 0
     /// Events for connections that were already closed.
     public var staleEvents = 0
-    /// Connections whose TLS handshake waits now for its turn (``NetSettings/handshakesPerTurn``).
+    /// Connections whose TLS handshake currently waits for its turn (``NetSettings/handshakesPerTurn``).
     public var handshakesWaiting = 0
     /// TLS handshakes completed, in either role.
     public var handshakes = 0
@@ -33,7 +33,7 @@ public struct LoopCounters: Sendable {
     /// Ends by ``CloseReason/code``.
     public internal(set) var endsByCode: [Int] = Array(repeating: 0, count: CloseReason.names.count)
 
-    /// Connections that have a descriptor now.
+    /// Connections that currently have a descriptor.
     public var connections: Int { opened - closed }
 
     /// How many connections ended for a reason, whatever its associated number.

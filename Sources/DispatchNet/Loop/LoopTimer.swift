@@ -12,7 +12,7 @@ public final class LoopTimer: Sendable {
         self.work = work
     }
 
-    /// The work does not begin any more. The closure itself is released when the timer would have fired.
+    /// Prevents the work from running. The closure itself is released when the timer would have fired.
     public func cancel() { cancelled.store(true, ordering: .releasing) }
 
     public var isCancelled: Bool { cancelled.load(ordering: .acquiring) }
@@ -22,7 +22,7 @@ public final class LoopTimer: Sendable {
     }
 }
 
-/// A loop's timers, earliest deadline first; equal deadlines in the order they were made.
+/// A loop's timers, earliest deadline first; equal deadlines in order of insertion.
 struct TimerQueue {
     private struct Entry: Comparable {
         let deadlineNs: UInt64

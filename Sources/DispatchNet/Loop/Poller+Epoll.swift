@@ -8,7 +8,7 @@ final class EpollPoller: Poller, @unchecked Sendable {
     // Sendable: the batch is used on the loop's queue only, the doorbell is behind a Mutex, the rest never changes.
     let descriptor: Int32
     private let timer: Int32
-    /// Nil once silenced, so that a late ring cannot reach a descriptor that belongs to another by then.
+    /// Nil once silenced, so that a late ring cannot reach a reused descriptor number.
     private let doorbell: Mutex<Int32?>
     private let batch: UnsafeMutablePointer<epoll_event>
     private let capacity = 512

@@ -10,14 +10,14 @@ struct Readiness: OptionSet {
     let rawValue: UInt8
     static let readable = Readiness(rawValue: 1)
     static let writable = Readiness(rawValue: 2)
-    /// An error is pending, or both directions are shut. Reported without being asked for.
+    /// An error is pending, or both directions are shut. Always reported.
     static let broken = Readiness(rawValue: 4)
 }
 
 /// The kernel's readiness queue with a timer and a doorbell: level-triggered, one per loop, used only on the loop's
 /// queue except for `ring`.
 ///
-/// One implementation per platform, in `Poller+<mechanism>.swift`, which also names it `PlatformPoller`; nothing else knows
+/// One implementation per platform, in `Poller+<mechanism>.swift`, which also names it `PlatformPoller`; no other file depends on
 /// the mechanism.
 protocol Poller: AnyObject, Sendable {
     init() throws(NetError)
@@ -36,9 +36,9 @@ protocol Poller: AnyObject, Sendable {
     /// The `i`th event of the last batch; `PollerTag` for the poller's own.
     func event(_ i: Int) -> (tag: UInt64, readiness: Readiness)
 
-    /// Makes one event `PollerTag.timer` at a time of the monotonic clock; replaces the time set before.
+    /// Schedules one event `PollerTag.timer` at a time of the monotonic clock; replaces the time set before.
     func armTimer(atNs: UInt64)
-    /// Makes an event `PollerTag.doorbell`. From any thread; nothing happens after `close`.
+    /// Triggers an event `PollerTag.doorbell`. From any thread; nothing happens after `close`.
     func ring()
     /// An event of the poller's own was seen.
     func acknowledge(_ tag: UInt64)

@@ -10,7 +10,7 @@ public struct StagedFrame: Sendable, Equatable {
 
 extension EventLoop {
     /// Copies bytes once for this loop. Send them with ``Connection/send(_:)-(StagedFrame)``, mixed with frames of
-    /// the connection's own: all of a turn leaves together, in order.
+    /// the connection's own: all frames of a turn leave together, in order.
     public func stage(_ bytes: UnsafeRawBufferPointer) -> StagedFrame {
         debugAssertOnLoop()
         return StagedFrame(segment: frames.store(bytes), filling: filling, loop: index)

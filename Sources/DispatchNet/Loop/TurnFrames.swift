@@ -17,7 +17,7 @@ final class Block {
 
     var free: Int { capacity - used }
 
-    /// The caller has checked `free`.
+    /// Requires that the caller has checked `free`.
     func append(_ bytes: UnsafeRawBufferPointer) {
         guard let source = bytes.baseAddress else { return }
         (base + used).copyMemory(from: source, byteCount: bytes.count)
@@ -84,7 +84,7 @@ struct TurnFrames {
         return Segment(block: UInt32(index), offset: UInt32(offset), length: UInt32(frame.count))
     }
 
-    /// Clears the turn's frames. No connection may hold a segment any more.
+    /// Clears the turn's frames. Afterwards no connection may hold a segment.
     mutating func reset() {
         guard bytes > 0 else { return }
         bytes = 0

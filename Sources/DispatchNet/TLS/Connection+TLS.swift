@@ -3,7 +3,7 @@ internal import Glibc
 
 /// The TLS path of `Connection+Reading` and `Connection+Writing`.
 extension Connection {
-    /// The connection begins with a handshake; its handler is made when that is done.
+    /// Begins the connection with a handshake; its handler is created after that.
     func beginTLS(_ role: TLSRole, _ whenOpen: @escaping (Connection) -> any ConnectionHandler) {
         handler = role.dial
         let wire: TLSWire
@@ -26,13 +26,13 @@ extension Connection {
 
     // MARK: reading
 
-    /// The input stays in the kernel until the handshake's turn; reported again and again, it would cost more than the turns of others.
+    /// Leaves the input in the kernel until the handshake's turn. Reading stops meanwhile: repeated events would cost more than the turns of others.
     func delayHandshake(_ tls: TLSChannel) {
         setInterest(.read, false)
         loop.delayHandshake(of: self, isAnswered: tls.isAnswered)
     }
 
-    /// The turn has come.
+    /// Reads the handshake in its turn.
     func resumeHandshake() {
         guard !peerFinished else { return }
         setInterest(.read, true)
@@ -81,8 +81,8 @@ extension Connection {
         close(reason)
     }
 
-    /// A FIN without close_notify: the stream may be truncated, by the peer or on the way (RFC 8446 §6.1). The connection closes without
-    /// asking the handler.
+    /// A FIN without close_notify: the peer or an attacker may have truncated the stream (RFC 8446 §6.1). The connection closes without
+    /// calling the handler's `peerFinishedSending`.
     func finishedWithoutCloseNotify(_ tls: TLSChannel) {
         guard state == .open else { return finishedByPeer() }
         peerFinished = true
@@ -135,7 +135,7 @@ extension Connection {
         _ = sendRecords(tls, wire)
     }
 
-    /// Counts unsent records as backlog, as their plaintext was.
+    /// Counts unsent records as backlog, as their plaintext was before.
     private func countUnsent(_ tls: TLSChannel) {
         guard state != .closed, tls.countedBytes != tls.unsentBytes else { return }
         loop.backlogChanged(by: tls.unsentBytes - tls.countedBytes)

@@ -1,19 +1,19 @@
 internal import DequeModule
 
-/// Connections of a loop whose handshakes have input that was not read yet. To read it may cost a signature with the server's key, nearly
-/// a millisecond, so a turn reads few of them, behind everything of established connections (``NetSettings/handshakesPerTurn``).
+/// A loop's connections whose handshake input was not read yet. Reading it may cost a signature with the server's key, nearly a
+/// millisecond. So a turn reads few of them, after all input of established connections (``NetSettings/handshakesPerTurn``).
 ///
 /// ```
-/// readable ─► network A   ● ● ● ●      those of one network in the order of arrival, but first what completes a handshake:
-///             network B   ●       ─►   a flood of new ones keeps none from being completed;
-///             network C   ● ●          networks in rotation: the flood of one holds up no other
+/// readable ─► network A   ● ● ● ●      within a network in order of arrival, but first those that complete a handshake:
+///             network B   ●       ─►   a flood of new ones does not keep any from completing;
+///             network C   ● ●          networks in rotation: one network's flood does not delay the others
 /// ```
-/// A value without sockets: connections are known by their tags.
+/// A value without sockets: connections are identified by their tags.
 struct HandshakeLine {
     private var lines: [SocketAddress: Deque<UInt64>] = [:]
     private var rotation: Deque<SocketAddress> = []
     private let capacity: Int
-    /// How many wait, with those that have ended meanwhile and were not reached yet.
+    /// Number of waiting connections, including ended ones that were not reached yet.
     private(set) var count = 0
 
     /// - Parameter capacity: at least 1.
@@ -22,8 +22,8 @@ struct HandshakeLine {
     var isEmpty: Bool { count == 0 }
 
     /// Adds a connection.
-    /// - Parameter isAnswered: whether the server's part of its handshake has been made.
-    /// - Returns: the connection that has no place any more: the last one of the network with the most. O(1), beyond the capacity
+    /// - Parameter isAnswered: whether the server has already produced its part of the handshake.
+    /// - Returns: a connection to drop because the line is full: the last one of the network with the most. O(1), beyond the capacity
     ///   O(networks).
     mutating func append(_ tag: UInt64, of network: SocketAddress, isAnswered: Bool) -> UInt64? {
         if lines[network] == nil { rotation.append(network) }

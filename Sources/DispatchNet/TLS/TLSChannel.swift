@@ -3,7 +3,7 @@
 /// ```
 /// pending segments ─┐                                      ┌─► kernel
 ///                   ├─► TLSEngine, a portion at a time ─►──┤
-/// Backlog (plain) ──┘   and only when there is room        └─► unsent: less than a portion
+/// Backlog (plain) ──┘   only when the kernel has space     └─► unsent: less than a portion
 /// ```
 /// Data for a slow peer waits as plaintext, in blocks shared with other slow peers: it is encrypted when the kernel has room. A
 /// stalled peer costs no encryption.
@@ -14,13 +14,13 @@ final class TLSChannel {
     static let portionsPerTurn = 16
 
     let engine: TLSEngine
-    /// Makes the handler when the handshake is done.
+    /// Creates the handler when the handshake is done.
     private(set) var whenOpen: ((Connection) -> any ConnectionHandler)?
     /// The response to a peer that sends plain HTTP.
     let plainHTTPAnswer: [UInt8]
     /// Ends a handshake that takes too long.
     var deadline: LoopTimer?
-    /// Whether the engine has made records: of a server, what may cost a signature.
+    /// Whether the engine has produced records; on a server that may cost a signature.
     var isAnswered = false
 
     private var records: [UInt8] = []
@@ -64,7 +64,7 @@ final class TLSChannel {
         sent = 0
     }
 
-    /// Ends the handshake's timeout and returns the closure that makes the handler, once.
+    /// Cancels the handshake's timeout and returns the closure that creates the handler, once.
     func finishHandshake() -> ((Connection) -> any ConnectionHandler)? {
         defer { whenOpen = nil }
         deadline?.cancel()

@@ -1,10 +1,10 @@
 internal import COpenSSL
 internal import Glibc
 
-/// OpenSSL's settings for one side: a certificate with its key, or the trusted authorities. Constant once made and retained by its
+/// OpenSSL's settings for one side: a certificate with its key, or the trusted authorities. Constant after creation and retained by its
 /// connections: a replaced certificate lives as long as the last connection that began with it.
 final class TLSContext: @unchecked Sendable {
-    // because OpenSSL counts references to a context atomically and changes nothing else in it after it was made.
+    // because OpenSSL counts references to a context atomically and changes nothing else in it after its creation.
     let raw: OpaquePointer
     let isServer: Bool
     /// Used by the context for as long as it lives.
@@ -99,7 +99,7 @@ final class TLSTickets: @unchecked Sendable {
 }
 
 private enum PEMFile {
-    /// More than any chain of certificates; a file given by mistake is not read whole.
+    /// The largest certificate file that is read: larger than any chain, so that a file given by mistake is not read whole.
     private static let largestBytes = 1 << 20
 
     static func read(_ path: String) throws(TLSError) -> [UInt8] {

@@ -15,9 +15,9 @@ final class TLSEngine {
         case handshaking
         /// Application data goes both ways; after the peer's close_notify only ours.
         case open
-        /// Our close_notify was made: nothing more is encrypted; the peer's data is still decrypted (RFC 8446 §6.1).
+        /// Our close_notify was created: nothing more is encrypted; the peer's data is still decrypted (RFC 8446 §6.1).
         case closing
-        /// A protocol or certificate error; the last record made is the alert.
+        /// A protocol or certificate error; the last record is the alert.
         case failed
     }
 
@@ -102,7 +102,7 @@ final class TLSEngine {
         return taken
     }
 
-    /// Makes the close_notify alert (RFC 8446 §6.1), once.
+    /// Creates the close_notify alert (RFC 8446 §6.1), once.
     func sendCloseNotify() {
         guard state == .open else { return }
         state = .closing

@@ -4,7 +4,7 @@ internal import Glibc
 public enum TLSError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The file cannot be read.
     case unreadable(file: String, errno: Int32)
-    /// The private key is not this user's to read.
+    /// The process' user may not read the private key.
     case keyForbidden(file: String, user: String)
     /// The file holds no certificate in PEM form.
     case noCertificate(file: String)

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// The certificate and the session ticket keys of listeners. One for any number of listeners.
+/// The certificate and the session ticket keys of listeners. One instance serves any number of listeners.
 ///
 /// TLS 1.2 and 1.3, ALPN `http/1.1`; only ciphers with forward secrecy and authenticated encryption (RFC 9325 §4.2).
 public final class TLSServer: Sendable {
@@ -11,7 +11,7 @@ public final class TLSServer: Sendable {
     private let tickets: TLSTickets
     private let current: Mutex<TLSContext>
 
-    /// Reads the two files (PEM; the certificate is followed by those that lead to its authority). Blocks.
+    /// Reads the two files (PEM; the certificate is followed by its intermediate certificates). Blocks.
     public init(certificate: String, key: String, plainHTTPAnswer: [UInt8] = []) throws(TLSFaults) {
         let made: (TLSTickets, TLSContext)
         do throws(TLSError) {
@@ -27,8 +27,8 @@ public final class TLSServer: Sendable {
         current = Mutex(made.1)
     }
 
-    /// Reads the files again. Handshakes that begin from now on show the new certificate; open connections and sessions
-    /// go on. If the files are faulty the old certificate stays. From any thread; blocks.
+    /// Reloads the files. Handshakes that begin from now on use the new certificate; open connections and sessions
+    /// continue. If the files are faulty the old certificate stays. From any thread; blocks.
     public func reload() throws(TLSFaults) {
         let fresh: TLSContext
         do throws(TLSError) { fresh = try TLSContext(server: tickets) } catch { throw TLSFaults(errors: [error]) }
@@ -37,7 +37,7 @@ public final class TLSServer: Sendable {
         current.withLock { $0 = fresh }
     }
 
-    /// When the certificate in use ends, in seconds since 1970.
+    /// When the certificate in use expires, in seconds since 1970.
     public var certificateEnd: Int64? { context.certificateEnd }
 
     /// The context of new connections.
@@ -57,8 +57,8 @@ public final class TLSClient: Sendable {
 
     /// Blocks.
     /// - Parameters:
-    ///   - authorities: a PEM file of certificates that are trusted as well as the system's (`/etc/ssl/certs`, or what
-    ///     `SSL_CERT_FILE` and `SSL_CERT_DIR` say): of authorities, or the server's own.
+    ///   - authorities: a PEM file of certificates to trust in addition to the system's (`/etc/ssl/certs`, or
+    ///     `SSL_CERT_FILE` and `SSL_CERT_DIR`): of authorities, or the server's own.
     ///   - name: the host that the certificate must be for, when a server is dialled by another name or by its address.
     public init(authorities: String? = nil, name: String? = nil) throws(TLSError) {
         self.name = name

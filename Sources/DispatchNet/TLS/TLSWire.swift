@@ -1,7 +1,7 @@
 internal import COpenSSL
 internal import Glibc
 
-/// The memory through which all TLS connections of a loop go, one after the other: records in, records out, plaintext.
+/// The memory that all TLS connections of a loop use, one after the other: records in, records out, plaintext.
 /// Between two calls into an engine it holds nothing, so an idle TLS connection has no buffers at all.
 final class TLSWire {
     let raw: UnsafeMutablePointer<vigla_tls_wire>
@@ -11,7 +11,7 @@ final class TLSWire {
     /// Buffers for a turn's records above this size are freed: few connections ever need so much.
     private static let keptBytes = 1 << 20
 
-    /// - Throws: `NetError.system` when there is no memory.
+    /// - Throws: `NetError.system` when memory is exhausted.
     init(readBufferBytes: Int) throws(NetError) {
         guard let raw = vigla_tls_wire_new() else { throw .system(call: "BIO_new", errno: ENOMEM) }
         self.raw = raw
@@ -23,7 +23,7 @@ final class TLSWire {
         vigla_tls_wire_free(raw)
     }
 
-    /// The records made by the last calls, in order.
+    /// The records produced by the last calls, in order.
     var outgoing: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: raw.pointee.out, count: raw.pointee.out_count) }
 
     func clearOutgoing() {

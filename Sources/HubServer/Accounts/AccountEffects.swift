@@ -6,10 +6,9 @@ import HubEngine
 ///
 ///     change ─► every lane revokes the account's sessions and streams ─► if it was deleted: its places are removed
 ///
-/// Connections of the session that made the change go on for `tokenLeewaySeconds`: its client has fresh tokens, or will in a moment, and
-/// signs in with them.
-/// Revoking first commits the writes that the sessions left for their disconnect, so the removal takes those too. Where the end of a
-/// session waits for a large write, the removal waits as well.
+/// Connections of the account session that made the change stay signed in for `tokenLeewaySeconds`: their client signs in again with fresh tokens.
+/// Revoking first commits the sessions' onDisconnect writes, so the removal covers those too. If the end of a session waits for a large write, the
+/// removal waits as well.
 final class AccountEffects: Sendable {
     private let lanes: [Lane]
     private let removal: AccountRemoval

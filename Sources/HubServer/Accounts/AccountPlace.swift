@@ -22,7 +22,7 @@ public struct AccountPlace: Sendable, Hashable, CustomStringConvertible {
         self.keys = keys
     }
 
-    /// The place of one account; nil when its id is no valid key, so that it has no data.
+    /// Whether one place can lie within the other. One write cannot remove both, and removing the outer one is enough.
     func path(of uid: String) -> Path? {
         let own = Key(uid)
         return own.isValid ? Path(keys.map { $0 ?? own }) : nil
@@ -33,7 +33,7 @@ public struct AccountPlace: Sendable, Hashable, CustomStringConvertible {
 
     public var description: String { keys.map { "/" + ($0?.string ?? Self.wildcard) }.joined() }
 
-    /// Why a text is no place of an account.
+    /// Why a text is not an account place.
     public enum Fault: Error, CustomStringConvertible {
         case everybodys, tooDeep
         case noKey(String)

@@ -7,20 +7,20 @@ import Scheduling
 import SecurityRules
 import Synchronization
 
-/// Removes what belongs to deleted accounts from the database: what the rules' `.account` says, and the places of the configuration. It is
-/// one commit, or several where it is much.
+/// Removes the data of deleted accounts from the database: the places of the rules' `.account` keys and those of the configuration. A removal is
+/// one commit, or several if it is large.
 ///
-///     account deleted, noted as owed ─► behind what the user has asked ─► found ─► commit ─► durable ─► no longer owed
-///                                                                           ▲          └─ refused: again in a second │
-///                                                                           └────────────────── more ◄───────────────┘
+///     account deleted, removal listed ─► behind the user's requests ─► found ─► commit ─► durable ─► removed from the list
+///                                                                        ▲          └─ refused: again in a second │
+///                                                                        └────────────────── more ◄───────────────┘
 ///
-/// The account store keeps the list of owed removals; the next process carries out what this one leaves: it finds what is left.
+/// The account store keeps the list of pending removals. After a restart the next process resumes them and finds the data that is left.
 final class AccountRemoval: Sendable {
     private let places: [AccountPlace]
     private let database: Database
     private let home: Lane
     private let accounts: AccountService
-    /// Writes of one commit, and that are found at a time.
+    /// Most writes in one commit, and the most that one search returns.
     private let atOnce: Int
     private let scheduler: Scheduler
     private let logger: Logger
@@ -32,15 +32,15 @@ final class AccountRemoval: Sendable {
     /// One account's removal under way.
     private struct Removal: Sendable {
         let uid: String
-        /// Found and not made yet.
+        /// Found but not committed yet.
         var writes: ArraySlice<AccountWrite>
         /// Nil before the first search.
         var search: AccountSearch?
-        /// Writes of the next commit: fewer where too much would follow.
+        /// Number of writes in the next commit; halved when the commit would be too large.
         var next: Int
     }
 
-    /// One search at a time: each walks through the tree, and holds the one that it began with.
+    /// One search at a time: each walks the tree and retains the version that it began with.
     private struct Searches {
         var isBusy = false
         var waiting: [Removal] = []
@@ -59,10 +59,10 @@ final class AccountRemoval: Sendable {
         self.logger = logger
     }
 
-    /// Removals that wait for their search.
+    /// Number of removals that wait for their search.
     var searchesWaiting: Int { searches.withLock { $0.waiting.count } }
 
-    /// Carries out the removals that the previous process left.
+    /// Resumes the removals that the previous process left pending.
     func resume() {
         accounts.perform { [self] accounts in
             for uid in accounts.owedRemovals() { remove(uid) }
@@ -103,7 +103,7 @@ final class AccountRemoval: Sendable {
     }
 
     /// Ends a search.
-    /// - Returns: the removal that has its turn; nil when none waits.
+    /// - Returns: the next removal in line; nil when none waits.
     private func nextSearch() -> Removal? {
         searches.withLock { searches -> Removal? in
             if searches.waiting.isEmpty {
@@ -124,7 +124,7 @@ final class AccountRemoval: Sendable {
                 removal.writes = removal.writes.dropFirst(part.count)
                 removal.next = min(atOnce, removal.next * 2)
                 find(removal)
-            // More would follow than may, or a `.validate` refuses some of it: from fewer, down to one, which is made in any case.
+            // The commit is too large, or a `.validate` refuses part of it: retry with half as many writes. A single write is always carried out.
             case .tooBig where part.count > 1, .permissionDenied where part.count > 1:
                 removal.next = part.count / 2
                 commit(removal)
@@ -133,7 +133,7 @@ final class AccountRemoval: Sendable {
         }
     }
 
-    /// Unless it is done by then: by the hub of the cluster that writes the database.
+    /// Retries after a pause, unless the cluster's writer has completed the removal by then.
     private func later(_ uid: String, _ work: @escaping @Sendable (AccountRemoval) -> Void) {
         scheduler.after(ms: Self.pauseMs, on: home.loop.queue) { [weak self] in
             guard let self else { return }
@@ -141,7 +141,7 @@ final class AccountRemoval: Sendable {
         }
     }
 
-    /// - Parameter done: called with why the last request was refused; nil when it was carried out and is durable.
+    /// - Parameter done: called with the last request's failure; nil when it was carried out and is durable.
     private func submit(_ requests: [Request], _ done: @escaping @Sendable (Failure?) -> Void) {
         let writer = Writer(lane: home.index, done)
         for request in requests { database.submit(request, from: writer) }

@@ -20,7 +20,7 @@ struct AccountTokens: TokenVerifier {
 }
 
 extension Failure {
-    /// Faults that a fresh token would mend have one status, all others another (contract §2.4).
+    /// Faults that a fresh token would fix have one status, all others another (contract §2.4).
     init(_ fault: TokenFault) {
         switch fault {
         case .expired, .revoked, .superseded, .disabled, .noAccount: self = Credentials.expiredToken

@@ -22,7 +22,7 @@ extension Server {
         return first != "emulator" && first != "oauth2" || !RESTRequest.isDataPath(target)
     }
 
-    /// Whether an administrator sends many accounts at once.
+    /// Whether this is an administrator's bulk import of accounts.
     static func isImport(_ target: HTTPTarget) -> Bool {
         guard let last = target.segments.last else { return false }
         return last == "uploadAccount" || last.hasSuffix("accounts:batchCreate")
@@ -62,7 +62,7 @@ extension Server {
         }
     }
 
-    /// Applies account changes to sessions and data from now on, and carries out the removals that the previous process left.
+    /// Applies future account changes to sessions and data, and resumes the removals that the previous process left.
     func applyAccountChanges(_ accounts: AccountService, _ database: Database) {
         let removal = AccountRemoval(
             settings.accountData, database: database, lane: lanes[0], accounts: accounts, atOnce: settings.limits.engine.accountWrites,

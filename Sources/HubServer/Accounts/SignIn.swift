@@ -5,7 +5,7 @@ import JSONTree
 ///
 ///     begun ── token is verified ──► settled ── a session holds it ──► ended
 ///       └────────── the account changes ─────────────────┴──► revoked: the session ends, or the verification fails
-///                                                        └──► changed by its own session: what succeeds runs out after the leeway
+///                                                        └──► changed by its own session: the sign-in runs out after the leeway
 ///
 /// It begins before its token is verified, so that a change of the account during the verification is not missed.
 final class SignIn: @unchecked Sendable {
@@ -19,7 +19,7 @@ final class SignIn: @unchecked Sendable {
     weak var holder: Session?
     /// The account changed after this sign-in began.
     fileprivate(set) var isRevoked = false
-    /// Its own session changed the account while the token was verified: the identity runs out, as those of the session's others.
+    /// Its own account session changed the account while the token was verified. The identity then runs out, like the session's other sign-ins.
     fileprivate(set) var runsOut = false
     /// Its index in `SignIns.byUser[uid]`.
     fileprivate var index = 0
@@ -75,8 +75,9 @@ struct SignIns {
     /// Revokes the sign-ins of an account. O(sign-ins of the account)
     /// - Parameters:
     ///   - session: the account session whose sign-ins are revoked; nil revokes all.
-    ///   - author: the account session that made the change. Its sign-ins stay registered; one that is still verified is left to its
-    ///     verification, as a refusal now would make its SDK use what has just ended and sign its user out.
+    ///   - author: the account session that made the change. Its sign-ins stay registered. One whose token is still being verified is not refused
+    ///     now: its
+    ///     SDK would fall back to the credential that has just ended and sign its user out.
     /// - Returns: the connections' sessions to revoke, and those of the author, whose identity is to run out.
     mutating func revoke(uid: String, session: String?, author: String?) -> (revoked: [Session], runOut: [Session]) {
         let affected = (byUser[uid] ?? []).filter { session == nil || $0.session == session }

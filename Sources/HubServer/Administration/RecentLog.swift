@@ -2,15 +2,15 @@ import JSONTree
 public import Logging
 import Synchronization
 
-/// The last lines of the log, for administrators (`GET /.inspect/log.json`): a log handler beside the one that writes them.
+/// The last lines of the log, for administrators (`GET /.inspect/log.json`). It is a second log handler, next to the one that prints them.
 ///
-/// Only lines from `info` on are kept, at most `most` of them and `lineBytes` of each, whatever the level of the log. What a line says
-/// beyond that is for those who can read the log itself: values that rules compared (`--log-refusals`) and mails that a development hub
-/// prints, whose links sign their reader in, are not kept.
+/// It keeps lines of level `info` and above, at most `most` of them and `lineBytes` of each, whatever the log's level. It withholds two things that
+/// only readers of the log itself may see: values that rules compared (`--log-refusals`), and mails that a development hub prints, whose links sign
+/// their reader in.
 public final class RecentLog: Sendable {
     /// Fields whose values are not kept.
     private static let withheldFields: Set<String> = ["rules", "link"]
-    /// How messages begin that are not kept.
+    /// The start of messages that are not kept.
     private static let withheldMessage = "mail to "
     /// Bytes of a line, its fields included.
     public static let lineBytes = 1_000
@@ -35,14 +35,14 @@ public final class RecentLog: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - most: lines that are kept; the oldest go first. 0 keeps none.
+    ///   - most: number of lines kept; the oldest are dropped first. 0 keeps none.
     ///   - now: ms since the epoch.
     public init(most: Int = 200, now: @escaping @Sendable () -> Int64) {
         self.most = most
         self.now = now
     }
 
-    /// A handler that keeps lines.
+    /// A handler that records lines here.
     /// - Parameter level: the level of the log; `info` when that is lower.
     public func handler(_ level: Logger.Level) -> any LogHandler { Handler(log: self, logLevel: max(level, .info)) }
 
@@ -79,8 +79,8 @@ public final class RecentLog: Sendable {
         }
     }
 
-    /// `{"latest":17,"lines":[{"number":16,"at":1790000000000,"level":"notice","text":"rules deployed namespace=default"},…]}`, the oldest
-    /// first: the lines behind a number.
+    /// `{"latest":17,"lines":[{"number":16,"at":1790000000000,"level":"notice","text":"rules deployed namespace=default"},…]}`: the lines with higher
+    /// numbers than `after`, oldest first.
     func json(after: Int) -> [UInt8] {
         let (latest, lines) = state.withLock { state in
             (state.number, Array(state.lines[state.next...] + state.lines[..<state.next]))

@@ -5,7 +5,7 @@ import JSONTree
 import Synchronization
 
 /// Database secrets: administrator credentials for servers, scripts and the command line (contract §8.1). Requests with one bypass
-/// the rules. A secret is shown once, when it is made; only its hash is stored, in the setting `secrets`.
+/// the rules. A secret is shown once, when it is created; only its hash is stored, in the setting `secrets`.
 ///
 ///     {"secrets":[{"id":"Qz7…","name":"backup","madeAt":1790000000000,"hash":"9f86d0…"}]}
 ///
@@ -15,7 +15,7 @@ public final class Secrets: Sendable {
     public struct Entry: Sendable, Equatable {
         /// Identifies the secret in lists and for removal; independent of the secret itself.
         public let id: String
-        /// Its purpose, as given by the administrator who made it. At most 100 bytes.
+        /// Its purpose, given by the administrator who created it. At most 100 bytes.
         public let name: String
         /// ms since the epoch.
         public let madeAt: Int64
@@ -25,7 +25,7 @@ public final class Secrets: Sendable {
 
     /// Length of a secret, as the SDKs' own legacy secrets have it.
     public static let length = 40
-    /// Most secrets of one store.
+    /// The most secrets that one store may have.
     public static let most = 100
     /// Longest name in bytes.
     public static let nameBytes = 100
@@ -33,9 +33,9 @@ public final class Secrets: Sendable {
     private static let setting = "secrets"
     private let store: any SettingStore
     private let entries: Mutex<[Entry]>
-    /// The stored form of `entries`; kept where other hubs change the same secrets.
+    /// The stored form of `entries`; kept only where other hubs of a cluster may change the same secrets.
     private let stored: Mutex<[UInt8]?>
-    /// Whether the store had never had a secret, not even one that was revoked, when this was made.
+    /// Whether the store had never held a secret, not even a revoked one, when this object was created.
     public let isNew: Bool
     /// Serializes changes with their storage.
     private let changes = DispatchQueue(label: "vigla.secrets")
@@ -52,7 +52,7 @@ public final class Secrets: Sendable {
         }
     }
 
-    /// What another hub of the cluster, or this one, has made of the secrets.
+    /// Applies the stored value after this hub, or another one of the cluster, has changed it.
     private func take(_ value: [UInt8]?) {
         entries.withLock { entries in
             entries = value.flatMap(Self.parse) ?? []
@@ -72,14 +72,14 @@ public final class Secrets: Sendable {
         return isKnown
     }
 
-    /// A text that may become a secret.
+    /// Random text for a new secret.
     public static func random() -> String { SecureRandom.text(length) }
 
-    /// Makes a secret.
+    /// Creates a secret.
     /// - Parameters:
-    ///   - secret: of `random()`; for callers that keep it before it counts.
+    ///   - secret: from `random()`; for callers that must store the secret before it becomes valid.
     ///   - done: called once, on an arbitrary queue, when the entry is as durable as a write: with the secret, which cannot be
-    ///   shown again, or with the fault.
+    ///     shown again, or with the fault.
     public func add(
         _ name: String, madeAt: Int64, secret: String = Secrets.random(),
         _ done: @escaping @Sendable (Result<(entry: Entry, secret: String), SecretFault>) -> Void
@@ -106,7 +106,7 @@ public final class Secrets: Sendable {
         }
     }
 
-    /// Revokes a secret. Requests with it are refused from now on; sockets and streams that were opened with it stay open.
+    /// Revokes a secret. From now on requests with it are refused; sockets and streams that were opened with it stay open.
     /// - Parameter done: called once, on an arbitrary queue, when the removal is durable.
     public func remove(_ id: String, _ done: @escaping @Sendable (SecretFault?) -> Void) {
         if store.isShared {
@@ -130,7 +130,9 @@ public final class Secrets: Sendable {
         }
     }
 
-    /// Changes what all hubs have: `take` gets the outcome ahead of the answer. A change that another hub's forestalled is made of that.
+    /// Changes the setting that all hubs of the cluster share; `take` applies the result before `done` is called. If another hub's change came first,
+    /// the
+    /// change is applied again to that hub's value.
     private func share(
         tries: Int = 8, _ change: @escaping @Sendable ([Entry]) -> Result<[Entry], SecretFault>,
         done: @escaping @Sendable (SecretFault?) -> Void
@@ -202,7 +204,7 @@ public final class Secrets: Sendable {
     }
 }
 
-/// Why a secret was not made or revoked.
+/// Why a secret was not created or revoked.
 public enum SecretFault: Error, Sendable, CustomStringConvertible {
     case tooMany, nameTooLong, unknown
     case notStored(String)

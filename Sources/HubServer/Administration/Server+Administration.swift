@@ -10,26 +10,26 @@ import WireProtocols
 
 /// `/.settings/…` and `/.inspect/…`: for administrators, whatever the rules say (contract §7.7).
 ///
-///     | GET, PUT  /.settings/rules.json                    | the rules; ?format=strict, ?dryRun=true, ?details=true
-///     | GET       /.settings/derived.json                  | what does not hold yet of counters, copies and ends; ?wait=MS
-///     | POST      /.settings/checkRules                    | what a dry run says; 200 also for faulty rules
-///     | POST      /.settings/explain                       | how the rules decide one operation
-///     | POST      /.settings/testRules                     | runs cases against the rules in force, or others
-///     | GET       /.settings/formerRules.json              | the texts that were in force before
-///     | GET       /.settings/refusals.json                 | the latest refusals; ?after=NUMBER
-///     | GET, PUT  /.settings/defaultWriteSizeLimit.json    | of writes that name none
-///     | GET, PUT  /.settings/strictTriggerValidation.json  | kept, without effect: there are no triggers
-///     | PUT, POST /.settings/functionTriggers.json         | accepted, without effect
-///     | GET, POST /.settings/secrets.json                  | the secrets; a new one: {"name":"backup"}
-///     | DELETE    /.settings/secrets/ID.json               | revokes one
-///     | GET       /.inspect/databases.json                 | the open namespaces
-///     | GET       /.inspect/cluster.json                   | the hubs of the cluster, and who writes which shard
-///     | GET       /.inspect/log.json                       | the last lines of the log; ?after=NUMBER
+///     GET, PUT  /.settings/rules.json                    | the rules; ?format=strict, ?dryRun=true, ?details=true
+///     GET       /.settings/derived.json                  | counters, copies and expiries that are not yet complete; ?wait=MS
+///     POST      /.settings/checkRules                    | the result of a dry run; 200 also for faulty rules
+///     POST      /.settings/explain                       | how the rules decide one operation
+///     POST      /.settings/testRules                     | runs cases against the rules in force, or others
+///     GET       /.settings/formerRules.json              | the texts that were in force before
+///     GET       /.settings/refusals.json                 | the latest refusals; ?after=NUMBER
+///     GET, PUT  /.settings/defaultWriteSizeLimit.json    | for writes without `writeSizeLimit`
+///     GET, PUT  /.settings/strictTriggerValidation.json  | stored, without effect: there are no triggers
+///     PUT, POST /.settings/functionTriggers.json         | accepted, without effect
+///     GET, POST /.settings/secrets.json                  | the secrets; POST creates one: {"name":"backup"}
+///     DELETE    /.settings/secrets/ID.json               | revokes one
+///     GET       /.inspect/databases.json                 | the open namespaces
+///     GET       /.inspect/cluster.json                   | the cluster's hubs, and each shard's writer
+///     GET       /.inspect/log.json                       | the last lines of the log; ?after=NUMBER
 extension Server {
-    /// Carries out an administrative request; refuses callers that are no administrators.
+    /// Carries out an administrative request; refuses callers without administrator rights.
     func administer(_ request: HTTPInboundRequest, _ database: Database, _ connection: Connection, _ answer: PendingResponse) {
         let isHead = request.method == .head
-        // Test suites ask the vendor's emulator for it without a credential.
+        // Test suites request this from the vendor's emulator without a credential.
         if settings.isDev, request.target.segments == [".inspect", "coverage"] || request.target.segments == [".inspect", "coverage.json"] {
             let text = "The coverage of rules by requests is not recorded. vigla rules test FILE CASES --coverage reports that of cases."
             return answer.sendLater(.notImplemented, Self.error(text), isHead: isHead)
@@ -63,7 +63,7 @@ extension Server {
                 done($0.status, $0.json(details: isDetailed))
             }
         case (.post, ".settings/checkRules"):
-            // For editors, to which faults are no failure: a browser notes every 400 on its console.
+            // For editors: faulty rules are a normal result there, and a browser would log every 400 on its console.
             deployRules(request.body, namespace: database.name, isDryRun: true) {
                 done($0.status == .badRequest ? .ok : $0.status, $0.json(details: true))
             }

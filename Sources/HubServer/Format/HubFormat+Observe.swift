@@ -14,7 +14,7 @@ extension HubFormat {
         }
     }
 
-    /// What `ok` holds.
+    /// The content of an `ok` reply.
     private static func success(_ reply: Reply) -> ObserveSuccess {
         switch reply {
         case .done, .failed: return ObserveSuccess()
@@ -24,7 +24,7 @@ extension HubFormat {
         case .written(let sequence): return ObserveSuccess(seq: Int64(sequence))
         case .value(let node): return ObserveSuccess(value: node)
         case .selected(let shown, let query):
-            // Its order stands beside it: an object has none.
+            // Its order is sent separately: a JSON object has none.
             let ordered = query.inOrder(shown)
             let distances = query.live?.near == nil ? nil : ordered.compactMap(\.distance)
             return ObserveSuccess(value: shown, keys: ordered.map(\.key), distances: distances)
@@ -39,10 +39,10 @@ extension HubFormat {
         }
     }
 
-    /// The first events of an observer: each child as added, in key order or that of the query, then the value, then that this was all.
+    /// An observer's first events: each child as added, in key order or the query's order; then the value; then `ready`.
     func observeInitial(_ value: Node, _ query: ChildQuery?, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
         var frames: [UInt8] = []
-        // Who may come back knows by the last of them that it has all.
+        // A client that resumes after a disconnect needs to know which event is the last of the set.
         var left = (kinds.contains(.added) ? value.childCount : 0) + [EventKinds.value, .count, .ready].count { kinds.contains($0) }
         func append(_ event: ObserveEvent) {
             left -= 1
@@ -95,7 +95,7 @@ extension HubFormat {
         var frames: [UInt8] = []
         let tellsValue = kinds.contains(.value) && !change.isNothing
         let tellsCount = kinds.contains(.count) && change.count != nil
-        // Who may come back knows by the last of them that it has all.
+        // A client that resumes after a disconnect needs to know which event is the last of the set.
         var left = Int.min
         if kinds.contains(.resumable) {
             left = change.events.count { kinds.contains($0.kind) } + (tellsValue ? 1 : 0) + (tellsCount ? 1 : 0)
@@ -110,7 +110,7 @@ extension HubFormat {
         return frames
     }
 
-    /// Bytes up to which a refused transaction tells what is at the place: it is encoded on the database queue.
+    /// Bytes up to which the refusal of a transaction includes the current value, because it is encoded on the database queue.
     static let staleBytes = 64 << 10
 }
 

@@ -6,11 +6,11 @@ import WireProtocols
 extension HubFormat {
     func streamInitial(_ value: Node, _ form: StreamForm) -> [UInt8] { EventStreamEvent.put([], value, form.root) }
 
-    /// How many children there are, in the place of what they are.
+    /// The number of children, sent in place of the children.
     func streamed(_ count: Int) -> [UInt8] { EventStreamEvent.put([], .int(Int64(count)), NodeEncoder.Form()) }
 
     /// One event for one commit: a put of the place itself or of one place below it; or a patch, at the place that a client updated, or else
-    /// at the deepest place above all that was written.
+    /// at the deepest place above all writes.
     func stream(_ change: ViewChange, _ form: StreamForm) -> [UInt8] {
         let depth = change.path.depth
         guard let first = change.patches.first else { return EventStreamEvent.put([], change.new, form.root) }
@@ -32,8 +32,8 @@ extension HubFormat {
 }
 
 extension StreamForm {
-    /// Of the place itself.
+    /// The form of the place itself.
     fileprivate var root: NodeEncoder.Form { self == .ordered ? NodeEncoder.Form(arrays: .belowRoot) : below }
-    /// Of what is below it.
+    /// The form of nodes below the place.
     fileprivate var below: NodeEncoder.Form { self == .export ? .export : NodeEncoder.Form() }
 }

@@ -29,7 +29,7 @@ struct HubFormat: WireFormat {
         var push: RealtimePush?
         var observed: ObserveFrames?
 
-        /// Those that are there; all of a change come from this format.
+        /// Creates the parts on first use; all parts of a change come from this format.
         static func of(_ parts: inout (any ChangeParts)?) -> Parts {
             if let parts { return unsafeDowncast(parts, to: Parts.self) }
             let made = Parts()
@@ -53,7 +53,7 @@ struct HubFormat: WireFormat {
 
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
         switch style {
-        // Nothing is shared: most views have this style alone, and no other has it beside a tag.
+        // Not shared: most views have only this style, and no other style uses it besides a tag.
         case .patches(nil): return realtime(change).frames(tag: nil)
         case .patches(let tag):
             let parts = Parts.of(&parts)
@@ -80,7 +80,7 @@ struct HubFormat: WireFormat {
         }
     }
 
-    /// Tells a client that its credential was revoked (contract §8.1); its session ends behind this.
+    /// Notifies a client that its credential was revoked (contract §8.1). Its session ends after this message.
     func revoked(_ failure: Failure, dialect: Dialect) -> [UInt8] {
         switch dialect {
         case .realtime: RealtimeFraming.frames(for: RealtimePush.authRevoked(RealtimeRefusal(failure)))
@@ -117,7 +117,7 @@ struct HubFormat: WireFormat {
 
 extension RealtimeRefusal {
     init(_ failure: Failure) {
-        // The SDKs know no better word for what may be tried again later. None of them does so by itself: the write fails with that code.
+        // `unavailable` is the SDKs' closest status for a retryable failure. No SDK retries by itself: the write fails with that code.
         let status = failure.code == .overBudget ? .unavailable : RealtimeStatus(rawValue: failure.code.rawValue) ?? .failure
         self.init(status, failure.message)
     }

@@ -2,8 +2,8 @@ import Glibc
 import Synchronization
 import WireProtocols
 
-/// The static files of the console page, read from a folder on each request: they are small, local and cached by the system. For clients
-/// that take gzip each is compressed once, until it changes.
+/// The console page's static files, read from a folder on each request: they are small, local and cached by the system. For clients
+/// that accept gzip each file is compressed once, until it changes.
 final class ConsoleFiles: Sendable {
     let folder: String
     private let compressed = Mutex<[String: Compressed]>([:])
@@ -53,7 +53,7 @@ final class ConsoleFiles: Sendable {
         type.hasPrefix("text/") || type.hasPrefix("application/json") || type == "image/svg+xml"
     }
 
-    /// The file for decoded path segments; `index.html` for none. Nil for anything outside the folder, hidden or missing.
+    /// The largest file that is compressed: compressing it blocks a net loop for some 20 ms, once.
     func file(_ segments: some Collection<String>) -> File? {
         var path = folder
         for segment in segments {

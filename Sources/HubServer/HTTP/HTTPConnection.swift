@@ -21,15 +21,15 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         case http
         /// The last request's response is pending; reading stops until it is sent.
         case responding(keepsAlive: Bool)
-        /// The last request's namespace is being opened; then the request is routed again.
+        /// The hub is opening the request's namespace; then the request is routed again.
         case opening(HTTPInboundRequest)
         /// The peer does not read its responses; reading stops until they are sent.
         case congested
         /// A large response body is encoded as the peer reads it; reading stops until it is sent.
         case sending(ResponseBody, keepsAlive: Bool)
-        /// An event stream, which has no end of its own; further input is discarded.
+        /// An event stream, which ends only with the connection; further input is discarded.
         case streaming(EventStreamCarrier)
-        /// The connection is the WebSocket's; the rest of the last read, too.
+        /// The WebSocket owns the connection, and the unconsumed rest of the last read.
         case upgraded(WebSocketCarrier)
         /// The last response is being sent; further input is discarded.
         case closing
@@ -56,14 +56,14 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     private var bodyLease = IncomingBytes()
     /// Whether the early permission check of the current request has begun.
     private var isPermissionChecked = false
-    /// Number of requests read: tells whether a late permission check still concerns the current one.
+    /// Number of requests read; shows whether a late permission check still concerns the current one.
     private var requests = 0
     /// Bytes of the response that the peer had read when it last met the rate of `bodyBytesPerSecond`, and bytes sent so far.
     private var sentBytesOnTime = 0
     private var writtenBytes = 0
     /// Bytes of the request body when it last met that rate.
     private var bodyBytesOnTime = 0
-    /// The request that is to be logged with its answer; nil while requests are not logged.
+    /// The request to log with its response; nil while requests are not logged.
     private var logged: RequestLog.Entry?
 
     init(_ connection: Connection, server: Server) {
@@ -99,7 +99,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
                 socket.received(UnsafeMutableRawBufferPointer(rebasing: rest))
                 return bytes.count
             case .http:
-                // Other connections have their turn first, and the peer must read its responses.
+                // Other connections take their turn first, and the peer must read its responses.
                 if requests >= most {
                     waitForPeer()
                     return rest.startIndex
@@ -140,7 +140,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
     /// The client that the body's memory is charged to.
     private var client: SocketAddress { parser.head.map { server.client(of: $0, connection) } ?? connection.remoteAddress }
 
-    /// The budget has no room for more of the body: 503, so that the client tries again.
+    /// The budget cannot hold more of the body: 503, so that the client retries.
     private func refuseBody(_ refusal: MemoryShare.Refusal) {
         discardRequest()
         finish(RESTResponse.refusal(RESTRefusal(refusal), keepsAlive: false), .memoryBudget)
@@ -152,7 +152,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         bodyLease = IncomingBytes()
     }
 
-    /// Checks a request with a large body before reading it: no body helps where no rule can allow the write.
+    /// Checks a request with a large body before reading it, because where no rule can allow the write the body cannot change the refusal.
     private func checkPermissionEarly() {
         guard !isPermissionChecked, case .http = state else { return }
         let limit = server.settings.limits.earlyRefusalBytes
@@ -204,7 +204,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         }
     }
 
-    /// Logs the request that these bytes begin to answer, if it is to be.
+    /// Logs the pending request with the status of its response, if requests are logged.
     private func log(_ answer: [UInt8]) {
         guard let entry = logged else { return }
         logged = nil
@@ -213,12 +213,12 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
 
     /// The lease for the body of a complete request, held until the response.
     private func lease(of request: HTTPInboundRequest, from client: SocketAddress) -> MemoryLease? {
-        // The body is complete in memory: its last bytes are not refused.
+        // The body is already complete in memory, so its last bytes are not refused.
         _ = bodyLease.become(request.content.count, server.memory, client)
         return bodyLease.detachLease()
     }
 
-    /// Counts what is sent from now on.
+    /// Counts the bytes sent from now on.
     var sentBytes: ByteCounter? {
         get { connection.sentBytes }
         set { connection.sentBytes = newValue }
@@ -234,7 +234,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
         if connection.bufferedBytes > server.settings.limits.net.outboundSoftBytes { waitForPeer() } else { resume() }
     }
 
-    /// Handles no more requests until the peer has read what was sent.
+    /// Handles no more requests until the peer has read the pending output.
     private func waitForPeer() {
         state = .congested
         // The kernel may accept all of it at this turn's flush; otherwise `outboundDrained` resumes.

@@ -2,22 +2,22 @@ import HTTPTypes
 import WireProtocols
 
 /// Decides which web pages may open a WebSocket or a long poll. Browsers let every page connect to any address and only report the
-/// page's origin (RFC 6455 §10.2); other programs send no origin and are let in.
+/// page's origin (RFC 6455 §10.2); other programs send no origin and are admitted.
 ///
-/// In production a client proves itself with a token that a foreign page does not have, so all pages are let in unless
-/// `--allow-origin` names some. In development tokens are unsigned, so only pages of this machine are let in:
+/// In production a client needs a token that a foreign page does not have, so all pages are admitted unless `--allow-origin` lists
+/// some. In development tokens are unsigned, so only pages of this machine are admitted:
 ///
 /// | page | `--dev` |
 /// |---|---|
-/// | `http(s)://localhost`, `*.localhost`, `127.0.0.0/8`, `[::1]`, any port | let in |
-/// | the hub's own page under a numeric address | let in |
-/// | `file://` | let in |
-/// | without an origin (`null`): any page can make itself a frame like that | 403 |
+/// | `http(s)://localhost`, `*.localhost`, `127.0.0.0/8`, `[::1]`, any port | admitted |
+/// | the hub's own page under a numeric address | admitted |
+/// | `file://` | admitted |
+/// | without an origin (`null`): any page can create such a frame | 403 |
 /// | anything else, also under a name that resolves to this machine | 403 |
 ///
-/// In development the `Host` may not be a name either (DNS rebinding): a page can let its own name resolve to this machine; its requests
-/// are then same-origin, and browsers send no `Origin` with them. A name without a dot can be such a name, too: the resolver completes it
-/// by the network's domain. It is let in where other machines may use the hub anyway, as in a network of containers.
+/// In development the `Host` must not be a name either (DNS rebinding). A page can let its own name resolve to this machine; its requests
+/// are then same-origin, and browsers send no `Origin` with them. A name without a dot can be such a name too, because the resolver appends
+/// the network's domain. Such names are admitted if the hub listens for other machines anyway, as in a network of containers.
 struct OriginPolicy: Sendable {
     let allowed: [String]?
     let isDev: Bool
@@ -44,8 +44,8 @@ struct OriginPolicy: Sendable {
         return Self.isNumeric(host) && authority.lowercased() == request.host?.lowercased()
     }
 
-    /// Whether a page is let in explicitly: the list has its origin, or the hub runs in development. Only such pages may reach a hub in
-    /// the visitor's private network; the others are let in because a token decides.
+    /// Whether a page is admitted explicitly: the list has its origin, or the hub runs in development. Only such pages may reach a hub in the
+    /// visitor's private network. The others are admitted because requests need a token.
     func names(_ request: HTTPInboundRequest) -> Bool {
         guard let allowed else { return isDev }
         return request.fields[.origin].map { origin in allowed.contains { $0.lowercased() == origin.lowercased() } } ?? false
@@ -75,7 +75,7 @@ struct OriginPolicy: Sendable {
         return authority.prefix { $0 != ":" }
     }
 
-    /// Whether `host[:port]` names this machine and cannot name another.
+    /// Whether `host[:port]` can only name this machine.
     static func isThisMachine(host: String) -> Bool { isThisMachine(Self.host(host[...])) }
 
     private static func isThisMachine(_ host: Substring) -> Bool {

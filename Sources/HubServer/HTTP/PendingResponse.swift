@@ -17,7 +17,7 @@ final class PendingResponse: @unchecked Sendable {
     private let isHTTP11: Bool
     /// The budget's lease for the request body, released with this object.
     private let body: MemoryLease?
-    /// Counts what is sent from the response on; set before that.
+    /// Counts the bytes sent from the response on; set it before sending.
     var sentBytes: ByteCounter?
 
     init(
@@ -64,7 +64,7 @@ final class PendingResponse: @unchecked Sendable {
 
     // MARK: On the loop
 
-    /// The connection, which counts what is sent from now on.
+    /// The connection, after setting its byte counter.
     private var answering: HTTPConnection? {
         connection?.sentBytes = sentBytes
         return connection

@@ -5,8 +5,8 @@ import Scheduling
 import Synchronization
 import WireProtocols
 
-/// Logs each HTTP request with its answer, while it is turned on: for looking at what a client does, not for keeping. Neither queries nor
-/// header fields are logged, which may have credentials. From any thread.
+/// Logs each HTTP request with its response while it is turned on. It is for debugging a client, not for keeping. Queries and header fields are not
+/// logged, because they may contain credentials. From any thread.
 final class RequestLog: Sendable {
     private let isTurnedOn: Atomic<Bool>
     private let scheduler: Scheduler
@@ -27,7 +27,7 @@ final class RequestLog: Sendable {
         return isOn
     }
 
-    /// A request that is not answered yet.
+    /// A request without a response yet.
     struct Entry {
         fileprivate let method: String
         fileprivate let path: String

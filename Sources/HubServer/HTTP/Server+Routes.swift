@@ -65,8 +65,8 @@ extension Server {
         }
     }
 
-    /// Redirects browsers to the console, and tells programs what this is. Tools of the SDKs ask an emulator here whether accounts are ready
-    /// (accounts contract §6.10), which a development hub answers.
+    /// Redirects browsers to the console, and describes the hub to programs. The SDKs' tools ask an emulator here whether accounts are ready
+    /// (accounts contract §6.10); a development hub answers that.
     private func root(_ request: HTTPInboundRequest) -> [UInt8] {
         if isWrite(request) { return appendJSON(request) }
         let asksForPage = request.fields[values: .accept].contains { $0.contains("text/html") }
@@ -94,7 +94,7 @@ extension Server {
     /// Version of the observe protocol, which a client may ask for with `v`.
     private static let observeVersion = "1"
 
-    /// Tells a page that its origin is not let in to the observe protocol, and the log.
+    /// Refuses the observe protocol to a page whose origin is not admitted, and logs it.
     private func refusal(of request: HTTPInboundRequest, _ connection: Connection) -> Route {
         let origin = request.fields[.origin]
         refusedOrigins.log("origin refused", [
@@ -109,9 +109,8 @@ extension Server {
         return closing(request, connection, reason) { _ in .response(forbiddenOrigin(request)) }
     }
 
-    /// Accepts the upgrade to say in a close frame why there is no conversation: of any other refusal a browser tells its page nothing
-    /// but code 1006.
-    /// - Parameter refusal: the answer to a request for no WebSocket.
+    /// Accepts the upgrade to send the reason in a close frame. For any other refusal a browser shows its page only code 1006.
+    /// - Parameter refusal: the response to a request that is not a WebSocket handshake.
     private func closing(
         _ request: HTTPInboundRequest, _ connection: Connection, _ reason: String, otherwise refusal: (HTTPFailure) -> Route
     ) -> Route {
@@ -128,7 +127,7 @@ extension Server {
 
     /// - Parameters:
     ///   - deflate: settings of permessage-deflate; nil for endpoints that never accept the offer.
-    ///   - listen: makes the listener of the WebSocket; nil when the socket is already being closed.
+    ///   - listen: creates the listener of the WebSocket; nil when the socket is already being closed.
     private func webSocket(
         _ request: HTTPInboundRequest, _ connection: Connection, deflate: DeflateSettings? = nil,
         _ listen: @escaping (WebSocketCarrier, Database) -> (any SocketListener)?
@@ -150,7 +149,7 @@ extension Server {
         }
     }
 
-    /// The database that a request names; nil when there is none.
+    /// The database that a request names; nil when the namespace does not exist.
     func database(for request: HTTPInboundRequest, _ connection: Connection) -> Database? {
         let name = Namespace.name(of: request, default: settings.namespace)
         let database = hub.database(name)
@@ -205,7 +204,7 @@ extension Server {
         ]
         fields.forbidFrames()
         if file.isCompressed { fields[.contentEncoding] = "gzip" }
-        // The client for pages of others, who import it from here.
+        // Pages of other origins may import the client from here.
         if segments.elementsEqual(["vigla.js"]) { fields[.accessControlAllowOrigin] = "*" }
         return HTTPResponseEncoder.response(
             .ok, fields: fields, body: file.bytes, keepsAlive: request.keepsAlive, isHead: request.method == .head)

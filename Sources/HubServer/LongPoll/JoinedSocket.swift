@@ -145,7 +145,7 @@ extension LongPollCarrier {
 }
 
 extension WebSocketCarrier {
-    /// There is no such session: the client stays on long polling, without this socket (contract §1.8).
+    /// Tells the client that the session does not exist: it stays on long polling, without this socket (contract §1.8).
     func refuse(host: String) {
         send(RealtimeFraming.frames(for: RealtimeReply.reset(host: host)))
         finish()

@@ -6,7 +6,7 @@ import JSONTree
 import Logging
 import WireProtocols
 
-/// Carries a browser's session by long polling (contract §1.8), and by the WebSocket that takes over.
+/// Carries a browser's session by long polling (contract §1.8), and by the WebSocket that replaces it.
 ///
 /// ```
 ///  any connection, any loop                    the session's lane
@@ -15,7 +15,7 @@ import WireProtocols
 ///  WebSocket ── text ────────── execute ──►  assembler ────────────┘
 /// ```
 final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable {
-    // Sendable: all that changes is used on the lane's loop only, which entries from elsewhere hop to.
+    // Sendable: mutable state is used on the lane's loop only; entry points from other threads hop to it.
     let key: LongPollKey
     let sessionID: String
     /// The network address of the client that opened the session.
@@ -25,7 +25,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     let server: Server
     let limits: LongPollLimits
 
-    /// Nil after the end, once the messages that were being read then are processed.
+    /// Nil after the end, once the messages that were being parsed at that time are processed.
     private var session: RealtimeSession?
     private(set) var hasEnded = false
     private var upstream: LongPollUpstream
@@ -38,12 +38,12 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     /// Polls without a response, by ticket.
     private var answers: [Int: PendingResponse] = [:]
     private var nextTicket = 1
-    /// When the client's last request came, and when the poll that is held came, in the lane's seconds.
+    /// When the client's last request came, and when the held poll came, in the lane's seconds.
     private var lastRequestAt: Int
     private var heldSince: Int
 
     var transport: TransportSwitch
-    /// The WebSocket that has taken over, and the assembler of its chunks.
+    /// The WebSocket that replaced the polls, and the assembler of its chunks.
     var socket: JoinedSocket?
     /// The socket that closed last: its messages from before the session's end are still processed.
     var closedSocket: JoinedSocket?
@@ -56,7 +56,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     /// Leases for incomplete messages, and for messages that wait for polls.
     private var incoming = IncomingBytes()
     private var queued: MemoryLease?
-    /// Counts what is sent to the session's user.
+    /// Counts the bytes sent to the session's user.
     private(set) var sentBytes: ByteCounter?
     /// The pace of incomplete messages, by polls and on the socket.
     private var paces = (polls: MessagePace(), socket: MessagePace())
@@ -289,7 +289,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
 
     // MARK: Back-pressure
 
-    /// Polls cannot be held back one by one; a client that sends on regardless is closed (`tooMuchAsked`).
+    /// Polls cannot be held back one by one; a client that keeps sending is closed (`tooMuchAsked`).
     func holdInput(_ isHeld: Bool) { socket?.holdInput(isHeld) }
     func holdWhileReading(_ isHeld: Bool) { socket?.holdWhileReading(isHeld) }
     var peer: SocketAddress { network }
@@ -324,7 +324,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
 
     func dismiss() { end() }
 
-    /// The server stops: a WebSocket that has joined says 1001 like any other.
+    /// Stops the session with the server: a joined WebSocket gets 1001, like any other.
     func stop() {
         socket?.serverStops()
         end()
@@ -335,7 +335,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         end()
     }
 
-    /// Ends the session: the client is told to drop the connection, and its disconnect writes are committed.
+    /// Ends the session: notifies the client to drop the connection, and commits its onDisconnect writes.
     func end() {
         lane.loop.assertOnLoop()
         guard !hasEnded else { return }
@@ -356,7 +356,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
     private func release() {
         session = nil
         closedSocket = nil
-        // Many sessions may end at once: what each has of an incomplete message is freed in the background.
+        // Many sessions may end at once, so incomplete messages are freed in the background.
         guard upstream.bufferedBytes + socketAssembler.bufferedBytes > IncomingBytes.freeBytes else { return }
         Retired((upstream, socketAssembler)).retire()
         upstream = LongPollUpstream(limits: limits, realtime: realtime)
@@ -394,7 +394,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
 
     func makeHold() -> any NodeHold { server.memory.lease(of: network, for: .parsing) }
 
-    /// `no-store`: each answer is for one request.
+    /// `no-store`: each response is for one request.
     static let scriptFields: HTTPFields = [
         .contentType: LongPollScript.scriptType, .cacheControl: "no-store", .xContentTypeOptions: "nosniff",
     ]

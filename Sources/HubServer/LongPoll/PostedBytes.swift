@@ -20,7 +20,7 @@ final class PostedBytes: Sendable {
         case fine
         /// Accepted, but over the limit: stop reading.
         case tooMuch
-        /// The budget has no room.
+        /// The budget refuses the bytes.
         case refused(MemoryShare.Refusal)
     }
 

@@ -47,7 +47,7 @@ extension Server {
         }
     }
 
-    /// Attaches a WebSocket to the long-polling session that it names; nil when there is none.
+    /// Attaches a WebSocket to the long-polling session that it names; nil when that session does not exist.
     func join(
         _ carrier: WebSocketCarrier, to session: String, in database: Database, _ request: HTTPInboundRequest
     ) -> (any SocketListener)? {

@@ -17,10 +17,9 @@ struct LargeText: Sendable {
     }
 }
 
-/// Parses the large messages of one peer off the loop, one at a time; messages that arrive behind one wait for it, so that order is
-/// queuedLease.
+/// Parses one peer's large messages off the loop, one at a time. Messages that arrive behind one wait for it, so that order is kept.
 ///
-///     large ─► LargeWork: inflate, read into values ─► loop: then(…) ─► what came behind, up to the next large one
+///     large ─► LargeWork: inflate, read into values ─► loop: then(…) ─► queued messages, up to the next large one
 ///
 /// Used on one loop: that of the session or carrier that owns it.
 final class LargeMessageReader: @unchecked Sendable {
@@ -33,7 +32,7 @@ final class LargeMessageReader: @unchecked Sendable {
     /// Messages that arrived behind a large one, with their sizes.
     private var queue: Deque<(bytes: Int, arrival: () -> Void)> = []
     private(set) var isBusy = false
-    /// The budget's lease for `behind`, and its bytes.
+    /// The budget's lease for the messages in `queue`, and their bytes.
     private var queuedLease = IncomingBytes()
     private var queuedBytes = 0
 
@@ -81,7 +80,7 @@ final class LargeMessageReader: @unchecked Sendable {
         server.largeWork.run(of: address) { [self] in
             let outcome = Self.outcome(text, read, memory, address)
             loop.execute { [self] in
-                // What becomes of the values is not known here: a tree that is taken by none is freed in the background.
+                // `then` may not keep the values. In that case this holds the last reference, which is freed in the background.
                 let last = Retired(outcome)
                 finish { then.value(outcome) }
                 loop.execute { last.retire() }
@@ -97,7 +96,7 @@ final class LargeMessageReader: @unchecked Sendable {
         switch text.message {
         case .text(let whole): bytes = whole
         case .blocks(let blocks):
-            // Both exist until they are joined.
+            // The blocks and the joined text exist at the same time, so charge for both.
             guard inflated.become(blocks.count) else { return Outcome(value: .failure(.memory(inflated.refusal ?? .process))) }
             bytes = blocks.joined()
         case .socket(let message):
@@ -109,7 +108,7 @@ final class LargeMessageReader: @unchecked Sendable {
         let value = bytes.withUnsafeBytes { read($0, allowance) }
         let isRefused = allowance.isUsedUp
         let (cost, hold) = allowance.end()
-        // Nothing is kept of what the budget refuses: the client's next message finds the room when it hears of that.
+        // Nothing is kept of a refused message, so the budget has room again when the client hears of the refusal.
         return Outcome(value: .success(value), bytes: cost, hold: isRefused ? nil : hold)
     }
 

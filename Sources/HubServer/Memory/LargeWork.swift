@@ -39,7 +39,7 @@ final class LargeWork: Sendable {
 
     /// Queues work of an address. From any thread; the work runs on a worker thread.
     func run(of address: SocketAddress, _ work: @escaping @Sendable () -> Void) {
-        // Half of the threads are one network's at most: for that a customer's network of 48 bits counts as one.
+        // One network may use at most half of the threads. For this limit a customer's IPv6 network of 48 bits counts as one.
         let network = address.wideNetwork ?? address.network
         state.withLock { state in
             var line = state.lines.removeValue(forKey: network) ?? Line()
@@ -50,7 +50,7 @@ final class LargeWork: Sendable {
         begin()
     }
 
-    /// Number of jobs that run and that wait.
+    /// Numbers of running and of waiting jobs.
     var counts: (running: Int, waiting: Int) {
         state.withLock { state in (state.running, state.lines.values.reduce(0) { $0 + $1.jobs.count }) }
     }

@@ -21,7 +21,7 @@ enum MemoryLimit {
     /// The memory limits of a process' control group and of its ancestors, version 1 or 2.
     /// - Parameters:
     ///   - groups: as in `/proc/self/cgroup`: `0::/a/b` (version 2), `5:memory:/a/b` (version 1).
-    ///   - read: the text of a file; nil when there is none.
+    ///   - read: the text of a file; nil when it does not exist.
     static func groupLimits(_ groups: String, _ read: (String) -> String?) -> [Int] {
         var limits: [Int] = []
         for line in groups.split(separator: "\n") {

@@ -1,4 +1,4 @@
-/// Checks the rate of an incomplete message: it must bring a number of bytes in each interval, whatever pings come beside it.
+/// Checks the rate of an incomplete message: it must bring a number of bytes in each interval, however many pings arrive meanwhile.
 struct MessagePace {
     /// When the interval began, in the lane's seconds; nil while no message is open.
     private var since: Int?

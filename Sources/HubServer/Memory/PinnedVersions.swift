@@ -2,8 +2,8 @@ import HubEngine
 import JSONTree
 import Synchronization
 
-/// The versions of the tree that responses under way show, while writes go on. A version of a place is charged once, with its memory,
-/// however many transfers show it; memory that it shares with a later version is charged there. From any thread.
+/// The versions of the tree that pending responses show while writes continue. A version of a place is charged once, however many transfers show it.
+/// Memory that it shares with a later version is charged to the later one. From any thread.
 ///
 /// ```
 /// /a: version 1 ─── version 2 ─── version 3          counted: 1 without what 2 has, 2 without what 3 has, all of 3
@@ -11,7 +11,7 @@ import Synchronization
 ///      transfers                   transfer
 /// ```
 final class PinnedVersions: Sendable {
-    /// What a version belongs to; versions of the same place may share memory.
+    /// The owner of a version; versions of the same place may share memory.
     enum Place: Hashable, Sendable {
         case place(String, Path)
         /// The values of one update, which come from several places.
@@ -99,7 +99,7 @@ final class PinnedVersions: Sendable {
         return PinnedTransfer(self, place, number)
     }
 
-    /// Ends a transfer. The last one releases the version in the background; it is charged until that is done.
+    /// Ends a transfer. The last one releases the version in the background; it stays charged until it is freed.
     fileprivate func end(_ place: Place, _ number: Int) {
         let gone = state.withLock { state -> Retired? in
             guard let index = state.lines[place]?.versions.firstIndex(where: { $0.number == number }) else { return nil }

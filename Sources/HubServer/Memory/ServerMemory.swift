@@ -6,17 +6,17 @@ import Synchronization
 /// The memory budget of the process for its clients, and the share of each network address. From any thread.
 ///
 /// ```
-/// budget (ServerLimits.memoryBytes) ─┬─ share of an address (addressMemoryBytes) ─┬─ lease: a message that comes in
-///                                    ├─ share of another one                      ├─ lease: values that are made of it
+/// budget (ServerLimits.memoryBytes) ─┬─ share of an address (addressMemoryBytes) ─┬─ lease: an incoming message
+///                                    ├─ share of another one                      ├─ lease: the values parsed from it
 ///                                    └─ share of this machine: all of it          └─ …
 /// ```
 final class ServerMemory: Sendable {
     let budget: MemoryBudget
-    /// Old versions that responses under way retain.
+    /// Old versions that pending responses retain.
     let pinned: PinnedVersions
     /// Limit of one address' share, in bytes.
     let addressBytes: Int
-    /// The same of an IPv6 network of 48 bits.
+    /// The same limit for an IPv6 network of 48 bits.
     let wideBytes: Int
     private let countsLoopback: Bool
     /// The share of this machine's own addresses: its proxies, tools and tests.
@@ -25,7 +25,7 @@ final class ServerMemory: Sendable {
 
     private struct Book {
         var shares: [SocketAddress: MemoryShare] = [:]
-        /// Those of IPv6 networks of 48 bits, which the shares of their addresses reference.
+        /// Shares of IPv6 networks of 48 bits; the shares of their addresses reference them.
         var wide: [SocketAddress: MemoryShare] = [:]
         /// Number of shares at which those without a lease are removed.
         var sweepAt = 1024
@@ -84,7 +84,7 @@ final class ServerMemory: Sendable {
     var known: Int { book.withLock { $0.shares.count } }
 }
 
-/// A connection's lease for incomplete input. Up to 16 KiB it is a comparison without a lease.
+/// A connection's lease for incomplete input. Up to 16 KiB no lease is created: the check is one comparison.
 struct IncomingBytes {
     private(set) var lease: MemoryLease?
 

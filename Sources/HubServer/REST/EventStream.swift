@@ -7,7 +7,7 @@ import WireProtocols
 /// A `text/event-stream` (contract §7.6): one observer, on one connection, with one credential.
 ///
 ///     begin ─► observe ─► replied ok ─► head ─► put "/" ─► put, patch … ─► cancel | auth_revoked | peer closed
-///                            └─ refused: an ordinary response, and the connection goes on
+///                            └─ refused: an ordinary response, and the connection stays open
 final class EventStream: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
     private let request: RESTRequest
@@ -31,7 +31,7 @@ final class EventStream: Session, @unchecked Sendable {
     /// When the credential runs out.
     private let ends: Int64?
     private var hasBegun = false
-    /// Revoked before the stream began; it ends as soon as it does.
+    /// Revoked before the stream began; it then ends right after its beginning.
     private var isRevoked = false
 
     func begin() {
@@ -45,7 +45,7 @@ final class EventStream: Session, @unchecked Sendable {
     override func replied(_ reply: Reply) {
         switch reply {
         case .observing:
-            // The connection may have gone in the meantime.
+            // The connection may have closed in the meantime.
             guard answer.begin(events, listener: self) else { return ended() }
             hasBegun = true
             if isRevoked { revoke() } else { expireOrRunOut(at: ends) }
@@ -67,7 +67,7 @@ final class EventStream: Session, @unchecked Sendable {
     }
 }
 
-/// Carries a stream's events, as chunks of a response without an end.
+/// Carries a stream's events, as chunks of an open-ended response.
 final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
     // Sendable: used on its connection's loop only.
     private let connection: Connection
@@ -87,7 +87,7 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
         lastSentAt = lane.mark
     }
 
-    /// The stream is accepted.
+    /// Begins the accepted stream.
     func begin(_ listener: any SocketListener) {
         self.listener = listener
         lane.join(self)
@@ -150,11 +150,11 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
     }
 }
 
-/// Events without their chunks, for the streams of one lane over HTTP/1.0: each once, however many streams it goes to.
+/// Events without their chunks, for one lane's streams over HTTP/1.0. Each is unwrapped once, however many streams it goes to.
 struct UnwrappedEvents {
     /// The last frame and its unwrapped form, for the next stream of the same audience.
     private var last: (source: StagedFrame, result: StagedFrame)?
-    /// Events that were unwrapped.
+    /// Number of events unwrapped.
     private(set) var made = 0
 
     /// - Parameter chunks: the bytes of `staged`.

@@ -28,8 +28,8 @@ extension RESTExchange {
         }
     }
 
-    /// Answers with the size of a node in bytes, escapes not counted; with null when it is above `limit`, or more than one answer may have.
-    /// Writes nothing of the node. O(nodes within the limit)
+    /// Answers with the size of a node in bytes, without escapes; with null when it exceeds `limit` or the largest allowed response.
+    /// Encodes nothing of the node. O(nodes within the limit)
     func send(sizeOf node: Node, upTo limit: Int) {
         let most = min(limit, server.settings.limits.restReadBytes)
         withTag(of: nil) { [self] _ in
@@ -60,13 +60,13 @@ extension RESTExchange {
         RESTResponse.Head(etag: tag, download: status == .ok ? request.download : nil, content: request.callback == nil ? .json : .script)
     }
 
-    /// The memory that a large body retains while it is under way.
+    /// The memory that a large body retains until it is sent.
     enum Holding: Sendable {
         /// A version of the request's place.
         case version(Node)
         /// Values of several places.
         case values([Node])
-        /// Bytes of its own.
+        /// The body's own bytes.
         case bytes
     }
 
@@ -113,7 +113,7 @@ extension RESTExchange {
         }
     }
 
-    /// Responds without the refused body: to a write with its success, as with `print=silent`, else with the refusal.
+    /// Responds without the refused body: to a successful write as with `print=silent`, otherwise with the refusal.
     private func sendNothing(_ refusal: RESTRefusal, _ status: HTTPResponse.Status, _ head: RESTResponse.Head) {
         if request.method == .get || status != .ok { return answer.refuse(refusal, isHead: request.isHead) }
         answer.send(RESTResponse.response(.noContent, RESTResponse.Head(etag: head.etag), [], keepsAlive: answer.keepsAlive))

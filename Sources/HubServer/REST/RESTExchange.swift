@@ -66,7 +66,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
             let asked = Asked(Self.classified(parsed(body, allowance, permits), lease), body)
             let (cost, hold) = allowance.end()
             home.loop.execute { [self] in
-                // Refused at once, it would have its last holder here.
+                // If the request is refused at once, this would be the last reference: free it in the background.
                 self.asked = Retired(asked)
                 carryOut(asked.work, asked.body, max(asked.body.count, cost), hold)
             }
@@ -83,7 +83,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
 
     func makeHold() -> any NodeHold { server.memory.lease(of: answer.peer, for: .parsing) }
 
-    /// Tests for a place whether the rules could allow the requester some write there; nil for administrators.
+    /// Whether the rules could allow the requester some write of a place; nil for administrators.
     private var permits: (@Sendable (Path) -> Bool)? {
         if requester.isAdmin { return nil }
         return { [server, database, requester] in server.mayAllowWrite($0, in: database, by: requester) }
@@ -102,7 +102,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         }
     }
 
-    /// A parsed body, with what the response needs of it.
+    /// A parsed body, with the facts that the response needs.
     private struct Parsed: Sendable {
         let body: RESTBody
         /// Whether it has server values, so that the response may have to echo the body as sent.
@@ -151,7 +151,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         _ = database.enqueue(.exchange(exchange), from: self, size: size, hold: hold)
     }
 
-    // MARK: The answer
+    // MARK: The response
 
     override func dismissed() {
         refuse(RESTRefusal(.serviceUnavailable, "The request could not be stored and was not carried out. Try again later."))
@@ -170,9 +170,9 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     /// Large content that a later write may have replaced, so that this is its last reference. It is freed in the background, after the
     /// loop turn in which the other references are released.
     private var lastContent: Retired?
-    /// What was asked, freed in the same way.
+    /// The parsed request, freed in the same way.
     private var asked: Retired?
-    /// Most nodes whose content is freed on the loop.
+    /// The most nodes whose content is freed on the loop.
     private static let nodesFreedInline = 1000
 
     deinit {
@@ -241,7 +241,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
 }
 
 extension TreeWrite {
-    /// The name that an update of a place has for the write.
+    /// The name of a write of a place within an update.
     fileprivate func name(below base: Path) -> String {
         let text = path.dropping(base.depth).relativeText
         return part == .node ? text : text.isEmpty ? ".priority" : text + "/.priority"
@@ -249,6 +249,6 @@ extension TreeWrite {
 }
 
 extension RESTRequest {
-    /// Which children are asked for; nil for the whole place.
+    /// The selected children; nil for the whole place.
     var children: ChildQuery? { live.map { .live($0) } ?? query.map { .window($0) } }
 }

@@ -2,8 +2,9 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// The body of a large response, encoded piece by piece as the peer reads it. The body of a node never exists as a whole; it shows one
-/// version of the tree, whatever is written meanwhile.
+/// The body of a large response, encoded piece by piece as the peer reads it. A node's body never exists as a whole. It shows one version of the
+/// tree,
+/// independent of later writes.
 struct ResponseBody: Sendable {
     private enum Source: Sendable {
         case node(NodeEncoder)
@@ -16,13 +17,13 @@ struct ResponseBody: Sendable {
     private var source: Source
     private var opening: [UInt8] = []
     private var closing: [UInt8] = []
-    /// Uses chunked transfer coding; otherwise the head has the length, or the close of the connection ends the body.
+    /// Uses chunked transfer coding. Otherwise the head has the length, or closing the connection ends the body.
     var isChunked = false
     private(set) var isDone = false
-    /// The budget's hold while the body is under way.
+    /// The budget's hold while the body is being sent.
     var hold: BodyHold?
 
-    /// Its approximate size in bytes; nil above `limit`. O(nodes)
+    /// The approximate size in bytes; nil above `limit`. O(nodes)
     func size(upTo limit: Int) -> Int? {
         switch source {
         case .node(let encoder): encoder.size(upTo: limit)
@@ -34,7 +35,7 @@ struct ResponseBody: Sendable {
         }
     }
 
-    /// Bytes of a piece: small enough that other connections of the loop have their turn.
+    /// Bytes of a piece: small enough that other connections of the loop take their turn.
     static let pieceBytes = 256 << 10
 
     /// - Parameter callback: the function that a script calls with the value.
@@ -59,7 +60,8 @@ struct ResponseBody: Sendable {
     /// The next piece of about `count` bytes, without transfer coding.
     mutating func next(_ count: Int) -> [UInt8] { next(count, isFramed: false) }
 
-    /// - Parameter isFramed: whether the piece is a chunk, or several: made where it is encoded, as copies of it would cost as much.
+    /// - Parameter isFramed: whether to frame the piece as one or several chunks. Framing happens during encoding, as a copy would cost as much
+    ///   again.
     private mutating func next(_ count: Int, isFramed: Bool) -> [UInt8] {
         switch source {
         case .bytes(let rest):
@@ -95,7 +97,7 @@ struct ResponseBody: Sendable {
     private mutating func piece(
         _ count: Int, isFramed: Bool, _ write: (inout JSONWriter) -> (Source, isDone: Bool)
     ) -> [UInt8] {
-        // Drops the other reference to the encoder's stack, which would be copied otherwise.
+        // Drops the other reference to the encoder's stack; otherwise mutating it would copy it.
         source = .bytes([])
         var writer = JSONWriter(reservingCapacity: isChunked ? count + NodeEncoder.slackBytes : 512)
         if isFramed { writer.raw(HTTPResponseEncoder.openChunk) }

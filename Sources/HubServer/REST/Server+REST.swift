@@ -13,7 +13,7 @@ import WireProtocols
 extension Server {
     private static let administrative: Set<String> = [".settings", ".inspect"]
 
-    /// Whether a target is a REST endpoint, so that its namespace is made on demand.
+    /// Whether a target is a REST endpoint, so that a development hub creates its namespace on demand.
     static func isREST(_ target: HTTPTarget) -> Bool { isAdministrative(target) || RESTRequest.isDataPath(target) }
 
     /// Whether a target is a place of the tree, so that its body may be large.
@@ -77,8 +77,9 @@ extension Server {
         }
     }
 
-    /// Checks a large write before its body is read. Calls back on the lane's loop, immediately if no verifier is needed, with the refusal
-    /// that it gets whatever the body is, or nil. Multi-path updates pass: their places are in the body.
+    /// Checks a large write before its body is read. Calls back on the lane's loop, immediately if no verifier is needed: with a refusal that does
+    /// not
+    /// depend on the body, or nil. Multi-path updates pass: their places are in the body.
     func checkPermissionEarly(
         _ head: HTTPInboundRequest, _ connection: Connection, _ lane: Lane, _ done: @escaping (RESTRefusal?) -> Void
     ) {
@@ -111,10 +112,10 @@ extension Server {
         }
     }
 
-    /// Whether a request is one that writes, by its method.
+    /// Whether a request's method is one that writes.
     func isWrite(_ request: HTTPInboundRequest) -> Bool { [.put, .patch, .post, .delete].contains(request.method) }
 
-    /// The response to a data request without `.json`: there is nothing to read at such a target, and nothing is written there.
+    /// The response to a data request without `.json`: such a target can be neither read nor written.
     func appendJSON(_ request: HTTPInboundRequest) -> [UInt8] {
         RESTResponse.response(
             isWrite(request) ? .methodNotAllowed : .notFound, RESTResponse.Head(content: .text),
@@ -123,9 +124,9 @@ extension Server {
     }
 }
 
-/// A value of one loop that another thread passes back to it.
+/// A value that belongs to one loop while another thread carries it back there.
 struct LoopBound<Value>: @unchecked Sendable {
-    // Sendable: made and used on one loop; other threads only pass it on.
+    // Sendable: created and used on one loop; other threads only pass it on.
     let value: Value
     init(_ value: Value) { self.value = value }
 }
@@ -142,7 +143,7 @@ extension RESTRefusal {
         self.init(.serviceUnavailable, text)
     }
 
-    /// The REST status of a failure (contract §7.4): 401 for rules and tokens alike, 400 with what rules say.
+    /// The REST status of a failure (contract §7.4): 401 for rules and tokens alike, 400 with the rules' own messages.
     init(_ failure: Failure) {
         switch failure.code {
         case .permissionDenied where !failure.ruleMessages.isEmpty:

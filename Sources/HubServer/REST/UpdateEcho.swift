@@ -1,6 +1,6 @@
 import JSONTree
 
-/// Encodes an update's values under the names that it was sent with, piece by piece. The values are nodes of the tree.
+/// Encodes an update's values, piece by piece, under the names of the request body. The values are nodes of the tree.
 struct UpdateEcho: Sendable {
     private let names: [String]
     private let values: [Node]

@@ -1,19 +1,19 @@
 import JSONTree
 import SecurityRules
 
-/// Rules that were in force before, each text once, the last replaced first: the setting `formerRules` of their namespace.
+/// Rules that were in force before, each text once, the most recently replaced first: the setting `formerRules` of their namespace.
 ///
 ///     {"former":[{"until":1790000000000,"source":"{\"rules\":{…}}"}]}
 struct FormerRules: Sendable, Equatable {
     struct Entry: Sendable, Equatable {
-        /// When other rules came in force; ms since the epoch.
+        /// When other rules replaced them; ms since the epoch.
         let until: Int64
         /// The text as it was written.
         let source: String
     }
 
     static let setting = "formerRules"
-    /// Bytes of all texts together; the last replaced one is kept whatever its length.
+    /// Limit of all texts together in bytes; the most recently replaced one is kept whatever its length.
     static let allBytes = 2 * RuleSet.maxBytes
 
     private(set) var entries: [Entry] = []
@@ -21,10 +21,10 @@ struct FormerRules: Sendable, Equatable {
     init() {}
 
     /// Adds the text that was replaced.
-    /// - Parameter most: texts that are kept; the oldest go first.
+    /// - Parameter most: number of texts kept; the oldest are dropped first.
     mutating func add(_ replaced: String, until: Int64, inForce: String, most: Int) {
         guard replaced != inForce else { return }
-        // The text in force stays among them until another deploy: should this one fail, it is a former one still.
+        // The text now in force stays in the list until another deploy: if this deploy fails, it is still a former one.
         entries.removeAll { $0.source == replaced }
         entries.insert(Entry(until: until, source: replaced), at: 0)
         var (kept, bytes) = (0, 0)
@@ -36,8 +36,8 @@ struct FormerRules: Sendable, Equatable {
         entries.removeSubrange(kept...)
     }
 
-    /// As it is stored, and as administrators are answered.
-    /// - Parameter inForce: a text that is left out: it is no former one.
+    /// The stored form, also used in the response to administrators.
+    /// - Parameter inForce: a text to leave out, because it is in force.
     func bytes(without inForce: String? = nil) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"former\":[")

@@ -3,13 +3,14 @@ import JSONTree
 import SecurityRules
 import Synchronization
 
-/// The latest requests that the rules refused, for administrators (`GET /.settings/refusals.json`): what was asked, where and by whom.
-/// Nothing of the data is kept, neither what was written nor what the rules compared: `POST /.settings/explain` decides it again.
+/// The latest requests that the rules refused, for administrators (`GET /.settings/refusals.json`): the operation, the place and the client. Data is
+/// not kept, neither written values nor the values that rules compared; `POST /.settings/explain` evaluates a request again.
 ///
-/// Each namespace has its own, so that what is refused in one neither displaces those of another nor is counted there. A refusal costs a
-/// lock; at most so many in a second a few short strings, too. No rule is evaluated again.
+/// Each namespace has its own list and counts, so refusals in one never displace those of another. A refusal costs a lock. A limited number per
+/// second
+/// also cost a few short strings. No rule is evaluated again.
 final class RecentRefusals: Sendable {
-    /// Places of one update that are kept; the others are counted.
+    /// Places of one update that are kept; further ones are counted.
     static let places = 3
     /// Bytes of a place that are kept.
     static let pathBytes = 1_000
@@ -17,7 +18,7 @@ final class RecentRefusals: Sendable {
     static let nameCharacters = 128
 
     private struct Entry {
-        /// Which of the namespace's refusals since the start it is, from 1; gaps were not kept.
+        /// Number of the refusal in its namespace since the start, from 1. Gaps are refusals that were not kept.
         let number: Int
         /// ms since the epoch.
         let at: Int64
@@ -26,9 +27,9 @@ final class RecentRefusals: Sendable {
         /// Places that are not in `paths`.
         let morePaths: Int
         let query: QueryVariables?
-        /// Whether it was asked how many children there are.
+        /// Whether the request asked only for the number of children.
         let isCount: Bool
-        /// Nil for those who are not signed in.
+        /// Nil for signed-out clients.
         let uid: String?
         let provider: String?
     }
@@ -42,7 +43,7 @@ final class RecentRefusals: Sendable {
         var second: Int64 = 0
         var keptInSecond = 0
         var number = 0
-        /// Numbers that are given and whose entries are still to come, from another thread.
+        /// Numbers already assigned whose entries another thread has yet to add.
         var expected: [Int] = []
         /// A ring; `next` is its oldest entry once it is full.
         var entries: [Entry] = []
@@ -54,8 +55,8 @@ final class RecentRefusals: Sendable {
     private let rings = Mutex<[String: Ring]>([:])
 
     /// - Parameters:
-    ///   - most: entries that are kept of each namespace; the oldest go first.
-    ///   - perSecond: entries that are taken of each in one second; the others are only counted.
+    ///   - most: entries kept for each namespace; the oldest are dropped first.
+    ///   - perSecond: entries kept for each namespace in one second; further ones are only counted.
     init(most: Int, perSecond: Int) {
         self.most = most
         self.perSecond = perSecond
@@ -70,7 +71,7 @@ final class RecentRefusals: Sendable {
         }
     }
 
-    /// The listener of a namespace's refusals, which passes them on to another one as well.
+    /// The listener of a namespace's refusals, which also forwards them to another listener.
     func listener(_ namespace: String, beside other: (any RefusalListener)?) -> any RefusalListener {
         Listener(refusals: self, ring: ring(namespace), other: other)
     }
@@ -79,7 +80,7 @@ final class RecentRefusals: Sendable {
         private let refusals: RecentRefusals
         private let ring: Ring
         private let other: (any RefusalListener)?
-        /// Who wanted the refusal that is told next: bit 0 this, bit 1 the other one. Used on the database queue only.
+        /// Which listeners want the next refusal: bit 0 this one, bit 1 the other one. Used on the database queue only.
         private let wanted = Atomic<UInt8>(0)
         private let number = Atomic<Int>(0)
 
@@ -150,8 +151,8 @@ final class RecentRefusals: Sendable {
         }
     }
 
-    /// `{"latest":812,"refusals":[…]}`, the oldest first: those of a namespace behind a number. `latest` counts all of it since the start,
-    /// up to the first one whose entry is still to come: who asks for what comes after `latest` misses none.
+    /// `{"latest":812,"refusals":[…]}`, oldest first: a namespace's refusals with higher numbers than `after`. `latest` counts all refusals since the
+    /// start, up to the first whose entry is still missing. A client that next asks for those after `latest` therefore misses none.
     func json(of namespace: String, after: Int) -> [UInt8] {
         let (latest, entries) = ring(namespace).state.withLock { state in
             ((state.expected.min() ?? state.number + 1) - 1, state.entries)
@@ -161,7 +162,7 @@ final class RecentRefusals: Sendable {
         writer.int(Int64(latest))
         writer.raw(",\"refusals\":[")
         var isFirst = true
-        // Of two threads the one with the later number may have been first.
+        // Two threads may have added their entries in the wrong order.
         for entry in entries.sorted(by: { $0.number < $1.number }) where entry.number > after && entry.number <= latest {
             if !isFirst { writer.raw(",") }
             isFirst = false
@@ -194,8 +195,9 @@ final class RecentRefusals: Sendable {
         writer.raw("}")
     }
 
-    /// Order, radius and limits as a case of `vigla rules test` has them, and the paths of conditions. Bounds, and what conditions compare
-    /// with, are values of the data: they are not shown.
+    /// Writes the order, radius and limits in the format of `vigla rules test` cases, and the paths of conditions. Bounds and the values that
+    /// conditions
+    /// compare with are data, so they are not shown.
     private static func write(_ query: QueryVariables, to writer: inout JSONWriter) {
         if query.orderByKey { writer.raw(",\"orderByKey\":true") }
         if query.orderByValue { writer.raw(",\"orderByValue\":true") }

@@ -6,8 +6,8 @@ import Scheduling
 import SecurityRules
 import Synchronization
 
-/// Logs why the rules refused a request: for the operator, never for the client. It samples, so that a client that is refused all day
-/// neither fills the disk nor costs time.
+/// Logs why the rules refused a request: for the operator, never for the client. It samples, so that a client with constant refusals neither
+/// fills the disk nor costs time.
 final class RefusalLog: Sendable {
     /// Bytes of the values of one line.
     static let lineBytes = 4_000
@@ -20,7 +20,7 @@ final class RefusalLog: Sendable {
     private let scheduler: Scheduler
     private let logger: Logger
     private let sample = Mutex(Sample())
-    /// Explanations are made here, one after the other.
+    /// Queue on which explanations are evaluated, one after the other.
     private let queue = DispatchQueue(label: "vigla.refusals", qos: .utility)
 
     private struct Sample {

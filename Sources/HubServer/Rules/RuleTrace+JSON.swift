@@ -8,7 +8,7 @@ extension RuleTrace {
     static let valueCharacters = 200
 
     /// The explanation for tools (docs/rules.md): the operation, the verdict, and every rule with the values of its parts.
-    /// - Parameter position: whether the place is found by its position; nil where that is no question.
+    /// - Parameter position: whether the place can be found by its position; nil if that does not apply.
     func json(auth: Node, now: Int64, position: String? = nil) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 4096)
         writer.raw(isAllowed ? "{\"allowed\":true,\"operation\":" : "{\"allowed\":false,\"operation\":")
@@ -157,7 +157,7 @@ extension JSONWriter {
         raw("{\"path\":")
         string(write.path.description)
         raw(",\"value\":")
-        // Large values are the data's business.
+        // Leave out large values: they are data, not part of the explanation.
         write.value.hasChildren ? raw("{}") : node(write.value.leaf)
         raw(",\"rule\":")
         string(write.rule)

@@ -5,17 +5,17 @@ public import SecurityRules
 
 /// The result of a deploy or a dry run.
 public enum RulesAnswer: Sendable {
-    /// The rules are in force; after a dry run: they could be.
+    /// The rules are in force; after a dry run: they could be deployed.
     case accepted(RulesReport)
-    /// The text is faulty; the rules before stay in force.
+    /// The text is faulty; the previous rules stay in force.
     case refused(RulesErrors)
-    /// The text is valid, but could not be put in force; the rules before stay.
+    /// The text is valid, but could not be put in force; the previous rules stay.
     case failed(RulesFailure)
 }
 
 public enum RulesFailure: Error, Sendable {
     case unknownNamespace(String)
-    /// The disk refused it.
+    /// The rules could not be stored on disk.
     case notStored(String)
 }
 
@@ -26,14 +26,14 @@ public struct RulesReport: Sendable {
     /// The difference to the rules that were in force.
     public var changes: RulesChanges
     public var keeps: Keeping
-    /// What the hub finds out for them beside the other work, and does not hold yet.
+    /// Derived data that the rules define and that the hub is still computing in the background.
     public var pending: [DerivedKind] = []
 
-    /// How long the rules stay.
+    /// How long the rules stay in force.
     public enum Keeping: Sendable, Equatable {
         /// They were only checked.
         case nothing
-        /// Until the hub stops: it keeps nothing on disk.
+        /// Until the hub stops, because it stores nothing on disk.
         case untilStop
         /// Across restarts.
         case stored
@@ -42,7 +42,7 @@ public struct RulesReport: Sendable {
     }
 }
 
-/// The difference between two rule sets, by the places of their keys with a dot, such as `/users/$uid.write` and `/posts.rate`; each list
+/// The difference between two rule sets, by the places of their keys with a dot, such as `/users/$uid.write` and `/posts.rate`. Each list is
 /// in the order of its file.
 public struct RulesChanges: Sendable, Equatable {
     public var added: [String] = []
@@ -81,8 +81,8 @@ extension RulesAnswer {
         }
     }
 
-    /// The answer of the upload protocol (rules contract §2): `{"status":"ok"}`, or `{"error":"L:C: Message.\n…"}`.
-    /// - Parameter details: adds what Vigla's own tools ask for (`?details=true`): `hints` of the faults, `warnings`, `changes`, `kept`,
+    /// The response of the upload protocol (rules contract §2): `{"status":"ok"}`, or `{"error":"L:C: Message.\n…"}`.
+    /// - Parameter details: adds the members that Vigla's own tools request (`?details=true`): `hints` of the faults, `warnings`, `changes`, `kept`,
     ///   `pending`.
     public func json(details: Bool) -> [UInt8] {
         var writer = JSONWriter()

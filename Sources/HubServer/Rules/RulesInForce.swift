@@ -8,25 +8,27 @@ import Synchronization
 
 /// The rules of each namespace, their sources and their replacement. All changes are serialized here.
 ///
-/// Rules come from the file of `--rules` and from deploys, and **the last change counts**. A deploy is stored with the hash of the
-/// file that it replaced: while the file is the same, the deployed rules hold, also after a restart; when the file has changed, at a
-/// start or at SIGHUP, the file holds and the deployed rules are dropped.
+/// Rules come from the `--rules` file and from deploys, and **the last change counts**. A deploy is stored with the hash of the file that it
+/// replaced. While the file stays the same, the deployed rules are in force, also after a restart. When the file has changed at a start or SIGHUP,
+/// the
+/// file is in force and the deployed rules are dropped.
 ///
 /// ```
-/// deploy ── check ── store ── replace in the database ── answer          nothing is changed until all before it has worked
+/// deploy ── check ── store ── replace in the database ── answer          each step runs only if all before it succeeded
 /// ```
 ///
-/// In a cluster the stored rules are the same on all hubs, and the files need not be: **what was deployed counts**, by whichever hub. A
-/// file is deployed where there are no rules yet; otherwise it is reported as not in force.
+/// In a cluster all hubs share the stored rules, but their files may differ: **deployed rules count**, whichever hub deployed them. A file is
+/// deployed
+/// only where no rules are stored yet; otherwise the hub reports that the file is not in force.
 final class RulesInForce: Sendable {
     private let settings: any SettingStore
     private let isDurable: Bool
-    /// Replaced texts that are kept of each namespace.
+    /// Number of replaced texts kept for each namespace.
     private let formerMost: Int
     private let scheduler: Scheduler
     private let logger: Logger
     private let state: Mutex<State>
-    /// Queue on which rules are parsed and checked: that takes too long for a net loop or a database's queue.
+    /// Queue on which rules are parsed and checked, which takes too long for a net loop or a database's queue.
     private let queue = DispatchQueue(label: "vigla.rules")
 
     private struct State {
@@ -39,12 +41,12 @@ final class RulesInForce: Sendable {
         var deployed: [String: RuleSet] = [:]
         /// Replaced texts of the open namespaces.
         var former: [String: FormerRules] = [:]
-        /// A change is under way; further ones wait.
+        /// A change is in progress; further ones wait.
         var isChanging = false
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// - Parameter former: replaced texts that are kept of each namespace.
+    /// - Parameter former: number of replaced texts kept for each namespace.
     init(
         _ rules: RuleSet, file: String?, settings: any SettingStore, isDurable: Bool, former: Int, scheduler: Scheduler, logger: Logger
     ) {
@@ -56,8 +58,8 @@ final class RulesInForce: Sendable {
         state = Mutex(State(first: rules, file: file, hash: file == nil ? "" : StoredRules.hash(of: rules.text)))
     }
 
-    /// The rules of a namespace that is being opened. Blocks: never on a net loop.
-    /// - Throws: when the settings cannot be read: without its rules a namespace stays closed.
+    /// The rules of a namespace that is being opened. Blocks: never call it on a net loop.
+    /// - Throws: when the settings cannot be read. A namespace without its rules stays closed.
     func open(_ namespace: String) throws(JournalError) -> RuleSet {
         let kept = try settings.settings(of: namespace)
         let (file, hash) = state.withLock { state in
@@ -69,7 +71,7 @@ final class RulesInForce: Sendable {
             if let rules { tellOfFile(rules, namespace) } else { seed(namespace) }
         }
         return state.withLock { state in
-            // The file may have been read again meanwhile: then it holds.
+            // The file may have been reloaded meanwhile: then it is in force.
             guard let rules, state.hash == hash else { return state.first }
             state.deployed[namespace] = rules
             return rules
@@ -121,14 +123,14 @@ final class RulesInForce: Sendable {
     /// Whether deployed rules are in force. From any thread.
     func isDeployed(_ namespace: String) -> Bool { state.withLock { $0.deployed[namespace] != nil } }
 
-    /// The texts that were in force before in a namespace that is open, as JSON, the last replaced first. From any thread.
+    /// The texts that were in force before in an open namespace, as JSON, the most recently replaced first. From any thread.
     func former(of namespace: String) -> [UInt8] {
         let (former, text) = state.withLock { ($0.former[namespace] ?? FormerRules(), ($0.deployed[namespace] ?? $0.first).text) }
         return former.bytes(without: text)
     }
 
-    /// Stores a text that other rules replace, ahead of them: what is stored is never fewer texts than there were.
-    /// - Returns: the former texts before, for the case that the other rules cannot be stored; nil when nothing has changed.
+    /// Stores a text before other rules replace it, so that no text can be lost between the two.
+    /// - Returns: the previous list, to restore if the new rules cannot be stored; nil when nothing has changed.
     @discardableResult
     private func remember(_ replaced: String, replacedBy text: String, _ namespace: String) -> FormerRules? {
         let now = scheduler.wallMs
@@ -144,7 +146,7 @@ final class RulesInForce: Sendable {
         return before
     }
 
-    /// Takes back what `remember` has done: the rules are still in force, and the oldest text has made room for nothing.
+    /// Undoes `remember`: its rules are still in force, so the oldest text was dropped for nothing.
     private func restore(_ former: FormerRules, _ namespace: String) {
         state.withLock { $0.former[namespace] = former }
         store(former, namespace)
@@ -159,7 +161,7 @@ final class RulesInForce: Sendable {
 
     // MARK: Changes
 
-    /// Runs changes one after the other. Each calls the closure that it gets when it is done.
+    /// Runs changes one after the other. Each calls the closure that it gets when it has finished.
     private func change(_ body: @escaping @Sendable (@escaping @Sendable () -> Void) -> Void) {
         let isFirst = state.withLock { state in
             defer { state.isChanging = true }
@@ -184,7 +186,7 @@ final class RulesInForce: Sendable {
         }
     }
 
-    /// Checks rules and puts them in force. All or nothing: the rules before hold until the new ones are valid and stored; then the new
+    /// Checks rules and puts them in force. All or nothing: the previous rules stay until the new ones are valid and stored. Then the new
     /// ones decide every further request, and running listens that they refuse are cancelled.
     /// - Parameters:
     ///   - isDryRun: only checks.
@@ -198,7 +200,7 @@ final class RulesInForce: Sendable {
             }
             let rules: RuleSet
             do throws(RulesErrors) { rules = try RuleSet(parsing: source) } catch {
-                // An editor checks at every pause of whoever types.
+                // Dry runs are not logged: an editor sends one at every pause in typing.
                 if !isDryRun { logger.notice("rules refused", metadata: ["namespace": "\(namespace)", "faults": "\(error.errors.count)"]) }
                 return answer(.refused(error))
             }
@@ -241,7 +243,7 @@ final class RulesInForce: Sendable {
         }
     }
 
-    /// Applies the file after it was read again. If its text has changed, it holds in every namespace and deployed rules are dropped.
+    /// Applies the reloaded file. If its text has changed, it takes effect in every namespace, and deployed rules are dropped.
     /// - Parameter done: called once, on an arbitrary queue, with whether anything changed.
     func reload(_ rules: RuleSet, in hub: Hub, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
         if settings.isShared {
@@ -286,7 +288,7 @@ final class RulesInForce: Sendable {
 // MARK: A cluster
 
 extension RulesInForce {
-    /// Puts in force what is deployed on any hub of the cluster, from now on.
+    /// From now on applies the rules that any hub of the cluster deploys.
     func followOthers(in hub: Hub) {
         settings.whenChanged { [weak self, weak hub] change in
             guard let self, let hub, let namespace = change.namespace else { return }
@@ -294,7 +296,7 @@ extension RulesInForce {
         }
     }
 
-    /// Puts in force what is stored now, whatever has changed: so the last change counts, also where deploys meet.
+    /// Applies the rules that are stored at this time, whichever change triggered it. So the last change counts even if deploys race.
     private func takeOver(_ namespace: String, in hub: Hub) {
         change { [self] finished in
             hub.settled { [self] databases in
@@ -329,7 +331,7 @@ extension RulesInForce {
         }
     }
 
-    /// Deploys the rules of the file where there are none. Another hub that does the same may be faster: then its file holds.
+    /// Deploys the rules of the file where none are stored. If another hub stores its file first, that file counts.
     private func seed(_ namespace: String) {
         let (rules, hash) = state.withLock { ($0.first, $0.hash) }
         let bytes = StoredRules(source: rules.text, after: hash).bytes

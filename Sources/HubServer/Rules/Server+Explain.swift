@@ -5,12 +5,12 @@ import JSONTree
 import SecurityRules
 
 extension Server {
-    /// Explanations are made on a queue of their own, off databases and net loops: a wide write evaluates many rules.
+    /// Queue for explanations, off databases and net loops, because explaining a wide write evaluates many rules.
     private static let explaining = DispatchQueue(label: "vigla.explain", qos: .utility)
 
     /// Explains to an administrator how the rules in force would decide one operation on the current content. Changes nothing.
     ///
-    /// The body is one case of `vigla rules test` without expectation; the answer is a `RuleTrace` as JSON (docs/rules.md).
+    /// The body is one case of `vigla rules test` without expectation; the response is a `RuleTrace` as JSON (docs/rules.md).
     /// - Parameter done: called once, on an arbitrary queue: 200 with the explanation, or 400 or 404 with `{"error":…}`.
     public func explain(_ body: [UInt8], namespace: String, _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void) {
         let inquiry: RuleInquiry

@@ -6,19 +6,19 @@ import SecurityRules
 import WireProtocols
 
 extension Server {
-    /// Cases are decided on a queue of their own, off databases and net loops.
+    /// Queue on which cases are evaluated, off databases and net loops.
     private static let testing = DispatchQueue(label: "vigla.rules.cases", qos: .utility)
 
-    /// How long cases of one request are decided, as requests wait for each other; the answer says how many were.
+    /// Time limit for the cases of one request, because requests wait for each other. The response says how many cases ran.
     private static let testingNs: Int64 = 5_000_000_000
 
-    /// Runs cases as `vigla rules test` does, for an administrator. Looks at no data and changes nothing.
+    /// Runs cases as `vigla rules test` does, for an administrator. Reads no data and changes nothing.
     ///
     ///     {"cases":"{\"cases\":[…]}"}                      against the rules in force
     ///     {"cases":"…","rules":"{\"rules\":{…}}"}          against others
     ///
     /// - Parameter done: called once, on an arbitrary queue: 200 with failures and coverage (docs/rules.md), or 400 with `{"error":…}` and
-    ///   with the `faults` of the text that is named by `of`.
+    ///   the `faults` of the text that `of` names.
     public func testRules(_ body: [UInt8], namespace: String, _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void) {
         let asked = body.withUnsafeBytes { bytes -> Node? in
             var reader = JSONReader(bytes)
@@ -36,7 +36,7 @@ extension Server {
                 }
             }
             do throws(RulesErrors) {
-                // A file beside the cases is not to be had here: their data stands in them.
+                // Cases cannot name a data file here; they must contain their data.
                 let cases = try RuleCases(parsing: cases.string)
                 let end = SystemTime.steadyNs + Self.testingNs
                 let result = rules.run(cases, explained: RuleCasesResult.explained) { SystemTime.steadyNs > end }
@@ -47,7 +47,7 @@ extension Server {
 }
 
 extension RulesErrors {
-    /// - Parameter text: the member of the request that is faulty.
+    /// - Parameter text: the name of the faulty member of the request.
     fileprivate func json(of text: String) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"error\":")
@@ -62,10 +62,10 @@ extension RulesErrors {
 }
 
 extension RuleCasesResult {
-    /// Failures that are explained; further ones are only counted.
+    /// Number of failures that are explained; further ones are only counted.
     fileprivate static let explained = 10
 
-    /// - Parameter given: cases of the request; more than `count` when the time was over.
+    /// - Parameter given: number of cases in the request; more than `count` when the time limit was reached.
     fileprivate func json(given: Int) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 4096)
         writer.raw("{\"count\":")

@@ -6,7 +6,7 @@ public import SecurityRules
 
 /// Rules administration. Callers authorise the administrator first.
 extension Server {
-    /// Whether the rules could allow the client some write of the place. A refusal is counted, logged and kept here, as the write never
+    /// Whether the rules could allow the client some write of the place. A refusal is counted, logged and kept here, because the write never
     /// reaches a database's queue. From any thread.
     func mayAllowWrite(_ path: Path, in database: Database, by identity: Identity) -> Bool {
         if database.mayAllowWrite(CollectionOfOne(path), by: identity) { return true }
@@ -16,10 +16,10 @@ extension Server {
         return false
     }
 
-    /// Checks rules and puts them in force in a namespace, without a restart: all or nothing. Running listens are asked again,
-    /// and those that the new rules refuse are cancelled before anything else is pushed to them. A faulty text changes nothing.
+    /// Checks rules and puts them in force in a namespace, without a restart: all or nothing. The rules of running listens are evaluated again,
+    /// and listens that the new rules refuse are cancelled before anything else is pushed to them. A faulty text changes nothing.
     ///
-    /// Deployed rules outlive the process. They hold until the next deploy, or until the file of `--rules` is changed and read
+    /// Deployed rules outlive the process. They stay in force until the next deploy, or until the `--rules` file is changed and read
     /// again (at a start, or by `reload(_:)`): the last change counts.
     /// - Parameters:
     ///   - source: the rules file, at most `RuleSet.maxBytes`.
@@ -40,17 +40,17 @@ extension Server {
         hub.database(namespace) == nil ? nil : rulesInForce.rules(of: namespace)
     }
 
-    /// Whether the rules in force in the default namespace were deployed, not read from the settings.
+    /// Whether the rules in force in the default namespace were deployed, and not read from the `--rules` file.
     public var hasDeployedRules: Bool { rulesInForce.isDeployed(settings.namespace) }
 
-    /// Applies the file of `--rules` as it is now. The same text changes nothing; another text replaces deployed rules as well. From any
+    /// Applies the current text of the `--rules` file. The same text changes nothing; another text also replaces deployed rules. From any
     /// thread.
     /// - Parameter done: called once, on an arbitrary queue, with whether anything changed.
     public func reload(_ rules: RuleSet, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
         rulesInForce.reload(rules, in: hub, done)
     }
 
-    /// Logs why the file of `--rules` was not applied. The rules before stay in force.
+    /// Logs why the `--rules` file was not applied. The previous rules stay in force.
     public func logFaultyRules(_ faults: [String]) {
         for fault in faults.prefix(100) { logger.error("the rules before stay in force", metadata: ["reason": "\(fault)"]) }
         if faults.count > 100 { logger.error("the rules before stay in force", metadata: ["reason": "\(faults.count - 100) more faults"]) }

@@ -9,7 +9,7 @@ struct StoredRules: Equatable {
 
     /// The text as it was deployed.
     var source: String
-    /// Hash of the `--rules` file that they replaced; empty when there was none.
+    /// Hash of the `--rules` file that they replaced; empty when no file was given.
     var after: String
 
     init(source: String, after: String) {

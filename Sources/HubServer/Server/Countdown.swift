@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Calls back when a number of things have happened.
+/// Calls back when a given number of events have happened.
 final class Countdown: Sendable {
     private let left: Atomic<Int>
     private let done: @Sendable () -> Void

@@ -3,16 +3,16 @@ import Journal
 import JSONTree
 import Logging
 
-/// A server's side of its databases' journals: snapshots, the end, and what is logged.
+/// The server's part of its databases' journals: snapshots, closing, and log lines.
 extension Database {
-    /// Makes a snapshot whenever the journal has grown enough, while commits go on.
+    /// Writes a snapshot whenever the journal has grown enough, while commits continue.
     func makeSnapshots(_ logger: Logger) {
         journal.whenSnapshotDue { [weak self] in
             self?.journalSnapshot { [weak self] snapshot in if let snapshot { self?.store(snapshot, "no snapshot", logger) {} } }
         }
     }
 
-    /// Stores a last snapshot behind all that was asked, if it is small, so that the next start replays nothing, and closes the journal.
+    /// Stores a last snapshot behind all requests, if it is small, so that the next start replays nothing, and closes the journal.
     func close(_ logger: Logger, _ done: @escaping @Sendable () -> Void) {
         journalSnapshot(isLast: true) { [self] snapshot in
             guard let snapshot else { return journal.close { _ in done() } }
@@ -33,7 +33,7 @@ extension Database {
 }
 
 extension JournalEvent {
-    /// One line for each change: a full disk fails every write.
+    /// Logs one line per state change, because a full disk fails every write.
     func log(_ namespace: String, _ logger: Logger) {
         switch self {
         case .refuses(.conflict, let error):

@@ -5,8 +5,7 @@ import JSONTree
 import Synchronization
 import WireProtocols
 
-/// One net loop with its sessions: hands their requests to the databases, delivers what these have to say, and checks timeouts once a
-/// second.
+/// One net loop with its sessions: passes their requests to the databases, delivers the output, and checks timeouts once a second.
 ///
 /// ```
 /// a turn of the loop:  read ─► request ─► Database.enqueue … ─► start: the requests of the turn, together ──┐
@@ -28,21 +27,20 @@ final class Lane: @unchecked Sendable {
     let messages: RealtimeLimits
     /// The sign-ins of the lane's sessions and streams.
     var signIns = SignIns()
-    /// Databases that were asked something in this turn of the loop.
+    /// Databases that received a request in this turn of the loop.
     private var asked: [Database] = []
-    /// Whether there is a write among that.
+    /// Whether one of those requests is a write.
     private var isWriting = false
-    /// The database that was last asked something together with a write, until the loop is told how long to pause. Weak: databases know
-    /// the lanes.
+    /// The database of the last turn with a write, until the loop takes its pause. Weak: databases reference the lanes.
     private weak var written: Database?
     private let mailbox = Mutex(Mailbox())
     private var members: [ObjectIdentifier: any LaneMember] = [:]
-    /// Sessions whose output waits for later turns of the loop, each once, and whether the next turn is scheduled.
+    /// Sessions whose output waits for later turns of the loop, each once; and whether the next turn is scheduled.
     private var senders = Deque<Session>()
     private var isSendingScheduled = false
     /// Seconds since the lane began, counted by its timer.
     private var seconds = 0
-    /// The time stamp of an event that happens now, to be compared with the seconds of `LaneMember.tick`. It is the end of the current
+    /// The time stamp of an event that happens now, to compare with the seconds of `LaneMember.tick`. It is the end of the current
     /// second, so that a limit of n seconds never ends before n seconds.
     var mark: Int { seconds + 1 }
 
@@ -79,7 +77,7 @@ final class Lane: @unchecked Sendable {
         for member in members.values { member.tick(seconds: seconds, limits: limits) }
     }
 
-    /// Tells the lane's members that the server stops. From any thread; runs before later work of the loop.
+    /// Notifies the lane's members that the server stops. From any thread; runs before later work of the loop.
     func announceStop() {
         loop.execute { [self] in
             while let sender = senders.popFirst() { sender.sendWaiting() }
@@ -89,7 +87,7 @@ final class Lane: @unchecked Sendable {
 
     // MARK: Requests
 
-    /// A database has been asked something: it begins at the end of this turn of the loop.
+    /// Registers a database that has received a request; it starts at the end of this turn of the loop.
     @inline(__always)
     func willStart(_ database: Database, isWrite: Bool) {
         if isWrite { isWriting = true }
@@ -98,10 +96,10 @@ final class Lane: @unchecked Sendable {
         loop.finishLater()
     }
 
-    /// Has the requests of this turn carried out. What a database has to say at once leaves with this turn's flush.
+    /// Starts the requests of this turn. Output that is ready at once leaves with this turn's flush.
     private func startRequests() {
         mailbox.withLock { $0.isExpected = true }
-        // One commit in a turn: those of several databases share one on the journal's queue.
+        // Commit on the loop only for a single database: the commits of several share one on the journal's queue.
         let mayCommit = isWriting && asked.count == 1
         while let database = asked.popLast() {
             let isCrowd = mayCommit && database.pauseUs > 0
@@ -109,11 +107,11 @@ final class Lane: @unchecked Sendable {
             if isWriting { written = database }
         }
         isWriting = false
-        // Requests that this leads to have the next turn.
+        // Requests that these deliveries cause run in the next turn.
         deliver()
     }
 
-    /// µs for which the loop should pause: a client of it has written, and too many writes wait at a time to read single ones.
+    /// µs for which the loop should pause: one of its clients has written, and so many writes are waiting that reading them singly is inefficient.
     private func takePauseUs() -> Int {
         guard let database = written else { return 0 }
         written = nil
@@ -122,10 +120,10 @@ final class Lane: @unchecked Sendable {
 
     // MARK: Deliveries
 
-    /// What databases have to say to the lane's sessions.
+    /// Database output for the lane's sessions.
     private struct Mailbox {
         var deliveries: [Delivery] = []
-        /// The loop will look.
+        /// The loop is going to read the mailbox anyway.
         var isExpected = false
     }
 
@@ -144,7 +142,7 @@ final class Lane: @unchecked Sendable {
             defer { mailbox = Mailbox() }
             return mailbox.deliveries
         }
-        // Taken from the end, so that each is moved out and not copied.
+        // Popped from the end, so that each is moved out and not copied.
         deliveries.reverse()
         while let delivery = deliveries.popLast() {
             switch delivery {
@@ -179,11 +177,11 @@ final class Lane: @unchecked Sendable {
 
 // MARK: Turns
 
-/// Much output, in turns of the loop: between two of them what was sent leaves, and other connections are read and answered.
+/// Sends large output over several turns of the loop. Between turns the sent bytes leave, and other connections are read and answered.
 ///
 ///     a turn is full ─► senders ─► next turn: a frame of each, round robin, until it is full ─► senders ─► …
 extension Lane {
-    /// Gives a session a place behind the others whose output waits.
+    /// Appends a session to those whose output waits.
     func enqueue(_ sender: Session) {
         senders.append(sender)
         scheduleSending()
@@ -206,7 +204,7 @@ extension Lane {
 protocol LaneMember: AnyObject {
     /// - Parameter seconds: the current time, to compare with an earlier `Lane.mark`.
     func tick(seconds: Int, limits: ServerLimits)
-    /// The server is about to close every connection: the last moment to send a close message.
+    /// The server is about to close every connection: the last chance to send a close message.
     func serverStops()
 }
 

@@ -16,12 +16,12 @@ struct MetricsPage {
         add(name, help, "counter", label, values)
     }
 
-    /// The same with two labels.
+    /// A counter with two labels.
     mutating func counter(_ name: String, _ help: String, labels one: String, _ other: String, _ values: [(String, String, Int)]) {
         add(name, help, "counter", (one, other), values)
     }
 
-    /// With three labels.
+    /// A counter with three labels.
     mutating func counter(
         _ name: String, _ help: String, labels: (String, String, String), _ values: [(String, String, String, Int)]
     ) {
@@ -32,7 +32,7 @@ struct MetricsPage {
         }
     }
 
-    /// One value, whose labels are what it tells.
+    /// A gauge of value 1 whose labels carry the information.
     mutating func info(_ name: String, _ help: String, _ labels: [(String, String)]) {
         head(name, help, "gauge")
         text += "\(name){\(labels.map { "\($0.0)=\"\(Self.escaped($0.1))\"" }.joined(separator: ","))} 1\n"
@@ -44,7 +44,7 @@ struct MetricsPage {
         text += "\(name) \(Self.decimal(Int64(value), digits: 3))\n"
     }
 
-    /// The same with a label.
+    /// The same with one label.
     mutating func thousandths(_ name: String, _ help: String, _ type: String, label: String, _ values: [(String, Int)]) {
         head(name, help, type)
         for (value, number) in values {
@@ -52,7 +52,7 @@ struct MetricsPage {
         }
     }
 
-    /// Times in seconds, with a label of each.
+    /// A histogram of seconds for each set of labels.
     mutating func histogram(_ name: String, _ help: String, _ values: [(labels: String, Latencies.Reading)]) {
         head(name, help, "histogram")
         for (labels, reading) in values {
@@ -87,7 +87,8 @@ struct MetricsPage {
         text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
     }
 
-    /// A label's value; keys of the data may have quotes. Scalar by scalar: a quote with an accent behind it is one `Character`.
+    /// Escapes a label's value, as keys of the data may contain quotes. It works on Unicode scalars: a quote followed by a combining accent is one
+    /// `Character`.
     static func escaped(_ text: String) -> String {
         if text.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) { return text }
         var escaped = ""

@@ -1,12 +1,12 @@
 import Glibc
 
-/// What the system tells of this process; read when metrics are asked for. Zero where it cannot be told.
+/// Facts of this process from the system, read for each metrics request. Zero where one is unavailable.
 struct ProcessFacts {
     /// Bytes in memory (`/proc/self/statm`).
     let residentBytes: Int
     /// Processor time since the start, in ms.
     let cpuMs: Int
-    /// Descriptors that are open, and that may be.
+    /// Number of open descriptors, and their limit.
     let descriptors: (open: Int, most: Int)
 
     init() {
@@ -38,7 +38,7 @@ struct ProcessFacts {
         return String(decoding: bytes.prefix(count), as: UTF8.self)
     }
 
-    /// Sizes of the files in which the hub keeps its data, by name; those that are there.
+    /// Sizes of the hub's data files by name; missing files are left out.
     static func dataFiles(in folder: String) -> [(name: String, bytes: Int)] {
         ["vigla.sqlite", "vigla.sqlite-wal", "accounts.sqlite", "accounts.sqlite-wal"].compactMap { name in
             var info = stat()

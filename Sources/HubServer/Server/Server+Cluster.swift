@@ -2,9 +2,9 @@ import HubEngine
 import Journal
 import JSONTree
 
-/// What a hub tells of the cluster that it is one of: at `/.health`, `/.metrics` and `/.inspect/cluster.json` (docs/cluster.md).
+/// Reports on the hub's cluster at `/.health`, `/.metrics` and `/.inspect/cluster.json` (docs/cluster.md).
 extension Server {
-    /// Why a balancer should send writes elsewhere: what stands between this hub and the log, of the shard that stands worst.
+    /// Why a load balancer should route writes elsewhere: the worst fault of any shard; nil when there is no fault.
     var clusterFault: (reason: String, text: String)? {
         guard let report = storage.cluster, !report.shards.isEmpty else { return nil }
         if report.shards.contains(where: { $0.standing == .cutOff }) {
@@ -50,7 +50,7 @@ extension Server {
         page.counter("vigla_cluster_retries_total", "Times that a log was followed again after a gap or a silence.", report.retries)
     }
 
-    /// The hubs, and each shard with its writer; nil where the hub is alone.
+    /// The hubs, and each shard with its writer; nil outside a cluster.
     var clusterJSON: [UInt8]? {
         guard let report = storage.cluster else { return nil }
         var writer = JSONWriter()
@@ -97,7 +97,7 @@ extension Server {
 }
 
 extension ClusterReport {
-    /// Messages that a hub had not applied when it was heard of last, of the shard that lacks most.
+    /// Messages that a hub had not applied at its last report, for the shard with the greatest lag.
     fileprivate func lag(of hub: Hub) -> UInt64 {
         zip(shards, hub.applied).map { shard, applied in shard.last > applied ? shard.last - applied : 0 }.max() ?? 0
     }

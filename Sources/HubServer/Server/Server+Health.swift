@@ -4,12 +4,12 @@ import HTTPTypes
 import HubEngine
 import WireProtocols
 
-/// `/.health`: whether the hub serves, and whether it stores (docs/operations.md).
+/// `/.health`: whether the hub serves, and whether it can store writes (docs/operations.md).
 extension Server {
-    /// Why writes are refused now; nil while every open namespace takes them.
+    /// Why writes are refused now; nil while every open namespace accepts them.
     var refusal: CommitRefusal? { hub.all.lazy.compactMap(\.counters.refusal).first }
 
-    /// A hub that refuses writes still serves reads, and a restart would not make room on its disk: `/.health` stays 200.
+    /// A hub that refuses writes still serves reads, and a restart would not free disk space: `/.health` stays 200.
     /// `/.health/ready`, for load balancers that route writes, is then 503.
     func health(_ request: HTTPInboundRequest) -> [UInt8] {
         let asksReadiness = request.target.segments.count > 1 && request.target.segments[1] == "ready"
@@ -38,7 +38,7 @@ extension CommitRefusal {
 }
 
 extension Server {
-    /// Calls back when each net loop and the default namespace's database had a turn: never, while one of them hangs.
+    /// Calls back when each net loop and the default namespace's database have run a task. It never does while one of them hangs.
     public func whenResponsive(_ done: @escaping @Sendable () -> Void) {
         let countdown = Countdown(lanes.count) { [hub, settings] in
             guard let database = hub.database(settings.namespace) else { return }

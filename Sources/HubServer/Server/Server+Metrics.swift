@@ -19,15 +19,15 @@ final class SessionCounts: Sendable {
         case .realtime: realtime.add(difference, ordering: .relaxed)
         case .observe: observe.add(difference, ordering: .relaxed)
         case .rest: streams.add(difference, ordering: .relaxed)
-        // The hub itself has no session.
+        // The hub's own requests have no session.
         case .system: break
         }
     }
 }
 
-/// `/.metrics`: how the server is, as Prometheus text (exposition format 0.0.4; docs/operations.md).
+/// `/.metrics`: the state of the server, as Prometheus text (exposition format 0.0.4; docs/operations.md).
 extension Server {
-    /// Whether the peer may read metrics. Administrators may from anywhere, unless they are off.
+    /// Whether the peer may read metrics. Administrators may from anywhere, unless metrics are off.
     func mayReadMetrics(_ request: HTTPInboundRequest, _ connection: Connection) -> Bool {
         switch settings.metrics {
         case .off: return false
@@ -38,10 +38,10 @@ extension Server {
         }
     }
 
-    /// Off the net loops: descriptors are counted one by one, and the system is asked for sizes of files.
+    /// Queue off the net loops: counting descriptors is O(n), and file sizes need system calls.
     private static let measuring = DispatchQueue(label: "vigla.metrics", qos: .utility)
 
-    /// With `?by=user` administrators are also told of users.
+    /// With `?by=user` administrators also get the counters of users.
     func sendMetrics(_ request: HTTPInboundRequest, _ connection: Connection, _ answer: PendingResponse) {
         let isHead = request.method == .head
         guard request.target.value("by") == "user" else { return sendMetrics(answer, byUser: false, isHead: isHead) }
@@ -76,7 +76,7 @@ extension Server {
     }
 
     /// From any thread but a net loop's. O(open descriptors).
-    /// - Parameter byUser: also what is counted by user, which names them.
+    /// - Parameter byUser: includes the counters by user, which contain user names.
     func metricsText(byUser: Bool = false) -> String {
         var page = MetricsPage()
         addProcess(to: &page)

@@ -20,11 +20,11 @@ import WireProtocols
 public final class Server: Sendable {
     public let settings: ServerSettings
     let logger: Logger
-    /// The clocks, and what happens by them beside the loops' timers.
+    /// The clocks, and timers other than those of the loops.
     let scheduler: Scheduler
     /// Throttles the log of requests for unknown namespaces.
     let unknownNamespaces: LogThrottle
-    /// Pages that were not let in to the observe protocol.
+    /// Throttles the log of pages that the observe protocol refused.
     let refusedOrigins: LogThrottle
     let hub: Hub
     let lanes: [Lane]
@@ -34,9 +34,9 @@ public final class Server: Sendable {
     let admission: Admission
     let sessions = SessionCounts()
     let requestLog: RequestLog
-    /// When this was made, by both clocks.
+    /// When the server was created, by both clocks.
     let startedAt: (wallMs: Int64, steadyNs: Int64)
-    /// Bytes sent to each user; nil while they are not counted.
+    /// Bytes sent to each user; nil when they are not counted.
     let userBytes: UserBytes?
     /// The memory budget for clients.
     let memory: ServerMemory
@@ -49,15 +49,15 @@ public final class Server: Sendable {
     let accounts: AccountService?
     /// Counts account requests under way.
     let accountRequests: AccountRequests
-    /// Verifies signed tokens; nil without a verifier, when they count as anonymous.
+    /// Verifies signed tokens. Nil without a verifier: then they count as anonymous.
     let tokenChecks: TokenChecks?
     /// The largest body that a request with this head may have, in bytes.
     let bodyBytes: @Sendable (HTTPTarget, HTTPFields) -> Int
     private let group: EventLoopGroup
     private let listener: Listener
-    /// The TLS listener beside the plain one.
+    /// The TLS listener on a second port; nil without one.
     private let secureListener: Listener?
-    /// Has the journals and the settings.
+    /// Owns the journals and the settings.
     let storage: any JournalStorage
     let rulesInForce: RulesInForce
     /// Logs refusals by the rules; nil with `loggedRefusals` 0.
@@ -70,7 +70,7 @@ public final class Server: Sendable {
     /// Binds the port, opens the storage and begins to serve.
     /// - Parameters:
     ///   - scheduler: the process's.
-    ///   - prepare: what has to be done before the first request is answered; may block.
+    ///   - prepare: work to do before the first request is answered; may block.
     ///   - open: opens the storage of the journals; called once, when the port is known to be free. `stop` closes it.
     /// - Throws: `ServerError` for a port that cannot be bound or a storage that cannot be opened.
     public init(
@@ -188,16 +188,16 @@ public final class Server: Sendable {
 
     /// The port of the listener. It speaks TLS if there is a certificate and no ``securePort``.
     public var port: UInt16 { listener.port }
-    /// Connections that are open now.
+    /// The port of the second listener, which speaks TLS; nil without one.
     public var connections: Int { admission.connections }
     /// The port that speaks TLS beside the plain one.
     public var securePort: UInt16? { secureListener?.port }
 
-    /// Ends the server within a bounded time, then calls back. What was acknowledged is stored.
+    /// Stops the server within a bounded time, then calls back. Acknowledged writes are stored.
     ///
-    ///     0                  connections are told and closed, at most 3 s; snapshots and removals under way are given up
-    ///     ├─ closed          databases carry out what they were asked, and what sessions left for their disconnect; small snapshots
-    ///     ├─ done, or stopMs the storage closes: with all that was appended; late, without large batches that are not stored yet
+    ///     0                  connections are notified and closed, at most 3 s; snapshots and removals in progress are abandoned
+    ///     ├─ closed          databases carry out pending requests and the sessions' onDisconnect writes; small snapshots are written
+    ///     ├─ done, or stopMs the storage closes: with all that was appended; on timeout, without large batches that are not stored yet
     ///     └─ closed          `done`
     public func stop(_ done: @escaping @Sendable () -> Void) {
         storage.prepareToClose()
@@ -232,7 +232,7 @@ public final class Server: Sendable {
     }
 }
 
-/// Closes the storage once: when all is done, or when the time is over.
+/// Closes the storage once: when all work is done, or on timeout.
 private final class CloseOnce: Sendable {
     private let isClosed = Atomic(false)
     private let close: @Sendable (_ isLate: Bool) -> Void
@@ -252,7 +252,7 @@ private final class OpeningFault: Sendable {
     var text: String? { recorded.withLock { $0 } }
 }
 
-/// Why a server did not start; the text says what to do.
+/// Why a server did not start; the text says how to fix it.
 public enum ServerError: Error, CustomStringConvertible {
     case cannotListen(NetError)
     case cannotOpen(String)

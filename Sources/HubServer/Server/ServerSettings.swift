@@ -13,36 +13,37 @@ public struct ServerSettings: Sendable {
     public var tls: ServerTLS?
     /// The namespace of clients that name none.
     public var namespace = "default"
-    /// Rules of every namespace that none were deployed to.
+    /// Rules of namespaces without deployed rules.
     public var rules = RuleSet.denyAll
-    /// The file that `rules` were read from, for messages; nil when they are of no file.
+    /// The file that `rules` were read from, for messages; nil when they come from no file.
     public var rulesFile: String?
-    /// Folder in which the accounts are kept, beside what the storage keeps there; nil keeps them in memory only.
+    /// Folder of the accounts and of the storage's own files; nil keeps accounts in memory only.
     public var dataFolder: String?
     /// Folder of the console page's files; nil serves none.
     public var webFolder: String?
-    /// Number of net loops, which are used alike; 0 takes one per core, each of them used when those before it have much to do
+    /// Number of net loops, which share connections evenly. 0 creates one per core and fills them one after the other
     /// (``ServerLimits/connectionsPerLoop``).
     public var loops = 0
     /// Development conveniences: unsigned tokens, the `owner` credential, namespaces made on demand.
     public var isDev = false
-    /// Checks signed tokens; nil leaves that to the accounts, and without accounts treats signed tokens as anonymous.
+    /// Verifies signed tokens. Nil leaves that to the accounts; without accounts signed tokens count as anonymous.
     public var tokens: (any TokenVerifier)?
     /// Accounts; nil serves none.
     public var accounts: AccountSettings?
     /// Proxies that may name the client's address in `X-Forwarded-For`. Default: none.
     public var trustedProxies = TrustedProxies()
-    /// Places of the default namespace that are removed with an account, beside what the rules' `.account` says.
+    /// Places of the default namespace that are removed with an account, in addition to the rules' `.account`.
     public var accountData: [AccountPlace] = []
     public var limits = ServerLimits()
-    /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development
-    /// pages of this machine only (see `OriginPolicy`), else all: there a token decides.
+    /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development only pages of this
+    /// machine
+    /// (see `OriginPolicy`); otherwise all pages, as requests need a token.
     public var allowedOrigins: [String]?
     /// Whether each HTTP request is logged from the start; `Server.toggleRequestLog` changes it.
     public var logsRequests = false
     /// The program's version, for metrics.
     public var version = ""
-    /// Who may read `/.metrics`.
+    /// Clients that may read `/.metrics`.
     public var metrics = MetricsAccess.loopback
     /// Whether bytes sent are also counted by user, for administrators at `/.metrics?by=user`.
     public var countsUserBytes = false
@@ -59,7 +60,7 @@ public struct ServerSettings: Sendable {
     }
 }
 
-/// Who may read `/.metrics`.
+/// Clients that may read `/.metrics`.
 public enum MetricsAccess: String, Sendable, CaseIterable {
     /// Programs on this machine that connect directly, not through a proxy; and administrators, with their secret.
     case loopback
@@ -69,62 +70,63 @@ public enum MetricsAccess: String, Sendable, CaseIterable {
     case off
 }
 
-/// Every limit of a server with its unit and default. Each is met by a test from both sides.
+/// Every limit of a server with its unit and default. Tests cover each from both sides.
 public struct ServerLimits: Sendable {
     public var http = HTTPLimits()
     public var engine = EngineLimits()
-    /// Transport. Its `outboundTotalBytes` is `outboundBytes`, and its `connectionsPerLoop` the one below.
+    /// Transport. `outboundTotalBytes` and `connectionsPerLoop` are set from the properties below.
     public var net = NetSettings()
-    /// Bytes that may wait for all slow readers, at least 64 MiB; 0 for half of `memoryBytes`. Default 0.
+    /// Output bytes that may wait for all slow readers together, at least 64 MiB; 0 for half of `memoryBytes`. Default 0.
     public var outboundBytes = 0
-    /// Connections that a net loop has before the next one is given any, where the number of loops is left to the server; 0 to use all
-    /// alike. Default 1,000: to tell each of them something takes the loop a millisecond or some.
+    /// Connections that a net loop takes before the next loop gets any, when the server chooses the number of loops; 0 spreads them evenly.
+    /// Default 1,000: a broadcast to that many takes a loop one or a few milliseconds.
     public var connectionsPerLoop = 1_000
-    /// Users without a connection of which it is remembered how many bytes they were sent, with `countsUserBytes`: those with most. Default
-    /// 1,000, some 150 bytes each, as for each that is connected; up to twice as many until they are looked through.
+    /// Users without a connection whose sent bytes are remembered, with `countsUserBytes`: those with the most bytes. Default 1,000, at some 150
+    /// bytes
+    /// each, the same as for connected users. Up to twice as many may accumulate before the next clean-up.
     public var countedUsers = 1_000
-    /// Connections: how many, how fast, of one address.
+    /// Connections: their number, their rate, and the share of one address.
     public var admission = AdmissionLimits()
     /// Bytes of one session's unanswered requests; above it reading from the peer stops until half of them are answered.
     /// Default 1 MiB; a single larger request passes.
     public var requestBytes = 1 << 20
-    /// Bytes added to each request in `requestBytes`: a small one still costs a turn on the database queue, so a session has at most some
-    /// 500 of them under way. Default 2 KiB.
+    /// Bytes added to each request in `requestBytes`. Even a small request costs a turn on the database queue, so a session has at most some
+    /// 500 of them pending. Default 2 KiB.
     public var requestOverheadBytes = 2 << 10
-    /// Bytes of one WebSocket message, and so of any frame; more closes the connection with 1009. Default 32 MiB.
+    /// Bytes of one WebSocket message, and so of any frame; a longer one closes the connection with 1009. Default 32 MiB.
     public var frameBytes = 32 << 20
     /// Compression of `/.observe` for clients that offer it (RFC 7692); nil declines every offer. Messages never refer to earlier
     /// ones there, so `takesOverContext` has no effect. Defaults: see `DeflateSettings`.
     public var deflate: DeflateSettings? = DeflateSettings()
-    /// Bytes of a realtime message over all its chunks, and of an observe request; more is answered with `too_big`.
+    /// Bytes of a realtime message over all its chunks, and of an observe request; a longer one is answered with `too_big`.
     /// Default 16 MiB (contract §4.1). Strings: 10 MiB.
     public var realtime = RealtimeLimits()
-    /// Long polling: how long polls are held, when a client counts as gone, what may wait.
+    /// Long polling: how long polls are held, when a client counts as lost, and how much may be queued.
     public var longPoll = LongPollLimits()
-    /// ms that a stop takes at most until the storage closes with what it was given, whatever is still under way. Default 6,000, half of
-    /// which connections may take to be closed.
+    /// The longest time in ms from a stop until the storage closes, even with work pending. Connections may take half of it to close. Default 6,000.
     public var stopMs = 6_000
-    /// Requests to the accounts that may be under way at once; more are answered with 503. Default 1,000.
+    /// Concurrent account requests; further ones are answered with 503. Default 1,000.
     public var accountRequests = 1_000
     /// The same for one network: an IPv4 address, or the first 64 bits of an IPv6 address. Default 64; not with `isDev`.
     public var accountRequestsOfNetwork = 64
-    /// Seconds that a session goes on after its credential has run out. Default 10 (contract §8.1).
+    /// Seconds that a session stays open after its credential has expired. Default 10 (contract §8.1).
     public var tokenLeewaySeconds = 10
-    /// Requests of one client that may wait while its credential is checked. Default 1,000.
+    /// Requests of one client that may wait while its credential is verified. Default 1,000.
     public var requestsBehindAuth = 1_000
     /// Consecutive credentials of one connection that may be refused; the last one closes it with 1008. Default 10.
     public var refusedCredentials = 10
     /// Signed tokens verified at the same time, off the net loops; 0 for one per two processors. Default 0.
     public var tokenChecks = 0
-    /// Bytes of tokens that may wait to be checked, 512 added for each; one address may have a quarter of them. More are answered with
+    /// Bytes of tokens that may wait to be verified, plus 512 for each; one address may have a quarter of them. Further ones are answered with
     /// `unavailable`, over REST 503. Default 32 MiB: some 20,000 tokens of usual size.
     public var tokenCheckBytes = 32 << 20
-    /// Tokens of one address (an IPv4 address, or an IPv6 network of 64 bits) that may be refused, at once or in each minute. Then
-    /// new ones are answered with `unavailable`, over REST 503, and not checked, until some time has passed; tokens that were good
-    /// before still are. This machine's own addresses are not counted, unless `AdmissionLimits.countsLoopback` is set. Default
-    /// 1,000.
+    /// Refused tokens allowed for one address (an IPv4 address, or an IPv6 network of 64 bits), at once or in each minute. Above it, new tokens are
+    /// answered
+    /// with `unavailable`, over REST 503, without verification until the limit refills; tokens that were verified before still pass. This machine's
+    /// own
+    /// addresses are not counted, unless `AdmissionLimits.countsLoopback` is set. Default 1,000.
     public var refusedTokensPerMinute = 1_000
-    /// Bytes of a REST answer's body, escapes not counted; more is answered with 400. Default 256 MiB (contract §4.1).
+    /// Bytes of a REST response body, without escapes; a larger one is refused with 400. Default 256 MiB (contract §4.1).
     public var restReadBytes = 256 << 20
     /// Seconds between keep-alive events on an event stream. Default 30 (contract §7.6).
     public var streamKeepAliveSeconds = 30
@@ -138,35 +140,37 @@ public struct ServerLimits: Sendable {
     public var loggedRefusals = 0
     /// Refusals by the rules that are kept for administrators, the latest ones, without values; 0 keeps none. Default 100.
     public var keptRefusals = 100
-    /// Of those of one second, so many are kept; the others are counted. Default 10.
+    /// Refusals kept in one second; further ones are only counted. Default 10.
     public var keptRefusalsPerSecond = 10
-    /// Texts of rules that were replaced and are kept of each namespace, together up to 2 MiB; 0 keeps none. Default 10.
+    /// Replaced rules texts that are kept for each namespace, together up to 2 MiB; 0 keeps none. Default 10.
     public var formerRules = 10
-    /// ms that an administrator's request waits at most for what the rules have the hub keep. Default 20,000: below `requestSeconds`.
+    /// The longest time in ms that an administrator's request waits for derived data (counters, copies, expiries). Default 20,000: below
+    /// `requestSeconds`.
     public var derivedWaitMs = 20_000
-    /// Bytes per second that the body of a request, and a message on a WebSocket, must bring on average in each
-    /// `requestSeconds`, and that a peer must read of a response that waits for it. Default 8 KiB.
+    /// Bytes per second that a request body or a WebSocket message must bring on average in each `requestSeconds`, and that a peer must read of a
+    /// waiting
+    /// response. Default 8 KiB.
     public var bodyBytesPerSecond = 8 << 10
 
-    /// Bytes that the process may hold for all its clients beside the trees: incomplete messages and bodies, values parsed from them,
-    /// responses under way and the old versions that they retain. A client that would exceed it is refused: a socket is
-    /// closed with 1013, a request answered with 503, `too_big` or 413. Default: a quarter of what the process may use, at least
-    /// 256 MiB and at most 1 GiB.
+    /// Bytes that the process may hold for all its clients in addition to the trees: incomplete messages and bodies, values parsed from them, pending
+    /// responses and the old versions that they retain. A client that would exceed it is refused: a socket is closed with 1013, a request answered
+    /// with
+    /// 503, `too_big` or 413. Default: a quarter of the memory that the process may use, at least 256 MiB and at most 1 GiB.
     public var memoryBytes = MemoryLimit.defaultBudget
-    /// Limit of one address' share of them (an IPv6 network of 64 bits); 0 for half. Default 0. This machine's own
-    /// addresses may have all, unless `AdmissionLimits.countsLoopback` is set.
+    /// Limit of one address' share of `memoryBytes` (an IPv6 network of 64 bits); 0 for half. Default 0. This machine's own
+    /// addresses may use all of it, unless `AdmissionLimits.countsLoopback` is set.
     public var addressMemoryBytes = 0
-    /// Bytes of a message or body above which it is parsed off the net loop. Default 32 KiB: more takes milliseconds, and
-    /// many connections may send it at once.
+    /// Bytes of a message or body above which it is parsed off the net loop. Default 32 KiB: larger ones take milliseconds, and
+    /// many connections may send them at once.
     public var largeRequestBytes = 32 << 10
-    /// Large requests parsed, or responses encoded, at the same time; 0 for one per processor, at least two. Default 0.
+    /// Large requests parsed or responses encoded concurrently; 0 for one per processor, at least two. Default 0.
     public var largeRequests = 0
     /// The same for one address; further ones wait for their turn. 0 for half of `largeRequests`. Default 0.
     public var largeRequestsOfAddress = 0
-    /// Work of one connection in a turn of its net loop before other connections have theirs: bytes of messages, inflated, with
-    /// 512 added for each (`WebSocketDecoder.eventWork`). One message may go over it. Default 32 KiB: some 60 small messages.
+    /// Work of one connection in one turn of its net loop, before other connections take theirs: bytes of messages after inflating, plus
+    /// 512 for each (`WebSocketDecoder.eventWork`). One message may exceed it. Default 32 KiB: some 60 small messages.
     public var turnWork = 32 << 10
-    /// HTTP requests of one connection that are answered in a turn, before other connections have theirs and before it has read the
+    /// HTTP requests of one connection that are answered in one turn, before other connections take theirs and before it has read the
     /// responses. Default 32.
     public var turnRequests = 32
     /// Bytes of a body above which a request that no rule could allow is refused before the rest is read. Default 64 KiB.
@@ -174,14 +178,14 @@ public struct ServerLimits: Sendable {
 
     public init() {}
 
-    /// How often each user may write, beside what the rules say of places; nil for as often as they want. Default nil.
+    /// How often each user may write, in addition to the rules' rates for places; nil for no limit. Default nil.
     public var writeRate: WriteRate? {
         get { engine.writeRate }
         set { engine.writeRate = newValue }
     }
 
-    /// Seconds of silence after which a peer counts as lost, on all transports: its session ends, and its onDisconnect writes are made.
-    /// A peer is asked for a sign of life after half of it at the latest, so that it has as long to answer. At least 2. Default 60.
+    /// Seconds of silence after which a peer counts as lost, on all transports: its session ends and its onDisconnect writes are committed.
+    /// A ping is sent after half of that time at the latest, so that the peer has as long to answer. At least 2. Default 60.
     public var presenceSeconds: Int {
         get { silenceSeconds }
         set {
@@ -193,7 +197,7 @@ public struct ServerLimits: Sendable {
     }
 
     /// The transport's settings.
-    /// - Parameter isFilling: whether loops are used one after the other.
+    /// - Parameter isFilling: whether loops are filled one after the other.
     func transport(isFilling: Bool) -> NetSettings {
         var net = net
         net.outboundTotalBytes = max(outboundBytes > 0 ? outboundBytes : memoryBytes / 2, 64 << 20)

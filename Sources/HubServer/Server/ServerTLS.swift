@@ -8,7 +8,7 @@ import WireProtocols
 /// The TLS settings of a server.
 public struct ServerTLS: Sendable {
     public let identity: TLSServer
-    /// The TLS port beside the plain one, 0 for one that the system chooses; nil puts TLS on the server's only port.
+    /// The port of a second listener for TLS, 0 to let the system choose; nil puts TLS on the server's only port.
     public let port: UInt16?
 
     /// - Throws: `TLSFaults` with all faults of the two PEM files.
@@ -23,7 +23,7 @@ public struct ServerTLS: Sendable {
 }
 
 extension Server {
-    /// Reads the certificate's files again, for new connections; open ones keep theirs. If the files are faulty the old certificate stays
+    /// Reloads the certificate's files for new connections; open ones keep theirs. If the files are faulty, the old certificate stays
     /// in use and the faults are logged. From any thread; blocks while it reads.
     public func reloadCertificate() {
         guard let identity = settings.tls?.identity else { return }
@@ -38,7 +38,7 @@ extension Server {
         }
     }
 
-    /// Warns of an expired certificate. It is served nevertheless: clients that resume a TLS session do not check it.
+    /// Warns of an expired certificate. The server still uses it: clients that resume a TLS session do not check it.
     func warnOfExpiry() {
         guard let identity = settings.tls?.identity, let end = identity.certificateEnd, end < scheduler.wallMs / 1000 else { return }
         logger.warning("the certificate has expired; clients will refuse it", metadata: ["file": "\(identity.certificateFile)"])

@@ -2,31 +2,31 @@ import DispatchNet
 import HubEngine
 import Synchronization
 
-/// Bytes that were sent to each user, where that is asked for (`--bytes-by-user`).
+/// Bytes sent to each user, with `--bytes-by-user`.
 ///
 /// ```
-/// signed in ─► counter ─► Connection.sentBytes: one addition for each write of the system, whatever was in it
-///                 └── of users without a connection only those with most are remembered, the others as one number
+/// signed in ─► counter ─► Connection.sentBytes: one addition for each write system call, whatever its content
+///                 └── users without a connection: only those with the most bytes are remembered, the others as one sum
 /// ```
 final class UserBytes: Sendable {
-    /// Users that are shown: those with most.
+    /// The most users that are shown: those with the most bytes.
     static let shown = 100
-    /// Bytes of the longest name that is remembered.
+    /// Bytes of the longest user name that is remembered.
     static let nameBytes = 128
 
     private struct Table {
-        /// Of those with a connection, and some without. The empty name is for names that are too long.
+        /// Counters of connected users and some others. The empty name sums up all names that are too long.
         var counters: [String: ByteCounter] = [:]
-        /// Bytes of users that are not remembered any more.
+        /// Bytes of users that are no longer remembered.
         var forgotten = 0
-        /// So many counters are looked through for some to be forgotten.
+        /// Number of counters at which `forget` runs.
         var full: Int
     }
 
     private let remembered: Int
     private let table: Mutex<Table>
 
-    /// - Parameter remembered: users without a connection; twice as many for a while.
+    /// - Parameter remembered: number of users without a connection to remember; temporarily up to twice as many.
     init(remembered: Int) {
         self.remembered = remembered
         table = Mutex(Table(full: Self.full(remembered, connected: 0)))
@@ -34,7 +34,7 @@ final class UserBytes: Sendable {
 
     private static func full(_ remembered: Int, connected: Int) -> Int { max(16, 2 * (remembered + connected)) }
 
-    /// The counter of a user; whoever holds it is connected as that user. From any thread. Amortised O(log users)
+    /// The counter of a user; each holder is a connection of that user. From any thread. Amortised O(log users)
     func counter(of user: String) -> ByteCounter {
         let name = user.utf8.count > Self.nameBytes ? "" : user
         return table.withLock { table in
@@ -46,11 +46,11 @@ final class UserBytes: Sendable {
         }
     }
 
-    /// Forgets users without a connection, but those with most.
+    /// Forgets users without a connection, except those with the most bytes.
     private func forget(_ table: inout Table) {
         var idle: [(name: String, bytes: Int)] = []
         for name in Array(table.counters.keys) {
-            // Counters are given out under the lock alone: what nobody holds now, nobody adds to.
+            // Counters are handed out under this lock only: a counter without another reference gets no more bytes.
             guard isKnownUniquelyReferenced(&table.counters[name]) else { continue }
             idle.append((name, table.counters[name]?.value ?? 0))
         }
@@ -62,10 +62,10 @@ final class UserBytes: Sendable {
         table.full = Self.full(remembered, connected: table.counters.count - min(remembered, idle.count))
     }
 
-    /// Users that are remembered.
+    /// Number of users remembered.
     var count: Int { table.withLock { $0.counters.count } }
 
-    /// By user, those with most first; behind them all others together, without a name. From any thread. O(users · log users)
+    /// Bytes by user, largest first; then the sum of all others, with an empty name. From any thread. O(users · log users)
     var reading: [(user: String, bytes: Int)] {
         let (all, forgotten) = table.withLock { ($0.counters.map { (user: $0.key, bytes: $0.value.value) }, $0.forgotten) }
         var named = all.filter { $0.bytes > 0 }
@@ -80,7 +80,7 @@ final class UserBytes: Sendable {
 }
 
 extension Server {
-    /// The counter of what is sent to somebody; nil for nobody, and where it is not counted by user.
+    /// The byte counter of an identity's user; nil for an anonymous client, and when bytes are not counted by user.
     func byteCounter(of identity: Identity) -> ByteCounter? {
         guard let userBytes, let user = identity.uid else { return nil }
         return userBytes.counter(of: user)

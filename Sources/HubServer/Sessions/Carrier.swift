@@ -1,6 +1,6 @@
 import DispatchNet
 
-/// The transport of a session: a WebSocket, or long polling until a WebSocket takes over.
+/// The transport of a session: a WebSocket, or long polling until a WebSocket replaces it.
 ///
 ///     engine ─► Lane.deliver ─► session.carrier ─┬─ WebSocketCarrier ─► Connection
 ///                                                └─ LongPollCarrier ─┬─► polls on any connections
@@ -12,7 +12,7 @@ protocol Carrier: AnyObject {
     func send(_ frames: [UInt8])
     /// The same for frames that the loop has staged for many sessions; `frames` are their bytes.
     func send(_ staged: StagedFrame, _ frames: [UInt8])
-    /// Whether the session itself has sent as much in this turn of the loop as one turn may have.
+    /// Whether the session itself has sent as much as it may in one turn of the loop.
     var isTurnFull: Bool { get }
     /// Closes the session after a protocol error: sends the reason, and ends when the queued output has been sent.
     func close(_ code: UInt16, _ reason: String)
@@ -24,7 +24,7 @@ protocol Carrier: AnyObject {
     func holdWhileReading(_ isHeld: Bool)
     /// The address of the peer, or of the client behind a trusted proxy.
     var peer: SocketAddress { get }
-    /// Counts what is sent from now on, in the place of what counted before.
+    /// Counts the bytes sent from now on, with this counter instead of the previous one.
     func countSent(with counter: ByteCounter?)
     /// Calls the session's `drained` when everything sent before has left.
     func reportDrain()
@@ -34,7 +34,7 @@ protocol Carrier: AnyObject {
 struct OpenMessage {
     /// Number of the message on its connection.
     var number: UInt32
-    /// Bytes received of it.
+    /// Bytes of it received so far.
     var bytes: Int
 }
 
@@ -50,7 +50,7 @@ protocol SocketListener: AnyObject {
     func congested()
     /// All output has left.
     func drained()
-    /// The peer's connection is about to be closed for what the peer has sent: the last moment to send what is ready and waits for a turn.
+    /// The connection is about to be closed because of the peer's input: the last chance to send output that is ready and waits for a turn.
     func sendWaiting()
     /// The connection has ended. The last call.
     func ended()

@@ -27,8 +27,8 @@ struct Credentials {
     static let expiredToken = Failure(.expiredToken, "Auth token is expired.")
 
     /// - Parameters:
-    ///   - - override: the `auth` value that an administrator's rules are evaluated with; `.some(.null)` for a signed-out client (contract
-    ///   §8.4).
+    ///   - override: the `auth` value that an administrator's rules are evaluated with; `.some(.null)` for a signed-out client (contract
+    ///     §8.4).
     ///   - address: see `TokenChecks.verify`.
     ///   - done: called once, immediately or from another thread.
     func identify(
@@ -49,8 +49,7 @@ struct Credentials {
             return done(Result { () throws(Failure) in try Self.identity(claims) })
         }
         // Without a verifier a signed token cannot be trusted, and an error would make the SDK reconnect for ever (contract §2.4): the
-        // client
-        // stays anonymous.
+        // client stays anonymous.
         guard let tokens else {
             let isToken = TokenParts.json(parts[0]).map { $0.child("alg") != "none" } == true && TokenParts.json(parts[1]) != nil
             return done(isToken ? .success(.anonymous) : .failure(Self.badToken))

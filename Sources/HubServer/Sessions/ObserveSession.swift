@@ -6,7 +6,7 @@ import WireProtocols
 final class ObserveSession: Session, @unchecked Sendable {
     // Sendable: everything declared here is used on the lane's loop only.
 
-    /// A malformed request has come: the session ends behind what was asked before it.
+    /// A malformed request has arrived: the session ends behind the requests before it.
     private var hasFailed = false
 
     init(_ carrier: any Carrier, lane: Int, database: Database, server: Server) {
@@ -64,8 +64,8 @@ final class ObserveSession: Session, @unchecked Sendable {
         var updated: Path?
     }
 
-    /// A malformed request has no readable id: sends the fault without one, and closes, both behind the answers to all before it. What
-    /// arrives behind it is dropped unread.
+    /// A malformed request has no readable id. Sends the fault without one and closes, both behind the answers to all requests before it. Later
+    /// requests are dropped unread.
     private func fail(_ error: ObserveError) {
         hasFailed = true
         guard isWaiting else { return close(behind: error.fault) }
@@ -108,7 +108,7 @@ final class ObserveSession: Session, @unchecked Sendable {
         }
     }
 
-    /// What is asked of the database; nil for an operation that reads nothing.
+    /// The database request of an operation; nil for an operation that reads nothing.
     private func read(_ operation: ObserveOperation, _ id: Int64) -> Request? {
         switch operation {
         case .explained(let asked): return read(asked, id).map { .explained($0) }

@@ -135,7 +135,7 @@ final class RealtimeSession: Session, @unchecked Sendable {
 }
 
 extension RealtimeInbound {
-    /// Bytes of its text; 0 for what is no complete message.
+    /// Bytes of its text; 0 unless it is a complete message.
     var bytes: Int {
         switch self {
         case .message(let text): text.count
@@ -144,7 +144,7 @@ extension RealtimeInbound {
         }
     }
 
-    /// Its text, to be parsed on another thread; nil for what is no complete message. O(n) unless it came in many chunks.
+    /// Its text, to be parsed on another thread; nil unless it is a complete message. O(n) unless it came in many chunks.
     var source: LargeText.Source? {
         switch self {
         case .message(let text): .text(Array(text))
@@ -156,7 +156,7 @@ extension RealtimeInbound {
     /// Parses as `message(limits:)` does and charges its values' memory.
     /// - Parameters:
     ///   - limits: with the loop's node allowance.
-    ///   - payer: makes the memory hold when the values are many.
+    ///   - payer: provides the memory hold when the values are many.
     func message(limits: RealtimeLimits, payer: any NodePayer) throws(RealtimeError) -> RealtimeMessage? {
         limits.write.allowance?.begin(payer)
         defer { _ = limits.write.allowance?.end() }
@@ -187,7 +187,7 @@ extension RealtimeMessage {
     /// Bytes of its text or of its values, whichever is more.
     func cost(_ textBytes: Int) -> Int { if case .request(let request) = self { max(textBytes, request.bytes) } else { textBytes } }
 
-    /// The message with a larger cost and its memory hold.
+    /// The message with its larger cost and its memory hold.
     func costing(_ bytes: Int, _ hold: (any NodeHold)?) -> RealtimeMessage {
         guard case .request(var request) = self, bytes > request.bytes || hold != nil else { return self }
         request.bytes = max(request.bytes, bytes)

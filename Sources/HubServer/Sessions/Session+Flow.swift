@@ -5,7 +5,7 @@ import JSONTree
 struct UnansweredRequests {
     /// Bytes of requests whose mark the database has not returned.
     var bytes = 0
-    /// The part of them that no mark was submitted behind.
+    /// The bytes that are not yet covered by a submitted mark.
     var unmarked = 0
     /// The carrier has stopped reading.
     var isHolding = false
@@ -63,7 +63,7 @@ extension Session {
         resumeInputIfPossible()
     }
 
-    /// Closes the session behind the answers to all that it has asked, of which there is at least one.
+    /// Closes the session behind the answers to all its requests; at least one is pending.
     final func closeWhenAnswered(_ closing: SessionClose) {
         self.closing = closing
         database.submit(.mark(bytes: unanswered.unmarked), from: self)

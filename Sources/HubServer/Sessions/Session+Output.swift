@@ -21,9 +21,9 @@ final class OutputQueue {
     private var entries: Deque<Entry> = []
     /// Bytes queued; a frame that is still being encoded counts with its lower bound.
     private(set) var bytes = 0
-    /// Whether the database was told that the queue is over the soft limit.
+    /// Whether the database was notified that the queue is over the soft limit.
     var isCongested = false
-    /// Whether the queue has a place among its lane's senders: it is served from there alone.
+    /// Whether the queue is listed among its lane's senders; then only their turns send from it.
     var awaitsTurn = false
 
     var first: Entry? { entries.first }
@@ -67,7 +67,7 @@ extension Session {
         end()
     }
 
-    /// An observe session is only ended this way when its identity is: its peer is told by the close code, too.
+    /// An observe session is only ended this way when its identity ends; the close code also notifies its peer.
     private func end() {
         switch dialect {
         case .rest: dismissed()
@@ -96,7 +96,7 @@ extension Session {
         congested()
     }
 
-    /// Sends frames in a turn of the loop that is full: at once if they are few, else in a later turn.
+    /// Sends frames in a turn of the loop that is full: at once if they are small, else in a later turn.
     final func sendInTurn(_ frames: [UInt8]) {
         guard outputQueue == nil, frames.count > Self.smallBytes || carrier.isTurnFull else { return send(frames) }
         let outputQueue = OutputQueue()
@@ -106,12 +106,12 @@ extension Session {
         home.enqueue(self)
     }
 
-    /// Frames up to this size do not wait for the turn of what is large, so that answers pass the large messages of other clients.
+    /// Frames up to this size do not wait for a turn, so that answers overtake other clients' large messages.
     private static let smallBytes = 16 << 10
 
-    /// A frame is encoded. If it is first in the queue, it is sent, with the ready entries behind it; in later turns where this one
+    /// A frame is encoded. If it is first in the queue, it is sent with the ready entries behind it; in later turns if this one
     /// is full.
-    /// - Parameter frame: its bytes as the loop has staged them; nil for none.
+    /// - Parameter frame: its bytes as the loop has staged them; nil if it has none.
     final func isReady(_ deferred: DeferredBytes, _ outcome: DeferredBytes.Outcome, _ frame: StagedFrame?) {
         guard let outputQueue, !outputQueue.awaitsTurn, case .later(let first)? = outputQueue.first, first === deferred else { return }
         if frame == nil, home.loop.isTurnFull { return awaitTurn(outputQueue) }
@@ -128,7 +128,7 @@ extension Session {
         home.enqueue(self)
     }
 
-    /// It is the session's turn: sends an entry of its queue.
+    /// Takes the session's turn: sends one entry of its queue.
     /// - Returns: whether another one is ready.
     final func sendNext() -> Bool {
         guard let outputQueue, outputQueue.awaitsTurn else { return false }
@@ -137,14 +137,14 @@ extension Session {
         return false
     }
 
-    /// Closes the connection for what its peer has sent, behind the answers that are ready and wait for a turn. Not for calls from the
+    /// Closes the connection because of its peer's input, behind the answers that are ready and wait for a turn. Do not call it from the
     /// queue itself.
     final func close(_ code: UInt16, _ reason: String) {
         sendWaiting()
         carrier.close(code, reason)
     }
 
-    /// The last moment to send: all that is ready.
+    /// Sends all output that is ready: the last chance before the connection closes.
     final func sendWaiting() {
         guard let outputQueue, outputQueue.awaitsTurn else { return }
         while sendReady(outputQueue) {}
@@ -152,7 +152,7 @@ extension Session {
     }
 
     /// Sends the first entry if it is ready.
-    /// - Returns: whether there is another one.
+    /// - Returns: whether another one is ready.
     private func sendReady(_ queue: OutputQueue) -> Bool {
         switch queue.first {
         case .later(let next)?:
@@ -168,7 +168,7 @@ extension Session {
         return !endIfEmpty(queue)
     }
 
-    /// Ends a queue behind its last entry; true also when it is the session's no more, because sending has ended the session.
+    /// Ends a queue behind its last entry. Also true when the session no longer has this queue, because sending has ended the session.
     private func endIfEmpty(_ queue: OutputQueue) -> Bool {
         guard outputQueue === queue else { return true }
         guard queue.first == nil else { return false }

@@ -9,7 +9,7 @@ import WireProtocols
 ///
 ///     request ─► (queued while a credential is verified) ─► Database        in order of arrival (contract §2.5 rule 1)
 ///
-/// Made and used on the loop of its lane, except the fields of `Client`, which the engine uses. `Session+Flow` bounds the traffic in
+/// Created and used on the loop of its lane, except the fields of `Client`, which the engine uses. `Session+Flow` bounds the traffic in
 /// both directions.
 class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     // Sendable: everything declared here is constant and used on the lane's loop only.
@@ -19,11 +19,11 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     final let home: Lane
     final let server: Server
     final var unanswered = UnansweredRequests()
-    /// How the session is closed when everything is answered; nil while it is not to be.
+    /// How to close the session once everything is answered; nil while it stays open.
     final var closing: SessionClose?
     /// The database expects a `drained` report.
     final var owesDrain = false
-    /// The output queue behind a frame that is still being encoded; nil while there is none.
+    /// The output queue behind a frame that is still being encoded; nil when all output was sent.
     final var outputQueue: OutputQueue?
 
     /// Parses large messages; nil before the first one.
@@ -39,7 +39,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     final private(set) var waitingBytes = 0
     /// When the credential and its leeway expire, ms since the epoch.
     private var endsAt: Int64?
-    /// When the credential counts no more because its own session has changed the account; steady ms, which no wall clock moves.
+    /// When the credential ends because its own session has changed the account; in steady ms, which clock changes do not affect.
     private var runsOutAt: Int64?
     /// The sign-in of the client's identity; a change of the account revokes it.
     private var signIn: SignIn?
@@ -93,7 +93,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     final var isWaiting: Bool { waitingRequests != nil }
 
     /// Queues a request behind those that wait for a credential.
-    /// - Parameter size: bytes that it holds.
+    /// - Parameter size: bytes that the request holds.
     final func waitForCredential(_ size: Int, _ carryOut: @escaping () -> Void) {
         waitingRequests?.append(carryOut)
         waitingBytes += size
@@ -173,7 +173,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         if hasExpired || hasRunOut { revoke() }
     }
 
-    /// Revokes the client's identity: the client is notified, and its session ends with the rights it had. Its SDK then asks for a fresh
+    /// Revokes the client's identity. The client is notified, and its session ends with the rights it had. Its SDK then requests a fresh
     /// token, or learns that it gets none (accounts contract §15).
     func revoke() {
         expire(at: nil)
@@ -181,14 +181,15 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         database.submit(.revoke(notice: HubFormat().revoked(Credentials.expiredToken, dialect: dialect)), from: self)
     }
 
-    /// Ends the client's identity as if its token ran out now: after `tokenLeewaySeconds`, or with its token if that is sooner, unless it
-    /// signs in anew before.
+    /// Ends the client's identity as if its token expired now: after `tokenLeewaySeconds`, or with its token if that is sooner. A new sign-in before
+    /// then
+    /// prevents it.
     final func runOut() {
         let end = server.scheduler.steadyMs + Int64(server.settings.limits.tokenLeewaySeconds) * 1000
         self.end(at: endsAt, steadily: min(runsOutAt ?? .max, end))
     }
 
-    /// Sets when the credential of a session expires that may be running out.
+    /// Sets when the session's credential expires, keeping an earlier `runOut`.
     final func expireOrRunOut(at time: Int64?) { end(at: time, steadily: runsOutAt) }
 
     /// Makes the client anonymous. The caller then submits `signOut` to the database.

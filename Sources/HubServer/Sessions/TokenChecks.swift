@@ -8,9 +8,9 @@ import Synchronization
 /// Verifies signed tokens off the net loops: a signature costs some 100 µs, and anonymous clients may send any number of tokens.
 ///
 /// ```
-/// verify ─┬─ remembered as valid ──────────────► done, immediately
-///         ├─ too many of its address refused ──► unavailable, immediately
-///         ├─ too much waits ───────────────────► unavailable, immediately
+/// verify ─┬─ remembered as valid ──────────────────────► done, immediately
+///         ├─ too many tokens of its address refused ───► unavailable, immediately
+///         ├─ too many bytes waiting ───────────────────► unavailable, immediately
 ///         └─ waits for its address' turn ─► (too many refused meanwhile: unavailable) ─► the verifier ─► done
 /// ```
 ///
@@ -40,7 +40,7 @@ final class TokenChecks: Sendable {
         var refused: RefusedTokens
     }
 
-    /// Bytes that a waiting check takes beside its token.
+    /// Bytes of a waiting check in addition to its token.
     static let overheadBytes = 512
 
     static let tooMuchWaits = Failure(.unavailable, "Too many tokens are waiting to be checked. Try again later.")
@@ -77,7 +77,7 @@ final class TokenChecks: Sendable {
         if mustBegin { queue.async { [self] in work() } }
     }
 
-    /// Number of checks that run and that wait.
+    /// Numbers of running and of waiting checks.
     var counts: (running: Int, waiting: Int) { state.withLock { ($0.running, $0.waiting) } }
 
     /// Verifies waiting tokens until none are left. One call per thread.

@@ -10,7 +10,7 @@ enum TokenParts {
     /// Bytes of the longest token: as much as a request line carries. A longer credential is refused unread.
     static let maxBytes = 16 << 10
 
-    /// The three parts of a token; nil for what has more or fewer, or is too long. O(length), and O(1) beyond `maxBytes`.
+    /// The three parts of a token; nil if it has more or fewer, or is too long. O(length), and O(1) beyond `maxBytes`.
     static func parts(of token: String) -> [Substring.UTF8View]? {
         guard token.utf8.count <= maxBytes else { return nil }
         let parts = token.utf8.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)

@@ -3,10 +3,10 @@ import WireProtocols
 
 /// A WebSocket connection: decodes frames, sends pings, and does the closing handshake.
 ///
-///     received ─► decoder, `turnWork` at most ─► listener           the rest of the read has its turn after other connections;
-///                    └── the rest: `unread` ─► resume ─┘            until then, and while there is any hold, reading stops
+///     received ─► decoder, `turnWork` at most ─► listener           the rest of the read waits behind other connections' turns;
+///                    └── the rest: `unread` ─► resume ─┘            until then, and while any hold is set, reading stops
 ///
-/// Made and used on the connection's loop; the connection's handler from its upgrade on.
+/// Created and used on the connection's loop; it is the connection's handler from the upgrade on.
 final class WebSocketCarrier: Carrier, ConnectionHandler, LaneMember, @unchecked Sendable {
     // Sendable: everything declared here is used on the connection's loop only.
     let connection: Connection
@@ -26,7 +26,7 @@ final class WebSocketCarrier: Carrier, ConnectionHandler, LaneMember, @unchecked
     private var incoming = IncomingBytes()
     private var pace = MessagePace()
     private let server: Server
-    /// Reasons for which reading is stopped; empty while it is not.
+    /// Reasons for which reading is stopped; empty while reading.
     private var holds: Holds = []
     /// The unconsumed rest of a read, and whether its turn is scheduled.
     private var unread = UnreadBytes()
@@ -170,7 +170,7 @@ final class WebSocketCarrier: Carrier, ConnectionHandler, LaneMember, @unchecked
         if isHeld { holds.insert(reason) } else { holds.remove(reason) }
         connection.isReading = holds.isEmpty
         if holds == .unread { scheduleTurn() }
-        // A peer that is not read from is not silent.
+        // While reading is stopped, the peer does not count as silent.
         lastReceivedAt = lane.mark
     }
 
@@ -246,7 +246,7 @@ final class WebSocketCarrier: Carrier, ConnectionHandler, LaneMember, @unchecked
         watchPace(seconds, limits)
     }
 
-    /// Closes the connection if an incomplete message comes too slowly, whatever frames come beside it: its memory is charged to the
+    /// Closes the connection if an incomplete message arrives too slowly, whatever other frames arrive: its memory is charged to the
     /// budget of all clients.
     private func watchPace(_ seconds: Int, _ limits: ServerLimits) {
         let isInside = decoder.isInsideMessage

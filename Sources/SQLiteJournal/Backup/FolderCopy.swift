@@ -2,14 +2,13 @@ import Glibc
 import GRDB
 public import Journal
 
-/// Copies a data folder as it is at one moment, also while a hub writes to it: a backup is such a copy, and so is what a backup
-/// is restored to.
+/// Copies a data folder in the state of one moment, even while a hub writes to it. Backups and restores both use it.
 ///
 ///     source/vigla.sqlite  ── pages ──►  target/vigla.sqlite.partial  ── checked, on disk ──►  target/vigla.sqlite
 ///
-/// Other databases in the folder are copied along, all as they were at that one moment.
+/// Other databases in the folder are copied too, all in the state of the same moment.
 public enum FolderCopy {
-    /// How far a copy is.
+    /// The progress of a copy.
     public struct Progress: Sendable {
         public let copiedBytes: Int
         public let totalBytes: Int
@@ -20,14 +19,14 @@ public enum FolderCopy {
         public let bytes: Int
         /// The last commit of each namespace.
         public let commits: [String: UInt64]
-        /// The damage of the source's log, and what was done about it.
+        /// The damage of the source's log, and how it was handled.
         public internal(set) var finding: String?
     }
 
     /// Copies and checks the copy; an existing one is touched only when the new one is complete. Blocks.
     /// - Parameters:
     ///   - source: may be in use by a hub.
-    ///   - target: made where it is missing; must not be in use by a hub.
+    ///   - target: created if missing; must not be in use by a hub.
     ///   - replacing: whether data in the target may be replaced.
     ///   - companions: names of further SQLite files of the folder; those that exist are copied, the others are removed from the
     ///     target.
@@ -48,7 +47,7 @@ public enum FolderCopy {
         defer { lock.release() }
         let others = companions.map(file)
         for file in [main] + others where access(file.target, F_OK) == 0 && !replacing { throw .exists(path: file.target) }
-        // The journal last: with it in place the copy is whole.
+        // The journal comes last: with it in place the copy is complete.
         let copied = others.filter { access($0.source, F_OK) == 0 } + [main]
         defer { for file in copied { remove(file.partial) } }
         for file in copied { remove(file.partial) }
@@ -92,7 +91,7 @@ public enum FolderCopy {
             for attempt in 1...attempts {
                 let versions = try watchers.map(version)
                 let isDone = try reading(origins) { sources in
-                    // The companions were not written since, so all are as they were when the journal's transaction began.
+                    // The companions were not written since the journal's transaction began, so all files are of that moment.
                     guard try watchers.map(version) == versions || attempt == attempts else { return false }
                     try copy(sources, to: files.map(\.partial), progress)
                     return true
@@ -105,7 +104,7 @@ public enum FolderCopy {
         for (index, file) in files.enumerated() {
             let copy = try DatabaseQueue(path: file.partial)
             try copy.writeWithoutTransaction { db in
-                // A copy is a file alone, without a log beside it.
+                // A copy is a single file, without a separate log.
                 try db.execute(sql: "PRAGMA journal_mode = DELETE")
                 if index == files.count - 1 {
                     commits = try StoreCheck.check(db, path: file.source)
@@ -128,7 +127,7 @@ public enum FolderCopy {
         (try Int.fetchOne(db, sql: "PRAGMA page_count") ?? 0) * (try Int.fetchOne(db, sql: "PRAGMA page_size") ?? 4096)
     }
 
-    /// Works within one read transaction of each database, so that commits of a hub meanwhile are not seen. The first read begins the
+    /// Works within one read transaction of each database, so that a hub's concurrent commits are not visible. The first read begins the
     /// transaction. Without it each step of a copy would run in its own transaction, and every commit would restart the copy.
     private static func reading(_ queues: [DatabaseQueue], _ open: [Database] = [], _ work: ([Database]) throws -> Bool) throws -> Bool {
         guard open.count < queues.count else { return try work(open) }
@@ -163,8 +162,8 @@ public enum FolderCopy {
         }
     }
 
-    /// Gives the copy its name when it is on disk. At every instant there is a complete database under that name. First the old one's
-    /// log is checkpointed into it, because SQLite would take a remaining log for the copy's; then the copy replaces it.
+    /// Renames the copy to its final name once it is on disk. At every instant a complete database has that name. The old database's
+    /// log is checkpointed first, because SQLite would take a remaining log for the copy's; then the copy replaces it.
     private static func put(_ partial: String, in path: String, folder: String) throws(JournalError) {
         try sync(partial)
         if access(path, F_OK) == 0 { checkpointLog(path) }

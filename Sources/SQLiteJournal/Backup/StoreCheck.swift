@@ -1,7 +1,7 @@
 import GRDB
 import Journal
 
-/// Reads a whole store and compares everything with its checksums, without making trees of it.
+/// Reads a whole store and compares everything with its checksums, without building trees.
 enum StoreCheck {
     /// - Returns: the last commit of each namespace.
     /// - Throws: `.corrupt` naming the place.

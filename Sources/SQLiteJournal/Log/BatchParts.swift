@@ -1,25 +1,25 @@
 import Journal
 import JSONTree
 
-/// How a batch is cut into the rows in which it is stored: one for nearly all, several for a batch of many bytes, so that no
-/// write is too large to be stored and none is in memory twice.
+/// Splits a batch into the rows that store it: one row for nearly all batches, several for a large one. So no
+/// write is too large to store, and none is in memory twice.
 ///
 ///     set /posts {1 GB}   ──►   [["s","posts",true]]  [["a","posts",{…}]]  [["a","posts",{…}]]  …
 struct BatchParts: Sendable {
-    /// From so many bytes on a row is full. One string is never cut: it may make a row longer.
+    /// Bytes at which a row is full. A single string is never split, so it may make a row longer.
     var fullBytes = 1 << 20
-    /// A node that is estimated to have more is cut into members. None by default: what is larger than a slice has other rows.
+    /// Estimated bytes above which a node is split into members. Unlimited by default: a batch larger than a slice has other rows.
     var largeBytes = Int.max
 }
 
-/// The rows of one batch, one after the other: what is not asked for is not encoded.
+/// Encodes the rows of one batch lazily, one after the other.
 struct BatchEncoder {
     private let operations: ArraySlice<JournalOperation>
     private let parts: BatchParts
-    /// Where commits begin, up to the end; those at the end stand behind everything.
+    /// Indices of operations at which commits begin, ascending; commits without operations at the end follow all operations.
     private var starts: ArraySlice<Int>
     private var index: Int
-    /// The operation that is being cut, as a tree with the paths of the whole, and the path at which the next part starts.
+    /// The operation that is being split, as a tree at its whole path, and the path at which the next part starts.
     private var open: (tree: Node, start: Path)?
     private(set) var isDone = false
 
@@ -30,7 +30,7 @@ struct BatchEncoder {
         index = operations.startIndex
     }
 
-    /// The next row, at least one; nil behind the last.
+    /// Encodes the next row, at least one in total; nil after the last.
     mutating func next() -> (bytes: [UInt8], isLast: Bool)? {
         if isDone { return nil }
         if let (tree, start) = open {
@@ -51,7 +51,7 @@ struct BatchEncoder {
                 writer.entry(operation)
                 continue
             }
-            // A placeholder takes the place of what was there; null would take an object around it along.
+            // A placeholder replaces the previous value; null would also remove a parent object without other children.
             if case .set = operation { writer.entry(.set, at: path, true) }
             var tree = Node.null
             tree.set(node, at: path)
@@ -70,7 +70,7 @@ struct BatchEncoder {
 }
 
 extension JournalOperation {
-    /// The place and node of an operation that is to be cut.
+    /// The place and node of an operation that must be split.
     fileprivate func large(than bytes: Int) -> (Path, Node)? {
         if bytes == .max { return nil }
         switch self {
@@ -82,15 +82,15 @@ extension JournalOperation {
 }
 
 extension JournalBatch {
-    /// Neighbours that are all stored already, or all not.
+    /// Adjacent operations that are either all staged or all not.
     struct Run {
         let operations: ArraySlice<JournalOperation>
         let stage: JournalStage?
-        /// Where commits begin in it and right behind it; of a stage only the latter: the others are stored with it.
+        /// Indices at which commits begin within the run or right behind it. For a stage only the latter, as the others are stored with it.
         let starts: ArraySlice<Int>
     }
 
-    /// Its operations in order, cut where it changes whether they are stored already. One run when none are.
+    /// The operations in order, split wherever staged and unstaged ones meet. One run when none are staged.
     var runs: [Run] {
         var (runs, rest, start) = ([Run](), starts[...], 0)
         func add(_ range: Range<Int>, _ stage: JournalStage?) {
@@ -109,7 +109,7 @@ extension JournalBatch {
         return runs
     }
 
-    /// Takes from `room` what is not stored yet, estimated in bytes, escapes not counted; false when that is more. O(room)
+    /// Subtracts the estimated bytes that are not stored yet from `room`, without escapes; false when they exceed it. O(room)
     func takes(from room: inout Int) -> Bool {
         if staged.isEmpty { return operations[...].takes(from: &room) }
         for run in runs where run.stage == nil { guard run.operations.takes(from: &room) else { return false } }

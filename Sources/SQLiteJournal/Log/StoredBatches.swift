@@ -1,11 +1,11 @@
 import GRDB
 
-/// The rows of a namespace's batches after a commit, checked to follow each other without a gap.
+/// The rows of a namespace's batches after a commit, checked to be consecutive.
 struct StoredBatches {
     let namespace: Int64
     let after: UInt64
 
-    /// A batch, or a part of one that was too large for one row, or for one transaction.
+    /// A batch, or a part of one that was too large for one row or one transaction.
     struct Part {
         let sequence: UInt64
         let previous: UInt64
@@ -40,7 +40,7 @@ struct StoredBatches {
             else { throw PlaceFault(place: "batch after commit \(last)") }
             let before = last
             let mark = BatchMark(id: UInt64(bitPattern: id), epoch: epoch)
-            // Format 5: the one row of a batch that was stored in several transactions, its number that of its parts.
+            // Format 5: the one row of a batch that was stored in several transactions; its number is the number of parts.
             let isOfFormat5 = stage > 0 && parts == 0 && open == nil
             guard part == open?.part ?? (isOfFormat5 ? part : 0) else { throw PlaceFault(place: "batch after commit \(last)") }
             if stage > 0 {

@@ -3,9 +3,9 @@ import Journal
 /// The identity of a stored row. Its checksum includes it, so that one row cannot be taken for another.
 enum StoredRow: Sendable {
     case chunk(number: Int)
-    /// Part 0 of one is a batch as it was before batches had parts.
+    /// Part 0 is also the form of a batch from before batches had parts.
     case batch(previous: UInt64, sequence: UInt64, part: Int, isLast: Bool, mark: BatchMark = BatchMark())
-    /// A row of a batch that stands for a number of parts of a stage.
+    /// A row of a batch that refers to a number of parts of a stage.
     indirect case seal(StoredRow, stage: Int64, parts: Int)
     /// A part of a stage, which may become part of any batch.
     case part(stage: Int64, number: Int)
@@ -54,7 +54,7 @@ struct BatchMark: Sendable, Equatable {
     var epoch: UInt64 = 0
 }
 
-/// Stored data that differs from what was written.
+/// Stored data that differs from the written data, with its place.
 struct PlaceFault: Error {
     let place: String
 }

@@ -4,29 +4,29 @@ import Journal
 import JSONTree
 import Synchronization
 
-/// Decodes stored entries on the other cores and applies them in order on a thread of its own, while the caller reads on.
+/// Decodes stored entries on the other cores and applies them in order on a separate thread, while the caller continues to read.
 ///
 ///     caller        read 5 ─ read 6 ─ read 7 ─ …
 ///     the others    decode 2, 3, 4 …
 ///     one of them   apply 1 ─ apply 2 ─ …
 ///
-/// Not for a queue that something waits for: `add` and `finish` block.
+/// `add` and `finish` block: do not call them on a queue that other work waits for.
 final class DecodingPipeline: @unchecked Sendable {
-    // Sendable: what the caller touches and what `applying` touches is apart, and handed over by its jobs and by `finish`.
-    /// The chunks of the snapshot, for noting what batches change: where a place lies among them is found beside the decoding.
+    // Sendable: the caller and `applying` use separate state, handed over by jobs and by `finish`.
+    /// The chunks of the snapshot. The workers use them to find which chunks the batches change.
     var layout = ChunkLayout()
     private var open = Job()
     private let workers = DispatchQueue(label: "vigla.journal.decoding", attributes: .concurrent)
     private let applying = DispatchQueue(label: "vigla.journal.applying")
-    /// Room for jobs that are decoded or wait to be applied.
+    /// Limits the jobs that are decoded or wait to be applied.
     private let room = DispatchSemaphore(value: 2 * max(2, sysconf(Int32(_SC_NPROCESSORS_ONLN))))
-    /// What was read so far, and what batches have changed of the snapshot's chunks. On `applying`.
+    /// The state read so far, and the snapshot's chunks that batches have changed. On `applying`.
     private var content = DurableState()
     private var changes: ChunkLayout?
-    /// The first place that does not fit.
+    /// The first corrupt place.
     private let fault = Mutex<String?>(nil)
 
-    /// A job is begun when it has so many bytes.
+    /// Bytes at which a job starts.
     private static let jobBytes = 128 << 10
 
     /// The checksum and identity that a row must have, and its name in an error.
@@ -44,14 +44,14 @@ final class DecodingPipeline: @unchecked Sendable {
         var rows: [(range: Range<Int>, check: Check)] = []
         var isBatch = false
         var operations: [JournalOperation] = []
-        /// What the operations of batches change.
+        /// The chunks that the operations of batches change.
         var changes: ChunkLayout?
-        /// The place that does not fit.
+        /// The corrupt place.
         var fault: String?
         let isDecoded = DispatchSemaphore(value: 0)
 
         func decode() {
-            // The C library makes the heap of a thread longer by a page and a system call at a time: here by about what the rows become.
+            // glibc grows a thread's heap by a page per system call. Grow it once here, by roughly the size of the decoded rows.
             free(malloc(min(2 * bytes.count, 768 << 10)))
             bytes.withUnsafeBytes { all in
                 for (range, check) in rows {
@@ -71,8 +71,8 @@ final class DecodingPipeline: @unchecked Sendable {
         }
     }
 
-    /// Takes a row. Blocks while enough is under way.
-    /// - Throws: the place of an earlier row that does not fit.
+    /// Adds a row. Blocks while enough jobs are pending.
+    /// - Throws: the place of an earlier corrupt row.
     func add(_ row: UnsafeRawBufferPointer, isBatch: Bool, _ check: Check) throws(PlaceFault) {
         if open.isBatch != isBatch || open.bytes.count + row.count > Self.jobBytes { try begin() }
         if open.rows.isEmpty { open.bytes.reserveCapacity(max(row.count, isBatch ? Self.jobBytes : 0)) }
@@ -82,8 +82,8 @@ final class DecodingPipeline: @unchecked Sendable {
         open.rows.append((start..<open.bytes.count, check))
     }
 
-    /// What all that was added makes, and what batches have changed of the snapshot's chunks.
-    /// - Throws: the place of a row that does not fit.
+    /// The result of all added rows, and the snapshot's chunks that batches have changed.
+    /// - Throws: the place of a corrupt row.
     func finish() throws(PlaceFault) -> (content: DurableState, changes: ChunkLayout?) {
         try begin()
         let result = applying.sync { (content, changes) }
@@ -110,7 +110,7 @@ final class DecodingPipeline: @unchecked Sendable {
             job.isDecoded.wait()
             apply(job)
             room.signal()
-            // Freed where memory is taken.
+            // Freed on the threads that allocated it.
             workers.async { job.operations = [] }
         }
     }

@@ -1,7 +1,7 @@
 import Journal
 import JSONTree
 
-/// All that a journal keeps of one namespace.
+/// The durable content of one namespace.
 struct DurableState {
     var root = Node.null
     var pending = PendingSessions()

@@ -8,8 +8,8 @@ extension JournalStore {
     /// Reads the newest complete snapshot and the batches after it, and checks their checksums and their order. Blocks; commits of
     /// other namespaces continue. Changes nothing when it finds damage.
     ///
-    /// The end of the log that a crash left unfinished was never acknowledged and is not there (SQLite drops it); anything that
-    /// is missing or changed before the end is refused.
+    /// A crash may leave an unfinished end of the log; it was never acknowledged, and SQLite drops it. Anything missing or changed before
+    /// that end is refused.
     /// - Throws: `.corrupt` naming the place; `.disk`, `.closed`.
     public func recover(_ namespace: String) throws(JournalError) -> Recovered {
         let known = queue.sync { registry[namespace] }
@@ -22,9 +22,9 @@ extension JournalStore {
         } catch { throw JournalError(error, opening: path) }
     }
 
-    /// Reads in one transaction, so that everything is of one moment. On the reader's connection.
+    /// Runs a read in one transaction, so that it sees the state of one moment. On the reader's connection.
     static func reading<Result>(_ db: Database, _ body: () throws -> Result) throws -> Result {
-        // Not GRDB's own `read`, which does not survive a connection that was closed.
+        // Not GRDB's own `read`, which fails after a connection was closed.
         var result: Result?
         try db.inTransaction(.deferred) {
             result = try body()
@@ -66,7 +66,7 @@ extension JournalStore {
                 written: content.written, owed: content.owed, peers: content.peers, epoch: known.epoch)
             let hasLeftovers = try hasLeftovers(of: known.id, besides: snapshot?.manifest, upTo: state.sequence, db)
             queue.sync {
-                // A state that this store has made while writing is newer.
+                // A state that this store has created while writing is newer.
                 if states[namespace] == nil { states[namespace] = state }
                 if hasLeftovers { removeLeftovers(of: namespace, keeping: nil) }
             }
@@ -76,7 +76,7 @@ extension JournalStore {
         }
     }
 
-    /// Whether a kill has left rows that are not used any more.
+    /// Whether a kill has left unused rows.
     private func hasLeftovers(
         of namespace: Int64, besides manifest: SnapshotManifest?, upTo sequence: UInt64, _ db: Database
     ) throws -> Bool {

@@ -37,14 +37,14 @@ extension JournalStore: SettingStore {
         } catch { throw JournalError(error, opening: path) }
     }
 
-    /// The settings of all namespaces of a folder, by namespace and name, read beside a hub that may run on it: nothing is locked,
+    /// The settings of all namespaces of a folder, by namespace and name. A hub may run on the folder at the same time: nothing is locked,
     /// changed or recovered. Blocks.
     /// - Throws: `.cannotOpen`, `.notAJournal`, `.corrupt`, `.disk`.
     public static func settings(in folder: String) throws(JournalError) -> [String: [String: [UInt8]]] {
         let path = folder + "/" + fileName
         var name = path
-        // A reader of a folder at rest would leave an empty log behind, which nothing but the next hub may take away: it looks under
-        // another name, and takes that away.
+        // Reading a folder at rest would create an empty log that only the next hub may remove. So read through a hard link with
+        // another name, and remove that one.
         if access(path + "-wal", F_OK) != 0 {
             name += ".look-\(getpid())"
             guard link(path, name) == 0 else { throw .cannotOpen(path: path, reason: FolderLock.reason(errno)) }
@@ -65,7 +65,7 @@ extension JournalStore: SettingStore {
         } catch { throw JournalError(error, opening: path) }
     }
 
-    /// In the order of appends: a setting that was put after a batch is stored after it or together with it.
+    /// Keeps the order of appends: a setting that was put after a batch is stored after it or together with it.
     public func put(
         _ value: [UInt8]?, setting name: String, of namespace: String?,
         completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
@@ -73,7 +73,7 @@ extension JournalStore: SettingStore {
         enqueue(Waiting.Item(namespace: namespace ?? "", work: .put(name: name, value: value), completion: completion))
     }
 
-    /// Within a transaction on the journal queue.
+    /// Stores a setting within a transaction on the journal queue.
     func store(_ value: [UInt8]?, setting name: String, of scope: String, _ db: Database) throws {
         if let value {
             let statement = try db.cachedStatement(
@@ -84,7 +84,7 @@ extension JournalStore: SettingStore {
         }
     }
 
-    /// Over the value and whose it is, so that a row in the wrong place does not pass.
+    /// The checksum covers the value, its name and its scope, so that a misplaced row is detected.
     private static func checksum(_ value: [UInt8], setting name: String, of scope: String) -> UInt32 {
         value.withUnsafeBytes { checksum($0, setting: name, of: scope) }
     }

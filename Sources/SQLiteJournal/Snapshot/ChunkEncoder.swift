@@ -1,15 +1,15 @@
 import Journal
 import JSONTree
 
-/// How a tree is cut into chunks; estimates in bytes of JSON.
+/// How a tree is split into chunks; estimates in bytes of JSON.
 struct ChunkSizes: Sendable {
-    /// A chunk with so many bytes takes no further member. Escapes and one long string may make it longer.
+    /// A chunk of at least this size takes no further member. Escapes and one long string may make it longer.
     var full = 256 << 10
-    /// Subtrees up to this estimate are written whole; a larger one is entered, and its children are members of their own.
+    /// Subtrees up to this estimate are written whole. A larger one is split, and its children are members of their own.
     var member = 32 << 10
 }
 
-/// Writes a part of a tree as stored entries: what lies between two places in the order in which a walk meets them, a node
+/// Writes a part of a tree as stored entries: everything between two places in pre-order, a node
 /// before its children.
 ///
 ///     {a: small, b: HUGE, c: small}     ["a","",{"a":…}] ["a","b",{…   |   …}] ["a","",{"c":…}]
@@ -20,9 +20,9 @@ struct ChunkEncoder {
     private let root: Node
     private let sizes: ChunkSizes
     private var writer = JSONWriter(reservingCapacity: 1024)
-    /// The object whose run of children is open.
+    /// The object whose run of children is being written.
     private var run: Path?
-    /// Where the next chunk begins, when this one is full.
+    /// The start of the next chunk, when this one is full.
     private var next: Path?
 
     init(_ root: Node, sizes: ChunkSizes) {
@@ -30,13 +30,13 @@ struct ChunkEncoder {
         self.sizes = sizes
     }
 
-    /// The entries, empty when nothing lies in the part.
+    /// The entries; empty when the part contains nothing.
     private(set) var bytes: [UInt8] {
         get { writer.bytes }
         set { writer.bytes = newValue }
     }
 
-    /// Writes as much of a part as fits one chunk, at least one member. O(depth · log n) plus what is written.
+    /// Writes as much of a part as fits one chunk, at least one member. O(depth · log n) plus the bytes written.
     /// - Parameters:
     ///   - start: the first place of the part.
     ///   - end: the first place behind it; nil for everything.
@@ -82,7 +82,7 @@ struct ChunkEncoder {
     }
 
     private mutating func add(_ key: Key, _ node: Node, to path: Path) -> Bool {
-        // Not an object and yet large: one long string, which stands alone.
+        // A large node that is not an object is one long string, which gets its own chunk.
         let isLong = !node.hasChildren && !node.isSmall(within: sizes.member)
         if bytes.count >= sizes.full || isLong && !bytes.isEmpty {
             next = path.appending(key)
@@ -109,13 +109,13 @@ struct ChunkEncoder {
 }
 
 extension Node {
-    /// Whether the node's text is estimated to have at most so many bytes, escapes not counted. O(bytes)
+    /// Whether the node's text is estimated to have at most that many bytes, without escapes. O(bytes)
     func isSmall(within bytes: Int) -> Bool {
         var room = bytes
         return takes(from: &room)
     }
 
-    /// Takes that estimate from `room`; false when it is more. O(room), O(1) for a small object
+    /// Subtracts that estimate from `room`; false when it is more. O(room), O(1) for a small object
     func takes(from room: inout Int) -> Bool {
         if let packedBytes {
             room -= packedBytes

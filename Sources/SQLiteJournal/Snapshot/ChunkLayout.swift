@@ -1,13 +1,13 @@
 import Journal
 import JSONTree
 
-/// The chunks of a snapshot, in the order of the tree, and which of them are out of date.
+/// The chunks of a snapshot in tree order, and which of them are out of date.
 ///
 ///     places     /      /posts/k7      /posts/p2      /users/b
 ///     chunks     ├─ 17 ─┼──── 18 ──────┼──── 93 ──────┼─ 20 ──►
 ///     changed                            ●
 ///
-/// A chunk covers the places from its own to the next chunk's. Places are ordered as a walk meets them.
+/// A chunk covers the places from its own to the next chunk's. Places are in pre-order.
 struct ChunkLayout: Sendable {
     /// A stored chunk.
     struct Part: Sendable, Equatable {
@@ -17,11 +17,11 @@ struct ChunkLayout: Sendable {
     }
 
     private(set) var parts: [Part]
-    /// Whether something has changed in a chunk's places since it was written.
+    /// For each chunk, whether its places have changed since it was written.
     private(set) var isChanged: [Bool]
-    /// Where there are no chunks yet: what changed, for the chunks that are being made.
+    /// Changes recorded while no chunks exist yet, for the chunks of the snapshot in progress.
     private var unplaced: [Change] = []
-    /// Too much to remember.
+    /// Too many changes to remember: all chunks count as changed.
     private var hasLostTrack = false
     private static let maxUnplaced = 100_000
 
@@ -37,7 +37,7 @@ struct ChunkLayout: Sendable {
         isChanged = Array(repeating: false, count: parts.count)
     }
 
-    /// Notes an operation. O(depth · log chunks), plus the chunks below its place.
+    /// Records an operation. O(depth · log chunks), plus the chunks below its place.
     mutating func record(_ operation: JournalOperation) {
         switch operation {
         case .set(let path, let node): record(.below(path, isRemoval: node.isNull))
@@ -63,7 +63,7 @@ struct ChunkLayout: Sendable {
         }
     }
 
-    /// Notes what another layout of the same chunks has noted.
+    /// Adds the changes recorded by another layout of the same chunks.
     mutating func join(_ other: ChunkLayout) {
         if parts.isEmpty {
             for change in other.unplaced { record(change) }
@@ -72,7 +72,7 @@ struct ChunkLayout: Sendable {
         for i in isChanged.indices where other.isChanged[i] { isChanged[i] = true }
     }
 
-    /// Records the changes that another layout of the same tree has recorded.
+    /// Adds the changes recorded by another layout of the same tree.
     mutating func recordChanges(of other: ChunkLayout) {
         for change in other.unplaced { record(change) }
         if parts.isEmpty { return }
@@ -91,7 +91,7 @@ struct ChunkLayout: Sendable {
     /// The chunk that covers a place.
     private func index(of place: Path) -> Int { max(0, firstIndex { place < $0 } - 1) }
 
-    /// The last chunk that covers something at or below a place.
+    /// The first chunk whose start satisfies a condition that holds for all later chunks, too.
     private func last(below place: Path) -> Int { max(0, firstIndex { place < $0 && !place.contains($0) } - 1) }
 
     /// The first chunk whose start fulfils a condition that all later ones do, too.
@@ -104,10 +104,10 @@ struct ChunkLayout: Sendable {
         return low
     }
 
-    /// Bytes of the stored chunks in which something has changed. O(chunks)
+    /// Bytes of the stored chunks that have changed. O(chunks)
     var changedBytes: Int { parts.indices.reduce(0) { $0 + (isChanged[$1] ? parts[$1].chunk.bytes : 0) } }
 
-    /// Forgets what has changed.
+    /// Clears the recorded changes.
     mutating func settle() { self = ChunkLayout(parts) }
 
     /// The sections of a new snapshot: chunks that are kept, and parts of the tree to be written.
@@ -116,8 +116,8 @@ struct ChunkLayout: Sendable {
         case written(from: Path, to: Path?)
     }
 
-    /// - Parameter smallBytes: unchanged chunks below this are written anew with a changed neighbour, so that small ones do not
-    ///   collect.
+    /// - Parameter smallBytes: unchanged chunks below this size are rewritten together with a changed neighbour, so that small ones do not
+    ///   accumulate.
     func sections(joining smallBytes: Int) -> [Section] {
         if parts.isEmpty { return [.written(from: .root, to: nil)] }
         var sections: [Section] = []
@@ -140,7 +140,7 @@ struct ChunkLayout: Sendable {
 struct StoredChunk: Sendable, Equatable {
     var id: Int64
     var bytes: Int
-    /// Over the entries.
+    /// Checksum of the entries.
     var checksum: UInt32
 
     static func checksum(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
@@ -151,7 +151,7 @@ struct StoredChunk: Sendable, Equatable {
 }
 
 extension ChunkLayout {
-    /// Notes again what had been noted before a snapshot that failed; the chunks are the same.
+    /// Restores the changes that were recorded before a failed snapshot; the chunks are the same.
     mutating func restore(_ before: ChunkLayout) {
         for i in isChanged.indices where i < before.isChanged.count && before.isChanged[i] { isChanged[i] = true }
     }

@@ -6,32 +6,32 @@ import JSONTree
 import Scheduling
 
 extension JournalStore {
-    /// Whether and how the store's own steps are part of a commit.
+    /// The store's own work within a commit.
     enum SnapshotStep: Sendable {
         case chunks(SnapshotRun)
-        /// The new list of chunks takes the old one's place.
+        /// The new list of chunks replaces the old one.
         case take(SnapshotRun)
-        /// Removes some of what is not needed any more.
+        /// Removes some of the data that is no longer needed.
         case remove
     }
 
     func state(of namespace: String) -> SnapshotState {
         if let state = states[namespace] { return state }
         let state = SnapshotState()
-        // A snapshot that was not read is replaced as a whole.
+        // A snapshot that was not recovered is replaced as a whole.
         state.sequence = registry[namespace]?.snapshotSequence ?? 0
         states[namespace] = state
         return state
     }
 
-    /// Asks for the tree when the log has grown enough. On the journal queue.
+    /// Requests the tree when the log has grown enough. On the journal queue.
     func askForSnapshotIfDue(_ state: SnapshotState) {
         guard let ask = state.whenDue, state.isDue(settings), !isEnding else { return }
         state.isRequested = true
         ask()
     }
 
-    /// Begins a snapshot, or puts it behind the one under way. On the journal queue, in the order of appends.
+    /// Begins a snapshot, or queues it behind the one in progress. On the journal queue, in the order of appends.
     func begin(_ snapshot: JournalSnapshot, of namespace: String, _ completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         dispatchPrecondition(condition: .onQueue(queue))
         let last = registry[namespace]?.last ?? 0
@@ -69,7 +69,7 @@ extension JournalStore {
         advance(run)
     }
 
-    /// Encodes the next chunks and puts them among what waits.
+    /// Encodes the next chunks and enqueues them for a commit.
     private func advance(_ run: SnapshotRun, after pauseNs: Int64 = 0) {
         // Retains the store, also during the pause, so that the completion of the snapshot is called.
         let next = { @Sendable [self] in
@@ -80,7 +80,7 @@ extension JournalStore {
         if pauseNs > 0 { scheduler.after(ns: pauseNs, on: snapshots, next) } else { snapshots.async(execute: next) }
     }
 
-    /// Within a transaction on the journal queue. Returns the bytes written.
+    /// Stores a step within a transaction on the journal queue. Returns the bytes written.
     func store(_ step: SnapshotStep, _ db: Database) throws -> Int {
         switch step {
         case .chunks(let run):
@@ -106,7 +106,7 @@ extension JournalStore {
         }
     }
 
-    /// A step's commit is durable, or failed. On the journal queue.
+    /// Handles the result of a step's commit: durable, or failed. On the journal queue.
     func completed(_ step: SnapshotStep, _ result: Result<Void, JournalError>) {
         if case .failure(.closed) = result { return abandon(step) }
         switch (step, result) {
@@ -131,8 +131,8 @@ extension JournalStore {
         }
     }
 
-    /// The store was closed; the next start removes the chunks of the incomplete snapshot. Completes it and those behind it, not on
-    /// the journal queue.
+    /// The store was closed; the next start removes the chunks of the incomplete snapshot. Calls the completions of this snapshot and of the
+    /// queued ones, not on the journal queue.
     private func abandon(_ step: SnapshotStep) {
         switch step {
         case .chunks(let run), .take(let run):
@@ -148,7 +148,7 @@ extension JournalStore {
         }
     }
 
-    /// The process is about to end: the next start replays the log, and removes these chunks.
+    /// Abandons a snapshot because the process is about to end: the next start replays the log, and removes these chunks.
     private func giveUp(_ run: SnapshotRun) {
         let state = state(of: run.namespace)
         state.layout.restore(run.before)

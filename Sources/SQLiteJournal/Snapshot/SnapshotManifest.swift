@@ -1,14 +1,14 @@
 import Journal
 import JSONTree
 
-/// The list of a snapshot's chunks: one row, so that a new snapshot takes the place of the old one in an instant.
+/// The list of a snapshot's chunks: one row, so that a new snapshot replaces the old one atomically.
 ///
 ///     {"tree":[[17,262201,3735928559,""],[18,91244,195948557,"posts/k7"]],"pending":[[21,120,4207849484]]}
 ///
-/// Each is a row's id, its bytes and their checksum; in the tree followed by the first place that it covers.
+/// Each entry is a row's id, its bytes and their checksum; in the tree followed by the first place that it covers.
 struct SnapshotManifest: Sendable, Equatable {
     var tree: [ChunkLayout.Part] = []
-    /// Chunks of what is kept beside the tree: pending onDisconnect writes, times, and owed rows.
+    /// Chunks of the data outside the tree: pending onDisconnect writes, write times, and pending rows.
     var pending: [StoredChunk] = []
     /// Whether the chunks' places are known. Formats before 4 store none, so that the next snapshot writes all chunks.
     var hasPlaces = true
@@ -39,7 +39,7 @@ struct SnapshotManifest: Sendable, Equatable {
         return writer.bytes
     }
 
-    /// - Throws: when the bytes are no manifest.
+    /// - Throws: when the bytes are not a manifest.
     init(_ bytes: UnsafeRawBufferPointer) throws(EntryFault) {
         var reader = JSONReader(bytes)
         do throws(JSONError) {

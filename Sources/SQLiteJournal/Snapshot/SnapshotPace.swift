@@ -1,42 +1,42 @@
-/// How fast the store does work of its own, a snapshot or the removal of what is not needed any more, beside the commits.
+/// Controls how fast the store's own work (a snapshot, or a removal) proceeds while commits continue.
 ///
 ///     no commits                      slice after slice
 ///     commits                         a chunk, a pause of twice its time, a chunk …
 ///     commits write more than it      step after step without a pause, each of as many bytes as were written during the one before:
-///                                     else the folder would grow by all that is written meanwhile
+///                                     otherwise the folder would grow by everything written meanwhile
 ///
-/// How long a step waits for its turn, for a processor or for the disk does not matter: it makes up for what was written while it waited.
+/// The time that a step waits for its turn, a processor or the disk does not matter: it makes up for the bytes written while it waited.
 struct SnapshotPace: Sendable {
     /// Longest pause between two steps.
     private static let longestPauseNs: Int64 = 50_000_000
-    /// Bytes of a step between pauses, and by which a step without a pause exceeds what it makes up for.
+    /// Bytes of a step between pauses. A step without a pause exceeds the bytes that it makes up for by this much.
     static let calmBytes = 256 << 10
-    /// Most bytes of a step, in slices. Commits wait for it, but no longer than the writes took that it makes up for.
+    /// Maximum size of a step, in slices. Commits wait for it, but no longer than the writes that it makes up for took.
     static let mostSlices = 16
 
     /// Bytes written since the work began that no step has made up for.
     private(set) var owed = 0
-    /// All that had been written at the last step.
+    /// The total written at the last step.
     private var seen: WrittenBytes
-    /// Whether nothing came since the last step, or more is written than this does.
+    /// Whether nothing arrived since the last step, or commits write more than this work does.
     private var mustHurry = false
-    /// When the step under way began, ns of the steady clock.
+    /// When the current step began, ns of the steady clock.
     var beganNs: Int64 = 0
 
     init(_ written: WrittenBytes) { seen = written }
 
-    /// Bytes that the next step should have; at least one chunk or row is stored or removed in any case.
+    /// Target size of the next step in bytes; it stores or removes at least one chunk or row.
     func bytes(_ settings: JournalStore.Settings) -> Int {
         let (slice, calm) = (settings.sliceBytes, min(Self.calmBytes, settings.sliceBytes))
         guard mustHurry else { return calm }
         return min(max(owed + calm, slice), Self.mostSlices * slice)
     }
 
-    /// A step is durable.
+    /// Accounts for a durable step.
     /// - Parameters:
-    ///   - bytes: of the step.
-    ///   - written: all that the work must keep up with.
-    /// - Returns: ns until the next one may begin. The slower the disk, the longer: while commits arrive, a third of the time is used.
+    ///   - bytes: bytes of the step.
+    ///   - written: the total that the work must keep up with.
+    /// - Returns: ns until the next step may begin. The slower the disk, the longer: while commits arrive, the work uses a third of the time.
     mutating func pauseNs(after bytes: Int, _ written: WrittenBytes, now: Int64) -> Int64 {
         owed = max(0, owed + written.bytes - seen.bytes - bytes)
         mustHurry = owed > 0 || seen.batches == written.batches
@@ -45,9 +45,9 @@ struct SnapshotPace: Sendable {
     }
 }
 
-/// What the store has written since its start.
+/// Totals written by the store since its start.
 struct WrittenBytes: Sendable {
-    /// Of operations: in batches, and in parts of large ones when those are stored, whether or not a batch contains them later.
+    /// Bytes of operations: in batches, and in parts of large ones when those are stored, whether or not a batch contains them later.
     var bytes = 0
     var batches = 0
 }

@@ -3,24 +3,24 @@ import JSONTree
 
 /// The state of one namespace's snapshots.
 final class SnapshotState: @unchecked Sendable {
-    // Sendable: recovery makes it, then it is confined to the journal queue.
+    // Sendable: recovery creates it, then it is confined to the journal queue.
     /// The last commit in the stored snapshot.
     var sequence: UInt64 = 0
     /// The stored chunks, and which places have changed since.
     var layout = ChunkLayout()
     /// Bytes of the stored snapshot.
     var snapshotBytes = 0
-    /// Bytes and batches journalled since the last snapshot was made or given up.
+    /// Bytes and batches journalled since the last snapshot was started or abandoned.
     var (journalBytes, journalBatches) = (0, 0)
-    /// Whether the database was asked for the tree, or a snapshot is under way.
+    /// Whether the tree was requested from the database, or a snapshot is in progress.
     var isRequested = false
-    /// The snapshot that is being made.
+    /// The snapshot in progress.
     var run: SnapshotRun?
     /// Snapshots that start after it, each with its completion.
     var next: [(snapshot: JournalSnapshot, completion: @Sendable (Result<Void, JournalError>) -> Void)] = []
     /// Whether the store was closed during a snapshot: none starts any more.
     var isAbandoned = false
-    /// Whether chunks that another folder has sent lie beside the stored ones, which no list has yet.
+    /// Whether imported chunks are stored that no manifest lists yet.
     var isFilling = false
     /// Called when a snapshot is due.
     var whenDue: (@Sendable () -> Void)?
@@ -31,21 +31,21 @@ final class SnapshotState: @unchecked Sendable {
         journalBatches += 1
     }
 
-    /// Whether the log has grown so much that a snapshot is worth its writing.
+    /// Whether the log has grown enough for a snapshot to be worth its cost.
     func isDue(_ settings: JournalStore.Settings) -> Bool {
         // A fraction of a large snapshot's size, so that many scattered writes do not rewrite it all the time.
         if isRequested { return false }
         return journalBytes >= max(settings.snapshotAfterBytes, snapshotBytes / 4) || journalBatches >= settings.snapshotAfterBatches
     }
 
-    /// Whether a snapshot of now is so small that the end of the process waits for it: not behind another one, and with few chunks to
+    /// Whether a snapshot taken now is small enough to finish before the process ends: not queued behind another one, and with few bytes to
     /// write. O(chunks)
     func isSmall(_ settings: JournalStore.Settings) -> Bool {
         run == nil && journalBytes + layout.changedBytes <= settings.lastSnapshotBytes
     }
 }
 
-/// A snapshot under way: sections are encoded some chunks at a time beside the commits, and stored behind those that wait.
+/// A snapshot in progress: sections are encoded some chunks at a time while commits continue, and stored after the waiting ones.
 ///
 ///     snapshot queue    encode ──┐         encode ──┐                 │
 ///     journal queue         store chunks       store chunks   …    switch ─► trim the log, drop old chunks
@@ -58,9 +58,9 @@ final class SnapshotRun: @unchecked Sendable {
 
     private enum Piece {
         case kept(ChunkLayout.Part)
-        /// The next one that is stored, with its first place.
+        /// The next chunk to be stored, with its first place.
         case tree(Path)
-        /// What is kept beside the tree.
+        /// Data outside the tree.
         case beside
     }
 
@@ -68,20 +68,20 @@ final class SnapshotRun: @unchecked Sendable {
     /// The part of the tree that is being written.
     private var open: (from: Path, to: Path?)?
     private var sessions: ArraySlice<PendingSession>
-    /// What is left of the times, of what is owed, and of forwarded requests; nil before they are looked at.
+    /// The remaining write times, pending rows and forwarded requests; nil before they are loaded.
     private var entries: ArraySlice<JournalOperation>?
     /// The chunks so far.
     private(set) var manifest = SnapshotManifest()
-    /// The chunks that are to be stored.
+    /// The chunks to be stored next.
     private(set) var encoded: [[UInt8]] = []
-    /// What they are of the snapshot, among chunks that are kept as they are.
+    /// Their positions in the snapshot, among kept chunks.
     private var pieces: [Piece] = []
-    /// Bytes of those that are to be stored.
+    /// Bytes of the chunks to be stored.
     private(set) var bytes = 0
-    /// The chunks as they were stored; set within the transaction, taken over when that is durable.
+    /// The rows of the stored chunks; set within the transaction, adopted when it is durable.
     var stored: [StoredChunk] = []
     var pace: SnapshotPace
-    /// Whether the end of the process waits for it.
+    /// Whether the end of the process waits for this snapshot.
     let isLast: Bool
     /// The changes before the snapshot, to be recorded again if it fails.
     let before: ChunkLayout
@@ -101,7 +101,7 @@ final class SnapshotRun: @unchecked Sendable {
         sessions = snapshot.pending[...]
     }
 
-    /// Encodes the next chunks into `encoded`, one and as many more as there is room for; false when there is none left. On the
+    /// Encodes the next chunks into `encoded`, at least one and up to `most` bytes; false when none are left. On the
     /// snapshot queue.
     /// - Parameter most: bytes.
     func encodeNext(most: Int) -> Bool {
@@ -157,7 +157,7 @@ final class SnapshotRun: @unchecked Sendable {
         return writer.bytes
     }
 
-    /// The chunks under way are durable. On the journal queue.
+    /// Adopts the chunks that have become durable. On the journal queue.
     func keepStored() {
         var next = stored.makeIterator()
         for piece in pieces {

@@ -1,16 +1,16 @@
 import GRDB
 import Journal
 
-/// What a snapshot has made needless: the batches that it holds, and the chunks of the one before and of one that was given up. See
+/// Rows that a snapshot has made obsolete: the batches that it contains, and the chunks of the previous and of abandoned snapshots. See
 /// `Removal`.
 struct SnapshotTrim {
     let namespace: Int64
-    /// The last commit that the snapshot holds.
+    /// The last commit in the snapshot.
     let sequence: UInt64
     /// The chunks that no snapshot lists, with their bytes.
     var chunks: ArraySlice<(id: Int64, bytes: Int)>
 
-    /// What a step has removed.
+    /// The result of a removal step.
     struct Removed {
         var chunks = 0
         /// Whether nothing is left.
@@ -19,10 +19,10 @@ struct SnapshotTrim {
 }
 
 extension JournalStore {
-    /// Rows of batches that are removed with `SnapshotPace.calmBytes`, however small they are.
+    /// Rows of batches that are removed per `SnapshotPace.calmBytes`, however small they are.
     private static let trimmedBatches = 200
 
-    /// Removes the batches that the snapshot holds and the chunks that it does not list.
+    /// Removes the batches that the snapshot contains and the chunks that it does not list.
     /// - Parameter manifest: nil to keep the stored one's chunks.
     func removeLeftovers(of namespace: String, keeping manifest: SnapshotManifest?) {
         guard let known = registry[namespace], states[namespace].map({ $0.run == nil && !$0.isFilling }) ?? true else { return }
@@ -32,7 +32,7 @@ extension JournalStore {
                 let all = try? Row.fetchAll(
                     db, sql: "SELECT id, length(entries) FROM chunk WHERE namespace = ? ORDER BY id", arguments: [known.id])
             else { return }
-            // A snapshot that began meanwhile stores chunks that no list has yet; it removes the leftovers when it ends.
+            // A snapshot that has begun meanwhile stores chunks that no manifest lists yet; it removes the leftovers when it ends.
             guard states[namespace].map({ $0.run == nil && !$0.isFilling }) ?? true else { return }
             let listed = Set(kept.chunks.map(\.id))
             let chunks = all.map { (id: $0[0] as Int64, bytes: Int.fromDatabaseValue($0[1]) ?? 0) }.filter { !listed.contains($0.id) }
@@ -40,8 +40,8 @@ extension JournalStore {
         }
     }
 
-    /// Removes rows, as many as have `most` bytes. Within a transaction on the journal queue.
-    /// - Parameter bytes: grows by what was removed.
+    /// Removes rows of up to `most` bytes. Within a transaction on the journal queue.
+    /// - Parameter bytes: grows by the bytes removed.
     func remove(_ trim: SnapshotTrim, most: Int, _ bytes: inout Int, _ db: Database) throws -> SnapshotTrim.Removed {
         var removed = SnapshotTrim.Removed()
         let rows = Self.trimmedBatches * max(1, most / SnapshotPace.calmBytes)

@@ -1,12 +1,12 @@
 import DequeModule
 
-/// Items that were taken from what waits and are not stored yet: nearly always none, as a transaction takes all. What is left over lies
-/// by lanes, so that a transaction looks at the first of each lane and at what it takes, however much has collected behind.
+/// Items that were dequeued but not stored yet. Nearly always empty, as a transaction takes all items. The rest is kept
+/// by lanes, so that a transaction checks only the first item of each lane and those it takes, however long the lanes are.
 struct Backlog {
-    /// Came last, in order, and is in no lane yet.
+    /// The latest items in order of arrival, not yet sorted into lanes.
     private var arrived: [Waiting.Item] = []
     private var lanes: [String: Deque<Waiting.Item>] = [:]
-    /// The lanes that have items; those that were served last come last.
+    /// Non-empty lanes; recently served ones come last.
     private var order: [String] = []
     private(set) var count = 0
 
@@ -17,7 +17,7 @@ struct Backlog {
         count += items.count
     }
 
-    /// Takes everything, in the order in which it came, if it fits one transaction.
+    /// Takes all items, in order of arrival, if they fit one transaction.
     mutating func takeAll(within bytes: Int) -> [Waiting.Item]? {
         var room = bytes
         guard order.isEmpty, arrived.allSatisfy({ !$0.work.isAlone && $0.takes(from: &room) }) else { return nil }
@@ -26,16 +26,16 @@ struct Backlog {
     }
 
     enum Verdict {
-        /// Goes now; the next of the lane is asked about.
+        /// Take it, then ask about the next item of its lane.
         case take
-        /// Goes now; what follows it in its lane waits.
+        /// Take it; the items behind it in its lane wait.
         case takeLast
-        /// Waits, with what follows it in its lane.
+        /// It waits, with the items behind it in its lane.
         case leave
     }
 
-    /// Asks about the first item of each lane, and about further ones as far as they are taken. Lanes of which something was taken come
-    /// behind the others then.
+    /// Asks about the first item of each lane, and about further ones while they are taken. Lanes that were served move behind the
+    /// others.
     mutating func serve(_ body: (_ item: Waiting.Item, _ lane: String, _ isServed: Bool) -> Verdict) {
         for item in arrived {
             let lane = item.lane

@@ -1,12 +1,12 @@
 import Glibc
 import Synchronization
 
-/// Places where a crash test ends the process, as if it had been killed there. Debug builds only; in release builds a passage
-/// is nothing.
+/// Points at which a crash test ends the process, as if it had been killed there. Debug builds only; in release builds `pass` does
+/// nothing.
 ///
 /// The environment variable `VIGLA_FAULT` names one point and optionally the number of the passage, 1 without a number:
 ///
-///     VIGLA_FAULT=commit.before        SIGKILL before the first commit is made: nothing of it may be found
+///     VIGLA_FAULT=commit.before        SIGKILL before the first commit: nothing of it may be found
 ///     VIGLA_FAULT=commit.after:20      SIGKILL after the 20th, before any completion: all of it must be found
 ///     VIGLA_FAULT=snapshot.chunk:3     SIGKILL when three chunks of a snapshot are stored: the old snapshot must be found
 ///
@@ -18,20 +18,20 @@ enum FaultPoint: String {
     case afterCommit = "commit.after"
     /// A slice of a large batch is durable, more are to come.
     case slice = "batch.slice"
-    /// All slices are durable, what makes them a batch is not.
+    /// All slices are durable, the row that combines them into a batch is not.
     case beforeSeal = "batch.seal.before"
     /// A chunk of a snapshot is durable.
     case snapshotChunk = "snapshot.chunk"
-    /// All chunks are durable, the list that makes them the snapshot is not.
+    /// All chunks are durable, the manifest of the new snapshot is not.
     case beforeSwitch = "snapshot.switch.before"
-    /// The new snapshot holds; the log and the old chunks are still there.
+    /// The new snapshot is in effect; the log and the old chunks still exist.
     case afterSwitch = "snapshot.switch.after"
     /// Some of the log, or of the old chunks, has been removed.
     case truncate = "truncate"
-    /// SQLite's log is about to be copied into the database, beside the commits.
+    /// SQLite's log is about to be copied into the database, in the background.
     case checkpoint = "checkpoint"
 
-    /// Ends the process if this passage is the one that was asked for.
+    /// Ends the process if the environment selected this passage.
     @inline(__always)
     static func pass(_ point: FaultPoint?) {
         #if DEBUG
@@ -41,11 +41,11 @@ enum FaultPoint: String {
     }
 
     #if DEBUG
-    /// The point of the environment and the passages that are left until then.
+    /// The selected point and the remaining passages.
     private static let armed = getenv("VIGLA_FAULT").flatMap { Armed(String(cString: $0)) }
     #endif
 
-    /// A point and its passages. In all builds, as its test is.
+    /// A point and its passages. Compiled in all builds, like its test.
     final class Armed: Sendable {
         let point: FaultPoint
         let left: Atomic<Int>

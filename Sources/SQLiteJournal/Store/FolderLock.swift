@@ -9,7 +9,7 @@ final class FolderLock: Sendable {
     /// -1 once released.
     private let descriptor: Mutex<Int32>
 
-    /// Makes the folder where it is missing.
+    /// Creates the folder if it is missing.
     init(folder: String) throws(JournalError) {
         try Self.makeFolder(folder)
         let path = folder + "/" + Self.fileName
@@ -56,7 +56,7 @@ final class FolderLock: Sendable {
             made += (made.isEmpty || made.hasSuffix("/") ? "" : "/") + part
             if !PrivateFile.makeFolder(made), errno != EEXIST {
                 let code = errno
-                // On the way down only the last step has to be possible: "/" on a read-only system is there already.
+                // Only the innermost folder must be creatable: "/" on a read-only system already exists.
                 var info = stat()
                 if stat(made, &info) != 0 { throw .cannotOpen(path: folder, reason: reason(code)) }
             }

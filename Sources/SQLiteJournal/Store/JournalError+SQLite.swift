@@ -3,7 +3,7 @@ import Journal
 
 extension JournalError {
     /// The error of a failed commit, for its writers.
-    /// - Parameter isDiscarded: whether it is certain that a start finds nothing of it, also after a power cut.
+    /// - Parameter isDiscarded: whether the next start certainly finds nothing of the commit, even after a power cut.
     init(_ error: any Error, storing path: String, isDiscarded: Bool = true) {
         self.init(error, storing: path)
         if isDiscarded { return }

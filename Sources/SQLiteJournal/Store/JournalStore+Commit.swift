@@ -6,11 +6,11 @@ import Scheduling
 import Synchronization
 
 extension JournalStore {
-    /// Refuses appends to a closed store. Not the journal queue: a completion may release the last reference to the store, and the
+    /// Queue on which appends to a closed store are refused. Not the journal queue: a completion may release the last reference to the store, and the
     /// deinit of GRDB's connection waits for its own queue, which targets the journal queue.
     static let refusals = DispatchQueue(label: "vigla.journal.refusals")
 
-    /// Adds to the next commit.
+    /// Adds an item to the next commit.
     /// - Parameter isHeld: whether the caller calls `commitHeld` next, on the same thread.
     func enqueue(_ item: Waiting.Item, isHeld: Bool = false) {
         let verdict: (isClosed: Bool, mustSchedule: Bool) = waiting.withLock { waiting in
@@ -31,7 +31,7 @@ extension JournalStore {
         }
     }
 
-    /// Commits what waits, as much as goes in one transaction, and calls the completions in order.
+    /// Commits the waiting items that fit one transaction, and calls the completions in order.
     func commitWaiting(_ db: Database) {
         dispatchPrecondition(condition: .onQueue(queue))
         waiting.withLock { waiting in
@@ -56,7 +56,7 @@ extension JournalStore {
         checkpointIfDue()
     }
 
-    /// Commits until nothing is left that can be; whether nothing waits for a large batch.
+    /// Commits until no item can be committed; returns whether nothing waits for a large batch.
     func commitAll(_ db: Database) -> Bool {
         var before = -1
         while before != backlog.count || waiting.withLock({ !$0.items.isEmpty }) {
@@ -66,18 +66,18 @@ extension JournalStore {
         return backlog.isEmpty && staging.isEmpty
     }
 
-    /// Takes from the backlog the items of the next transaction: nearly always all of them. If they are larger than a slice, some are
-    /// left out. Each namespace keeps its order, the items that were left out come first the next time, and none waits longer than a slice.
+    /// Takes the items of the next transaction from the backlog: nearly always all of them. If they are larger than a slice, some remain.
+    /// Each namespace keeps its order, remaining items come first the next time, and none waits longer than a slice takes.
     private func takeNext() -> [Waiting.Item] {
         if staging.isEmpty, let all = backlog.takeAll(within: settings.sliceBytes) { return all }
         var (taken, slice): ([Waiting.Item], Waiting.Item?) = ([], nil)
         var room = settings.sliceBytes
         backlog.serve { item, lane, isServed in
-            // What follows a large batch waits for it.
+            // Items behind a large batch wait for it.
             if staging.contains(lane) { return .leave }
             if item.work.isAlone {
-                // Not while the log is copied: the disk has enough to do, and the log is kept from growing meanwhile. Behind the others:
-                // theirs are the small ones.
+                // Not while the log is being copied: the disk is busy, and the log must not grow meanwhile. The slice goes behind the other items,
+                // which are small.
                 if slice != nil || isCheckpointing { return .leave }
                 slice = item
                 return .takeLast
@@ -96,12 +96,12 @@ extension JournalStore {
     }
 
     private func isLarge(_ item: Waiting.Item) -> Bool {
-        // A batch that does not follow the last one is refused before it is stored in slices.
+        // Refuse a batch that does not follow the last one before storing it in slices.
         guard case .append(let batch) = item.work, batch.expectedLast == registry[item.namespace]?.last ?? 0 else { return false }
         return isLarge(batch)
     }
 
-    /// Carries out an item that needs no transaction.
+    /// Processes an item that needs no transaction.
     private func perform(_ item: Waiting.Item) {
         switch item.work {
         case .snapshot(let snapshot): begin(snapshot, of: item.namespace, item.completion)
@@ -120,7 +120,7 @@ extension JournalStore {
         var outcomes: [Outcome] = []
         let (begin, pages, isDisturbed) = (scheduler.steadyNs, log.pages, isDiskBusy)
         do {
-            // A disk that refuses may take long to do so.
+            // A failing disk may take long to report the error, so count failed commits too.
             defer {
                 let isSeveral = items.count > 1 || items.first?.work.batch.map { $0.commitCount > 1 } == true
                 if !isDisturbed { direct.committed(from: begin, to: scheduler.steadyNs, isSeveral: isSeveral, settings) }
@@ -183,7 +183,7 @@ extension JournalStore {
         return made
     }
 
-    /// GRDB's own form compiles both statements anew for each transaction.
+    /// GRDB's own form compiles both statements again for each transaction.
     private func inTransaction(_ db: Database, _ body: () throws -> Void) throws {
         let statements = try statements(db)
         try statements.begin.run()
@@ -197,14 +197,14 @@ extension JournalStore {
         }
     }
 
-    /// A batch is durable.
+    /// Applies a batch that has become durable.
     private func appended(_ batch: JournalBatch, to namespace: String, bytes: Int) {
         let state = state(of: namespace)
         state.record(batch, bytes: batch.staged.reduce(bytes) { $0 + $1.stage.bytes })
         written.batches += 1
         for part in batch.staged {
             part.stage.isSealed.store(true, ordering: .relaxed)
-            // From now on its parts are kept because they are in the batch.
+            // From now on the batch keeps its parts alive.
             openStages.remove(part.stage.number)
         }
         for tail in tails[namespace] ?? [] { tail.receive(batch) }
@@ -212,7 +212,7 @@ extension JournalStore {
         if removal.hasFailed { startRemoval() }
     }
 
-    /// One item within the transaction. Throws what makes the whole commit fail; returns what concerns this item only.
+    /// Stores one item within the transaction. Throws errors that fail the whole commit; returns those that concern only this item.
     private func store(_ item: Waiting.Item, _ db: Database) throws -> Outcome {
         switch item.work {
         case .append(let batch), .seal(let batch):
@@ -242,7 +242,7 @@ extension JournalStore {
         case .taking(let step): return (.success(()), try store(step, db), true)
         case .truncate(let sequence):
             guard let known = registry[item.namespace] else { break }
-            // Batches after the snapshot are stored nowhere else.
+            // Keep batches after the snapshot: they are stored nowhere else.
             let statement = try db.cachedStatement(sql: "DELETE FROM batch WHERE namespace = ? AND sequence <= ?")
             try statement.execute(arguments: [known.id, Int64(clamping: min(sequence, known.snapshotSequence))])
         case .snapshot, .close: break
@@ -250,12 +250,12 @@ extension JournalStore {
         return (.success(()), 0, true)
     }
 
-    /// Why a batch is refused that does not follow the last one: another writer has written, or the one before was given up at the end.
+    /// The error for a batch that does not follow the last one: another writer has written, or the batch before was abandoned at the end.
     func misplaced(_ batch: JournalBatch, _ last: UInt64) -> JournalError {
         waiting.withLock(\.isLate) ? .closed : .conflict(expected: batch.expectedLast, last: last)
     }
 
-    /// Whether a batch that does not follow is one that was stored before, and is not held by a snapshot alone.
+    /// Whether a batch that does not follow was stored before, and still is in the log and not only in a snapshot.
     private func isStored(_ batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Bool {
         let statement = try db.cachedStatement(
             sql: "SELECT 1 FROM batch WHERE namespace = ? AND sequence = ? AND part = 0 AND previous = ? AND batch_id = ?")
@@ -264,7 +264,7 @@ extension JournalStore {
             statement, arguments: [namespace, Int64(clamping: batch.sequence), Int64(clamping: batch.expectedLast), id]) != nil
     }
 
-    /// All of a batch. Returns the bytes written.
+    /// Stores all rows of a batch. Returns the bytes written.
     private func storeRows(of batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
         let statement = try statements(db).insert
         let mark = BatchMark(id: batch.id, epoch: batch.epoch)

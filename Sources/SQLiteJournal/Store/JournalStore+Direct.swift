@@ -3,21 +3,21 @@ import Journal
 import Scheduling
 import Synchronization
 
-/// A commit on the thread that has appended it. A writer that is alone would wait for a thread of the journal queue to wake up, and for
-/// its own to wake up again: longer than its commit takes, on a fast disk. And of many writers more come together for the next commit when
-/// the thread that reads what they ask waits for this one.
+/// Commits on the thread that appended. A single writer would otherwise wait for a thread of the journal queue to wake up, and then for
+/// its own: on a fast disk longer than its commit takes. With many writers, more requests gather for the next commit while
+/// the thread that reads them waits for this one.
 ///
 /// ```
 /// append ──────────────────────────────► the journal queue, on a thread of Dispatch
 /// hold ─► commitHeld ── alone, quick ──► the journal queue, on the calling thread
 ///                └────── else ─────────► as append
 /// ```
-/// The thread may get other work meanwhile, so that a disk that is slow too often is left to the journal queue's own.
+/// The calling thread cannot do other work meanwhile, so if the disk is slow too often, the journal queue's own thread commits.
 extension JournalStore {
-    /// Whether commits are quick enough for the thread of who appends: slow ones draw their time from an allowance, which time refills.
-    /// So a disk that is slow now and then does not send every commit of the next moments to another thread. Confined to the journal queue.
+    /// Whether commits are quick enough for the appending thread. Slow commits draw their time from an allowance that refills over time.
+    /// So an occasional slow commit does not move all following ones to another thread. Confined to the journal queue.
     struct Direct {
-        /// ns that slow commits may still take, as of `reckoned`; when it is overdrawn, none is made there.
+        /// ns that slow commits may still take, as of `reckoned`. While it is negative, no commit runs on the appending thread.
         private var allowance: Int64 = 0
         /// Steady ns; nil before a first commit has shown how quick the disk is.
         private var reckoned: Int64?
@@ -33,7 +33,7 @@ extension JournalStore {
             reckoned = end
             let taken = end - begin
             guard taken > Int64(isSeveral ? settings.directSeveralUs : settings.directUs) * 1_000 else { return }
-            // When it is overdrawn, the larger of both debts counts: commits are made on the queue then, and cost no other thread anything.
+            // When it is overdrawn, the larger of both debts counts: commits then run on the queue and cost no other thread anything.
             let left = allowance < 0 ? min(allowance, -taken) : allowance - taken
             allowance = max(left, -Self.longestRestNs / Self.rest(settings))
         }
@@ -48,7 +48,7 @@ extension JournalStore {
         private static func rest(_ settings: Settings) -> Int64 { Int64(max(1, settings.directRest)) }
     }
 
-    /// Whether the store itself keeps the disk from being quick.
+    /// Whether the store's own work keeps the disk busy.
     var isDiskBusy: Bool { isCheckpointing || snapshotsUnderWay > 0 }
 
     /// Runs `body` on the journal queue, in order with the commits.
@@ -60,18 +60,18 @@ extension JournalStore {
         }
     }
 
-    /// Whether the commit of a batch takes a moment only, as far as that depends on what is in it: then it may be held. O(`directBytes`)
+    /// Whether a batch is small enough for a quick commit, so that it may be held. O(`directBytes`)
     func isSmall(_ batch: JournalBatch) -> Bool {
         var room = settings.directBytes
         return batch.commitCount == 1 || batch.takes(from: &room)
     }
 
-    /// Commits what `enqueue` was told to hold.
+    /// Commits the item that `enqueue` held.
     func commitHeld() {
         let isMine: Bool? = waiting.withLock { waiting in
             guard waiting.isHeld else { return nil }
             waiting.isHeld = false
-            // Another thread may have committed it: the one that closes the store.
+            // Another thread, closing the store, may have committed it.
             if waiting.items.isEmpty { return nil }
             let isMine = waiting.pending == 0 && waiting.items.count == 1 && !waiting.isClosed
             if isMine { waiting.pending += 1 }
@@ -79,7 +79,7 @@ extension JournalStore {
         }
         guard let isMine else { return }
         if !isMine { return onQueue { [self] db in commitWaiting(db) } }
-        // The queue has nothing to do, so this waits for nothing but, rarely, what was put there a moment ago.
+        // The queue is idle, so this waits only, rarely, for a block that was just queued.
         let isDone = database.writeWithoutTransaction { db in
             guard !isDiskBusy, direct.isQuick(at: scheduler.steadyNs, settings) else { return false }
             commitWaiting(db)

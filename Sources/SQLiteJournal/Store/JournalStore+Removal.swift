@@ -2,29 +2,29 @@ import GRDB
 import Journal
 import Scheduling
 
-/// What is to be removed from the folder: batches and chunks that a snapshot has made needless, and parts of large batches that are no
-/// longer, or never became, part of the log. One at a time for the whole store, in steps beside the commits, because SQLite overwrites
-/// what is removed.
+/// Data to be removed from the folder: batches and chunks that a snapshot has made obsolete, and parts of large batches that are no
+/// longer in the log or never were. One removal at a time for the whole store, in steps between commits, because SQLite overwrites
+/// removed data.
 ///
 ///     journal queue     slice · commits · chunks ─► step: as many bytes ─► commits · slice ─► step …
 ///
-/// Each step removes at least as much as the store was asked to write during the one before: operations, parts and chunks. So while there
-/// is something to remove the folder does not grow, and without it the folder holds what is needed.
+/// Each step removes at least as many bytes as the store was asked to write during the one before: operations, parts and chunks. So the folder does
+/// not grow while a removal is pending, and afterwards it holds only needed data.
 struct Removal {
     /// The newest of each namespace.
     var trims: [SnapshotTrim] = []
-    /// Whether there may be parts that belong to no batch; the next commit looks for them.
+    /// Whether parts without a batch may exist; the next commit searches for them.
     var mustLook = true
-    /// Whether a step is under way, or the next one waits.
+    /// Whether a step is in progress, or the next one waits.
     var isUnderWay = false
-    /// Whether the disk has refused a step; the next commit that it takes begins again.
+    /// Whether a step has failed on disk; the next successful commit starts again.
     var hasFailed = false
     var pace = SnapshotPace(WrittenBytes())
-    /// What the step under way has removed; nil before its transaction.
+    /// What the current step has removed; nil before its transaction.
     var step: Step?
 
     struct Step {
-        /// Of the first trim.
+        /// The part removed from the first trim.
         var trimmed: SnapshotTrim.Removed?
         var bytes = 0
     }
@@ -34,7 +34,7 @@ extension JournalStore {
     /// Most rows of parts that are looked up at a time.
     private static let unusedRows = 64
 
-    /// Removes what a snapshot has made needless. In place of what an earlier one of its namespace has left of that.
+    /// Removes the rows that a snapshot has made obsolete. Replaces an unfinished earlier trim of its namespace.
     func remove(_ trim: SnapshotTrim) {
         removal.trims.removeAll { $0.namespace == trim.namespace }
         removal.trims.append(trim)
@@ -45,7 +45,7 @@ extension JournalStore {
     /// journal queue.
     func removeUnusedParts() {
         removal.mustLook = false
-        // It looks for them by itself.
+        // The removal in progress searches for them itself.
         if removal.isUnderWay { return }
         onQueue { [self] db in
             let isThere = try? Int.fetchOne(db, sql: "SELECT EXISTS (\(unusedParts))")
@@ -60,16 +60,16 @@ extension JournalStore {
         advanceRemoval()
     }
 
-    /// All that may have to be removed one day.
+    /// Total bytes stored that may later have to be removed.
     private var storedBytes: WrittenBytes { WrittenBytes(bytes: written.bytes + chunkBytes, batches: written.batches) }
 
-    /// Puts the next step among what waits; refused when the store has been closed.
+    /// Enqueues the next step; refused when the store has been closed.
     private func advanceRemoval() {
         removal.pace.beganNs = scheduler.steadyNs
         enqueue(Waiting.Item(namespace: "", work: .step(.remove)) { [self] result in completed(.remove, result) })
     }
 
-    /// The next step, within a transaction on the journal queue. Returns the bytes written.
+    /// Runs the next step within a transaction on the journal queue. Returns the bytes written.
     func removeNext(_ db: Database) throws -> Int {
         let most = removal.pace.bytes(settings)
         var step = Removal.Step()
@@ -84,14 +84,14 @@ extension JournalStore {
         return step.bytes + 4096
     }
 
-    /// A step's commit is durable, or failed. On the journal queue.
+    /// Handles the result of a step's commit: durable, or failed. On the journal queue.
     func completedRemoval(_ result: Result<Void, JournalError>) {
         guard case .success = result, let step = removal.step else {
             (removal.isUnderWay, removal.hasFailed, removal.step) = (false, true, nil)
             return
         }
         removal.step = nil
-        // The next start, or the snapshot after it, finds what is left.
+        // The next start, or the snapshot after it, finds the rest.
         if isEnding { return removal.isUnderWay = false }
         if let trimmed = step.trimmed {
             removal.trims[0].chunks = removal.trims[0].chunks.dropFirst(trimmed.chunks)
@@ -105,10 +105,10 @@ extension JournalStore {
         scheduler.after(ns: pauseNs, on: snapshots) { [self] in afterCommits { [self] in advanceRemoval() } }
     }
 
-    /// Deletes rows of id and length, the first ones, as many as are needed to have `most` bytes in all. SQLite overwrites them, through
+    /// Deletes rows given as id and length, from the first on, until `most` bytes are reached. SQLite overwrites them, through
     /// its log.
-    /// - Parameter bytes: so far; grows by theirs.
-    /// - Returns: rows.
+    /// - Parameter bytes: the total so far; grows by the deleted rows.
+    /// - Returns: the number of deleted rows.
     func delete(_ rows: [Row], from table: String, most: Int, _ bytes: inout Int, _ db: Database) throws -> Int {
         let delete = try RawStatement(db, cached: "DELETE FROM \(table) WHERE id = ?")
         for (i, row) in rows.enumerated() {
@@ -119,7 +119,7 @@ extension JournalStore {
         return rows.count
     }
 
-    /// Ids of the parts that are in no batch and no stage under way; read from the index alone.
+    /// SQL for the ids of parts that belong to no batch and no stage in progress; it reads only the index.
     private var unusedParts: String {
         let underWay = openStages.map { String($0) }.joined(separator: ", ")
         return "SELECT id FROM part WHERE stage NOT IN (SELECT stage FROM batch WHERE stage > 0) AND stage NOT IN (\(underWay))"

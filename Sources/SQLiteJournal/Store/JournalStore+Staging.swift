@@ -4,28 +4,28 @@ import Journal
 import JSONTree
 import Synchronization
 
-/// Operations that are too many for one transaction, or are not to be committed yet: a stage under way. Its rows are stored
-/// beside the log, a slice at a time, while others are committed; then one small row in the log makes them part of a batch.
-/// Until that is durable it is as if nothing had been stored: a start finds parts without that row and removes them.
+/// Stores operations that are too many for one transaction, or must not be committed yet: a stage. Its rows are stored
+/// outside the log, a slice at a time, while other commits continue; then one small row in the log makes them part of a batch.
+/// Until that row is durable the parts have no effect: a start finds parts without it and removes them.
 ///
 ///     encoding queue    encode ──┐        encode ──┐                 │
 ///     journal queue        store slice 1     store slice 2   …    the stage ─► kept until its batch is known
-///                                                                   └► of a batch that waits: the row in the log
+///                                                                  └► for a waiting batch: the row in the log
 ///
-/// A part's checksum says which one of which stage it is, and nothing of the log: what comes before the batch is not known yet.
+/// A part's checksum identifies its stage and number, but nothing of the log: the commit before the batch is not known yet.
 final class Staging: @unchecked Sendable {
     // Sendable: passed between two queues, which never use it at the same time.
     let number: Int64
-    /// Whether a batch that was appended waits for it: it is completed even when the store is to end.
+    /// Whether an appended batch waits for it: then it completes even when the store is about to close.
     let isOfBatch: Bool
     let completion: @Sendable (Result<JournalStage, JournalError>) -> Void
     private var encoder: BatchEncoder
     private let sliceBytes: Int
-    /// The rows that are to be stored next.
+    /// The rows to be stored next.
     private(set) var rows: [(number: Int, checksum: UInt32, bytes: [UInt8])] = []
-    /// Bytes of those.
+    /// Bytes of those rows.
     private(set) var bytes = 0
-    /// Bytes of all so far.
+    /// Bytes of all rows so far.
     private(set) var total = 0
     /// Rows so far.
     private(set) var count = 0
@@ -38,7 +38,7 @@ final class Staging: @unchecked Sendable {
         encoder = BatchEncoder(operations, BatchParts(fullBytes: sliceBytes / 4, largeBytes: sliceBytes / 4), starts: starts)
     }
 
-    /// Encodes the next slice; false when there is none left. On the encoding queue.
+    /// Encodes the next slice; false when none is left. On the encoding queue.
     func encodeNext() -> Bool {
         (rows, bytes) = ([], 0)
         while bytes < sliceBytes, let (row, _) = encoder.next() {
@@ -53,7 +53,7 @@ final class Staging: @unchecked Sendable {
 }
 
 extension JournalStore {
-    /// Stores operations beside the log. On the journal queue.
+    /// Stores operations outside the log. On the journal queue.
     /// - Parameters:
     ///   - starts: where commits begin between the operations.
     ///   - completion: on the journal queue or, when the store is closed, on another.
@@ -73,7 +73,7 @@ extension JournalStore {
     /// commits keep arriving.
     func afterCommits(_ body: @escaping @Sendable () -> Void) { onQueue { _ in body() } }
 
-    /// Encodes the next slice and puts it among what waits.
+    /// Encodes the next slice and enqueues it for a commit.
     private func advance(_ staging: Staging) {
         encoding.async { [self] in
             guard staging.encodeNext() else {
@@ -86,14 +86,14 @@ extension JournalStore {
             enqueue(Waiting.Item(namespace: "", work: .slice(staging)) { [self] result in
                 guard case .failure(let error) = result else { return advance(staging) }
                 end(stage: staging.number, isUsed: false)
-                // A store that is closed late refuses the slice on another queue, and waits for the end of the batch.
+                // On a late close the store refuses the slice on another queue and waits for the end of the batch.
                 if staging.isOfBatch, error == .closed { return afterCommits { staging.completion(.failure(error)) } }
                 staging.completion(.failure(error))
             })
         }
     }
 
-    /// A stage was released. On any queue.
+    /// Ends a released stage. On any queue.
     private func end(stage number: Int64, isUsed: Bool) {
         afterCommits { [weak self] in
             guard let self else { return }
@@ -110,7 +110,7 @@ extension JournalStore {
         return !batch.takes(from: &room)
     }
 
-    /// Begins to store a large batch, when everything of its namespace before it is durable; false when it does not follow.
+    /// Begins to store a large batch once everything of its namespace before it is durable; false when the batch does not follow it.
     /// On the journal queue.
     func begin(_ batch: JournalBatch, _ item: Waiting.Item) -> Bool {
         let last = registry[item.namespace]?.last ?? 0
@@ -124,12 +124,12 @@ extension JournalStore {
         return true
     }
 
-    /// Stages run after run of what is not stored yet, until the rest is small; then the batch goes to the log.
+    /// Stages the unstored runs one by one until the rest is small; then the batch goes to the log.
     private func stageRest(of batch: JournalBatch, _ item: Waiting.Item) {
         guard isLarge(batch), let run = batch.runs.first(where: { $0.stage == nil && !$0.operations.isEmpty }) else {
             return enqueue(Waiting.Item(namespace: item.namespace, work: .seal(batch)) { [self] result in finish(item, result) })
         }
-        // Where one begins at an end of the run, the rows before and behind say.
+        // The rows before and after the run contain the commits that begin at its ends.
         let starts = run.starts.drop { $0 <= run.operations.startIndex }.prefix { $0 < run.operations.endIndex }
         stage(run.operations, starts: starts, isOfBatch: true) { [self] result in
             switch result {
@@ -143,7 +143,7 @@ extension JournalStore {
         }
     }
 
-    /// On the journal queue.
+    /// Completes a large batch. On the journal queue.
     private func finish(_ item: Waiting.Item, _ result: Result<Void, JournalError>) {
         staging.remove(item.namespace)
         if case .failure = result { removal.mustLook = true }
@@ -151,14 +151,14 @@ extension JournalStore {
         staged.leave()
     }
 
-    /// The rows of a slice, within a transaction on the journal queue. Returns the bytes written.
+    /// Stores the rows of a slice within a transaction on the journal queue. Returns the bytes written.
     func store(_ staging: Staging, _ db: Database) throws -> Int {
         let insert = try RawStatement(db, cached: "INSERT INTO part (stage, number, checksum, operations) VALUES (?, ?, ?, ?)")
         for row in staging.rows { try insert.run([staging.number, Int64(row.number), Int64(row.checksum)], blob: row.bytes) }
         return staging.bytes
     }
 
-    /// A batch of which something is staged: rows that take the place of a stage, between those of what is not. Within a
+    /// Stores a batch with staged parts: rows that refer to stages, between the rows of unstaged operations. Within a
     /// transaction on the journal queue. Returns the bytes written.
     func storeSealed(_ batch: JournalBatch, _ namespace: Int64, _ db: Database) throws -> Int {
         let statement = try RawStatement(

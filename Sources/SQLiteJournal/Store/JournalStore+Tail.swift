@@ -28,7 +28,7 @@ final class Follower: @unchecked Sendable {
 }
 
 extension JournalStore {
-    /// Most stored bytes that are read for a follower at a time.
+    /// Most stored bytes that are read for a follower in one step.
     private static let tailBytes = 1 << 20
 
     func tail(_ namespace: String, from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
