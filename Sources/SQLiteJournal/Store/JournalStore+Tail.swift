@@ -67,7 +67,7 @@ extension JournalStore {
         }
     }
 
-    /// Some batches after a position, at least one.
+    /// Reads some batches after a position, at least one.
     private func batches(of known: Registry.Row, _ namespace: String, after position: UInt64, _ db: Database) throws -> [JournalBatch] {
         struct Enough: Error {}
         var batches: [JournalBatch] = []

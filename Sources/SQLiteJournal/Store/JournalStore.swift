@@ -5,19 +5,19 @@ public import Journal
 public import Scheduling
 import Synchronization
 
-/// The data folder: one SQLite database (`vigla.sqlite`) with the journals and snapshots of all namespaces, held by one
+/// The data folder: one SQLite database (`vigla.sqlite`) with the journals and snapshots of all namespaces, locked by one
 /// process at a time.
 ///
 ///     namespace   id, name, epoch
 ///     batch       namespace, sequence, previous, checksum, operations, part, more, stage, parts, batch_id, epoch
 ///                                                                                         the log after the snapshot
 ///     part        stage, number, checksum, operations                                 parts of large batches: see `Staging`
-///     snapshot    namespace, sequence, checksum, manifest                             which chunks it consists of
+///     snapshot    namespace, sequence, checksum, manifest                             the list of its chunks
 ///     chunk       id, namespace, entries                                              parts of a tree
 ///     setting     namespace, name, checksum, value                                    rules, secrets, …: see `SettingStore`
 ///
-/// All changes are made on the store's journal queue; recovery and followers read on a connection of their own. `open`,
-/// `recover` and `close` block their caller and belong to start and end; they must not be called from the journal queue.
+/// All changes run on the store's journal queue; recovery and followers read on a separate connection. `open`,
+/// `recover` and `close` block their caller: they are for start and shutdown, and must not be called from the journal queue.
 public final class JournalStore: @unchecked Sendable {
     // Sendable: the variables are touched on `queue` only; the rest is immutable.
 
@@ -28,13 +28,13 @@ public final class JournalStore: @unchecked Sendable {
     /// Times the pauses of a snapshot.
     let scheduler: Scheduler
     let database: DatabaseQueue
-    /// For recovery and for followers, beside the commits.
+    /// For recovery and for followers, concurrently with commits.
     let reader: DatabaseQueue
-    /// Copies SQLite's log into the database, beside the commits.
+    /// Copies SQLite's log into the database, concurrently with commits.
     let checkpointer: DatabaseQueue
-    /// Where large batches are encoded.
+    /// Queue on which large batches are encoded.
     let encoding = DispatchQueue(label: "vigla.journal.encoding", qos: .utility)
-    /// Where snapshots are encoded.
+    /// Queue on which snapshots are encoded.
     let snapshots = DispatchQueue(label: "vigla.snapshots", qos: .utility)
     /// Nil before the first commit, and when the connection is about to be closed. Released before the lock.
     var commitStatements: CommitStatements?
@@ -42,65 +42,66 @@ public final class JournalStore: @unchecked Sendable {
     var registry: Registry
     /// Bytes written to the write-ahead log since it was last copied into the database: its pages without their headers.
     var logBytes = 0
-    /// Bytes by which the log had grown before that, since it was last restarted.
+    /// Bytes by which the log grew before that, since it was last restarted.
     var grownBytes = 0
     var isCheckpointing = false
     var direct = Direct()
-    /// Whether the process is about to end: snapshots and removals under way are given up, and only small snapshots begin.
+    /// Whether the process is about to end: snapshots and removals in progress are abandoned, and only small snapshots begin.
     var isEnding = false
-    /// Namespaces of which a snapshot is under way.
+    /// Number of namespaces with a snapshot in progress.
     var snapshotsUnderWay = 0
-    /// By namespace.
+    /// Snapshot states by namespace.
     var states: [String: SnapshotState] = [:]
     var tails: [String: [Follower]] = [:]
-    /// Items that were taken from `waiting` and are for a later transaction.
+    /// Items taken from `waiting` that a later transaction stores.
     var backlog = Backlog()
-    /// Namespaces whose next batch is large and being stored; what follows it is in the backlog.
+    /// Namespaces whose next batch is large and being stored; the items behind it wait in the backlog.
     var staging: Set<String> = []
-    /// Entered by each of these namespaces.
+    /// Entered once for each of these namespaces.
     let staged = DispatchGroup()
     /// Stages that are being stored, or may still become part of a batch.
     var openStages: Set<Int64> = []
     var nextStage: Int64
-    /// What was written, for the work that must keep up with it.
+    /// Totals written, for background work that must keep up with them.
     var written = WrittenBytes()
     /// Bytes of chunks that snapshots have stored since the start.
     var chunkBytes = 0
     var removal = Removal()
     /// Commits of all namespaces together.
     var commits: UInt64
-    /// How far SQLite's log is acknowledged.
+    /// Tracks how far SQLite's log is acknowledged.
     let log: LogWatch
-    /// The damage of SQLite's log that was found at the start, and what was done about it.
+    /// The damage of SQLite's log found at the start, and how it was handled.
     public let finding: String?
     let waiting = Mutex(Waiting())
 
     public struct Settings: Sendable {
         public var durability: Durability = .full
-        /// A snapshot is due when so many bytes of operations were journalled since the last one, or a quarter of its size if
+        /// A snapshot is due when this many bytes of operations were journalled since the last one, or a quarter of its size if
         /// that is more.
         public var snapshotAfterBytes = 64 << 20
-        /// A snapshot is due when so many batches were journalled since the last one.
+        /// A snapshot is due when this many batches were journalled since the last one.
         public var snapshotAfterBatches = 200_000
-        /// Most bytes of one transaction, estimated, so that the commits of one namespace do not wait long for another's; what is
-        /// larger is stored in slices. One string is not cut.
+        /// Estimated maximum of one transaction in bytes, so that the commits of one namespace do not wait long for another's. Larger
+        /// batches are stored in slices. A single string is not split.
         public var sliceBytes = 1 << 20
-        /// Bytes of a write from which on it is stored ahead of its commit: while others can still commit before it. Default
-        /// 256 KiB: what is smaller holds up the commits behind it for less than the two transactions more would cost.
+        /// Bytes at which a write is stored before its commit, while other commits can still pass it. Default
+        /// 256 KiB: a smaller write delays the commits behind it by less than two extra transactions would cost.
         public var stagedBytes = 256 << 10
-        /// µs from which on a commit is slow for the thread that appends: of one write, and of several, whose clients all wait for it.
+        /// µs at which a commit counts as slow for the appending thread: of one write, and of several, whose clients all wait for it.
         /// Default 500 and 2,000.
         public var directUs = 500
         public var directSeveralUs = 2_000
-        /// Bytes of several writes together, estimated, that this thread commits. Default 64 KiB.
+        /// Estimated bytes of several writes together that this thread may commit. Default 64 KiB.
         public var directBytes = 64 << 10
-        /// The part of the time that slow commits may take of that thread: one in so many. Default 20. Those that have taken more are
-        /// followed by commits on the journal's queue alone, for so many times as long as they have overdrawn, 10 s at most.
+        /// The share of that thread's time that slow commits may take: one part in this many. Default 20. When they have taken more, commits run on
+        /// the
+        /// journal queue only, for this many times the overdrawn time, 10 s at most.
         public var directRest = 20
-        /// µs of slow commits that may come close together before that. Default 10,000. The last of them may be longer: a commit under way
+        /// µs of slow commits that may occur in a burst before that. Default 10,000. The last of them may take longer: a running commit
         /// cannot be interrupted.
         public var directAllowanceUs = 10_000
-        /// Most bytes of a snapshot that is made when the process ends, so that its end is not put off.
+        /// Maximum bytes of a snapshot that is written when the process ends, so that it does not delay the end.
         public var lastSnapshotBytes = 16 << 20
         /// Whether to open with the intact part when acknowledged commits cannot be read from the write-ahead log.
         public var acceptsLoss = false
@@ -119,17 +120,17 @@ public final class JournalStore: @unchecked Sendable {
     }
 
     static let fileName = "vigla.sqlite"
-    /// The files of a data folder that a store keeps open; some are missing while none does.
+    /// The files of a data folder that a store keeps open; some exist only while a store is open.
     public static let fileNames = [fileName, fileName + "-wal", fileName + "-shm", FolderLock.fileName, LogMark.fileName]
 
-    /// Opens the folder and makes what is missing in it. Blocks.
+    /// Opens the folder and creates missing files. Blocks.
     /// - Throws: `.cannotOpen`, `.inUse`, `.notAJournal`, `.newerFormat`, `.corrupt`, `.diskFull`, `.disk`.
     public static func open(folder: String, settings: Settings = Settings(), scheduler: Scheduler) throws(JournalError) -> JournalStore {
         let lock = try FolderLock(folder: folder)
         let queue = DispatchQueue(label: "vigla.journal")
         let path = folder + "/" + fileName
         do {
-            // Before SQLite reads its log: it would take the first damaged frame for the end.
+            // Check before SQLite reads its log: it would take the first damaged frame for the end.
             let admission = try LogCheck.admit(path, acceptingLoss: settings.acceptsLoss)
             let log = LogWatch(path, durability: settings.durability, mark: admission.mark)
             PrivateFile.restrictDatabase(path)
@@ -188,7 +189,7 @@ public final class JournalStore: @unchecked Sendable {
         commits = found.registry.values.reduce(0) { $0 &+ $1.last }
     }
 
-    /// Another process may be opening or closing the folder, a backup for instance: that takes a moment.
+    /// Waits for a lock: another process, such as a backup, may be opening or closing the folder, which takes a moment.
     static var patient: Configuration {
         var configuration = Configuration()
         configuration.busyMode = .timeout(5)
@@ -204,8 +205,8 @@ public final class JournalStore: @unchecked Sendable {
     }
 
     private static func apply(_ durability: Durability, _ db: Database) throws {
-        // Not GRDB's `journalMode`, which also commits a table of its own to a log without frames: the log's watch would not know of them,
-        // and would cut them off after a commit that fails, with all that SQLite writes behind them from then on.
+        // Not GRDB's `journalMode`, which also commits an internal table to an empty log. The log's watch would not know those frames,
+        // and after a failed commit would cut them off together with everything SQLite writes behind them from then on.
         try db.execute(sql: "PRAGMA journal_mode = WAL")
         try db.execute(sql: "PRAGMA synchronous = \(durability.pragma)")
         guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == durability.pragma,
@@ -213,24 +214,24 @@ public final class JournalStore: @unchecked Sendable {
         else {
             throw JournalError.disk(reason: "SQLite does not take the durability setting \(durability.rawValue)")
         }
-        // Copying the log into the database takes milliseconds: done beside the commits, see `checkpointIfDue`.
+        // Copying the log into the database takes milliseconds, so it runs in the background: see `checkpointIfDue`.
         try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
-        // What is removed is overwritten: positions and names are not left on free pages. Debian's SQLite does it unasked, others do not.
+        // Overwrites removed data, so that positions and names do not remain on free pages. Debian's SQLite does it by default, others do not.
         try db.execute(sql: "PRAGMA secure_delete = ON")
     }
 
-    /// The names of all namespaces that hold or held something, in no order. Blocks.
+    /// The names of all namespaces with present or past content, in no order. Blocks.
     public func namespaces() -> [String] { queue.sync { Array(registry.rows.keys) } }
 
     /// The last durable commit of each namespace and the newest epoch of its writers. Blocks.
     public func marks() -> [String: (last: UInt64, epoch: UInt64)] { queue.sync { registry.rows.mapValues { ($0.last, $0.epoch) } } }
 
-    /// The journal of one namespace, which need not exist yet. Ask for it once; it continues after the last stored batch.
+    /// The journal of one namespace, which need not exist yet. Call it once per namespace; the journal continues after the last stored batch.
     public func journal(for namespace: String) -> SQLiteJournal { SQLiteJournal(store: self, namespace: namespace) }
 
-    /// Ends everything: what was appended before is stored first. Later appends fail with `.closed`; the folder is free for
+    /// Closes the store: everything appended before is stored first. Later appends fail with `.closed`; the folder is free for
     /// another process. Blocks.
-    /// - Parameter isLate: whether batches that are being stored in slices are given up.
+    /// - Parameter isLate: whether batches that are being stored in slices are abandoned.
     public func close(isLate: Bool = false) throws(JournalError) {
         let wasClosed = waiting.withLock { waiting in
             defer { (waiting.isClosed, waiting.isLate) = (true, waiting.isLate || isLate) }
@@ -239,7 +240,7 @@ public final class JournalStore: @unchecked Sendable {
         if wasClosed { return }
         defer { lock.release() }
         do {
-            // Behind all commits that are under way or waiting, large ones included.
+            // Wait for all commits that are running or waiting, large ones included.
             while !database.writeWithoutTransaction({ db in commitAll(db) }) { staged.wait() }
             database.writeWithoutTransaction { _ in
                 for tail in tails.values.joined() { tail.end(.closed) }
@@ -274,7 +275,7 @@ extension JournalStore: JournalStorage {
     }
 
     public func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) {
-        // Not on the journal queue, which it waits for.
+        // Not on the journal queue, because `close` waits for it.
         DispatchQueue.global().async { [self] in
             do throws(JournalError) {
                 try close(isLate: isLate)

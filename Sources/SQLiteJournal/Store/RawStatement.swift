@@ -4,17 +4,17 @@ import GRDBSQLite
 /// A prepared statement that is bound and read in place, without GRDB's values, rows and copies of blobs: a commit binds nine columns, and
 /// a start reads ten for each batch. On its connection's queue.
 struct RawStatement {
-    /// Holds the handle.
+    /// Keeps the handle alive.
     private let statement: Statement
     private let handle: SQLiteStatement
 
-    /// - Throws: `DatabaseError` for text that is no statement of this schema.
+    /// - Throws: `DatabaseError` for text that is not a valid statement of this schema.
     init(_ db: Database, cached sql: String) throws {
         statement = try db.cachedStatement(sql: sql)
         handle = statement.sqliteStatement
     }
 
-    /// Carries it out.
+    /// Runs the statement.
     /// - Parameter integers: its parameters.
     /// - Throws: `DatabaseError`.
     func run(_ integers: [Int64] = []) throws {
@@ -23,7 +23,7 @@ struct RawStatement {
         while try step() {}
     }
 
-    /// The same with a blob, which is not copied, behind some of the integers.
+    /// The same with a blob, which is not copied, between the integers `before` and `after`.
     func run(_ before: [Int64], blob: [UInt8], _ after: [Int64] = []) throws {
         defer { reset() }
         try blob.withUnsafeBytes { bytes in
@@ -56,7 +56,7 @@ struct RawStatement {
         }
     }
 
-    /// Whether there is a row.
+    /// Advances to the next row; false when there are no more.
     private func step() throws -> Bool {
         let code = sqlite3_step(handle)
         if code == SQLITE_ROW { return true }
@@ -71,18 +71,18 @@ struct RawStatement {
     }
 }
 
-/// The row of a statement under way.
+/// The current row of a running statement.
 struct RawRow: ~Copyable {
     private let handle: SQLiteStatement
 
     fileprivate init(_ handle: SQLiteStatement) { self.handle = handle }
 
-    /// Nil for another type, as damage may leave it.
+    /// An integer column; nil for another type, which damage may leave.
     func integer(_ column: Int) -> Int64? {
         sqlite3_column_type(handle, Int32(column)) == SQLITE_INTEGER ? sqlite3_column_int64(handle, Int32(column)) : nil
     }
 
-    /// The bytes of a blob, or of what another type is as text; empty for null. Valid until the next row.
+    /// The bytes of a blob, or another type's text; empty for null. Valid until the next row.
     func bytes(_ column: Int) -> UnsafeRawBufferPointer {
         let start = sqlite3_column_blob(handle, Int32(column))
         return UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : Int(sqlite3_column_bytes(handle, Int32(column))))

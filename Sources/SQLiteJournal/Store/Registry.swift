@@ -1,7 +1,7 @@
-/// The durable state of each namespace, by name. What a transaction changes in it is taken back when the transaction fails. O(changes)
+/// The durable state of each namespace, by name. A failed transaction undoes its changes. O(changes)
 struct Registry {
     private(set) var rows: [String: Row]
-    /// What the transaction under way has replaced, in order.
+    /// Rows that the current transaction has replaced, in order.
     private var replaced: [(name: String, row: Row?)] = []
 
     /// The row of a namespace.
@@ -11,7 +11,7 @@ struct Registry {
         var last: UInt64
         /// The last commit in the stored snapshot.
         var snapshotSequence: UInt64
-        /// The newest of its writers.
+        /// The newest epoch of its writers.
         var epoch: UInt64
     }
 
@@ -19,13 +19,13 @@ struct Registry {
 
     subscript(name: String) -> Row? { rows[name] }
 
-    /// Within a transaction.
+    /// Sets a row within a transaction.
     mutating func set(_ row: Row, for name: String) { replaced.append((name, rows.updateValue(row, forKey: name))) }
 
-    /// The transaction is durable.
+    /// Keeps the changes: the transaction is durable.
     mutating func keep() { replaced.removeAll(keepingCapacity: true) }
 
-    /// The transaction has failed.
+    /// Undoes the changes: the transaction has failed.
     mutating func restore() {
         for (name, row) in replaced.reversed() { rows[name] = row }
         replaced.removeAll(keepingCapacity: true)

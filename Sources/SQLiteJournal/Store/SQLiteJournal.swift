@@ -23,7 +23,7 @@ public final class SQLiteJournal: Journal {
 
     public func commitHeld() { store.commitHeld() }
 
-    /// In slices between which others are stored.
+    /// Stores the operations in slices, between which other commits run.
     /// - Parameter completion: called once, on the journal's queue or, when the store was closed meanwhile, on another.
     public func stage(
         _ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void
@@ -38,7 +38,7 @@ public final class SQLiteJournal: Journal {
         store.tail(namespace, from: position, receive)
     }
 
-    /// At most what a snapshot holds; a snapshot does this by itself, a moment later.
+    /// Removes at most the batches that a snapshot contains; a snapshot does that by itself, a moment later.
     public func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         store.enqueue(Waiting.Item(namespace: namespace, work: .truncate(upTo: sequence), completion: completion))
     }
@@ -47,7 +47,7 @@ public final class SQLiteJournal: Journal {
         store.enqueue(Waiting.Item(namespace: namespace, work: .close, completion: completion))
     }
 
-    /// Only what has changed since the last snapshot is written, and that one holds until the new one is complete.
+    /// Writes only the changes since the last snapshot, which stays in effect until the new one is complete.
     public func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         store.enqueue(Waiting.Item(namespace: namespace, work: .snapshot(snapshot), completion: completion))
     }

@@ -3,19 +3,19 @@ import GRDB
 import Journal
 import JSONTree
 
-/// Tables, format version, and what is known of the namespaces at start.
+/// Tables, format version, and the state of the namespaces at start.
 enum Schema {
-    /// In SQLite's `user_version`; a higher one is refused, a lower one is upgraded here.
-    /// 2: batches and chunks may hold pending writes of sessions. 3: settings. 4: a snapshot is a list of chunks, which outlive
-    /// it when their places do not change; a large batch has several rows. 5: a large batch is stored in several transactions.
-    /// 6: its parts belong to a stage, and may be stored before it is known behind which commit it comes.
-    /// 7: batches keep where their commits begin, what they are known by and of which writer they are; namespaces, the newest writer.
-    /// 8: batches and chunks may hold times at which nodes were written. 9: and the writes whose nodes have none yet, and what commits owe.
+    /// SQLite's `user_version`; a higher one is refused, a lower one is upgraded here.
+    /// 2: batches and chunks may contain pending writes of sessions. 3: settings. 4: a snapshot is a list of chunks, which the next
+    /// snapshot reuses when their places do not change; a large batch has several rows. 5: a large batch is stored in several transactions.
+    /// 6: its parts belong to a stage, and may be stored before it is known which commit precedes them.
+    /// 7: batches store where their commits begin, their id and their writer's epoch; namespaces store the newest epoch.
+    /// 8: batches and chunks may contain times at which nodes were written. 9: and writes whose nodes have no time yet, and pending inbox rows.
     static let format = 9
-    /// In SQLite's `application_id`: "VGLA".
+    /// SQLite's `application_id`: "VGLA".
     static let applicationID = 0x5647_4C41
 
-    /// Makes the tables of a new file, checks the format of an old one.
+    /// Creates the tables of a new file, checks the format of an old one.
     static func prepare(_ db: Database, path: String) throws {
         let tables = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_master") ?? 0
         if try format(of: db) == 0, try application(of: db) == 0, tables == 0 {
@@ -43,7 +43,7 @@ enum Schema {
         return found
     }
 
-    /// All steps to the current format, or none.
+    /// Runs all steps to the current format, or none.
     private static func upgrade(_ db: Database, from found: Int, path: String) throws {
         try db.inTransaction(.immediate) {
             if found < 3 { try db.execute(sql: settingSQL) }
@@ -62,7 +62,7 @@ enum Schema {
         }
     }
 
-    /// Takes the snapshots over chunk by chunk. Their places are not known, so the next snapshot writes all anew.
+    /// Converts the snapshots chunk by chunk. Their places are not known, so the next snapshot rewrites all chunks.
     private static func upgradeTo4(_ db: Database, path: String) throws {
         try db.execute(sql: """
             ALTER TABLE batch ADD COLUMN part INTEGER NOT NULL DEFAULT 0;
@@ -113,7 +113,7 @@ enum Schema {
 
     private static let batchOrderSQL = "CREATE UNIQUE INDEX batch_order ON batch(namespace, sequence, part);"
 
-    /// Rows of large batches: part of the log when a row in `batch` has their stage, else left over.
+    /// Rows of large batches: part of the log when a row in `batch` has their stage, otherwise left over.
     private static let partSQL = """
         CREATE TABLE part (
             id INTEGER PRIMARY KEY,
@@ -126,7 +126,7 @@ enum Schema {
         CREATE INDEX batch_stage ON batch(stage) WHERE stage > 0;
         """
 
-    /// Ids of chunks are never used again, so that what is to be removed is never something newer.
+    /// Ids of chunks are never reused, so that a removal never deletes a newer chunk.
     private static let snapshotSQL = """
         CREATE TABLE snapshot (
             namespace INTEGER PRIMARY KEY REFERENCES namespace(id),
@@ -142,7 +142,7 @@ enum Schema {
         CREATE INDEX chunk_owner ON chunk(namespace);
         """
 
-    /// The namespace is the empty text for settings of the whole store: a namespace may have rules before it holds anything.
+    /// The namespace is the empty text for settings of the whole store: a namespace may have rules before it has content.
     private static let settingSQL = """
         CREATE TABLE setting (
             namespace TEXT NOT NULL,
@@ -191,7 +191,7 @@ enum Schema {
     }
 
     static func namespaces(_ db: Database, path: String) throws -> [String: Registry.Row] {
-        // Names have no checksum of their own, but each stands twice: in the table and in its index.
+        // Names have no checksum, but each is stored twice: in the table and in its index.
         guard try String.fetchOne(db, sql: "PRAGMA integrity_check('namespace')") == "ok" else {
             throw JournalError.corrupt(path: path, place: "table of namespaces")
         }

@@ -3,12 +3,12 @@ import Journal
 /// The items that wait for the journal queue.
 struct Waiting {
     struct Item: Sendable {
-        /// Empty for what concerns the whole store.
+        /// Empty for items that concern the whole store.
         let namespace: String
         let work: Work
         let completion: @Sendable (Result<Void, JournalError>) -> Void
 
-        /// Takes from `room` what it is estimated to write, in bytes; false when that is more. O(room)
+        /// Subtracts the estimated bytes of the item from `room`; false when they exceed it. O(room)
         func takes(from room: inout Int) -> Bool {
             switch work {
             case .append(let batch), .seal(let batch): return batch.takes(from: &room)
@@ -20,7 +20,7 @@ struct Waiting {
             return room >= 0
         }
 
-        /// Items with the same one keep their order. Steps follow from each other and have theirs without.
+        /// Items of the same lane keep their order. Steps are enqueued one by one, so they need none.
         var lane: String {
             switch work {
             case .step: "step/" + namespace
@@ -37,18 +37,18 @@ struct Waiting {
         case put(name: String, value: [UInt8]?)
         /// Some rows of a stage.
         case slice(Staging)
-        /// A large batch whose operations have been stored, but for some; what follows it waits.
+        /// A large batch whose operations are stored, except a few; the items behind it wait.
         case seal(JournalBatch)
-        /// A tree as it is after everything appended before.
+        /// A tree after everything appended before.
         case snapshot(JournalSnapshot)
-        /// A step of the store's own.
+        /// A step of the store's own work.
         case step(JournalStore.SnapshotStep)
         case truncate(upTo: UInt64)
-        /// What another folder has exported.
+        /// Part of an import from another folder.
         case taking(NamespaceImport.Step)
         case close
 
-        /// Whether a journal's end lets it pass: settings of a namespace outlive its journal, and so does a snapshot under way.
+        /// Whether it still runs after its journal was closed: settings of a namespace outlive its journal, and so does a snapshot in progress.
         var outlivesJournal: Bool {
             switch self {
             case .put, .step, .slice, .seal: true
@@ -56,7 +56,7 @@ struct Waiting {
             }
         }
 
-        /// Whether the store's end lets it pass: what was appended before is stored, in however many slices.
+        /// Whether it still runs while the store closes: everything appended before is stored, in any number of slices.
         func outlivesStore(isLate: Bool) -> Bool {
             switch self {
             case .slice(let staging): staging.isOfBatch && !isLate
@@ -73,7 +73,7 @@ struct Waiting {
             }
         }
 
-        /// Whether it goes in a transaction alone: it fills one, and the commits before it need not wait for that.
+        /// Whether it needs its own transaction: it fills one, and the commits before it need not wait for that.
         var isAlone: Bool {
             switch self {
             case .slice, .step(.chunks), .step(.remove), .taking: true
@@ -89,13 +89,13 @@ struct Waiting {
             }
         }
 
-        /// Commits that become durable with it.
+        /// Number of commits that become durable with it.
         var commits: UInt64 {
             if case .taking(let step) = self { return step.commits }
             return batch.map { $0.sequence - $0.expectedLast } ?? 0
         }
 
-        /// Where a crash test may end the process: before the commit with this in it is made, and after.
+        /// Where a crash test may end the process: before and after the commit of this item.
         var faultPoints: (before: FaultPoint?, after: FaultPoint?) {
             switch self {
             case .step(.chunks): (nil, .snapshotChunk)
@@ -111,16 +111,16 @@ struct Waiting {
     }
 
     var items: [Item] = []
-    /// Whether a commit that takes all items is scheduled, or will be by the thread that holds one.
+    /// Whether a commit of all items is scheduled, or will be by the thread that holds one.
     var isScheduled = false
-    /// A thread has appended without scheduling that commit, and is about to (`JournalStore.commitHeld`).
+    /// A thread has appended without scheduling that commit, and is about to run it (`JournalStore.commitHeld`).
     var isHeld = false
-    /// Pieces of work that were put on the journal queue and have not ended.
+    /// Number of blocks on the journal queue that have not ended.
     var pending = 0
-    /// The store.
+    /// Whether the store is closed.
     var isClosed = false
-    /// Whether large batches under way are given up with it.
+    /// Whether closing it abandons large batches in progress.
     var isLate = false
-    /// Single namespaces.
+    /// Closed namespaces.
     var closed: Set<String> = []
 }

@@ -2,13 +2,13 @@ import GRDB
 import Journal
 import Synchronization
 
-/// A namespace as a folder holds it at one moment, for another folder.
+/// A namespace in a folder's state of one moment, for another folder.
 public struct ExportedNamespace: Sendable, Equatable {
     public var name: String
     /// The last commit, and the newest epoch of its writers.
     public var last: UInt64
     public var epoch: UInt64
-    /// The value of a setting that goes with that commit; nil where there is none.
+    /// The value of the exported setting at that commit; nil without one.
     public var setting: [UInt8]?
 
     public init(name: String, last: UInt64, epoch: UInt64, setting: [UInt8]?) {
@@ -16,22 +16,22 @@ public struct ExportedNamespace: Sendable, Equatable {
     }
 }
 
-/// What an export consists of, in order.
+/// The parts of an export, in order.
 public enum ExportedPart: Sendable, Equatable {
     case namespace(ExportedNamespace)
-    /// Entries of the namespace before, in stored form: a chunk of its snapshot, or what a later batch has changed. Applied one after the
-    /// other they make all that is kept of it.
+    /// Entries of the preceding namespace, in stored form: a chunk of its snapshot, or the changes of a later batch. Applied in order
+    /// they produce its whole durable content.
     case entries([UInt8])
 }
 
 extension JournalStore {
-    /// Reads all that the folder holds of some namespaces, as it is at one moment, while commits go on. As long as it reads, SQLite's log
-    /// grows by what is written. Nothing is decoded: it costs what the folder holds, in bytes read. Blocks.
+    /// Reads all content of some namespaces, in the state of one moment, while commits continue. While it reads, SQLite's log
+    /// grows by everything written. Nothing is decoded: it costs O(stored bytes). Blocks.
     /// - Parameters:
-    ///   - setting: the name of the setting that goes with each.
+    ///   - setting: the name of the setting to export with each namespace.
     ///   - begin: gets the namespaces first.
-    ///   - give: called for each part. What it throws ends the export.
-    /// - Throws: `.corrupt` naming the place; `.disk`, `.closed`; what `give` throws.
+    ///   - give: called for each part. An error that it throws ends the export.
+    /// - Throws: `.corrupt` naming the place; `.disk`, `.closed`; errors of `give`.
     public func export(
         of isWanted: (String) -> Bool, with setting: String, begin: ([ExportedNamespace]) throws -> Void,
         give: (ExportedPart) throws -> Void

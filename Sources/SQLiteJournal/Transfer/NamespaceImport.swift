@@ -5,8 +5,9 @@ public import Journal
 import JSONTree
 import Synchronization
 
-/// Takes namespaces over that another folder has exported. Until all of it is there, chunks lie beside what the folder holds; then one
-/// commit puts them in its place, for all namespaces at once. After a kill before that the folder holds what it held, and the next
+/// Imports namespaces that another folder has exported. Until the import is complete, its chunks are stored separately from the folder's content.
+/// Then one
+/// commit replaces that content, for all namespaces at once. After a kill before that commit the folder is unchanged, and the next
 /// import, snapshot or start removes the rest.
 ///
 /// ```
@@ -23,15 +24,15 @@ public final class NamespaceImport: @unchecked Sendable {
         var chunks: [StoredChunk] = []
     }
     fileprivate var incoming: [Incoming] = []
-    /// Chunks that are not stored.
+    /// Chunks that are not stored yet.
     fileprivate var waiting: [[UInt8]] = []
     private var bytes = 0
-    /// Commits more than the folder held.
+    /// How many more commits the import has than the folder had.
     fileprivate var gained: UInt64 = 0
 
     private static let bytesAtOnce = 1 << 20
 
-    /// - Parameter setting: the name of the setting that goes with each namespace.
+    /// - Parameter setting: the name of the setting that is imported with each namespace.
     public init(into store: JournalStore, setting: String) { (self.store, self.setting) = (store, setting) }
 
     public func add(_ part: ExportedPart) throws(JournalError) {
@@ -49,14 +50,14 @@ public final class NamespaceImport: @unchecked Sendable {
         }
     }
 
-    /// All is there: it takes the place of what the folder has of these namespaces.
+    /// Completes the import: it replaces the folder's content of these namespaces.
     public func take() throws(JournalError) {
         try storeWaiting()
         try run(.take(self))
         end(isTaken: true)
     }
 
-    /// What has come is not wanted any more.
+    /// Discards the imported parts.
     public func giveUp() { end(isTaken: false) }
 
     private func end(isTaken: Bool) {
@@ -65,7 +66,7 @@ public final class NamespaceImport: @unchecked Sendable {
         if store.waiting.withLock(\.isClosed) { return }
         store.database.writeWithoutTransaction { [store] _ in
             for name in names {
-                // What was noted of the content before counts no more.
+                // Changes recorded for the previous content no longer apply.
                 if isTaken { store.states[name] = nil } else { store.state(of: name).isFilling = false }
                 store.removeLeftovers(of: name, keeping: nil)
             }
@@ -96,7 +97,7 @@ public final class NamespaceImport: @unchecked Sendable {
 }
 
 extension JournalStore {
-    /// Within a transaction on the journal queue. Returns the bytes written.
+    /// Stores an import step within a transaction on the journal queue. Returns the bytes written.
     func store(_ step: NamespaceImport.Step, _ db: Database) throws -> Int {
         switch step {
         case .chunks(let taking): try storeChunks(taking, db)
@@ -127,7 +128,7 @@ extension JournalStore {
             let namespace = incoming.namespace
             var known = try register(namespace.name, db)
             var manifest = SnapshotManifest()
-            // Places are not known, as entries of batches are among them: the next snapshot writes all chunks anew.
+            // Places are not known, as the entries include batches: the next snapshot rewrites all chunks.
             manifest.hasPlaces = false
             manifest.tree = incoming.chunks.map { ChunkLayout.Part(start: .root, chunk: $0) }
             let encoded = manifest.encoded()
@@ -149,7 +150,7 @@ extension JournalStore {
 }
 
 extension NamespaceImport.Step {
-    /// Commits that become durable with it; known when it is stored.
+    /// Number of commits that become durable with it; known when it is stored.
     var commits: UInt64 {
         switch self {
         case .chunks: 0

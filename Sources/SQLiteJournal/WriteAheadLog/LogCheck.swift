@@ -8,7 +8,7 @@ import Journal
 ///     frames     1 ─ 2 ─ 3 ─ 4 ─ ✗ ─ 6 ─ 7 ─ 8
 ///     sound up to 4; acknowledged up to 8 (`LogMark`)          ──►  lost
 ///     sound up to 4; acknowledged up to 4                      ──►  the end that a crash left
-///     nothing is known; two commits and more behind frame 4    ──►  lost: one at most was not on the disk
+///     no valid mark; two or more commits behind frame 4        ──►  lost: at most one was not on the disk
 enum LogCheck {
     enum Finding: Equatable {
         /// Everything that was acknowledged can be read.
@@ -19,11 +19,11 @@ enum LogCheck {
     }
 
     struct Loss: Equatable {
-        /// Frames up to which the log is sound.
+        /// Number of frames up to which the log is sound.
         let sound: Int
-        /// Commits of the log that cannot be read, as far as that can be seen.
+        /// Number of commits of the log that cannot be read, as far as it can be determined.
         let commits: Int
-        /// Whether the database without the log is further than the sound part of the log.
+        /// Whether the database without the log is newer than the sound part of the log.
         let isDatabaseFurther: Bool
     }
 
@@ -31,9 +31,9 @@ enum LogCheck {
     struct Admission {
         let path: String
         let mark: LogMarkFile
-        /// Salts of the log and where it ends.
+        /// The log's salts and its end.
         var end: (salts: UInt64, frames: Int) = (0, 0)
-        /// The damage and what was done about it, for the program's log.
+        /// The damage and how it was handled, for the program's log.
         var finding: String?
         var isRepaired = false
 
@@ -50,14 +50,14 @@ enum LogCheck {
     }
 
     /// - Parameter path: of the database. No other process may have it open for writing.
-    /// - Throws: `.loss`; with `acceptingLoss` the log ends where it is sound from now on, and a copy of it is kept. `.disk`.
+    /// - Throws: `.loss`; with `acceptingLoss` the log is cut after its sound part instead, and a copy of it is kept. `.disk`.
     static func admit(_ path: String, acceptingLoss: Bool, makingMark: Bool = true) throws(JournalError) -> Admission {
         var admission = Admission(path: path, mark: LogMarkFile(folder(of: path) + LogMark.fileName, isMade: makingMark))
         let file = path + "-wal"
-        // Root must not cut off or copy a file elsewhere, to which the folder's owner has planted a link.
+        // Do not follow a link that the folder's owner may have planted: as root this could truncate or copy a file elsewhere.
         let descriptor = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
         if descriptor < 0, errno == ELOOP { throw .cannotOpen(path: file, reason: FolderLock.reason(ELOOP)) }
-        // SQLite reports every other reason.
+        // SQLite itself reports any other error.
         guard descriptor >= 0 else { return admission }
         defer { close(descriptor) }
         let scan = try LogScan(descriptor)
@@ -94,9 +94,9 @@ enum LogCheck {
             let isFurther = mark.copied == mark.copying && mark.copied > scan.sound
             return .lost(Loss(sound: scan.sound, commits: max(1, scan.laterCommits), isDatabaseFurther: isFurther))
         }
-        // Nothing has been written since that mark.
+        // The log was not written to since that mark.
         if let mark, mark.salts == salts, mark.isOfThisBoot { return .sound }
-        // Without a header no frame is read; the header was on the disk before any frame.
+        // Without a valid header no frame can be read, and the header was on the disk before any frame.
         if scan.header == nil { return .lost(Loss(sound: 0, commits: 1, isDatabaseFurther: false)) }
         guard scan.isBroken, mark.map(\.isBinding) ?? true else { return .sound }
         return .lost(Loss(sound: scan.sound, commits: scan.laterCommits, isDatabaseFurther: false))
@@ -108,7 +108,7 @@ enum LogCheck {
         guard ftruncate(descriptor, off_t(size)) == 0, fsync(descriptor) == 0 else { throw .disk(reason: FolderLock.reason(errno)) }
     }
 
-    /// Beside the log, under a name that is free.
+    /// Copies the damaged log to a free name next to it.
     private static func keepCopy(of descriptor: Int32, _ file: String) throws(JournalError) -> String {
         var number = 1
         var copy = PrivateFile.open("\(file).damaged-\(number)", O_WRONLY | O_EXCL)
@@ -137,7 +137,7 @@ enum LogCheck {
         return name
     }
 
-    // MARK: Words
+    // MARK: Messages
 
     private static func text(of loss: Loss, _ scan: LogScan, _ path: String) -> (sound: String, missing: String) {
         let commits = commits(path, isDatabaseFurther: loss.isDatabaseFurther) ?? [:]
@@ -151,7 +151,7 @@ enum LogCheck {
     private static func commits(_ path: String, isDatabaseFurther: Bool) -> [String: UInt64]? {
         var name = path
         if isDatabaseFurther {
-            // Under another name there is no log.
+            // SQLite finds no log under another name.
             name += ".look"
             guard link(path, name) == 0 else { return nil }
         }

@@ -13,7 +13,7 @@ enum LogFile {
 
     struct Header {
         let pageBytes: Int
-        /// Whether checksums are over words whose first byte is the highest.
+        /// Whether checksums are over big-endian words.
         let isBigEndian: Bool
         /// Random numbers, new each time the log is restarted.
         let salts: UInt64
@@ -72,7 +72,7 @@ enum LogFile {
         }
     }
 
-    /// Reads from a place in a file, fewer bytes only at its end; nil after a fault.
+    /// Reads at an offset; fewer bytes only at the end of the file; nil after an error.
     static func read(_ descriptor: Int32, _ count: Int, at offset: Int) -> [UInt8]? {
         var isRead = true
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, done in
@@ -94,14 +94,14 @@ extension UnsafeRawBufferPointer {
     fileprivate func word(_ offset: Int) -> UInt32 { UInt32(bigEndian: loadUnaligned(fromByteOffset: offset, as: UInt32.self)) }
 }
 
-/// The frames of a log, read as SQLite reads them at a start, and also after the first invalid one.
+/// The frames of a log, read as SQLite reads them at a start, and also those after the first invalid one.
 struct LogScan {
     private(set) var header: LogFile.Header?
-    /// Whole frames in the file.
+    /// Number of whole frames in the file.
     private(set) var frames = 0
     /// Number of the last commit frame before the first invalid one: SQLite reads the log up to here.
     private(set) var sound = 0
-    /// Frames behind `sound` that have the log's salts: of a transaction that was not finished, or cannot be read.
+    /// Frames behind `sound` that have the log's salts: of a transaction that was unfinished, or cannot be read.
     private(set) var laterFrames = 0
     /// Commits after the first invalid frame, among frames that have the log's salts.
     private(set) var laterCommits = 0

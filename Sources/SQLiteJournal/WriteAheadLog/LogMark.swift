@@ -2,22 +2,22 @@ import Glibc
 import Journal
 import Synchronization
 
-/// How far SQLite's log is acknowledged, in a small file beside it (`vigla.mark`). With it a start can distinguish an end that a
-/// crash left unfinished from commits that are missing. Written after each commit, before its completion, and not synced to disk: an
+/// How far SQLite's log is acknowledged, in a small file next to it (`vigla.mark`). With it a start can distinguish an end that a
+/// crash left unfinished from missing commits. Written after each commit, before its completion, and not synced to disk: an
 /// older mark is still true, and after a kill of the process the file contains the newest one.
 ///
 ///     two slots of 128 bytes, written in turn:
 ///     magic, flags, counter, salts, frames, copied, copying, boot, commits, …, CRC-32
 struct LogMark: Equatable {
-    /// The log's; drawn anew each time that it begins anew.
+    /// The log's salts; random, new at each restart of the log.
     var salts: UInt64 = 0
-    /// Frames that are acknowledged.
+    /// Number of acknowledged frames.
     var frames: UInt32 = 0
-    /// Frames that are in the database, too, on the disk.
+    /// Number of frames that are also in the database, on the disk.
     var copied: UInt32 = 0
-    /// Frames of which some may be: above `copied` while the log is being copied.
+    /// Number of frames that may be in the database: above `copied` while the log is being copied.
     var copying: UInt32 = 0
-    /// Commits of all namespaces together.
+    /// Number of commits of all namespaces together.
     var commits: UInt64 = 0
     /// Whether an acknowledged commit was on the disk, so that it survives a power cut.
     var isOnDisk = true
@@ -34,7 +34,7 @@ struct LogMark: Equatable {
     /// Whether it was written since the machine booted.
     var isOfThisBoot: Bool { !boot.allSatisfy { $0 == 0 } && boot == Self.thisBoot }
 
-    /// Zeros where the system does not provide it.
+    /// Zeros if the system does not provide it.
     static let thisBoot: [UInt8] = {
         let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
         defer { if descriptor >= 0 { close(descriptor) } }
@@ -42,7 +42,7 @@ struct LogMark: Equatable {
         return text.count == bootBytes ? text : [UInt8](repeating: 0, count: bootBytes)
     }()
 
-    /// Passes the bytes of a slot.
+    /// Passes the bytes of a slot to `body`.
     func encode<Result>(counter: UInt64, _ body: (UnsafeRawBufferPointer) -> Result) -> Result {
         withUnsafeTemporaryAllocation(byteCount: Self.slotBytes, alignment: 8) { bytes in
             bytes.initializeMemory(as: UInt8.self, repeating: 0)
@@ -96,8 +96,8 @@ final class LogMarkFile: @unchecked Sendable {
     /// The mark that the file contained when it was opened; nil without an intact one.
     let found: LogMark?
 
-    /// If the file cannot be made, there is no mark, and none is written.
-    /// - Parameter isMade: whether it is made where it is missing.
+    /// If the file cannot be created, there is no mark, and none is written.
+    /// - Parameter isMade: whether to create a missing file.
     init(_ path: String, isMade: Bool) {
         self.path = path
         descriptor = isMade ? PrivateFile.open(path, O_RDWR) : open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC)
@@ -107,7 +107,7 @@ final class LogMarkFile: @unchecked Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// An error leaves the mark of before.
+    /// Writes a mark; after an error the previous one stays.
     func write(_ mark: LogMark) {
         guard descriptor >= 0 else { return }
         counter &+= 1

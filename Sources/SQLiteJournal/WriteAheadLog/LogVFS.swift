@@ -1,14 +1,14 @@
 import Glibc
 import GRDBSQLite
 
-/// The system's files as SQLite uses them, but for the write-ahead log: that gets a commit in one write, a large one in pieces of up to
-/// 120 KiB (`FrameGatherer`), and has room behind its end (`LogRoom`). A "shim" in SQLite's words (sqlite.org/vfs.html §2.1): all else is
-/// passed on to the file system that SQLite would use without it.
+/// A SQLite VFS that changes only the write-ahead log: each commit is written in one write, a large one in pieces of up to
+/// 120 KiB (`FrameGatherer`), and the log has preallocated space behind its end (`LogRoom`). It is a "shim" (sqlite.org/vfs.html §2.1): everything
+/// else is passed on to the default VFS.
 ///
 ///     SQLite ── main file, others ─────────────────────────► unix
 ///           └── log ──► LogFileObject ── whole commits ────► unix
 ///
-/// For the one connection that writes, which rolls back after any error: of pages that a transaction has spilled, an error may come with a
+/// Only for the one connection that writes, which rolls back after any error: an error for pages that a transaction has spilled may be returned by a
 /// later call than theirs. The connection's queue serialises all calls; SQLite takes no mutex (`SQLITE_OPEN_NOMUTEX`).
 enum LogVFS {
     private static let name: StaticString = "vigla-log"
@@ -16,7 +16,8 @@ enum LogVFS {
     nonisolated(unsafe) private static let system: UnsafeMutablePointer<sqlite3_vfs>? = sqlite3_vfs_find(nil)
     private static let isRegistered: Bool = register()
 
-    /// How SQLite is told to open a database with it. The path itself where SQLite does not read URIs: then it writes as it does by itself.
+    /// The location with which SQLite opens a database through this VFS. If SQLite does not read URIs it is the path itself, and SQLite uses its
+    /// default VFS.
     static func location(of path: String) -> String {
         guard sqlite3_compileoption_used("USE_URI") == 1, isRegistered else { return path }
         var location = "file:" + (path.hasPrefix("/") ? "//" : "")
@@ -32,7 +33,7 @@ enum LogVFS {
     }
 
     private static func register() -> Bool {
-        // SQLite takes the object for its first member, and gives memory for 8-byte words.
+        // SQLite treats the object as its first member, and aligns its memory to 8 bytes.
         let layout = MemoryLayout<LogFileObject>.self
         guard let system, layout.offset(of: \.base) == 0, layout.alignment <= 8 else { return false }
         let shim = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
@@ -56,7 +57,7 @@ enum LogVFS {
         return sqlite3_vfs_register(shim, 0) == SQLITE_OK
     }
 
-    /// Writes of SQLite that have reached the file of a connection's log since it was opened, for tests; nil without this file system.
+    /// Number of writes that reached the file of a connection's log since it was opened, for tests; nil without this VFS.
     static func writes(_ connection: OpaquePointer?) -> Int? {
         var file: UnsafeMutablePointer<sqlite3_file>?
         let code = withUnsafeMutablePointer(to: &file) { sqlite3_file_control(connection, "main", SQLITE_FCNTL_JOURNAL_POINTER, $0) }
@@ -65,26 +66,26 @@ enum LogVFS {
     }
 }
 
-/// An open log: what SQLite asks for, and behind it in memory the system's own object.
+/// An open log: the object that SQLite sees, followed in memory by the default VFS' object.
 private struct LogFileObject {
-    /// What SQLite knows of it; comes first.
+    /// SQLite's part of the object; must be first.
     var base = sqlite3_file()
     var gatherer = FrameGatherer()
     var room = LogRoom()
-    /// What is kept. Made when something is.
+    /// The kept bytes. Allocated on first use.
     var bytes: UnsafeMutableRawPointer?
     var writes = 0
 
     typealias File = UnsafeMutablePointer<sqlite3_file>
 
-    /// Bytes until the system's object, which may begin with anything.
+    /// Offset of the default VFS' object, aligned for any type.
     static var size: Int { (MemoryLayout<LogFileObject>.size + 15) & ~15 }
 
     static func at(_ file: File) -> UnsafeMutablePointer<LogFileObject> {
         UnsafeMutableRawPointer(file).assumingMemoryBound(to: LogFileObject.self)
     }
 
-    /// The system's object.
+    /// The default VFS' object.
     func file(at file: File) -> File { (UnsafeMutableRawPointer(file) + Self.size).assumingMemoryBound(to: sqlite3_file.self) }
 
     mutating func opened(_ file: File) {
@@ -108,7 +109,7 @@ private struct LogFileObject {
         return step == .keep ? SQLITE_OK : flush(file)
     }
 
-    /// After an error nothing is kept: SQLite rolls the transaction back, and what a later one writes comes to the same place.
+    /// Writes the kept bytes. After an error nothing is kept: SQLite rolls the transaction back, and a later one writes to the same offset.
     private mutating func flush(_ file: File) -> Int32 {
         guard gatherer.count > 0, let bytes else { return SQLITE_OK }
         let code = put(UnsafeRawBufferPointer(start: bytes, count: gatherer.count), at: gatherer.start, file)
@@ -123,8 +124,8 @@ private struct LogFileObject {
         return file.pointee.pMethods.pointee.xWrite(file, piece.baseAddress, Int32(piece.count), offset)
     }
 
-    /// Writes the zeros of `LogRoom`, if it is time, and waits for the disk. That they cannot be written is no error of the commit. Some
-    /// file systems tell only now that they have no place for them: then the commit is refused, and the next ones have none.
+    /// Writes the zeros of `LogRoom`, if due, and syncs. A failure to write zeros does not fail the commit. Some file systems
+    /// report missing space only now: then the commit is refused, and later syncs write no zeros.
     private mutating func sync(_ flags: Int32, _ file: File) -> Int32 {
         let file = self.file(at: file)
         let methods = file.pointee.pMethods.pointee
@@ -132,7 +133,7 @@ private struct LogFileObject {
         if let range = room.due() {
             var length: Int64 = 0
             if methods.xFileSize(file, &length) == SQLITE_OK, length != range.lowerBound {
-                // After a commit that failed, or another program has written to the file.
+                // A commit has failed before, or another program has written to the file.
                 room.found(length)
             } else {
                 hasRoom = methods.xWrite(file, Self.zeros, Int32(range.count), range.lowerBound) == SQLITE_OK
@@ -151,14 +152,14 @@ private struct LogFileObject {
         return UnsafeRawPointer(zeros)
     }()
 
-    /// Calls the system's method.
+    /// Calls the default VFS' method.
     private static func system(_ file: File?, _ body: (File, sqlite3_io_methods) -> Int32) -> Int32 {
         guard let file else { return SQLITE_IOERR }
         let system = at(file).pointee.file(at: file)
         return body(system, system.pointee.pMethods.pointee)
     }
 
-    /// The same behind what is kept.
+    /// The same after writing the kept bytes.
     private static func behind(_ file: File?, _ body: (File, sqlite3_io_methods) -> Int32) -> Int32 {
         guard let file else { return SQLITE_IOERR }
         let code = at(file).pointee.flush(file)

@@ -2,13 +2,13 @@ import Glibc
 import GRDB
 import GRDBSQLite
 
-/// Keeps track of how far SQLite's log is acknowledged, while the store is open. Confined to the journal queue.
+/// Tracks how far SQLite's log is acknowledged, while the store is open. Confined to the journal queue.
 final class LogWatch: @unchecked Sendable {
     // Sendable: confined to the journal queue, once the store is open.
     private let path: String
     private let file: LogMarkFile
     private var mark = LogMark()
-    /// The file of the log, which holds none of SQLite's locks.
+    /// A descriptor of the log file, without any of SQLite's locks.
     private var descriptor: Int32 = -1
     /// Frames of the log after the last commit, as reported by SQLite.
     private var frames = 0
@@ -30,13 +30,13 @@ final class LogWatch: @unchecked Sendable {
     var salts: UInt64 { mark.salts }
 
     /// - Parameters:
-    ///   - end: what the log was found to hold.
+    ///   - end: the end of the log that the check found.
     ///   - found: its mark, if that is still valid.
     func follow(_ db: Database, from end: (salts: UInt64, frames: Int), _ found: LogMark?) {
         frames = end.frames
         // Frames beyond the mark may not be on the disk yet: they count with the next commit.
         if let found, found.salts == end.salts { mark = found } else { (mark.salts, mark.commits) = (end.salts, found?.commits ?? 0) }
-        // Called within each commit; the store outlives its connection's use.
+        // SQLite calls this within each commit; the store outlives its connection.
         sqlite3_wal_hook(db.sqliteConnection, { context, _, _, frames in
             guard let context else { return SQLITE_OK }
             Unmanaged<LogWatch>.fromOpaque(context).takeUnretainedValue().committed(Int(frames))
@@ -44,7 +44,7 @@ final class LogWatch: @unchecked Sendable {
         }, Unmanaged.passUnretained(self).toOpaque())
     }
 
-    /// - Parameter frames: in the log, with those of the commit.
+    /// - Parameter frames: total in the log, including the commit's.
     private func committed(_ frames: Int) {
         let before = self.frames
         self.frames = frames
@@ -65,7 +65,7 @@ final class LogWatch: @unchecked Sendable {
         (mark.salts, mark.frames, mark.copied, mark.copying) = (salts, 0, 0, 0)
     }
 
-    /// Commits may be acknowledged once this is written.
+    /// Acknowledges the log's frames: commits may be completed once this is written.
     /// - Parameter commits: of all namespaces together.
     func acknowledge(commits: UInt64) {
         guard isKnown else { return }
@@ -74,14 +74,14 @@ final class LogWatch: @unchecked Sendable {
         file.write(mark)
     }
 
-    /// SQLite is about to copy the log into the database.
+    /// Records that SQLite is about to copy the log into the database.
     func willCopy() {
         mark.copying = .max
         file.write(mark)
     }
 
     /// - Parameters:
-    ///   - frames: that are copied and on the disk.
+    ///   - frames: number of frames that are copied and on the disk.
     ///   - salts: of the log that was copied; it may have been restarted since.
     func copied(_ frames: Int, of salts: UInt64) {
         guard salts == mark.salts else { return }
@@ -89,7 +89,7 @@ final class LogWatch: @unchecked Sendable {
         file.write(mark)
     }
 
-    /// The mark is no longer valid.
+    /// Invalidates the mark.
     func forget() {
         mark = LogMark(salts: mark.salts)
         file.erase()
