@@ -2,13 +2,13 @@ import Dispatch
 public import Journal
 import Synchronization
 
-/// The journal of one namespace of a cluster. A batch is durable when the cluster's log has acknowledged it and the local journal has it;
-/// what other hubs append comes by the log, goes to the local journal and from there to the tails.
+/// The journal of one namespace in a cluster. A batch is durable when the cluster's log has acknowledged it and the local journal has stored it.
+/// Batches of other hubs arrive through the log, go to the local journal and from there to the tails.
 public final class ClusterJournal: Journal {
     public let namespace: String
     private let shard: Shard
     private let local: any Journal
-    /// Whether this hub writes it, where a database is asked about that.
+    /// This hub's writer role; nil where no database uses the journal.
     private let writership: Writership?
     private let stages = Atomic<Int64>(0)
 
@@ -18,7 +18,7 @@ public final class ClusterJournal: Journal {
 
     public var isImmediate: Bool { false }
 
-    /// Fails with `.unavailable` when no server of the cluster takes the batch in time, and with `.regressed` while the log is not the one
+    /// Fails with `.unavailable` when no server of the cluster accepts the batch in time, and with `.regressed` while the log is not the one
     /// that this hub has followed.
     public func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         shard.append(batch, namespace, completion)
@@ -46,17 +46,17 @@ public final class ClusterJournal: Journal {
         }
     }
 
-    /// A follower is asked while nothing new is stored locally: its tree is then that of the last batch, as a snapshot has to be.
+    /// A follower is asked for its tree while nothing new is stored locally: the tree then matches the last stored batch, as a snapshot must.
     public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {
         local.whenSnapshotDue { [shard, writership] in writership.map { $0.role != .writing } == true ? shard.whenStill(ask) : ask() }
     }
 
-    /// In the local journal; the cluster's log keeps what it has.
+    /// Only in the local journal; the cluster's log is unchanged.
     public func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         shard.locally(namespace, completion) { $0.truncate(upTo: sequence, completion: $1) }
     }
 
-    /// The shard goes on for its other namespaces.
+    /// Closes one namespace; the shard continues for its others.
     public func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         shard.locally(namespace, completion) { $0.close(completion: $1) }
     }

@@ -5,27 +5,27 @@ public import Logging
 public import Scheduling
 public import SQLiteJournal
 
-/// The journals of a hub that is one of a cluster: logs on NATS JetStream that all hubs follow, and this hub's data folder, which holds
-/// what came by them.
+/// The journals of a hub in a cluster: logs on NATS JetStream that all hubs follow, and this hub's data folder, which stores
+/// their content.
 ///
 ///     namespace ─► shard ─► log VIGLA_<cluster>_<shard>  ─► every hub's data folder ─► its databases
 ///
-/// Rules, secrets and other settings have a log of their own, and accounts another one, to which every hub appends.
+/// Rules, secrets and other settings have a separate log, and accounts another one. Every hub appends to both.
 public final class ClusterStorage: JournalStorage {
     private let connection: NatsConnection
     private let local: LocalJournals
     private let shards: [Shard]
     private let hubs: Hubs
     private let settings: ClusterSettings
-    /// What the hubs say to each other.
+    /// Carries messages between the hubs.
     private let mail: HubMail
-    /// Who writes which namespace.
+    /// The writers of all namespaces.
     public let writers: Writers
     private let sharedSettings: SharedSettings
     private let accounts: SharedStream
 
-    /// Begins to follow the logs; servers that are not there yet are awaited. Blocks while the data folder is read.
-    /// - Throws: `.foreign` for a data folder whose content has not come by a cluster's log; `.corrupt`, `.disk`.
+    /// Starts to follow the logs; it waits in the background for servers that are not reachable yet. Blocks while the data folder is read.
+    /// - Throws: `.foreign` for a data folder whose content did not come from a cluster's log; `.corrupt`, `.disk`.
     public init(
         _ settings: ClusterSettings, over connection: NatsConnection, in store: JournalStore, scheduler: Scheduler, logger: Logger
     ) throws(JournalError) {
@@ -56,7 +56,8 @@ public final class ClusterStorage: JournalStorage {
     public var settingStore: any SettingStore { sharedSettings }
     public var accountLog: (any SharedLog)? { accounts }
 
-    /// What the data folder has of a namespace: its journal's tail brings the rest, and whether this hub writes it is told and changes.
+    /// Opens the data folder's content of a namespace. The journal's tail brings later batches, and the caller is notified when this hub's
+    /// writer role changes.
     public func open(_ namespace: String) throws(JournalError) -> OpenedJournal {
         awaitOpenable(namespace)
         let writership = hubs.open(namespace, at: LocalJournals.shard(of: namespace, among: settings.shards))
@@ -67,7 +68,7 @@ public final class ClusterStorage: JournalStorage {
     public var cluster: ClusterReport? { hubs.report }
     public func shown(at address: String) { hubs.shown(at: address) }
 
-    /// All that the log holds of a namespace, for a caller that writes it without an election. Blocks until that has come.
+    /// Opens a namespace for a caller that writes it without an election. Blocks until the log's whole content has arrived.
     package func openToWrite(_ namespace: String, patienceMs: Int) throws(JournalError) -> OpenedJournal {
         awaitOpenable(namespace)
         let reached = DispatchSemaphore(value: 0)
@@ -78,7 +79,7 @@ public final class ClusterStorage: JournalStorage {
         return OpenedJournal(try local.store.recover(namespace), journal(of: namespace), link: mail.link(of: namespace))
     }
 
-    /// A snapshot takes the place of what the folder has only before anybody has read that.
+    /// Waits until the namespace can be opened: a snapshot may replace the folder's content only before that content is read.
     private func awaitOpenable(_ namespace: String) {
         let openable = DispatchSemaphore(value: 0)
         shard(of: namespace).whenOpenable { openable.signal() }

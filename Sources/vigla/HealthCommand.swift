@@ -37,13 +37,13 @@ struct Health: ParsableCommand {
         dispatchMain()
     }
 
-    /// The hub that was started in the same environment.
+    /// The hub that was started with the same environment.
     private static var ownHub: HubAddress {
         let isSecure = Environment["VIGLA_TLS_CERT"] != nil && Environment["VIGLA_TLS_PORT"] == nil
         return HubAddress(port: Environment["VIGLA_PORT"].flatMap { UInt16($0) } ?? 9000, isSecure: isSecure)
     }
 
-    /// Reads one answer and ends the program with it.
+    /// Reads one answer and ends the program with its result.
     private final class Probe: ConnectionHandler {
         private let address: HubAddress
         private var parser = HTTPResponseParser()

@@ -1,7 +1,7 @@
 import JSONTree
 
 extension JSONError {
-    /// Where in a text it is, for people: `2:6 (byte 14)`, line and column from 1. O(offset)
+    /// The place of an offset in a text, for people: `2:6 (byte 14)`, line and column from 1. O(offset)
     func place(in text: UnsafeRawBufferPointer) -> String {
         let before = text.prefix(offset)
         let line = before.count { $0 == 0x0A } + 1

@@ -1,11 +1,11 @@
 import Glibc
 
-/// Standard output and error as plain descriptors: lines leave whole and at once, also into a pipe.
+/// Standard output and error as plain descriptors: lines are written whole and at once, also into a pipe.
 enum StandardStream: Int32 {
     case output = 1
     case error = 2
 
-    /// Writes the text and a line end. A reader that has gone away ends the program quietly, as it does for any filter.
+    /// Writes the text and a line end. If the reader has gone, the program ends quietly, like any filter.
     func line(_ text: String) { write(Array((text + "\n").utf8)) }
 
     func write(_ bytes: [UInt8]) {
@@ -20,7 +20,7 @@ enum StandardStream: Int32 {
     }
 }
 
-/// Ends the program. (`exit` is a name of every command.)
+/// Ends the program. (Every command has a member named `exit`.)
 func end(_ code: Int32 = 0) -> Never { exit(code) }
 
 /// Prints an error and ends the program.
@@ -29,9 +29,9 @@ func fail(_ message: String, code: Int32 = 1) -> Never {
     exit(code)
 }
 
-/// A file as a whole.
+/// Reads a whole file.
 enum WholeFile {
-    /// - Returns: the bytes, or the system's words for why not.
+    /// - Returns: the bytes, or the system's error.
     static func read(_ path: String) -> Result<[UInt8], FileFault> {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return .failure(FileFault(errno)) }

@@ -1,8 +1,8 @@
 import ArgumentParser
 
-/// What was probably meant by a command that there is not. (Options are the argument parser's own.)
+/// Suggests the probable command for an unknown one. (The argument parser does so for options.)
 enum Suggestion {
-    /// Words of other tools for what a command here does.
+    /// Other tools' words for commands.
     private static let synonyms = [
         "start": "serve", "run": "serve", "server": "serve", "up": "serve", "delete": "remove", "del": "remove", "rm": "remove",
         "put": "set", "write": "set", "patch": "update", "post": "push", "add": "push", "read": "get", "show": "get", "cat": "get",
@@ -11,7 +11,7 @@ enum Suggestion {
         "dump": "export", "load": "import", "restart": "serve",
     ]
 
-    /// A text for the first word of a command line that stands for a command and is none; nil when all are.
+    /// A message for the first word in a command's place that is not a command; nil when all are known.
     static func unknownCommand(_ arguments: some Sequence<String>) -> String? {
         var command: any ParsableCommand.Type = Vigla.self
         var line = "vigla"
@@ -29,7 +29,7 @@ enum Suggestion {
         return nil
     }
 
-    /// A line behind the argument parser's message, where that message alone would not help; nil elsewhere.
+    /// A hint behind the argument parser's message, where that message alone would not help; nil otherwise.
     static func hint(_ arguments: some Collection<String>, _ message: String) -> String? {
         let command = arguments.first ?? ""
         if message.contains("nexpected argument"), ["set", "update", "push"].contains(command) || arguments.contains("claims") {
@@ -45,7 +45,8 @@ enum Suggestion {
         command.configuration.commandName ?? "\(command)".lowercased()
     }
 
-    /// The name that a word is a slip of: another word for it, a beginning of it, or at most a third of its letters, and two, away.
+    /// The name that a word probably means: a synonym, a prefix of a name, or a name within an edit distance of a third of its letters and at most
+    /// two.
     static func nearest(to word: String, of names: [String]) -> String? {
         let word = word.lowercased()
         if let meant = synonyms[word], names.contains(meant) { return meant }
@@ -53,13 +54,13 @@ enum Suggestion {
         return slip(word, of: names)
     }
 
-    /// The name that is at most a third of a word's letters, and two, away.
+    /// The name within an edit distance of a third of a word's letters, at most two.
     static func slip(_ word: String, of names: [String]) -> String? {
         let most = min(2, max(1, word.count / 3))
         return names.map { ($0, distance(Array(word), Array($0))) }.filter { $0.1 <= most }.min { $0.1 < $1.1 }?.0
     }
 
-    /// Letters to insert, remove, replace or swap with the next one. O(a · b)
+    /// Edit distance: letters to insert, remove, replace or swap with the next one. O(a · b)
     private static func distance(_ a: [Character], _ b: [Character]) -> Int {
         var rows = [Array(0...b.count)]
         for i in a.indices {

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// The command line (design: stable, scripts rely on it). Each command is a file.
+/// The command line (design: stable, scripts rely on it). Each command has a file of its own.
 @main
 struct Vigla: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -34,7 +34,7 @@ struct Vigla: ParsableCommand {
     static let version = "0.1.0"
 
     static func main() {
-        // libdispatch asks for a priority that only root has, and tells syslog of each refusal: a line for each command under systemd.
+        // libdispatch requests a priority that only root has, and logs each refusal to syslog: under systemd a line for each command.
         setenv("LIBDISPATCH_LOG", "NO", 0)
         if let text = Suggestion.unknownCommand(CommandLine.arguments.dropFirst()) { fail(text, code: 64) }
         do {

@@ -2,19 +2,19 @@ import CNats
 public import Journal
 import Synchronization
 
-/// Who the hubs of a cluster are, and who of them writes, as far as this one has heard. From any thread.
+/// The hubs of a cluster and their writers, as known to this hub. From any thread.
 public struct HubDirectory: Sendable {
-    /// This hub: a number of its own for each life of the process.
+    /// This hub's id, unique for each run of the process.
     public var hub: UInt64
-    /// By which a hub is reached.
+    /// The NATS subject of a hub.
     public var subject: @Sendable (_ hub: UInt64) -> String
     /// The hub that writes a namespace.
     public var writer: @Sendable (_ namespace: String) -> HubWriter
-    /// Whether a hub was heard of lately.
+    /// Whether a hub has sent a heartbeat recently.
     public var isAlive: @Sendable (_ hub: UInt64) -> Bool
-    /// Whether this hub has heard all others for long enough to say that one is not there.
+    /// Whether this hub has received heartbeats for long enough to know that a missing hub is gone.
     public var hears: @Sendable () -> Bool = { true }
-    /// Calls back when another one writes some namespace, or a hub came or went.
+    /// Calls back when a namespace's writer changes, or a hub comes or goes.
     public var whenChanged: @Sendable (@escaping @Sendable () -> Void) -> Void
 
     public init(
@@ -25,7 +25,7 @@ public struct HubDirectory: Sendable {
         subject = { "vigla.hub.\(cluster).\(String($0, radix: 16))" }
     }
 
-    /// As the hubs have found out.
+    /// A directory that follows the cluster's elections.
     init(_ writers: Writers) {
         hub = writers.hub
         subject = { writers.subject(of: $0) }
@@ -42,10 +42,10 @@ public struct HubDirectory: Sendable {
     }
 }
 
-/// Carries messages between the hubs of a cluster, for all their namespaces: each hub hears a subject of its own. NATS keeps none of them:
-/// one that nobody hears is lost, and the databases ask again.
+/// Carries messages between the hubs of a cluster, for all their namespaces: each hub subscribes to its own subject. NATS stores none of them:
+/// a message without a receiver is lost, and the databases send the request again.
 ///
-///     "VHM1"  hub that sends  bytes of the namespace  namespace  message …        numbers little-endian
+///     "VHM1"  sending hub  bytes of the namespace  namespace  message …        numbers little-endian
 final class HubMail: Sendable {
     private let connection: NatsConnection
     private let hubs: HubDirectory
@@ -56,16 +56,16 @@ final class HubMail: Sendable {
         var links: [String: MailLink] = [:]
     }
 
-    /// - Parameter messageBytes: most that the servers take at once.
+    /// - Parameter messageBytes: the servers' limit for one message.
     init(_ connection: NatsConnection, _ hubs: HubDirectory, messageBytes: Int) {
         (self.connection, self.hubs, self.messageBytes) = (connection, hubs, messageBytes)
     }
 
-    /// Begins to hear what other hubs say to this one, until the connection is closed.
+    /// Starts to receive other hubs' messages to this one, until the connection is closed.
     /// - Throws: `Fault` after that.
     func open() throws(NatsConnection.Fault) {
         var made: OpaquePointer?
-        // Kept until nothing more is heard.
+        // Retained until the subscription has ended.
         let ear = Unmanaged.passRetained(Ear(self))
         let status = natsConnection_Subscribe(&made, connection.handle, hubs.subject(hubs.hub), { _, _, message, closure in
             guard let message else { return }
@@ -85,16 +85,16 @@ final class HubMail: Sendable {
         }
     }
 
-    /// What libnats calls back; it does not keep the mail.
+    /// The object that libnats calls; it does not retain the mail.
     private final class Ear: @unchecked Sendable {
-        // Sendable: the reference is weak, and not changed.
+        // Sendable: the reference is weak and never changes.
         weak var mail: HubMail?
         init(_ mail: HubMail) { self.mail = mail }
     }
 
     func close() { state.withLock { $0.links = [:] } }
 
-    /// The way of a namespace.
+    /// The link of a namespace.
     func link(of namespace: String) -> any HubLink {
         state.withLock { state in
             if let known = state.links[namespace] { return known }
@@ -110,7 +110,7 @@ final class HubMail: Sendable {
     }
 }
 
-/// One message on its way.
+/// One message in transit.
 struct HubEnvelope: Equatable {
     let hub: UInt64
     let namespace: String
@@ -133,7 +133,7 @@ struct HubEnvelope: Equatable {
 }
 
 extension HubEnvelope {
-    /// Nil for anything that no hub has sent.
+    /// Nil for bytes that no hub has sent.
     init?(decoding bytes: [UInt8]) {
         let read = bytes.withUnsafeBytes { bytes -> HubEnvelope? in
             var reader = ByteReader(bytes)
@@ -147,7 +147,7 @@ extension HubEnvelope {
     }
 }
 
-/// The way of one namespace.
+/// The link of one namespace.
 private final class MailLink: HubLink {
     private let namespace: String
     private let connection: NatsConnection

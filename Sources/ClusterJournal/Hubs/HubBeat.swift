@@ -1,22 +1,22 @@
 import Journal
 
-/// What a hub says of itself to all hubs of its cluster, several times a second.
+/// A hub's heartbeat to all hubs of its cluster, several times a second.
 ///
 ///     "VHB1"  hub  started  bytes of the address  address  shards: flags, newest applied message …      numbers little-endian
 struct HubBeat: Equatable, Sendable {
     struct Shard: Equatable, Sendable {
-        /// It has what the log holds, and may write.
+        /// The hub has caught up with the log, and may write.
         var isReady = false
         var writes = false
         /// All messages up to this one are applied.
         var applied: UInt64 = 0
     }
 
-    /// A number of its own for each life of the process.
+    /// The hub's id, unique for each run of the process.
     var hub: UInt64
     /// When the process began, ms since the epoch.
     var startedMs: Int64
-    /// Where administrators find it; empty while that is not known.
+    /// The address that is shown to administrators; empty while unknown.
     var address: String
     var shards: [Shard]
 
@@ -39,7 +39,7 @@ struct HubBeat: Equatable, Sendable {
 }
 
 extension HubBeat {
-    /// Nil for anything that no hub has said.
+    /// Nil for bytes that no hub has sent.
     init?(decoding bytes: [UInt8]) {
         let read = bytes.withUnsafeBytes { bytes -> HubBeat? in
             var reader = ByteReader(bytes)
@@ -58,7 +58,7 @@ extension HubBeat {
     }
 }
 
-/// The hubs that were heard of lately. A pure value.
+/// The hubs with a recent heartbeat. A pure value.
 struct HubTable {
     struct Hub {
         var beat: HubBeat
@@ -67,22 +67,22 @@ struct HubTable {
 
     private(set) var hubs: [UInt64: Hub] = [:]
 
-    /// A hub without shards has ended.
+    /// Records a heartbeat. A heartbeat without shards means that the hub has ended.
     mutating func receive(_ beat: HubBeat, nowMs: Int64) {
         hubs[beat.hub] = beat.shards.isEmpty ? nil : Hub(beat: beat, heardMs: nowMs)
     }
 
-    /// Forgets those that were not heard of since.
+    /// Removes and returns the hubs without a heartbeat since then.
     mutating func forget(before ms: Int64) -> [Hub] {
         let lost = hubs.values.filter { $0.heardMs < ms }
         for hub in lost { hubs[hub.beat.hub] = nil }
         return lost
     }
 
-    /// This hub itself was away: what it has not heard meanwhile says nothing about others.
+    /// Call after this hub was suspended: missing heartbeats then say nothing about the others.
     mutating func wasAway(nowMs: Int64) { for id in hubs.keys { hubs[id]?.heardMs = nowMs } }
 
-    /// What the others say of a shard.
+    /// The other hubs' state for a shard.
     func peers(at shard: Int) -> [ShardElection.Peer] {
         hubs.values.compactMap { hub in
             guard shard < hub.beat.shards.count else { return nil }

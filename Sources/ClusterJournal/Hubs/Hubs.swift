@@ -4,15 +4,15 @@ import Logging
 import Scheduling
 import Synchronization
 
-/// The hubs of a cluster as one of them sees them, and which shards it writes itself.
+/// The hubs of a cluster as one of them sees them, and the shards that it writes itself.
 ///
 /// ```
-/// beats of the others ─► HubTable ─┐
-/// shards: caught up? ──────────────┴─► ShardElection of each ─► write, yield ─► the databases of its namespaces (Writership)
-///                                            ▲                                          │ became
-///                                            └──────────── yielded, superseded ◄────────┘
+/// heartbeats of the others ─► HubTable ─┐
+/// shards: caught up? ───────────────────┴─► ShardElection of each ─► write, yield ─► the databases of its namespaces (Writership)
+///                                                 ▲                                          │ became
+///                                                 └──────────── yielded, superseded ◄────────┘
 /// ```
-/// Confined to `queue`, but for `report`.
+/// Confined to `queue`, except `report`.
 final class Hubs: @unchecked Sendable {
     // Sendable: confined to `queue`; callbacks only hop to it.
     private let queue = DispatchQueue(label: "vigla.cluster.hubs")
@@ -28,11 +28,11 @@ final class Hubs: @unchecked Sendable {
 
     private var table = HubTable()
     private var elections: [ShardElection]
-    /// The namespaces that are open, by shard.
+    /// The open namespaces, by shard.
     private var namespaces: [[String: Writership]]
     private var hearing: Hearing?
     private var ticks: ScheduledWork?
-    /// Since when all beats are heard; nil without a connection.
+    /// Start of uninterrupted reception of heartbeats; nil without a connection.
     private var listeningSince: Int64?
     private var tickedAt: Int64
     private var shortenedAt = Int64.min / 2
@@ -62,7 +62,7 @@ final class Hubs: @unchecked Sendable {
             for (i, shard) in shards.enumerated() {
                 shard.whenForeign { [weak self] namespace in self?.queue.async { [weak self] in self?.hasWritten(namespace, at: i) } }
             }
-            // Fails only behind `close`.
+            // Fails only after `close`.
             hearing = try? connection.hear(subject) { [weak self, queue] bytes in
                 guard let beat = HubBeat(decoding: bytes) else { return }
                 queue.async { [weak self] in self?.receive(beat) }
@@ -72,7 +72,7 @@ final class Hubs: @unchecked Sendable {
         }
     }
 
-    /// Takes a namespace along that is opened.
+    /// Adds a namespace that is being opened.
     func open(_ namespace: String, at shard: Int) -> Writership {
         let writership = Writership(writer: { [writers] in writers.address(ofWriterOf: namespace) }) { [weak self] role, reason in
             self?.queue.async { [weak self] in self?.became(role, reason, namespace, shard) }
@@ -84,14 +84,14 @@ final class Hubs: @unchecked Sendable {
         return writership
     }
 
-    /// Where this hub is found, unless that was said otherwise.
+    /// Sets the address shown for this hub, unless the settings name one.
     func shown(at address: String) {
         queue.async { [self] in
             if settings.address == nil { self.address = address }
         }
     }
 
-    /// Tells the others that this hub goes. What it has appended is settled.
+    /// Notifies the others that this hub is leaving. All its appends are settled.
     func close(_ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             isClosed = true
@@ -102,7 +102,7 @@ final class Hubs: @unchecked Sendable {
         }
     }
 
-    // MARK: Beats
+    // MARK: Heartbeats
 
     private func receive(_ beat: HubBeat) {
         guard beat.hub != id, !isClosed else { return }
@@ -110,7 +110,7 @@ final class Hubs: @unchecked Sendable {
         table.receive(beat, nowMs: scheduler.steadyMs)
         if before == nil, !beat.shards.isEmpty { log("a hub of the cluster is there", beat) }
         if before != nil, beat.shards.isEmpty { log("a hub of the cluster has ended", beat) }
-        // Whether somebody begins or ends to write is not waited for.
+        // Decide at once when another hub starts or stops writing, instead of at the next tick.
         if before?.beat.shards.map(\.writes) != beat.shards.map(\.writes) { decide() }
     }
 
@@ -122,7 +122,7 @@ final class Hubs: @unchecked Sendable {
         guard !isClosed else { return }
         let now = scheduler.steadyMs
         if now - tickedAt > settings.lostMs {
-            // The process was stopped for a while: what it did not hear meanwhile says nothing.
+            // The process was suspended: heartbeats missed meanwhile say nothing about the others.
             table.wasAway(nowMs: now)
             listeningSince = nil
         }
@@ -134,10 +134,10 @@ final class Hubs: @unchecked Sendable {
         if now - shortenedAt >= settings.lookMs { shorten(now) }
     }
 
-    /// The logs that this hub writes are kept short.
+    /// Shortens the logs that this hub writes.
     private func shorten(_ now: Int64) {
         shortenedAt = now
-        // Not before all hubs that are there were heard: each has to have what is removed.
+        // Wait until all present hubs have sent a heartbeat: each must have the messages that are removed.
         guard hears else { return }
         for i in shards.indices where elections[i].part == .writing {
             let others = table.hubs.values.map { i < $0.beat.shards.count ? $0.beat.shards[i].applied : 0 }
@@ -158,7 +158,7 @@ final class Hubs: @unchecked Sendable {
 
     // MARK: Election
 
-    /// Whether each hub that is there was heard by now.
+    /// Whether every present hub has had time to send a heartbeat.
     private var hears: Bool { listeningSince.map { scheduler.steadyMs - $0 >= settings.lostMs } ?? false }
 
     private func decide() {
@@ -185,7 +185,7 @@ final class Hubs: @unchecked Sendable {
         publish()
     }
 
-    /// Whether all that was under way when it was to yield is settled.
+    /// Completes a yield once all pending writes of the shard are settled.
     private func settle(_ shard: Int) {
         guard elections[shard].part == .yielding, namespaces[shard].values.allSatisfy({ $0.role == .following }) else { return }
         elections[shard].yielded()
@@ -202,7 +202,7 @@ final class Hubs: @unchecked Sendable {
         decide()
     }
 
-    /// Another hub has written a namespace.
+    /// Handles a namespace's batch from another hub.
     private func hasWritten(_ namespace: String, at shard: Int) {
         guard namespaces[shard][namespace]?.role == .writing else { return }
         supersede(shard)
@@ -248,7 +248,7 @@ final class Hubs: @unchecked Sendable {
         published.withLock { $0 = report }
     }
 
-    /// As of the last beat. From any thread.
+    /// The state as of the last heartbeat. From any thread.
     var report: ClusterReport { published.withLock { $0 } }
 }
 

@@ -1,5 +1,5 @@
-/// Which of several hubs writes a shard: the one of the highest rank that has what the log holds. Each shard ranks the hubs in an order of
-/// its own, so that they share the shards, and one that comes or goes moves no others.
+/// Chooses the hub that writes a shard: the one of the highest rank that has caught up with the log. Each shard ranks the hubs in a different
+/// order, so that they share the shards, and a hub that comes or goes moves no other hub's shards.
 enum Ranking {
     static func rank(_ hub: UInt64, at shard: Int) -> UInt64 { mixed(hub ^ mixed(UInt64(shard) &+ 0x9E37_79B9_7F4A_7C15)) }
 
@@ -7,7 +7,7 @@ enum Ranking {
 
     static func best(_ hubs: some Sequence<UInt64>, at shard: Int) -> UInt64? { hubs.max { isBetter($1, $0, at: shard) } }
 
-    /// SplitMix64: each bit of the result depends on all of the number's.
+    /// SplitMix64: each bit of the result depends on all bits of the number.
     private static func mixed(_ number: UInt64) -> UInt64 {
         var z = number
         z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
@@ -16,20 +16,20 @@ enum Ranking {
     }
 }
 
-/// One hub's part in the election of a shard's writer. Safety does not rest on it: two hubs that both believe that they write are decided
-/// between by the log. A pure value.
+/// One hub's part in the election of a shard's writer. Safety does not depend on it: if two hubs both believe that they write, the log
+/// decides between them. A pure value.
 ///
 /// ```
-/// following ── nobody writes, and this hub is the best that is ready ──► writing
+/// following ── no hub writes, and this hub is the best ready one ──────► writing
 ///     ▲                                                                   │ a better one is ready, for a while
-///     ├── all that was under way is settled ────────── yielding ◄─────────┘
+///     ├── all pending writes are settled ───────────── yielding ◄─────────┘
 ///     └── another one has written: not ready for a while ─────────────────┘
 /// ```
 struct ShardElection {
     struct Settings: Sendable {
-        /// For which a hub that another one has superseded does not write.
+        /// Time for which a superseded hub does not write.
         var restMs: Int64 = 5_000
-        /// For which a better hub has to be ready before it is yielded to.
+        /// Time for which a better hub must be ready before this one yields.
         var preferMs: Int64 = 2_000
     }
 
@@ -47,18 +47,18 @@ struct ShardElection {
     let settings: Settings
     private(set) var part = Part.following
     private var restsUntil = Int64.min
-    /// Since when a better hub was ready without a break.
+    /// Start of the time for which a better hub has been ready without a break.
     private var betterSince: Int64?
 
     init(hub: UInt64, shard: Int, _ settings: Settings) { (self.hub, self.shard, self.settings) = (hub, shard, settings) }
 
-    /// Whether it may write as far as this is concerned.
+    /// Whether this hub may write, as far as the election is concerned.
     func isReady(nowMs: Int64) -> Bool { nowMs >= restsUntil }
 
-    /// What to do now; the part has changed with it.
+    /// Decides the next step and updates this hub's part.
     /// - Parameters:
-    ///   - isCaughtUp: whether this hub has what the log holds.
-    ///   - peers: the others that are alive; nil while that is not known.
+    ///   - isCaughtUp: whether this hub has caught up with the log.
+    ///   - peers: the other live hubs; nil while they are unknown.
     mutating func decide(isCaughtUp: Bool, _ peers: [Peer]?, nowMs: Int64) -> Step? {
         guard let peers else { return nil }
         let better = peers.filter { $0.isReady && (!isCaughtUp || Ranking.isBetter($0.hub, hub, at: shard)) }
@@ -76,17 +76,17 @@ struct ShardElection {
             }
             let since = betterSince ?? nowMs
             betterSince = since
-            // Of two that write, the worse one yields at once.
+            // If two hubs write, the worse one yields at once.
             guard nowMs - since >= settings.preferMs || better.contains(where: \.writes) else { return nil }
             (part, betterSince) = (.yielding, nil)
             return .yield
         }
     }
 
-    /// All that was under way is settled.
+    /// Completes a yield: all pending writes are settled.
     mutating func yielded() { if part == .yielding { part = .following } }
 
-    /// Another hub has written, or the log was not to be written.
+    /// Stops writing, because another hub has written or the log rejected this hub's write.
     mutating func superseded(nowMs: Int64) {
         (part, betterSince, restsUntil) = (.following, nil, nowMs + settings.restMs)
     }

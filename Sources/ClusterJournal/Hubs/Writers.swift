@@ -1,16 +1,16 @@
 import Synchronization
 
-/// Who writes a namespace.
+/// The writer of a namespace.
 public enum Writer: Sendable, Equatable {
     case here
     case hub(id: UInt64)
-    /// None is known at the moment.
+    /// No writer is known at the moment.
     case unknown
 }
 
-/// Who writes which namespace of a cluster now, as far as this hub has heard: each shard has one writer, which changes. From any thread.
+/// The current writer of each namespace of a cluster, as known to this hub: each shard has one writer, which may change. From any thread.
 public final class Writers: Sendable {
-    /// This hub: a number of its own for each life of the process.
+    /// This hub's id, unique for each run of the process.
     public let hub: UInt64
     private let cluster: String
     private let shards: Int
@@ -33,22 +33,22 @@ public final class Writers: Sendable {
         return state.withLock { $0.writers[shard] }
     }
 
-    /// Whether a hub was heard of lately; this one always is.
+    /// Whether a hub has sent a heartbeat recently; always true for this one.
     public func isAlive(_ hub: UInt64) -> Bool { hub == self.hub || state.withLock { $0.addresses[hub] != nil } }
 
-    /// Whether this hub has heard all others for long enough to say that one is not there.
+    /// Whether this hub has received heartbeats for long enough to know that a missing hub is gone.
     public var hears: Bool { state.withLock { $0.hears } }
 
-    /// How the hub that writes a namespace is shown; nil where this one does, or none is known.
+    /// The shown address of a namespace's writer; nil if this hub writes it, or no writer is known.
     public func address(ofWriterOf namespace: String) -> String? {
         guard case .hub(let id) = writer(of: namespace) else { return nil }
         return state.withLock { $0.addresses[id] }.flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    /// By which a hub of this cluster is reached.
+    /// The NATS subject of a hub of this cluster.
     public func subject(of hub: UInt64) -> String { "vigla.hub.\(cluster).\(String(hub, radix: 16))" }
 
-    /// Calls back when another one writes some namespace, a hub came or went, or `hears` has changed. On a queue of the cluster.
+    /// Calls back when a namespace's writer changes, a hub comes or goes, or `hears` changes. On a queue of the cluster.
     public func whenChanged(_ listener: @escaping @Sendable () -> Void) { listeners.withLock { $0.append(listener) } }
 
     func update(_ writers: [Writer], addresses: [UInt64: String], hears: Bool) {

@@ -1,26 +1,26 @@
-/// What became of an append.
+/// The outcome of an append.
 enum AppendOutcome: Equatable, Sendable {
-    /// It is in the log, with this number.
+    /// The message is in the log, with this number.
     case stored(sequence: UInt64)
-    /// The same, by an earlier attempt.
+    /// An earlier attempt has already stored it, with this number.
     case duplicate(sequence: UInt64)
     /// Another message has its place; it is not in the log and never will be.
     case conflict(last: UInt64)
-    /// It may be in the log or not.
+    /// It may or may not be in the log.
     case unknown(String)
     /// It is not in the log.
     case unavailable(String)
 }
 
-/// What the servers say to one attempt.
+/// The servers' reply to one attempt.
 enum AppendReply: Equatable, Sendable {
     case acknowledged(sequence: UInt64, isDuplicate: Bool)
     case wrongSequence(last: UInt64)
-    /// They will not take this message.
+    /// The servers refuse this message.
     case refused(String)
-    /// Nobody was there who could have taken it.
+    /// No server could be reached.
     case unreachable(String)
-    /// It was sent, and there was no answer, or one that leaves it open.
+    /// It was sent without a conclusive answer.
     case unanswered(String)
 }
 
@@ -28,22 +28,22 @@ enum AppendReply: Equatable, Sendable {
 ///
 /// ```
 /// attempt ─► acknowledged ─► stored             ─► out of time ─► unknown, if one may have been stored; else unavailable
-///         ─► wrong sequence ─► conflict; after an attempt without an answer: who has the place? ─► we: duplicate
+///         ─► wrong sequence ─► conflict; after an attempt without an answer: whose message has the place? ─► ours: duplicate
 ///         ─► no answer ─► attempt
 /// ```
 struct AppendAttempts {
     enum Step: Equatable {
         case tryAgain
-        /// Ask the log who has the place behind `after`.
+        /// Ask the log which message has the place behind `after`.
         case look
         case done(AppendOutcome)
     }
 
     enum Holder: Equatable { case we, another, notKnown }
 
-    /// The message that it has to follow.
+    /// The message that it must follow.
     let after: UInt64
-    /// Whether an attempt may be stored, as far as is known.
+    /// Whether an attempt may have been stored.
     private(set) var isOpen = false
     private var reason = "no server of the cluster was reached"
     private var last: UInt64 = 0
@@ -70,7 +70,7 @@ struct AppendAttempts {
         }
     }
 
-    /// The answer to `look`.
+    /// Handles the answer to `look`.
     func receive(_ holder: Holder) -> Step {
         switch holder {
         case .we: .done(.duplicate(sequence: after + 1))
@@ -79,6 +79,6 @@ struct AppendAttempts {
         }
     }
 
-    /// There is no time for another attempt.
+    /// The outcome when no time is left for another attempt.
     var outOfTime: AppendOutcome { isOpen ? .unknown(reason) : .unavailable(reason) }
 }

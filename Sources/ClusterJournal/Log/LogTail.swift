@@ -2,35 +2,35 @@ import CNats
 import Dispatch
 import Synchronization
 
-/// Follows a shard's log by a consumer of its own, which the servers keep in memory and which is made anew at will: when a message is
-/// missing between two, and when nothing was heard, not even that there is nothing.
+/// Follows a shard's log with a consumer that the servers keep in memory. It is recreated when a message is missing in the sequence,
+/// and when not even a heartbeat has arrived.
 ///
 /// ```
-/// libnats' thread: take a place in the window, copy ─► deliveries: the next one? ─► receive … done: the place is free again
-///                                                                 └─ a hole ─► calls: subscribe anew from there
+/// libnats' thread: take a slot of the window, copy ─► deliveries: the next one? ─► receive … done: the slot is free again
+///                                                                └─ a gap ─► calls: subscribe again from there
 /// ```
-/// The consumer is made beside a plain subscription, not by `js_Subscribe`: libnats 3.4 replaces an ordered consumer on a thread of its
-/// own, and puts a subscription that was ended meanwhile back among the connection's, where it stays after it has been freed.
+/// The consumer is created for a plain subscription, not by `js_Subscribe`. libnats 3.4 replaces an ordered consumer on another
+/// thread, and puts a subscription that ended meanwhile back into the connection's list, where it stays after it was freed.
 final class LogTail: @unchecked Sendable {
-    // Sendable: `next` and `hasHole` are confined to `deliveries`, `subscription` to `calls`; the rest is immutable or guards itself.
+    // Sendable: `next` and `hasHole` are confined to `deliveries`, `subscription` to `calls`; the rest is immutable or thread-safe.
     private let log: ShardLog
-    /// Calls that wait for the servers.
+    /// Queue for calls that wait for the servers.
     private let calls: DispatchQueue
     private let deliveries: DispatchQueue
     private let receive: @Sendable (LogTail, UInt64, [UInt8]) -> Void
     private let missing: @Sendable (UInt64) -> Void
-    /// Messages that may be under way: the server sends no more meanwhile.
+    /// Limits the messages that are being processed: above it the server sends no more.
     private let window: DispatchSemaphore
-    /// The message that comes next.
+    /// The sequence number of the next message.
     private var next: UInt64
-    /// Whether the last subscription began with a hole.
+    /// Whether the last subscription began with a gap.
     private var hasHole = false
     private var subscription: OpaquePointer?
-    /// Of the subscription: messages of an earlier one are not looked at.
+    /// The current subscription's number: messages of earlier ones are ignored.
     private let generation = Atomic<Int>(0)
     private let isStopped = Atomic(false)
     private let refetchCount = Atomic<Int>(0)
-    /// When the servers were heard last, steady ms.
+    /// When the servers last sent something, steady ms.
     private let heardAt = Atomic<Int64>(0)
 
     init(
@@ -39,19 +39,19 @@ final class LogTail: @unchecked Sendable {
     ) {
         (self.log, self.calls, self.receive, self.missing) = (log, calls, receive, missing)
         next = max(1, sequence)
-        // Not begun with its places: it may go away while some are taken.
+        // Created with 0 and signalled: a semaphore must not be released with a lower count than it was created with.
         window = DispatchSemaphore(value: 0)
         for _ in 0..<log.settings.window { window.signal() }
         deliveries = DispatchQueue(label: "vigla.cluster.tail.\(log.name)")
         heard()
     }
 
-    /// How often it began anew behind a hole, or because nothing came.
+    /// How often it resubscribed after a gap or a silence.
     var refetches: Int { refetchCount.load(ordering: .relaxed) }
 
-    /// How often the servers say that there is nothing, ms.
+    /// Interval of the servers' idle heartbeats, ms.
     private static let heartbeatMs: Int64 = 1_000
-    /// Whether they have missed that more than once, though all that they have sent was taken.
+    /// Whether more than one heartbeat was missed, although all delivered messages were processed.
     var isSilent: Bool { Self.nowMs - heardAt.load(ordering: .relaxed) > 3 * Self.heartbeatMs }
 
     private func heard() { heardAt.store(Self.nowMs, ordering: .relaxed) }
@@ -59,7 +59,7 @@ final class LogTail: @unchecked Sendable {
 
     func start() { deliveries.async { [self] in subscribe() } }
 
-    /// Follows anew from behind the last message.
+    /// Resubscribes behind the last message.
     func restart() {
         deliveries.async { [self] in
             refetchCount.add(1, ordering: .relaxed)
@@ -67,14 +67,14 @@ final class LogTail: @unchecked Sendable {
         }
     }
 
-    /// Nothing is received any more once this has returned, but for a message that is under way.
+    /// Ends delivery. After it returns at most one message, already being delivered, is still received.
     func stop() {
         isStopped.store(true, ordering: .relaxed)
         generation.add(1, ordering: .relaxed)
         calls.async { [self] in unsubscribe() }
     }
 
-    /// A received message is done with.
+    /// Releases a received message's slot in the window.
     func done() { window.signal() }
 
     // MARK: Deliveries
@@ -83,7 +83,7 @@ final class LogTail: @unchecked Sendable {
         guard number == generation.load(ordering: .relaxed), sequence >= next else { return done() }
         guard sequence == next else {
             done()
-            // Twice at the same place: nothing is left of what was there.
+            // A second gap at the same place: the missing messages no longer exist.
             if hasHole { missing(sequence) }
             hasHole = true
             refetchCount.add(1, ordering: .relaxed)
@@ -94,7 +94,7 @@ final class LogTail: @unchecked Sendable {
         receive(self, sequence, bytes)
     }
 
-    /// On `deliveries`.
+    /// Subscribes on `deliveries`.
     private func subscribe() {
         if isStopped.load(ordering: .relaxed) { return }
         let (number, start) = (generation.add(1, ordering: .relaxed).newValue, next)
@@ -137,7 +137,7 @@ final class LogTail: @unchecked Sendable {
             return nil
         }
         subscription = made
-        // Nothing is sent to it yet. When it cannot be set, the connection has been closed, and nothing ever is.
+        // No message is sent to the subscription yet. If the callback cannot be set, the connection is closed and none ever will be.
         let kept = natsSubscription_SetOnCompleteCB(
             made, { closure in if let closure { Unmanaged<Delivery>.fromOpaque(closure).release() } }, delivery.toOpaque())
         if kept != NATS_OK { delivery.release() }
@@ -160,7 +160,7 @@ final class LogTail: @unchecked Sendable {
             var made: UnsafeMutablePointer<jsConsumerInfo>?
             var code = jsErrCode(0)
             defer { jsConsumerInfo_Destroy(made) }
-            // Without a name it goes by itself when nobody hears its subject any more.
+            // An ephemeral consumer: the servers remove it when its subject has no subscriber.
             return js_AddConsumer(&made, log.connection.stream, log.name, &config, nil, &code) == NATS_OK
         }
     }
@@ -187,7 +187,7 @@ final class LogTail: @unchecked Sendable {
             tail.deliveries.async { [tail, number] in tail.received(sequence, bytes, number) }
         }
 
-        /// What the servers say beside the messages: that they wait until this is answered, or that there is nothing.
+        /// Answers the servers' control messages: flow control, which waits for a reply, and idle heartbeats.
         private func answer(_ message: OpaquePointer) {
             let reply = natsMsg_GetReply(message).map { String(cString: $0) } ?? header("Nats-Consumer-Stalled", of: message)
             if let reply { natsConnection_Publish(tail.log.connection.handle, reply, nil, 0) }

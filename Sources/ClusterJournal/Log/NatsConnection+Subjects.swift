@@ -1,6 +1,6 @@
 import CNats
 
-/// Messages between hubs, which nobody keeps: who does not hear now never does.
+/// Messages between hubs. NATS does not store them: a hub that is not subscribed misses them.
 extension NatsConnection {
     func publish(_ bytes: [UInt8], to subject: String) {
         bytes.withUnsafeBytes { bytes in
@@ -8,7 +8,7 @@ extension NatsConnection {
         }
     }
 
-    /// Hears a subject until the value goes away. Calls back on a thread of libnats.
+    /// Subscribes to a subject until the value is released. Calls back on a thread of libnats.
     /// - Throws: `Fault` after `close`.
     func hear(_ subject: String, _ receive: @escaping @Sendable ([UInt8]) -> Void) throws(Fault) -> Hearing {
         var made: OpaquePointer?
@@ -23,16 +23,16 @@ extension NatsConnection {
             listener.release()
             throw Fault(description: Self.text(status))
         }
-        // Closed already when it cannot be set: then nothing is heard, and the listener stays.
+        // If the callback cannot be set, the subscription is already closed: nothing is received, and the listener leaks.
         natsSubscription_SetOnCompleteCB(
             made, { closure in if let closure { Unmanaged<Hearing.Listener>.fromOpaque(closure).release() } }, listener.toOpaque())
         return Hearing(self, made)
     }
 }
 
-/// Ends a subscription when it goes away; one more message may be under way.
+/// Ends a subscription on deinit; one more message may still be delivered.
 final class Hearing: @unchecked Sendable {
-    // Sendable: immutable, and libnats guards what it stands for.
+    // Sendable: immutable, and libnats protects the subscription.
     private let connection: NatsConnection
     private let subscription: OpaquePointer
 

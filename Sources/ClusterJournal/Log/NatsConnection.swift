@@ -3,28 +3,28 @@ import Glibc
 public import Logging
 import Synchronization
 
-/// The connection of a hub to the NATS servers of its cluster. It connects again by itself, for ever.
+/// A hub's connection to the NATS servers of its cluster. It reconnects by itself, without limit.
 ///
-/// libnats calls back on threads of its own; listeners are called there and hop to their queue. Calls that wait for an answer are made on
-/// queues of the logs (`ShardLog`), never on one that others share.
+/// libnats calls back on its own threads; listeners are called there and hop to their queue. Calls that wait for an answer run on
+/// queues of the logs (`ShardLog`), never on a shared one.
 public final class NatsConnection: @unchecked Sendable {
-    // Sendable: the handles are set once, before anything is called back; libnats guards what they stand for.
+    // Sendable: the handles are set once, before any callback; libnats protects the objects.
 
     public enum Change: Sendable { case connected, disconnected, closed }
 
     public struct Settings: Sendable {
-        /// `nats://host:port` or, with TLS, `tls://host:port`: one or more of the servers; the others are found by these.
+        /// `nats://host:port` or, with TLS, `tls://host:port`: one or more of the servers; these announce the others.
         public var servers: [String]
-        /// Certificates (PEM) to trust besides the system's.
+        /// Certificates (PEM) to trust in addition to the system's.
         public var authority: String?
-        /// What this hub shows to servers that ask for it (PEM).
+        /// This hub's client certificate (PEM), for servers that require one.
         public var certificate: (file: String, key: String)?
-        /// How the servers' logs name the connection.
+        /// The name of the connection in the servers' logs.
         public var name: String
-        /// After which a server that does not answer counts as lost: twice this.
+        /// Ping interval. A server counts as lost after two unanswered pings.
         public var pingMs: Int64 = 1_000
         public var reconnectMs: Int64 = 100
-        /// For one request to the servers.
+        /// Timeout of one request to the servers.
         public var requestMs: Int64 = 2_000
 
         public init(servers: [String], name: String = "vigla") { (self.servers, self.name) = (servers, name) }
@@ -41,17 +41,16 @@ public final class NatsConnection: @unchecked Sendable {
     private let logger: Logger
     private let listeners = Mutex<[@Sendable (Change) -> Void]>([])
     private let ended = Mutex<[Ended]>([])
-    /// Why servers are of no use, as the log has it: a line for each of them.
+    /// Reasons already logged why servers cannot be used, so that each is logged once.
     private let complaints = Mutex<Set<String>>([])
 
-    /// A subscription that hears nothing any more, and is not released yet.
+    /// An unsubscribed subscription that is not released yet.
     private struct Ended: @unchecked Sendable {
-        // Sendable: libnats guards it.
+        // Sendable: libnats protects it.
         let handle: OpaquePointer
     }
 
-    /// Begins to connect. Servers that are not there yet are awaited in the background, and so are those that refuse this hub: why is in
-    /// the log.
+    /// Starts to connect. Retries in the background while servers are unreachable or refuse this hub; the log has the reason.
     /// - Throws: `Fault` for addresses and files that cannot be used.
     public init(_ settings: Settings, logger: Logger) throws(Fault) {
         self.settings = settings
@@ -65,7 +64,7 @@ public final class NatsConnection: @unchecked Sendable {
         natsOptions_SetMaxPingsOut(options, 2)
         natsOptions_SetFailRequestsOnDisconnect(options, true)
         natsOptions_SetSendAsap(options, true)
-        // Kept until the connection has called back for the last time.
+        // Retained until the connection's last callback.
         let listener = Unmanaged.passRetained(Listener(self))
         let closure = listener.toOpaque()
         natsOptions_SetRetryOnFailedConnect(options, true, { _, closure in Listener.of(closure)?.tell(.connected) }, closure)
@@ -88,7 +87,7 @@ public final class NatsConnection: @unchecked Sendable {
         try Self.check(natsConnection_JetStream(&stream, handle, &wait))
     }
 
-    /// What every connection has; the caller ends it.
+    /// The options of every connection; the caller destroys them.
     private static func options(of settings: Settings) throws(Fault) -> OpaquePointer? {
         var options: OpaquePointer?
         try check(natsOptions_Create(&options))
@@ -108,8 +107,8 @@ public final class NatsConnection: @unchecked Sendable {
         }
     }
 
-    /// Why a server that answers takes no connection: its certificate, TLS on one side only, a password. Nil where none answers. libnats
-    /// does not tell that of the attempts that it makes by itself.
+    /// Why a reachable server refuses the connection: its certificate, TLS on one side only, a password. Nil if none is reachable. libnats
+    /// does not report that for its own attempts.
     private static func refusal(of settings: Settings) -> String? {
         var settings = settings
         settings.requestMs = 1_000
@@ -129,9 +128,9 @@ public final class NatsConnection: @unchecked Sendable {
         }
     }
 
-    /// No call is under way any more: each holds the connection.
+    /// No call is running any more: each retains the connection.
     deinit {
-        // The thread that reads ends in here.
+        // Waits for the reading thread to end.
         natsConnection_Close(handle)
         for one in ended.withLock({ $0 }) { natsSubscription_Destroy(one.handle) }
         jsCtx_Destroy(stream)
@@ -140,7 +139,7 @@ public final class NatsConnection: @unchecked Sendable {
 
     public var isConnected: Bool { natsConnection_Status(handle) == NATS_CONN_STATUS_CONNECTED }
 
-    /// The answer to an empty request; nil where none comes in time. Blocks.
+    /// The answer to an empty request; nil when none arrives in time. Blocks.
     func request(_ subject: String) -> [UInt8]? {
         var answer: OpaquePointer?
         guard natsConnection_Request(&answer, handle, subject, nil, 0, settings.requestMs) == NATS_OK, let answer else { return nil }
@@ -148,20 +147,20 @@ public final class NatsConnection: @unchecked Sendable {
         return ShardLog.bytes(of: answer)
     }
 
-    /// Logs why a server is of no use, once: its logs are looked at every few seconds.
+    /// Logs once why a server cannot be used, as its logs are checked every few seconds.
     func complain(_ reason: String) {
         if complaints.withLock({ $0.insert(reason).inserted }) {
             logger.error("a NATS server was reached and is of no use to this hub", metadata: ["reason": "\(reason)"])
         }
     }
 
-    /// Ends it: calls under way fail, and later ones.
+    /// Closes the connection: pending and later calls fail.
     public func close() { natsConnection_Close(handle) }
 
     // MARK: Subscriptions
 
-    /// Ends a subscription. The thread that reads looks a subscription up and locks it without holding it (libnats 3.4), so it is released
-    /// behind an answer of the servers that was read after it had gone from the connection's. Waits for that answer; without one it is
+    /// Ends a subscription. libnats 3.4's reading thread looks a subscription up and locks it without retaining it. So it is released
+    /// only after a later answer of the servers was read, when the connection no longer lists it. Waits for that answer; without one it is
     /// released later.
     func end(_ subscription: OpaquePointer) {
         natsSubscription_Unsubscribe(subscription)
@@ -181,9 +180,9 @@ public final class NatsConnection: @unchecked Sendable {
     /// Calls back at each change, on a thread of libnats.
     func whenChanged(_ listener: @escaping @Sendable (Change) -> Void) { listeners.withLock { $0.append(listener) } }
 
-    /// What libnats calls back; it does not keep the connection.
+    /// The object that libnats calls; it does not retain the connection.
     private final class Listener: @unchecked Sendable {
-        // Sendable: the reference is weak, and not changed.
+        // Sendable: the reference is weak and never changes.
         private weak var connection: NatsConnection?
 
         init(_ connection: NatsConnection) { self.connection = connection }
@@ -204,12 +203,12 @@ public final class NatsConnection: @unchecked Sendable {
 
     // MARK: Status
 
-    /// - Parameter subject: what the fault is about.
+    /// - Parameter subject: the subject of the fault, for its text.
     static func check(_ status: natsStatus, _ subject: String? = nil) throws(Fault) {
         if status != NATS_OK { throw Fault(description: (subject.map { "\($0): " } ?? "") + text(status)) }
     }
 
-    /// With what libnats knows of the last error of this thread.
+    /// The text of a status, with libnats' last error of this thread.
     static func text(_ status: natsStatus) -> String {
         let name = natsStatus_GetText(status).map { String(cString: $0) } ?? "status \(status.rawValue)"
         var last = NATS_OK

@@ -5,26 +5,26 @@ import Synchronization
 
 /// The replicated log of one shard: a JetStream stream with one subject, so that the number of a message is its place in the log.
 ///
-///     append ─► the stream, only behind the message that was named ─► outcome
+///     append ─► the stream, only behind the named message ─► outcome
 ///     tail   ◄─ the stream, from a place on, each message once and in order
 ///
-/// From any thread. Calls that wait for the servers are made on queues of its own; what it calls back comes on these.
+/// From any thread. Calls that wait for the servers run on the log's own queues; callbacks come on these.
 final class ShardLog: Sendable {
     struct Settings: Sendable {
         var replicas = 3
-        /// What the server that leads the log has to be.
+        /// Minimum version of the server that leads the log.
         var oldestServer = NatsVersion.oldest
         /// Most bytes of a message, its header included.
         var messageBytes = 1 << 20
-        /// In which the servers know a message by its id.
+        /// Time for which the servers deduplicate messages by id.
         var duplicatesMs: Int64 = 120_000
-        /// For one attempt to append.
+        /// Timeout of one attempt to append.
         var attemptMs: Int64 = 2_000
-        /// For an append with all its attempts: longer than the servers need to elect a leader (5–10 s).
+        /// Timeout of an append with all its attempts: longer than the servers need to elect a leader (5–10 s).
         var appendMs: Int64 = 15_000
-        /// Behind the making of a log, before it is asked about.
+        /// Pause after creating a log, before its state is read.
         var settleMs: Int64 = 500
-        /// Messages that are handed over and not done.
+        /// Messages that may be delivered before the first of them is done.
         var window = 64
     }
 
@@ -47,27 +47,27 @@ final class ShardLog: Sendable {
     // MARK: State
 
     struct State: Sendable, Equatable {
-        /// When it was made, ns since the epoch.
+        /// When it was created, ns since the epoch.
         var created: Int64
         var first: UInt64
         var last: UInt64
-        /// The id of the message that was asked about; nil where that was none, or is not kept.
+        /// The id of the requested message; nil if none was requested, or it is not kept.
         var id: UInt64?
-        /// The name of the server that leads it; nil while none does, and on a single server.
+        /// The name of the server that leads it; nil while there is no leader, and on a single server.
         var leader: String?
-        /// Of all messages that it keeps.
+        /// Bytes of all messages kept.
         var bytes: UInt64 = 0
     }
 
     enum StateFault: Error, Equatable {
-        /// The servers know no such log.
+        /// The servers have no such log.
         case missing
         case unreachable(String)
     }
 
     /// - Parameters:
-    ///   - mayCreate: whether to make the log if it is missing.
-    ///   - sequence: a message whose id is asked for.
+    ///   - mayCreate: whether to create a missing log.
+    ///   - sequence: the message whose id is requested.
     func look(mayCreate: Bool, at sequence: UInt64, _ done: @escaping @Sendable (Result<State, StateFault>) -> Void) {
         calls.async { [self] in
             guard connection.isConnected else { return done(.failure(.unreachable("not connected"))) }
@@ -76,8 +76,7 @@ final class ShardLog: Sendable {
                 do throws(StateFault) { state = try info() } catch {
                     guard error == .missing, mayCreate else { throw error }
                     _ = try create()
-                    // Hubs that make it at the same moment are told different times at which it was made, until the servers have
-                    // settled it.
+                    // Hubs that create it at the same moment see different creation times until the servers have agreed on one.
                     usleep(useconds_t(settings.settleMs * 1_000))
                     state = try info()
                 }
@@ -88,7 +87,7 @@ final class ShardLog: Sendable {
     }
 
     private func info() throws(StateFault) -> State {
-        // libnats 3.4 does not hand over the metadata with the version.
+        // libnats 3.4 does not return the metadata with the version.
         if let answer = connection.request("$JS.API.STREAM.INFO.\(name)"),
             let refusal = NatsVersion.refusal(of: answer, oldest: settings.oldestServer)
         {
@@ -139,12 +138,12 @@ final class ShardLog: Sendable {
             bytes: stream.State.Bytes)
     }
 
-    /// The id of a message, by the leader: 0 where it does not decode, nil where there is none.
+    /// The id of a message, read from the leader: 0 if it does not decode, nil if it does not exist.
     private func id(at sequence: UInt64) throws(StateFault) -> UInt64? {
         try message(at: sequence).map { LogMessage(decoding: $0)?.id ?? 0 }
     }
 
-    /// A message, by the leader; nil where there is none. Blocks.
+    /// A message, read from the leader; nil if it does not exist. Blocks.
     func message(at sequence: UInt64) throws(StateFault) -> [UInt8]? {
         var message: OpaquePointer?
         var code = jsErrCode(0)
@@ -166,7 +165,7 @@ final class ShardLog: Sendable {
     // MARK: Shortening
 
     /// Removes the messages before one.
-    /// - Parameter done: called with whether the servers have done that.
+    /// - Parameter done: called with whether the servers have removed them.
     func purge(before sequence: UInt64, _ done: @escaping @Sendable (Bool) -> Void) {
         calls.async { [self] in
             guard connection.isConnected, sequence > 1 else { return done(sequence <= 1) }
@@ -181,10 +180,10 @@ final class ShardLog: Sendable {
 
     // MARK: Appending
 
-    /// Appends a message behind another, or finds out that it is not possible. Appends are made one after the other.
+    /// Appends a message behind another, or finds out that this is impossible. Appends run one after the other.
     /// - Parameters:
-    ///   - id: of its own among all messages: what is appended twice is stored once.
-    ///   - after: the message that has to be the last one.
+    ///   - id: unique among all messages: a message that is appended twice is stored once.
+    ///   - after: the message that must be the last one.
     func append(_ bytes: [UInt8], id: UInt64, after: UInt64, _ done: @escaping @Sendable (AppendOutcome) -> Void) {
         appends.async { [self] in
             var attempts = AppendAttempts(after: after)
@@ -218,7 +217,7 @@ final class ShardLog: Sendable {
         }
         guard made == NATS_OK else { return .unreachable(NatsConnection.text(made)) }
         defer { natsMsg_Destroy(message) }
-        // Not by the options of a publication, which leave the number out where it is 0.
+        // Set by hand: the publish options leave out the number when it is 0.
         natsMsgHeader_Set(message, "Nats-Expected-Last-Sequence", "\(after)")
         natsMsgHeader_Set(message, "Nats-Expected-Stream", name)
         natsMsgHeader_Set(message, "Nats-Msg-Id", String(id, radix: 16))
@@ -235,7 +234,7 @@ final class ShardLog: Sendable {
         let text = NatsConnection.text(status)
         switch code {
         case JSStreamWrongLastSequenceErr:
-            // "wrong last sequence: 17"
+            // The text is like "wrong last sequence: 17".
             let digits = text.reversed().prefix { $0.isNumber }.reversed()
             return UInt64(String(digits)).map { .wrongSequence(last: $0) } ?? .unanswered(text)
         case JSStreamMessageExceedsMaximumErr, JSStreamNotMatchErr: return .refused(text)
@@ -247,7 +246,7 @@ final class ShardLog: Sendable {
 
     /// Follows the log: each message from a place on, once and in order.
     /// - Parameters:
-    ///   - receive: called on a queue of the tail; `LogTail.done` says that the next may come.
+    ///   - receive: called on a queue of the tail; `LogTail.done` lets the next one come.
     func tail(
         from sequence: UInt64, _ receive: @escaping @Sendable (_ tail: LogTail, _ sequence: UInt64, _ bytes: [UInt8]) -> Void,
         missing: @escaping @Sendable (_ first: UInt64) -> Void

@@ -1,19 +1,19 @@
 import Journal
 
-/// How far each namespace of a shard is, and with it which records count. Every hub decides the same about the same record, since it has
-/// seen the same ones before.
+/// The last commit of each namespace of a shard, which decides which records count. Every hub decides the same for a record, as it
+/// has seen the same earlier records.
 struct Ledger {
     struct Mark: Equatable {
         /// The last commit, and the newest epoch of a writer.
         var last: UInt64 = 0
         var epoch: UInt64 = 0
-        /// The message of the log that the newest batch came with; 0 for one that did not come by the log.
+        /// The log message of the newest batch; 0 for a batch that did not come from the log.
         var position: UInt64 = 0
     }
 
     enum Verdict: Equatable {
         case applies
-        /// It was applied before a restart.
+        /// The batch was applied before a restart.
         case isKnown
         /// No hub applies it.
         case isRefused(JournalError)
@@ -35,10 +35,10 @@ struct Ledger {
         return nil
     }
 
-    /// - Parameter position: the message that the batch has come with.
+    /// - Parameter position: the message that contained the batch.
     func verdict(on batch: JournalBatch, _ namespace: String, at position: UInt64) -> Verdict {
         let mark = self[namespace]
-        // What came with that message was applied, up to where the process ended; what came before it has been decided about.
+        // The message's batches were applied up to where the process ended; earlier messages are already decided.
         if position < mark.position || position == mark.position && batch.sequence <= mark.last { return .isKnown }
         if let refusal = refusal(of: batch, namespace) { return .isRefused(refusal) }
         return .applies
@@ -55,16 +55,16 @@ struct LogPlace: Equatable {
     var id: UInt64 = 0
 }
 
-/// Where in the log a namespace's newest batch stands, kept with that batch in the local journal.
+/// The log position of a namespace's newest batch, stored with that batch in the local journal.
 struct StoredPosition: Equatable {
-    /// When the log was made, ns since the epoch: another one has other content.
+    /// When the log was created, ns since the epoch: another log has other content.
     var created: Int64
-    /// The message that the batch came with.
+    /// The message that contained the batch.
     var sequence: UInt64
     /// All messages up to this one are applied, for all namespaces of the shard.
     var complete: LogPlace
 
-    /// The setting that holds it.
+    /// The name of the setting that stores it.
     static let name = "cluster.position"
 
     var setting: JournalSetting {

@@ -2,16 +2,16 @@ import Journal
 
 /// One message of a shard's log: a record, or a part of one that is larger than a message may be.
 ///
-///     "VLG1"  crc  id  previous  hub  part  parts  body …            numbers little-endian; the checksum is of all behind it
+///     "VLG1"  crc  id  previous  hub  part  parts  body …            numbers little-endian; the checksum covers everything behind it
 ///
-/// Each names the message before it, so that a log that was set back and written anew is told from the one that was followed, also when
+/// Each names the message before it. So a log that was reset and rewritten can be distinguished from the followed one even when
 /// their numbers agree.
 struct LogMessage: Equatable {
-    /// Of its own among all messages; the parts of a record count up. 0 is no message's.
+    /// Unique among all messages; the parts of a record count up. 0 is never used.
     var id: UInt64
-    /// The `id` of the message before; 0 in front of the first, and behind one that does not decode.
+    /// The `id` of the message before; 0 before the first, and behind one that does not decode.
     var previous: UInt64
-    /// Who wrote it.
+    /// The hub that wrote it.
     var hub: UInt64
     var part: Int
     var parts: Int
@@ -42,7 +42,7 @@ struct LogMessage: Equatable {
 }
 
 extension LogMessage {
-    /// Nil for anything that no hub has written.
+    /// Nil for bytes that no hub has written.
     init?(decoding bytes: [UInt8]) {
         let header = bytes.withUnsafeBytes { all -> LogMessage? in
             var reader = ByteReader(all)
@@ -59,11 +59,11 @@ extension LogMessage {
     }
 }
 
-/// Joins the parts of records. A record whose parts are interrupted is dropped whole: its writer was refused, or has ended.
+/// Joins the parts of records. A record with interrupted parts is dropped whole: its writer was refused, or has ended.
 ///
 ///     [a 1/3][a 2/3][b 1/1]  ─►  b             [a 1/2][a 2/2]  ─►  a
 struct RecordAssembler {
-    /// The message that comes next, and what came before.
+    /// The expected next message, and the body so far.
     private var open: (next: LogMessage, body: [UInt8])?
 
     /// The body of the record that the message completes. Messages come in the order of the log.
@@ -92,6 +92,6 @@ struct RecordAssembler {
         return nil
     }
 
-    /// Forgets the parts so far: something else came.
+    /// Drops the parts so far, because another message came.
     mutating func interrupt() { open = nil }
 }

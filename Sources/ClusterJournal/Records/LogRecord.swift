@@ -1,12 +1,12 @@
 import Journal
 import JSONTree
 
-/// What one writer appends to a shard's log at a time: batches of its namespaces, in order. The batches of one namespace follow each
-/// other and are of one epoch, so that they are taken together or not at all.
+/// One append of one writer to a shard's log: batches of its namespaces, in order. The batches of one namespace are
+/// consecutive and of one epoch, so that they are applied together or not at all.
 ///
 ///     [bytes of the name][name][sequence][expectedLast][id][epoch][bytes of the entries][entries] …
 ///
-/// Entries are stored in the form that they have on disk.
+/// Entries have their stored form.
 struct LogRecord: Equatable {
     struct Entry: Equatable {
         var namespace: String
@@ -15,7 +15,7 @@ struct LogRecord: Equatable {
 
     var entries: [Entry] = []
 
-    /// Most bytes of the name of a namespace.
+    /// Maximum bytes of a namespace's name.
     static let nameBytes = 1024
 }
 
@@ -48,7 +48,7 @@ extension LogRecord {
     }
 
     /// Reads the body of a record.
-    /// - Returns: nil for anything that no writer has made; then all hubs ignore all of it.
+    /// - Returns: nil for bytes that no writer has written; then all hubs ignore the whole record.
     init?(decoding body: [UInt8]) {
         let entries = body.withUnsafeBytes { Self.entries($0) }
         guard let entries, !entries.isEmpty else { return nil }

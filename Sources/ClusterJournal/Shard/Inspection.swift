@@ -1,30 +1,30 @@
 import Journal
 
-/// Whether the log is still the one that was followed. Only what the servers say several times counts; and that they hold less than was
-/// received only when they say so for a while: a new leader has what was acknowledged, and may take its time to know. A pure value.
+/// Decides whether the log is still the one that was followed. Only repeated findings count. That the servers hold fewer messages than were
+/// received counts only after a while: a new leader has all acknowledged messages, but may take its time to know. A pure value.
 struct Inspection {
     enum Finding: Equatable {
         case isSound
-        /// Not known, or not sure.
+        /// Unknown or not certain yet.
         case isOpen
-        /// It is that one, and what comes next was removed from it.
+        /// It is the same log, but the next message was removed from it.
         case isShortened(first: UInt64)
-        /// What is wrong with it.
+        /// The fault of the log.
         case isAnother(String)
     }
 
     static let looks = 3
-    /// How long the servers may say that they hold less.
+    /// Time for which the servers may report fewer messages.
     let patienceMs: Int64
     private var doubts = 0
-    /// When the first of these came.
+    /// When the first of these doubts came.
     private var sinceMs: Int64 = 0
 
     init(patienceMs: Int64) { self.patienceMs = patienceMs }
 
     /// - Parameters:
     ///   - found: the log, with the id of the message `newest`.
-    ///   - created: when the log was made that was followed; 0 if none was.
+    ///   - created: when the followed log was created; 0 if none was followed.
     mutating func receive(
         _ found: Result<ShardLog.State, ShardLog.StateFault>, created: Int64, newest: LogPlace, nowMs: Int64
     ) -> Finding {
@@ -34,7 +34,7 @@ struct Inspection {
         case .failure(.unreachable): return .isOpen
         case .failure(.missing): (doubt, mayPass) = ("the servers know no such log any more", true)
         case .success(let state):
-            // Nothing has come of another one yet.
+            // A recreated log is acceptable while nothing was received from the previous one.
             if created != 0, state.created != created, newest.sequence > 0 {
                 doubt = "it was made anew"
             } else if state.last < newest.sequence {

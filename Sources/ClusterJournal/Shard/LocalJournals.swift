@@ -2,11 +2,11 @@ import Journal
 import SQLiteJournal
 import Synchronization
 
-/// The journals of this hub's data folder, in which it keeps what comes by the cluster's logs, and how far they are.
+/// The journals in this hub's data folder, which store the content of the cluster's logs and their positions.
 final class LocalJournals: Sendable {
-    /// From where on a shard follows its log.
+    /// The place from which a shard follows its log.
     struct Start {
-        /// When the log was made; 0 when none was followed yet.
+        /// When the log was created; 0 when none was followed yet.
         var created: Int64 = 0
         /// All messages up to this one are applied.
         var complete = LogPlace()
@@ -19,14 +19,14 @@ final class LocalJournals: Sendable {
     private let journals = Mutex<[String: SQLiteJournal]>([:])
 
     /// Reads the positions of all namespaces. Blocks.
-    /// - Throws: `.corrupt`, `.disk`, `.closed`; `.foreign` for content that has not come by a cluster's log.
+    /// - Throws: `.corrupt`, `.disk`, `.closed`; `.foreign` for content that did not come from a cluster's log.
     init(_ store: JournalStore, shards count: Int) throws(JournalError) {
         self.store = store
         shards = count
         starts = try Self.starts(store, shards: count)
     }
 
-    /// From where on a shard follows its log, as the folder has it now. Blocks.
+    /// The current place in the folder from which a shard follows its log. Blocks.
     func readStart(ofShard number: Int) throws(JournalError) -> Start { try Self.starts(store, shards: shards)[number] }
 
     private static func starts(_ store: JournalStore, shards: Int) throws(JournalError) -> [Start] {
@@ -57,7 +57,7 @@ final class LocalJournals: Sendable {
         }
     }
 
-    /// The same on all hubs.
+    /// The shard of a namespace: the same on all hubs.
     static func shard(of namespace: String, among shards: Int) -> Int {
         var crc = CRC32()
         Array(namespace.utf8).withUnsafeBytes { crc.add($0) }

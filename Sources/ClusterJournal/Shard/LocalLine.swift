@@ -1,7 +1,7 @@
 import DequeModule
 import Journal
 
-/// What goes to the local journals, in the order of the log, and how far they have it. A pure value.
+/// The records for the local journals, in log order, with their progress. A pure value.
 ///
 ///     message   41      42       43           44
 ///     batches   a ✓     b ✓ c …  (nothing)    a held          complete: 41
@@ -9,7 +9,7 @@ struct LocalLine {
     struct Entry {
         let namespace: String
         let batch: JournalBatch
-        /// Of the completion, while it is to be called.
+        /// The number of its completion; nil once it was called.
         var number: Int?
         fileprivate var state = State.held
 
@@ -20,7 +20,7 @@ struct LocalLine {
         }
     }
 
-    /// Names an entry while it is in the line.
+    /// Identifies an entry while it is in the line.
     struct Key {
         let record: Int
         let entry: Int
@@ -35,20 +35,20 @@ struct LocalLine {
     private var records: Deque<Record> = []
     /// Number of the first record.
     private var first = 0
-    /// Entries before these are under way or done.
+    /// Entries before this one were passed to a journal.
     private var cursor = Key(record: 0, entry: 0)
     /// All messages up to this one are applied.
     private(set) var complete: LogPlace
-    /// Entries that the local journals have not answered about.
+    /// Number of entries that the local journals have not answered yet.
     private(set) var underWay = 0
-    /// A local journal has refused: nothing more is given to any, until `resume`.
+    /// A local journal has refused an entry: no more entries are passed on until `resume`.
     private(set) var isStalled = false
-    /// Nothing more is given to any for a moment.
+    /// No more entries are passed on for a moment.
     var isHeld = false
 
     init(complete: LogPlace) { self.complete = complete }
 
-    /// Records that are not complete.
+    /// Number of incomplete records.
     var count: Int { records.count }
 
     mutating func add(_ entries: [Entry], at place: LogPlace) {
@@ -56,10 +56,10 @@ struct LocalLine {
         settle()
     }
 
-    /// A message that changes nothing; nil for a part of a record, which is complete with the whole.
+    /// Adds a message without batches; nil for a part of a record, which is complete with the whole record.
     mutating func skip(to place: LogPlace?) { if let place { add([], at: place) } }
 
-    /// The next entry for its local journal, and the message that it came with.
+    /// The next entry for its local journal, and its message.
     mutating func next() -> (key: Key, entry: Entry, place: LogPlace)? {
         if isStalled || isHeld { return nil }
         if cursor.record < first { cursor = Key(record: first, entry: 0) }
@@ -78,7 +78,7 @@ struct LocalLine {
         return nil
     }
 
-    /// A local journal has it.
+    /// Records that a local journal has stored an entry.
     /// - Returns: the number of its completion.
     mutating func stored(_ key: Key) -> Int? {
         let i = key.record - first
@@ -89,7 +89,7 @@ struct LocalLine {
         return records[i].entries[key.entry].number
     }
 
-    /// A local journal does not take it now.
+    /// Records that a local journal cannot store an entry now.
     /// - Returns: the number of its completion, which is not called again.
     mutating func refused(_ key: Key) -> Int? {
         let i = key.record - first
@@ -100,7 +100,7 @@ struct LocalLine {
         return records[i].entries[key.entry].number
     }
 
-    /// Gives what was refused to the local journals again; not while one of them has not answered.
+    /// Passes refused entries to the local journals again; not while one of them has not answered.
     mutating func resume() -> Bool {
         guard isStalled, underWay == 0 else { return false }
         isStalled = false

@@ -4,14 +4,14 @@ import Logging
 import Scheduling
 import SQLiteJournal
 
-/// What of the log the local journals have.
+/// The part of the log that the local journals have stored.
 ///
 /// ```
-/// applying ─► local journal, with the position ─► stored ─► complete up to there ─► the tail goes on
-///    ▲                └─ refuses ─► all wait, and are given again ─┘
+/// applying ─► local journal, with the position ─► stored ─► complete up to there ─► the tail continues
+///    ▲                └─ refuses ─► all wait, and are passed again ─┘
 /// ```
 extension Shard {
-    /// Gives the local journals what is next for them.
+    /// Passes the next entries to the local journals.
     func storeLocally() {
         while let (key, entry, place) = applying.next() {
             var batch = entry.batch
@@ -26,7 +26,7 @@ extension Shard {
     private func storedLocally(_ entry: LocalLine.Entry, _ key: LocalLine.Key, _ result: Result<Void, JournalError>) {
         switch result {
         case .success: stored(entry, key)
-        // It was given again since its outcome was not known, and has no id by which the journal would have said so.
+        // The entry was passed again because its outcome was unknown, and it has no id by which the journal would recognise it.
         case .failure(.conflict(_, let last)) where last >= entry.batch.sequence: stored(entry, key)
         case .failure(let error):
             let number = applying.refused(key)
@@ -47,8 +47,8 @@ extension Shard {
         if !waiting.isEmpty { proceed() }
     }
 
-    /// Stores how far the local journals are, at the end, so that the next start receives nothing again. With a batch it is stored how far
-    /// they were when that was given to them.
+    /// Stores the local journals' progress at the end, so that the next start receives nothing again. Each batch is stored with the progress at the
+    /// time it was passed on.
     func storePosition(_ done: @escaping @Sendable () -> Void) {
         let furthest = ledger.marks.max { $0.value.position < $1.value.position }
         guard applying.count == 0, let (namespace, mark) = furthest, mark.position > 0 else { return done() }
@@ -56,8 +56,8 @@ extension Shard {
         local.store.put(position.setting.value, setting: StoredPosition.name, of: namespace) { _ in done() }
     }
 
-    /// Calls back when the local journals have all that they were given, and gives them no more until a snapshot is on its way, or for a
-    /// while.
+    /// Calls back when the local journals have stored all passed entries. Then no more are passed until a snapshot has begun, or for a limited
+    /// time.
     func whenStill(_ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             applying.isHeld = true
@@ -77,18 +77,18 @@ extension Shard {
         for done in ready { done() }
     }
 
-    /// The local journals are given what came meanwhile. On the queue.
+    /// Resumes passing entries to the local journals. On the queue.
     func goOn() {
         guard applying.isHeld else { return }
         applying.isHeld = false
         storeLocally()
-        // They took too long: asked nevertheless, since nobody asks again before.
+        // They took too long: call back anyway, because no later event would.
         askWhoWaits()
     }
 
     private func storeAgain() { if applying.resume() { storeLocally() } }
 
-    /// Lets the tail go on if the local journals keep up.
+    /// Lets the tail continue if the local journals keep up.
     func release() {
         tellCaughtUp()
         guard applying.count < settings.recordsApplied else { return }
@@ -98,7 +98,7 @@ extension Shard {
 
     // MARK: Catching up
 
-    /// Calls back when the local journals have all that the log holds at some moment after this call; not before the log can be followed.
+    /// Calls back when the local journals have everything that the log contained at some moment after this call; not before the log can be followed.
     func whenCaughtUp(_ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             behind.append((nil, done))
@@ -108,7 +108,7 @@ extension Shard {
 
     func tellCaughtUp() {
         guard !behind.isEmpty else { return }
-        // At the end of the log there may be parts of a record that nobody completes.
+        // The log may end with parts of a record that no hub completes.
         let reached = applying.count == 0 ? newest.sequence : applying.complete.sequence
         let ready = behind.filter { $0.target.map { $0 <= reached } ?? false }
         behind.removeAll { $0.target.map { $0 <= reached } ?? false }

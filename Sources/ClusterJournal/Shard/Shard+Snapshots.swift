@@ -3,17 +3,17 @@ import Journal
 import Logging
 import Scheduling
 
-/// How a shard's log is kept short, and how a hub comes to what is no longer in it.
+/// Keeps a shard's log short, and fills a hub whose next messages were removed.
 ///
 /// ```
-/// the hub that writes: the log has grown ─► snapshot ─► what is in it, and on all hubs, but for a reserve ─► purged
-/// a hub that needs what was purged: snapshot ─► data folder ─► the rest from the log            (before its databases are opened)
+/// the writer: the log has grown ─► snapshot ─► messages in it and on all hubs, minus a reserve ─► purged
+/// a hub that needs purged messages: snapshot ─► data folder ─► the rest from the log          (before its databases are opened)
 /// ```
 extension Shard {
     // MARK: Shortening
 
-    /// Makes the log shorter where that is due. By the hub that writes.
-    /// - Parameter others: up to which message all other hubs have it.
+    /// Shortens the log if due. Called on the shard's writer.
+    /// - Parameter others: the message up to which all other hubs have the log.
     func shorten(others: UInt64) {
         queue.async { [self] in
             guard standing == .following, !isSnapshotting, let state, state.first > 0, state.last >= state.first else { return }
@@ -24,14 +24,14 @@ extension Shard {
             }
             let safe = min(known, others, applying.complete.sequence)
             let reserve = settings.keptBytes / each
-            // Not for a few messages each time.
+            // Do not purge for a few messages.
             guard safe > reserve, safe - reserve >= state.first + reserve / 8 else { return }
             logger.info("the cluster's log is shortened", metadata: ["from": "\(state.first)", "upTo": "\(safe - reserve)"])
             log.purge(before: safe - reserve + 1) { [weak self] _ in self?.hop { $0.look() } }
         }
     }
 
-    /// Writes a snapshot, unless another hub has done that.
+    /// Writes a snapshot, unless another hub has done so.
     private func writeSnapshot(behind known: UInt64) {
         guard scheduler.steadyMs >= nextSnapshotAt else { return }
         isSnapshotting = true
@@ -48,7 +48,7 @@ extension Shard {
     private func wrote(_ result: Result<(place: SnapshotPlace, bytes: UInt64)?, any Error>) {
         isSnapshotting = false
         switch result {
-        // Of another log: nothing is purged for it.
+        // Ignore a snapshot of another log: it allows no purge.
         case .success((let place, let bytes)?) where place.created == created:
             (snapshot, snapshotBytes) = (place, bytes)
             logger.info("a snapshot of the shard is on the servers", metadata: ["upTo": "\(place.complete.sequence)", "bytes": "\(bytes)"])
@@ -62,7 +62,7 @@ extension Shard {
 
     // MARK: Filling
 
-    /// The log has not what this hub needs next: it takes a snapshot over, if nothing has been read from its folder yet.
+    /// Handles a log that no longer has this hub's next message: imports a snapshot, if no database has read the folder yet.
     func fill(upTo needed: UInt64) {
         guard !isFilling, standing != .closed else { return }
         isBehindPurge = true
@@ -103,7 +103,7 @@ extension Shard {
             look()
         case .failure(SnapshotStream.Fault.absent):
             fillings += 1
-            // One that was read may have been replaced meanwhile.
+            // A snapshot may have been replaced while it was read.
             if fillings >= Inspection.looks {
                 refuse("it begins with message \(needed + 1), this hub needs those from \(newest.sequence + 1) on, and no snapshot has them")
                 tellOpeners()
@@ -116,8 +116,8 @@ extension Shard {
 
     // MARK: Opening
 
-    /// Calls back when the namespaces of the shard can be read from the folder: when the log is followed, or cannot be, or nothing was
-    /// heard of it for a while. From then on no snapshot is taken over.
+    /// Calls back when the shard's namespaces can be read from the folder: when the log is followed, or cannot be, or has not been
+    /// heard of for a while. From then on no snapshot is imported.
     func whenOpenable(_ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             openers.append(done)

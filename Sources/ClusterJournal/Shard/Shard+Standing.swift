@@ -7,8 +7,8 @@ import Scheduling
 /// Whether the log can be followed and appended to.
 ///
 /// ```
-/// opening ── the log holds what was received ──► following ── the connection was lost ──► opening
-///    └─ it does not (three looks) ─► refusing ── it does again ──► following
+/// opening ── the log has all received messages ──► following ── the connection was lost ──► opening
+///    └─ it does not (three checks) ─► refusing ── it does again ──► following
 /// ```
 extension Shard {
     func open() {
@@ -34,11 +34,11 @@ extension Shard {
         }
     }
 
-    /// Compares the log with what was received of it; soon again while that is open.
+    /// Compares the log with the received messages; repeats soon while the result is uncertain.
     func look() {
         guard standing != .closed, !isLooking else { return }
         isLooking = true
-        // Only a hub that has followed no log may make one.
+        // Only a hub that has followed no log may create one.
         let newest = self.newest
         log.look(mayCreate: created == 0, at: newest.sequence) { [weak self] found in
             self?.hop { $0.looked(found, at: newest) }
@@ -56,7 +56,7 @@ extension Shard {
         case .isShortened(let first):
             guard case .success(let state) = found, first > self.newest.sequence + 1 else { return }
             lastKnown = state.last
-            // What has been delivered may not be received yet: then the next look finds it.
+            // Delivered messages may not be received yet: then the next check finds them.
             if standing == .following, newest != lookedAt { return lookedAt = newest }
             if standing == .following {
                 standing = .opening
@@ -75,7 +75,7 @@ extension Shard {
             for i in behind.indices where behind[i].target == nil { behind[i].target = state.last }
             tellCaughtUp()
             if standing == .following {
-                // Nothing has come since the last look though there is something: the consumer is stuck.
+                // Nothing has arrived since the last check although the log has more: the consumer is stuck.
                 if state.last > newest.sequence, newest == lookedAt, newest == self.newest { tail?.restart() }
                 lookedAt = newest
                 return
@@ -100,7 +100,7 @@ extension Shard {
     }
 
     private func delivered(_ message: LogMessage?, at sequence: UInt64, by tail: LogTail) {
-        // Of an earlier tail: the one of now brings it as well.
+        // From an earlier tail: the current one delivers it as well.
         guard tail === self.tail else { return tail.done() }
         receive(message, at: sequence)
         owedPlaces += 1
@@ -108,7 +108,7 @@ extension Shard {
         proceed()
     }
 
-    /// The log begins behind what comes next: a look finds out why.
+    /// Handles a log that begins behind the next message: a check finds out why.
     private func isMissing(_ first: UInt64) {
         guard standing == .following else { return }
         logger.notice("what comes next is no longer in the cluster's log", metadata: ["logBegins": "\(first)"])
@@ -123,7 +123,7 @@ extension Shard {
         (tail, owedPlaces) = (nil, 0)
     }
 
-    /// The log is not the one that was followed, or is behind it: nothing is appended, and nothing is set back here.
+    /// Refuses a log that is not the followed one, or is behind it: nothing is appended, and nothing is rolled back here.
     func refuse(_ reason: String) {
         let error = JournalError.regressed(log: log.name, reason: reason)
         if standing == .refusing(error) { return }
@@ -135,7 +135,7 @@ extension Shard {
         failWaiting(error)
     }
 
-    /// Fails the batches that wait; what is for the local journals goes on.
+    /// Fails the waiting batches; local stores continue.
     private func failWaiting(_ error: JournalError, olderThan limit: Int64 = .max) {
         let items = waiting
         waiting = []
@@ -149,7 +149,7 @@ extension Shard {
         proceed()
     }
 
-    /// What waits for longer than an append may take is given up, and a log that says nothing is followed anew.
+    /// Fails batches that have waited longer than an append may take, and resubscribes to a silent log.
     private func sweep() {
         publish()
         if standing == .following, let tail, tail.isSilent { tail.restart() }
@@ -161,7 +161,7 @@ extension Shard {
 
     // MARK: End
 
-    /// Ends it, after everything appended before, or at once.
+    /// Ends the shard, after everything appended before, or at once.
     func close(isLate: Bool, _ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             if isLate { return end(done) }
@@ -171,7 +171,7 @@ extension Shard {
 
     private func endWhenIdle(_ done: @escaping @Sendable () -> Void) {
         if standing == .closed { return done() }
-        // A local journal that takes nothing more, since it was closed or its disk is full, is not waited for: the log has what is missing.
+        // Do not wait for a local journal that is closed or whose disk is full: the log has the missing batches.
         if flight == nil, waiting.isEmpty, applying.count == 0 || applying.isStalled { return end(done) }
         scheduler.after(ms: 1, on: queue) { [self] in endWhenIdle(done) }
     }

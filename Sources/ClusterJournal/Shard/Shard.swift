@@ -6,20 +6,20 @@ import Scheduling
 import SQLiteJournal
 import Synchronization
 
-/// One shard of a cluster on this hub: what its namespaces append goes to the shard's log, and what comes by the log goes to the local
-/// journals, in the log's order. Each hub has one for each shard.
+/// One shard of a cluster on this hub. Its namespaces' appends go to the shard's log, and the log's messages go to the local
+/// journals, in the log's order. Each hub has one object for each shard.
 ///
 /// ```
 /// append ─► waiting ─► record ─► the log: behind the newest message ─► stored ─┐
 ///                        ▲          └─ another came first: follow it ──┘       ▼
-///           the log ─► message ─► behind the newest? ─► record ─► ledger: who counts? ─► local journal ─► durable ─► completions
+///           the log ─► message ─► behind the newest? ─► record ─► ledger: does it count? ─► local journal ─► durable ─► completions
 /// ```
-/// One record is under way at a time, and takes along all that waits when it leaves. Confined to `queue`.
+/// One record is in flight at a time; when it is sent it takes all waiting batches. Confined to `queue`.
 final class Shard: @unchecked Sendable {
     // Sendable: confined to `queue`; callbacks only hop to it.
 
     enum Standing: Equatable {
-        /// It is not known yet whether the log holds what was applied.
+        /// It is not known yet whether the log has all applied messages.
         case opening
         case following
         /// The log is not the one that was followed.
@@ -35,20 +35,20 @@ final class Shard: @unchecked Sendable {
     let scheduler: Scheduler
 
     var standing = Standing.opening
-    /// When the log was made; 0 while it is not known.
+    /// When the log was created; 0 while unknown.
     var created: Int64 = 0
     /// The newest message that was received in order.
     var newest = LogPlace()
     var ledger: Ledger
     var assembler = RecordAssembler()
     var tail: LogTail?
-    /// What is being stored locally, oldest first.
+    /// Records being stored locally, oldest first.
     var applying: LocalLine
-    /// What waits to be part of a record.
+    /// Batches that wait for the next record.
     var waiting: Deque<Item> = []
-    /// The record that is under way to the log.
+    /// The record that is being appended to the log.
     var flight: Flight?
-    /// The message that has to be received before the next record leaves: another hub's.
+    /// The message, of another hub, that must be received before the next record is sent.
     var awaited: UInt64 = 0
     var lines: [String: CompletionLine] = [:]
     /// Id of this hub's next message.
@@ -58,55 +58,55 @@ final class Shard: @unchecked Sendable {
     var inspection: Inspection
     var looks: [ScheduledWork] = []
     var isLooking = false
-    /// The newest message at the last look.
+    /// The newest message at the last check.
     var lookedAt = LogPlace()
-    /// Places in the tail's window that are free when the local journals have caught up.
+    /// Slots of the tail's window to release when the local journals have caught up.
     var owedPlaces = 0
-    /// Who waits until the local journals have what they were given.
+    /// Callers that wait until the local journals have stored all passed entries.
     var still: [@Sendable () -> Void] = []
-    /// Who waits until the local journals have what the log held at a moment; nil until that is known.
+    /// Callers that wait until the local journals have the log's content of some moment; the target is nil until that is known.
     var behind: [(target: UInt64?, done: @Sendable () -> Void)] = []
-    /// The newest message that the servers have told of.
+    /// The newest message that the servers have reported.
     var lastKnown: UInt64 = 0
-    /// What is awaited since when, for the lag.
+    /// The target that is being caught up with, and since when, for the lag.
     var behindTarget: UInt64 = 0
     var behindSince: Int64?
-    /// The log at the last look that found it sound.
+    /// The log at the last check that found it sound.
     var state: ShardLog.State?
     let snapshots: SnapshotStream
-    /// The newest snapshot on the servers that this hub knows of, and its bytes.
+    /// The newest known snapshot on the servers, and its bytes.
     var snapshot: SnapshotPlace?
     var snapshotBytes: UInt64 = 0
     var isSnapshotting = false
-    /// Steady ms.
+    /// Earliest time of the next snapshot, steady ms.
     var nextSnapshotAt = Int64.min
-    /// Whether a snapshot is being taken over, and how often there was none in a row.
+    /// Whether a snapshot is being imported, and how many consecutive attempts found none.
     var isFilling = false
     var fillings = 0
-    /// What comes next is no longer in the log.
+    /// The next message is no longer in the log.
     var isBehindPurge = false
-    /// Whether databases have read the folder, and who waits to.
+    /// Whether databases have read the folder, and callers that wait to do so.
     var isOpen = false
     var openers: [@Sendable () -> Void] = []
     var hasAskedForStart = false
-    /// Of tails before this one.
+    /// Resubscriptions of earlier tails.
     var retries = 0
     let published = Mutex(ShardStatus())
     /// Called with the namespace of each batch of another hub.
     private var onForeign: (String) -> Void = { _ in }
-    /// Records of this hub that another one's forestalled, and which were appended again.
+    /// Number of this hub's records that lost their place to another hub's, and were appended again.
     private(set) var conflicts = 0
 
     struct Item: Sendable {
         enum Work: Sendable {
             case append(JournalBatch)
-            /// Something for the local journal, behind all that was appended before.
+            /// Work for the local journal, behind all earlier appends.
             case local(@Sendable (@escaping @Sendable (Result<Void, JournalError>) -> Void) -> Void)
         }
 
         let namespace: String
         let work: Work
-        /// In the namespace's line of completions.
+        /// Number in the namespace's line of completions.
         let number: Int
         let sinceMs: Int64
     }
@@ -142,7 +142,7 @@ final class Shard: @unchecked Sendable {
             isInShard: { LocalJournals.shard(of: $0, among: settings.shards) == number })
     }
 
-    /// What libnats, the log and the local journals call back goes on here.
+    /// Continues callbacks of libnats, the log and the local journals on the queue.
     func hop(_ body: @escaping @Sendable (Shard) -> Void) { queue.async { [self] in body(self) } }
 
     /// Calls back with the namespace of each batch of another hub that counts.
@@ -155,7 +155,7 @@ final class Shard: @unchecked Sendable {
         add(namespace, .append(batch), completion)
     }
 
-    /// Does something with the local journal when everything appended before is on its way to it.
+    /// Runs work on the local journal after everything appended before was passed to it.
     func locally(
         _ namespace: String, _ completion: @escaping CompletionLine.Completion,
         _ work: @escaping @Sendable (any Journal, @escaping @Sendable (Result<Void, JournalError>) -> Void) -> Void
@@ -184,7 +184,7 @@ final class Shard: @unchecked Sendable {
 
     // MARK: Records
 
-    /// Sends the next record, with what waits, if the log can be appended to.
+    /// Sends the next record with the waiting batches, if the log can be appended to.
     func proceed() {
         dispatchPrecondition(condition: .onQueue(queue))
         guard flight == nil else { return }
@@ -193,7 +193,7 @@ final class Shard: @unchecked Sendable {
         taking: while let item = waiting.first {
             switch item.work {
             case .local(let work):
-                // In the order of the appends around it.
+                // Keep the order with the appends around it.
                 guard items.isEmpty else { break taking }
                 waiting.removeFirst()
                 work { [weak self] result in self?.hop { $0.decide(item.namespace, item.number, result) } }
@@ -201,7 +201,7 @@ final class Shard: @unchecked Sendable {
                 guard canSend, items.isEmpty || body.count < settings.recordBytes else { break taking }
                 let mark = projected[item.namespace]
                 if batch.id != 0, batch.sequence <= ledger[item.namespace].last {
-                    // The local journal knows whether it is the one that is stored.
+                    // The local journal knows whether this batch is already stored.
                     waiting.removeFirst()
                     local.journal(of: item.namespace).append(batch) { [weak self] result in
                         self?.hop { $0.decide(item.namespace, item.number, result) }
@@ -229,7 +229,7 @@ final class Shard: @unchecked Sendable {
         send(part: 0)
     }
 
-    /// Of a message, for the headers of NATS and of our own.
+    /// Bytes reserved in a message for the headers of NATS and of this protocol.
     private static let marginBytes = 1024
 
     private var canSend: Bool {
@@ -248,32 +248,32 @@ final class Shard: @unchecked Sendable {
     }
 
     private func sent(_ message: LogMessage, _ part: Int, _ outcome: AppendOutcome) {
-        // Given up meanwhile, or complete by the tail.
+        // Abandoned meanwhile, or already completed through the tail.
         guard standing != .closed else { return }
         switch outcome {
         case .stored(let sequence), .duplicate(let sequence):
             receive(message, at: sequence)
-            // It is settled by what was received, whoever was faster in saying so.
+            // The received messages decide, whether the tail or the acknowledgement was faster.
             guard let flight, flight.contains(message.id) else { return proceed() }
             if flight.isLast(message.id) { return fail(.unknown(reason: "the log acknowledged a record and shows another in its place")) }
-            // Another hub's message behind the part: the others that follow would not count.
+            // Another hub's message follows the part, so the remaining parts would not count.
             newest.id == message.id ? send(part: part + 1) : again()
         case _ where flight?.contains(message.id) != true: proceed()
         case .conflict(let last):
             awaited = max(awaited, last)
-            // The log ends before what was received: nothing more is sent until it is known why.
+            // The log ends before the received messages: send nothing more until the reason is known.
             if last < newest.sequence, standing == .following { standing = .opening }
             if standing == .opening { look() }
             again()
         case .unknown(let reason) where flight?.isLast(message.id) == true:
             fail(.unknown(reason: "the cluster's log did not answer: \(reason)"))
-        // Without its last part it is not in the log.
+        // Without its last part the record does not count as in the log.
         case .unknown(let reason): fail(.unavailable(reason: reason))
         case .unavailable(let reason): fail(.unavailable(reason: reason))
         }
     }
 
-    /// Puts what is under way back in front of what waits: another hub was faster.
+    /// Puts the record in flight back in front of the waiting batches: another hub was faster.
     private func again() {
         guard let flight else { return }
         self.flight = nil
@@ -282,7 +282,7 @@ final class Shard: @unchecked Sendable {
         proceed()
     }
 
-    /// Gives up the record that is under way.
+    /// Fails the record in flight.
     func fail(_ error: JournalError) {
         guard let flight else { return }
         self.flight = nil
@@ -293,7 +293,7 @@ final class Shard: @unchecked Sendable {
 
     // MARK: Messages
 
-    /// A message of the log, from the tail or as the acknowledgement of an own one; nil for one that no hub has made.
+    /// Handles a message of the log, from the tail or as the acknowledgement of an own one; nil for one that no hub has written.
     func receive(_ message: LogMessage?, at sequence: UInt64) {
         dispatchPrecondition(condition: .onQueue(queue))
         guard sequence == newest.sequence + 1, standing != .closed else { return }

@@ -2,37 +2,37 @@ import Journal
 import Scheduling
 import Synchronization
 
-/// How far a shard is on this hub, for other queues.
+/// A shard's progress on this hub, for other queues.
 struct ShardStatus: Sendable {
     enum Standing: Sendable { case opening, following, refusing, closed }
 
     var standing = Standing.opening
-    /// The newest message that the log is known to have.
+    /// The newest message known to be in the log.
     var last: UInt64 = 0
-    /// The first message that the log had, and the one up to which the newest snapshot goes, as far as this hub knows.
+    /// The log's first message, and the last message in the newest snapshot, as far as this hub knows.
     var first: UInt64 = 0
     var snapshot: UInt64 = 0
-    /// What comes next is no longer in the log: a snapshot is needed, or being taken over.
+    /// The next message is no longer in the log: a snapshot is needed, or being imported.
     var isBehindPurge = false
     /// All messages up to this one are applied.
     var applied: UInt64 = 0
-    /// For how long messages of the log have been missing, ms.
+    /// Time for which messages of the log have been missing, ms.
     var lagMs: Int64 = 0
     var conflicts = 0
     var retries = 0
 
-    /// What may be on its way while others append.
+    /// Messages that may be in transit while others append.
     private static let onTheWay: UInt64 = 64
 
-    /// Whether it has what the log holds, as far as that is known.
+    /// Whether it has caught up with the log, as far as known.
     var isCaughtUp: Bool { standing == .following && applied + Self.onTheWay >= last }
 }
 
 extension Shard {
-    /// From any thread.
+    /// The published progress. From any thread.
     var status: ShardStatus { published.withLock { $0 } }
 
-    /// Publishes how far it is. On the queue.
+    /// Publishes the progress. On the queue.
     func publish() {
         var status = ShardStatus()
         status.standing = switch standing {
@@ -41,7 +41,7 @@ extension Shard {
         case .refusing: .refusing
         case .closed: .closed
         }
-        // At the end of the log there may be parts of a record that nobody completes.
+        // The log may end with parts of a record that no hub completes.
         status.applied = applying.count == 0 ? newest.sequence : applying.complete.sequence
         status.last = max(lastKnown, newest.sequence)
         let now = scheduler.steadyMs

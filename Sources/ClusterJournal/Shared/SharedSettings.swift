@@ -4,44 +4,44 @@ import Logging
 import SQLiteJournal
 import Synchronization
 
-/// The settings of all hubs of a cluster: rules, former rules, secrets. What one hub changes is in a log, and in every hub's data folder.
+/// The settings of all hubs of a cluster: rules, former rules, secrets. Each hub's changes are in a log, and in every hub's data folder.
 ///
 /// ```
 /// put, replace ─► the log, behind the newest ─► stored ────────────────┐
-///                    └─ another came first: take it, ask again ──┐     ▼
+///                    └─ another came first: apply it, try again ─┐     ▼
 ///                                           the log ─► change ─► values ─► data folder, then the place ─► listeners
 /// ```
-/// Confined to `queue`, which waits for the log within its bounds.
+/// Confined to `queue`, which waits for the log within time limits.
 final class SharedSettings: SettingStore, @unchecked Sendable {
-    // Sendable: `queue` and the references are constant, `listeners` guard themselves, the rest is confined to `queue`.
+    // Sendable: `queue` and the references are constant, `listeners` is thread-safe, the rest is confined to `queue`.
     typealias Completion = @Sendable (Result<Void, JournalError>) -> Void
 
-    /// The setting of the whole store that says how far the data folder has followed. Without it a folder is no cluster's.
+    /// The store-wide setting for the place up to which the data folder has followed. A folder without it has not joined a cluster.
     static let place = "cluster.settings"
-    /// Settings of this kind are the hub's own.
+    /// Settings with this prefix belong to the hub alone.
     private static let ownPrefix = "cluster."
 
     let log: SharedStream
     private let store: JournalStore
     private let logger: Logger
-    /// For the first start on a folder.
+    /// Time limit of the first start on a folder.
     private let patienceMs: Int
-    /// For a start on a folder that has followed before, while the servers cannot be reached.
+    /// Time limit of a start on a folder that has followed before, while the servers cannot be reached.
     private static let rejoinMs = 3_000
-    /// For one change, with all its tries.
+    /// Time limit of one change, with all its retries.
     private static let changeMs = 5_000
 
     private let queue = DispatchQueue(label: "vigla.cluster.settings")
     private let listeners = Mutex<[@Sendable (SettingChange) -> Void]>([])
     private var isFollowing = false
-    /// Whether the folder's own settings and those of the log are one.
+    /// Whether the folder's settings were merged with those of the log.
     private var isJoined = false
-    /// The last message that was taken, and the last one from which a start may follow.
+    /// The last message applied, and the last one from which a start may follow.
     private var newest = SharedPlace()
     private var complete = SharedPlace()
-    /// The values of the namespaces that were asked for.
+    /// The values of the namespaces that were read.
     private var values: [String?: [String: [UInt8]]] = [:]
-    /// The disk has refused a value: the next start takes it from the log again.
+    /// The disk has refused a value: the next start reads it from the log again.
     private var isBehindOnDisk = false
 
     init(_ store: JournalStore, _ log: SharedStream, patienceMs: Int, _ logger: Logger) {
@@ -74,7 +74,7 @@ final class SharedSettings: SettingStore, @unchecked Sendable {
         queue.async { [self] in completion(Result { () throws(JournalError) in try append(change, if: .some(former)) }) }
     }
 
-    /// On the queue.
+    /// The known values of a namespace. On the queue.
     private func known(_ namespace: String?) throws(JournalError) -> [String: [UInt8]] {
         if let known = values[namespace] { return known }
         let stored = try store.settings(of: namespace)
@@ -84,7 +84,7 @@ final class SharedSettings: SettingStore, @unchecked Sendable {
 
     // MARK: Joining
 
-    /// Follows the log from where this folder is. The first hub of a cluster brings its settings along; one that joins others gets theirs.
+    /// Follows the log from this folder's place. The first hub of a cluster contributes its settings; a hub that joins later gets the cluster's.
     private func join() throws(JournalError) {
         if isJoined { return }
         let place = try known(nil)[Self.place].flatMap(SharedPlace.init(stored:))
@@ -106,7 +106,7 @@ final class SharedSettings: SettingStore, @unchecked Sendable {
         try takeArrived()
     }
 
-    /// Decides between the settings that the folder has from before and those of the cluster.
+    /// Decides between the folder's previous settings and those of the cluster.
     private func settle() throws(JournalError) {
         var own: [SettingChange] = []
         for namespace in try store.namespacesWithSettings() {
@@ -130,7 +130,7 @@ final class SharedSettings: SettingStore, @unchecked Sendable {
         storePlace { _ in }
     }
 
-    /// What the log has brought so far, while it is joined.
+    /// Settings that the log has brought so far while joining.
     private var seen: [String?: Set<String>] = [:]
 
     private func hop(_ body: @escaping @Sendable (SharedSettings) -> Void) { queue.async { [self] in body(self) } }
@@ -162,7 +162,7 @@ final class SharedSettings: SettingStore, @unchecked Sendable {
         throw .unavailable(reason: "other hubs change settings at the same time")
     }
 
-    /// Applies what the others have appended, and own records that are not applied yet.
+    /// Applies other hubs' records, and own records that are not applied yet.
     private func takeArrived(waitMs: Int = 0) throws(JournalError) {
         for entry in log.take(waitMs: waitMs) where entry.place.sequence > newest.sequence {
             newest = entry.place
@@ -179,7 +179,7 @@ final class SharedSettings: SettingStore, @unchecked Sendable {
         }
     }
 
-    /// Returns when the data folder has it, or has refused it.
+    /// Returns when the data folder has stored the change, or refused it.
     private func apply(_ change: SettingChange) throws(JournalError) {
         _ = try known(change.namespace)
         values[change.namespace]?[change.name] = change.value
@@ -216,7 +216,7 @@ extension SettingChange {
         return bytes
     }
 
-    /// Nil for anything that no hub has written.
+    /// Nil for bytes that no hub has written.
     init?(decoding record: [UInt8]) {
         let read = record.withUnsafeBytes { bytes -> SettingChange? in
             var reader = ByteReader(bytes)
@@ -231,7 +231,7 @@ extension SettingChange {
 }
 
 extension SharedPlace {
-    /// As the data folder has it.
+    /// The form stored in the data folder.
     var stored: [UInt8] {
         var bytes: [UInt8] = []
         bytes.append(littleEndian: created)

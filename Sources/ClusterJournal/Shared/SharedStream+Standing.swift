@@ -4,14 +4,14 @@ import Logging
 import Scheduling
 import Synchronization
 
-/// Whether the log can be followed and appended to: as of a shard, and closed for appends after one that had no answer, until a look has.
+/// Whether the log can be followed and appended to, as for a shard. After an append without an answer it is also closed for appends until a check.
 ///
 /// ```
-/// opening ── the log holds what was received ──► following ── the connection was lost ──► opening
-///    └─ it does not (three looks) ─► refusing ── it does again ──► following
+/// opening ── the log has all received messages ──► following ── the connection was lost ──► opening
+///    └─ it does not (three checks) ─► refusing ── it does again ──► following
 /// ```
 extension SharedStream {
-    /// On the queue.
+    /// Starts to follow. On the queue.
     func open() {
         guard standing != .closed, works.isEmpty else { return }
         log.connection.whenChanged { [weak self] change in self?.hop { $0.connection(change) } }
@@ -34,7 +34,7 @@ extension SharedStream {
         }
     }
 
-    /// Nothing more is appended until the log has been looked at. From any thread.
+    /// Stops appends until the log was checked. From any thread.
     func doubt(_ fault: JournalError) {
         shut(fault)
         hop { $0.look() }
@@ -42,13 +42,13 @@ extension SharedStream {
 
     private func shut(_ fault: JournalError) { gate.withLock { $0.fault = fault } }
 
-    /// Compares the log with what was received of it; soon again while that is open.
+    /// Compares the log with the received messages; repeats soon while the result is uncertain.
     func look(isRegular: Bool = false) {
         guard standing != .closed, !works.isEmpty, !isLooking else { return }
         isLooking = true
         looks += 1
         let (newest, number) = (self.newest, looks)
-        // Only a hub that has followed no log may make one.
+        // Only a hub that has followed no log may create one.
         log.look(mayCreate: created == 0, at: newest.sequence) { [weak self] found in
             self?.hop { $0.looked(found, at: newest, number, isRegular: isRegular) }
         }
@@ -77,7 +77,7 @@ extension SharedStream {
             for i in waiters.indices where waiters[i].target == nil && waiters[i].look <= number { waiters[i].target = state.last }
             tellWaiters()
             guard isRegular else { break }
-            // Nothing has come since the last such look though there is something: the consumer is stuck.
+            // Nothing has arrived since the last regular check although the log has more: the consumer is stuck.
             if state.last > newest.sequence, newest == lookedAt, newest == self.newest { tail?.restart() }
             lookedAt = newest
         }
@@ -92,7 +92,7 @@ extension SharedStream {
         tail = log.tail(from: newest.sequence + 1) { [weak self] tail, sequence, bytes in
             let message = LogMessage(decoding: bytes)
             self?.hop { stream in
-                // Of an earlier tail: the one of now brings it as well.
+                // From an earlier tail: the current one delivers it as well.
                 guard tail === stream.tail else { return tail.done() }
                 stream.receive(message, at: sequence, by: tail)
             }
@@ -106,7 +106,7 @@ extension SharedStream {
         tail = nil
     }
 
-    /// The log is not the one that was followed, or is behind it: nothing is appended, and nothing is set back here.
+    /// Refuses a log that is not the followed one, or is behind it: nothing is appended, and nothing is rolled back here.
     func refuse(_ reason: String) {
         let error = JournalError.regressed(log: log.name, reason: reason)
         if standing == .refusing(error) { return }

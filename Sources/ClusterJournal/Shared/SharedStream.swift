@@ -4,8 +4,8 @@ import Logging
 import Scheduling
 import Synchronization
 
-/// A log on NATS JetStream that all hubs append to and follow: `SharedLog` over `ShardLog` and its tail. Records are divided into
-/// messages as those of the shards are.
+/// A log on NATS JetStream that all hubs append to and follow: `SharedLog` over `ShardLog` and its tail. Records are split into
+/// messages like those of the shards.
 ///
 /// ```
 /// follower ─► append ─► the log, message by message, each behind the one before ─► outcome
@@ -13,26 +13,26 @@ import Synchronization
 ///  inbox ◄─ assembler ◄─ message: behind the newest? ◄─ tail ◄─ the log
 /// ```
 final class SharedStream: SharedLog, @unchecked Sendable {
-    // Sendable: `inbox` and `gate` guard themselves, the rest is confined to `queue`; callbacks only hop to it.
+    // Sendable: `inbox` and `gate` are thread-safe, the rest is confined to `queue`; callbacks only hop to it.
 
     struct Inbox {
         var entries: [(entry: SharedEntry, tail: LogTail)] = []
-        /// Whether the follower waits for the next one.
+        /// Whether the follower waits for the next record.
         var isAwaited = false
         var arrived: (@Sendable () -> Void)?
     }
 
-    /// What appends know without the queue.
+    /// State that appends read without the queue.
     struct Gate {
-        /// Why nothing can be appended; nil when it can.
+        /// Why appends are refused; nil when they are possible.
         var fault: JournalError?
-        /// When the log was made.
+        /// When the log was created.
         var created: Int64 = 0
     }
 
-    /// Who waits until all has arrived that the log held at a moment.
+    /// A caller that waits until everything has arrived that the log contained at some moment.
     struct Waiter {
-        /// The look that tells up to where that is.
+        /// The check that determines that moment's last message.
         let look: Int
         var target: UInt64?
         let untilMs: Int64
@@ -41,7 +41,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
 
     /// Most messages of one record: 64 MB.
     static let mostParts = 64
-    /// In which everything has to have arrived that a `sync` waits for.
+    /// Time limit for `sync`, within which everything must have arrived.
     static let syncMs: Int64 = 2_000
 
     let queue: DispatchQueue
@@ -57,7 +57,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
     let gate = Mutex(Gate(fault: .unavailable(reason: "it is not followed yet")))
 
     var standing = Shard.Standing.opening
-    /// When the log was made; 0 while it is not known.
+    /// When the log was created; 0 while unknown.
     var created: Int64 = 0
     /// The newest message that was received in order.
     var newest = LogPlace()
@@ -66,16 +66,16 @@ final class SharedStream: SharedLog, @unchecked Sendable {
     var inspection: Inspection
     var works: [ScheduledWork] = []
     var waiters: [Waiter] = []
-    /// Looks that were begun.
+    /// Number of checks that were started.
     var looks = 0
     var isLooking = false
-    /// The newest message at the last regular look.
+    /// The newest message at the last regular check.
     var lookedAt = LogPlace()
 
-    /// - Parameter hub: tells this hub's messages from others'.
+    /// - Parameter hub: distinguishes this hub's messages from others'.
     init(_ connection: NatsConnection, name: String, hub: UInt64, _ settings: ClusterSettings, _ scheduler: Scheduler, _ logger: Logger) {
         var logSettings = settings.log
-        // A follower's queue waits for it.
+        // A follower's queue waits for the append.
         logSettings.appendMs = settings.sharedAppendMs
         logSettings.attemptMs = min(settings.attemptMs, settings.sharedAppendMs)
         log = ShardLog(connection, name: name, settings: logSettings)
@@ -139,7 +139,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
             case .conflict(let newest): return .conflict(last: newest)
             case .unknown(let reason):
                 doubt(.unavailable(reason: reason))
-                // Without its last part it is not in the log.
+                // Without its last part the record does not count as in the log.
                 return part == parts - 1 ? .unknown(reason) : .refused(.unavailable(reason: reason))
             case .unavailable(let reason):
                 doubt(.unavailable(reason: reason))
@@ -173,7 +173,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
     func sync(_ done: @escaping @Sendable (Bool) -> Void) {
         hop { stream in
             if stream.standing == .closed { return done(false) }
-            // A look that is under way may have asked before.
+            // A check in progress may have read the log too early.
             stream.waiters.append(Waiter(look: stream.looks + 1, untilMs: stream.scheduler.steadyMs + Self.syncMs, done: done))
             stream.look()
         }
@@ -181,7 +181,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
 
     // MARK: Messages
 
-    /// A message of the log; nil for one that no hub has made.
+    /// Handles a message of the log; nil for one that no hub has written.
     func receive(_ message: LogMessage?, at sequence: UInt64, by tail: LogTail) {
         guard sequence == newest.sequence + 1, standing == .following else { return tail.done() }
         guard let message else {
@@ -213,7 +213,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
 
     // MARK: End
 
-    /// Ends it: what is appended later is refused.
+    /// Ends it: later appends are refused.
     func close(_ done: @escaping @Sendable () -> Void) {
         hop { stream in
             stream.end()

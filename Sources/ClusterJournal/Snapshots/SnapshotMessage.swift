@@ -1,13 +1,13 @@
 import Journal
 import SQLiteJournal
 
-/// One message of a shard's snapshots. A snapshot is one `begin`, any number of `data`, one `end`, with nothing of another between them.
+/// One message of a shard's snapshots. A snapshot is one `begin`, any number of `data`, one `end`, without messages of another between them.
 ///
-///     "VSN1"  crc  snapshot  number  kind  body …            numbers little-endian; the checksum is of all behind it
+///     "VSN1"  crc  snapshot  number  kind  body …            numbers little-endian; the checksum covers everything behind it
 struct SnapshotMessage: Equatable {
     enum Kind: UInt8 { case begin, data, end }
 
-    /// Of its own among all snapshots.
+    /// Unique among all snapshots.
     var snapshot: UInt64
     /// Counts up from 0.
     var number: UInt32
@@ -39,7 +39,7 @@ struct SnapshotMessage: Equatable {
 }
 
 extension SnapshotMessage {
-    /// Nil for anything that no hub has written.
+    /// Nil for bytes that no hub has written.
     init?(decoding bytes: [UInt8]) {
         guard bytes.count >= Self.headerBytes else { return nil }
         let header = bytes.withUnsafeBytes { all -> SnapshotMessage? in
@@ -56,9 +56,9 @@ extension SnapshotMessage {
     }
 }
 
-/// Where in a shard's log a snapshot stands: all up to there is in it. The body of `begin` and of `end`.
+/// A snapshot's place in a shard's log: it contains everything up to there. The body of `begin` and of `end`.
 struct SnapshotPlace: Equatable, Sendable {
-    /// When the log was made.
+    /// When the log was created.
     var created: Int64
     var complete: LogPlace
 
@@ -85,7 +85,7 @@ struct SnapshotPlace: Equatable, Sendable {
     }
 }
 
-/// The parts of an export as the bodies of `data` hold them, one behind the other, divided anywhere.
+/// Reads the parts of an export from the bodies of `data`, which contain them in sequence, split anywhere.
 ///
 ///     bytes of the part (4)  kind  namespace: name, last, epoch, setting        or  entries
 struct PartReader {
@@ -122,7 +122,7 @@ struct PartReader {
 
     struct Malformed: Error {}
 
-    /// The next part that is there whole.
+    /// The next complete part.
     mutating func next() throws(Malformed) -> ExportedPart? {
         guard bytes.count - start >= 4 else { return nil }
         let count = (0..<4).reduce(0) { $0 | Int(bytes[start + $1]) << (8 * $1) }

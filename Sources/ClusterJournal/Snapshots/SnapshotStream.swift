@@ -4,17 +4,17 @@ import Logging
 import SQLiteJournal
 import Synchronization
 
-/// The snapshots of a shard, on the servers: a log of its own, `VIGLA_<cluster>_<shard>_snapshot`, in which a hub that writes the shard
-/// puts what its folder has of it, so that the shard's log can be shortened and who comes new needs no other hub.
+/// A shard's snapshots on the servers, in the log `VIGLA_<cluster>_<shard>_snapshot`. The shard's writer
+/// stores its folder's content there, so that the shard's log can be shortened and a new hub does not need another hub.
 ///
 /// ```
-/// write   folder ─► parts ─► messages, each behind the one before ─► end ─► what was there before is purged
-/// read    messages ─► parts ─► this hub's folder ─► end ─► they count
+/// write   folder ─► parts ─► messages, each behind the one before ─► end ─► previous snapshots are purged
+/// read    messages ─► parts ─► this hub's folder ─► end ─► the import takes effect
 /// ```
-/// Two that write at the same time are decided between by the servers: the one whose message is not the next gives up. Calls block, and
-/// belong to `queue`.
+/// If two hubs write at the same time, the servers decide: the hub whose message is not the next one gives up. Calls block; make them on
+/// `queue`.
 final class SnapshotStream: @unchecked Sendable {
-    // Sendable: confined to `queue`, but for what is immutable.
+    // Sendable: confined to `queue`, except immutable state.
     let queue: DispatchQueue
     private let log: ShardLog
     private let store: JournalStore
@@ -24,11 +24,11 @@ final class SnapshotStream: @unchecked Sendable {
 
     enum Fault: Error, CustomStringConvertible {
         case unreachable(String)
-        /// Another hub is writing one.
+        /// Another hub is writing a snapshot.
         case conflict
-        /// There is none that begins or goes far enough.
+        /// No snapshot exists, or none goes far enough.
         case absent
-        /// It was removed, or is damaged.
+        /// The snapshot was removed meanwhile, or is damaged.
         case interrupted(String)
         case stopped
 
@@ -48,12 +48,12 @@ final class SnapshotStream: @unchecked Sendable {
         queue = DispatchQueue(label: "vigla.cluster.snapshots.\(log.name)", qos: .utility)
     }
 
-    /// What is under way ends soon. From any thread.
+    /// Makes a running call end soon. From any thread.
     func stop() { isStopped.store(true, ordering: .relaxed) }
 
     // MARK: State
 
-    /// The place of the newest snapshot, if it is the last thing that was written, and its bytes; nil where there is none.
+    /// The place of the newest snapshot, if it was the last thing written, and its bytes; nil if there is no snapshot.
     func newest() throws(Fault) -> (place: SnapshotPlace, bytes: UInt64)? {
         guard let state = try state(mayCreate: false), state.last > 0, state.last >= state.first else { return nil }
         let bytes: [UInt8]?
@@ -86,7 +86,7 @@ final class SnapshotStream: @unchecked Sendable {
 
     // MARK: Writing
 
-    /// What is being written.
+    /// The snapshot being written.
     private struct Writing {
         var message: SnapshotMessage
         var last: UInt64
@@ -94,8 +94,8 @@ final class SnapshotStream: @unchecked Sendable {
         var place = SnapshotPlace(created: 0, complete: LogPlace())
     }
 
-    /// Writes what the folder has of the shard, and removes the snapshots before.
-    /// - Returns: where it stands; nil where the folder has nothing.
+    /// Writes the folder's content of the shard, and removes the previous snapshots.
+    /// - Returns: its place; nil if the folder has no content.
     func write() throws -> SnapshotPlace? {
         guard let state = try state(mayCreate: true) else { throw Fault.absent }
         var writing = Writing(
@@ -149,9 +149,9 @@ final class SnapshotStream: @unchecked Sendable {
 
     // MARK: Reading
 
-    /// Takes the first snapshot over that has all before a message of the shard's log. Until all of it is there the folder holds what it
-    /// held.
-    /// - Parameter created: of the log that this hub has followed; 0 where it has followed none.
+    /// Imports the first snapshot that contains everything before a message of the shard's log. Until the import is complete the folder is
+    /// unchanged.
+    /// - Parameter created: of the log that this hub has followed; 0 if none.
     func read(upTo needed: UInt64, created: Int64) throws -> SnapshotPlace {
         guard let state = try state(mayCreate: false), state.last > 0, state.last >= state.first else { throw Fault.absent }
         let messages = Messages()
@@ -193,7 +193,7 @@ final class SnapshotStream: @unchecked Sendable {
         }
     }
 
-    /// What has come and is not looked at; the tail waits above its window.
+    /// Received messages that are not processed yet; above its window the tail waits.
     private final class Messages: Sendable {
         private let came = DispatchSemaphore(value: 0)
         private let state = Mutex<(waiting: [(UInt64, [UInt8], LogTail)], isEnded: Bool)>(([], false))
@@ -210,7 +210,7 @@ final class SnapshotStream: @unchecked Sendable {
 
         private static let patienceSeconds = 30
 
-        /// Nil when there is no next one.
+        /// Nil when there is no next message.
         func next() throws(Fault) -> (UInt64, [UInt8])? {
             while true {
                 guard came.wait(timeout: .now() + .seconds(Self.patienceSeconds)) == .success else {

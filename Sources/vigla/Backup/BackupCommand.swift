@@ -66,7 +66,7 @@ struct Backup: ParsableCommand {
     }
 }
 
-/// One line on the terminal that says how far something is; nothing where standard error is none.
+/// A progress line on the terminal; nothing when standard error is not a terminal.
 final class ProgressBar {
     private let isShown = isatty(STDERR_FILENO) == 1
     private var permille = -1
@@ -86,7 +86,7 @@ final class ProgressBar {
         if permille >= 0 { StandardStream.error.write(Array("\r\u{1B}[K".utf8)) }
     }
 
-    /// With one decimal below ten.
+    /// Megabytes, with one decimal below ten.
     static func megabytes(_ bytes: Int) -> String {
         let tenths = (bytes + 50_000) / 100_000
         return tenths < 100 ? "\(tenths / 10).\(tenths % 10)" : "\(tenths / 10)"

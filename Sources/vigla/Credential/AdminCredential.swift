@@ -2,8 +2,8 @@ import ArgumentParser
 import Glibc
 import ViglaClient
 
-/// The credential of a command, given in the same four ways to every command: an administrator's, where it administers; as well a user's
-/// token, where it reads and writes data. All users of the machine can read command lines, so there are other ways.
+/// The credential of a command, given in the same four ways to every command: an administrator's for administration; for reading and writing data
+/// also a user's token. All users of the machine can read command lines, so there are other ways to give it.
 struct AdminCredential: ParsableArguments {
     @Option(
         help: ArgumentHelp(
@@ -13,10 +13,10 @@ struct AdminCredential: ParsableArguments {
     var auth: String?
     @Option(help: ArgumentHelp("File whose first line is that; - for standard input.", valueName: "file")) var authFile: String?
 
-    /// Nil when nothing was given. Ends the program when the file cannot be read.
+    /// Nil when none was given. Ends the program when the file cannot be read.
     func read() -> String? { find()?.text }
 
-    /// The same with how it was given, for messages. The command line wins over the environment.
+    /// The same with its source, for messages. The command line takes precedence over the environment.
     func find() -> (text: String, source: String)? {
         switch given {
         case .text(let text, let source)?: (text, source)
@@ -52,13 +52,13 @@ struct AdminCredential: ParsableArguments {
 
     func validate() throws {
         if auth != nil, authFile != nil { throw ValidationError("--auth and --auth-file exclude each other.") }
-        // Sent as a header field: nothing else may follow it there.
+        // It is sent as a header field, which it must not be able to end.
         if let auth, !auth.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) { throw ValidationError("--auth: a secret or a token is one word.") }
     }
 }
 
 extension AdminCredential {
-    /// What a command that needs an administrator says when it was refused: what was tried, and what to type.
+    /// The message of a command that needs an administrator and was refused: the credential tried, and what to type.
     var refused: String {
         let tried = switch given {
         case .text(_, let source)?: "This takes an administrator, and what \(source) gives is no administrator's secret of this hub."
@@ -69,7 +69,7 @@ extension AdminCredential {
         return tried + "\n" + Self.whereSecretsAre
     }
 
-    /// What a data command says when the rules refused it.
+    /// The message of a data command that the rules refused.
     /// - Parameter query: of a command that reads.
     func refusedByRules(_ target: Target, _ query: QueryOptions?) -> String {
         let form = query.map { query in
@@ -88,7 +88,7 @@ extension AdminCredential {
         }
     }
 
-    /// Where a secret is found.
+    /// Where to find a secret.
     static let whereSecretsAre = """
         Type --auth-file FILE. A hub's first start leaves an administrator's secret in its data folder, in \(FirstSecret.fileName); \
         'vigla secret add --data FOLDER' makes one while it is stopped. A hub with --dev takes: --auth owner

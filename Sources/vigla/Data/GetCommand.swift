@@ -58,7 +58,7 @@ struct Get: ParsableCommand {
         }
     }
 
-    /// The order and the distances are told by the observe protocol alone.
+    /// Only the observe protocol sends the order and the distances.
     private func showDistances() -> Never {
         let asked = ObserveOperation.get(path: target.url.path, query: query.selection)
         HubCall.run(target) { client in
@@ -75,7 +75,7 @@ struct Get: ParsableCommand {
         }
     }
 
-    /// Queries go over REST.
+    /// Sends the query over REST.
     private func ask(_ parameters: [HubURL.Parameter]) -> Node {
         let address = target.url.address
         let (status, body) = AdminCall.ask(
@@ -111,7 +111,7 @@ struct Get: ParsableCommand {
 }
 
 extension HubURL {
-    /// The `orderBy` of its query, without its quotes.
+    /// The `orderBy` of its query, without quotes.
     fileprivate var order: String? {
         parameters.first { $0.name == "orderBy" }.map { $0.value.filter { $0 != "\"" } }
     }

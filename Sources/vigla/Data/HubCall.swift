@@ -6,7 +6,7 @@ import JSONTree
 import ViglaClient
 import WireProtocols
 
-/// The place that a data command works on, and as whom.
+/// The place that a data command works on, and its credential.
 struct Target: ParsableArguments {
     @Argument(
         help: "Place in a hub, such as http://127.0.0.1:9000/users/ana?ns=demo (ns: namespace, if not the hub's default).",
@@ -15,7 +15,7 @@ struct Target: ParsableArguments {
     @OptionGroup var trust: Trust
     @OptionGroup var credential: AdminCredential
 
-    /// Ends the program when the address has a query that the command would leave out.
+    /// Ends the program when the address has a query, which the command would ignore.
     func refuseParameters() {
         guard let parameter = url.parameters.first else { return }
         let advice = ["auth", "access_token"].contains(parameter.name)
@@ -26,17 +26,17 @@ struct Target: ParsableArguments {
 }
 
 extension Target {
-    /// Refuses `…/.priority`, for commands that know places only.
+    /// Refuses `…/.priority`, for commands that only accept places.
     func refusePriority() throws {
         if url.isPriority { throw ValidationError("Only 'vigla get', 'vigla set' and 'vigla remove' take the priority of a place.") }
     }
 
-    /// The place as a write names it: a priority as if it were a child.
+    /// The place in the form that a write uses: a priority as if it were a child.
     var written: Path { url.isPriority ? url.path.appending(Key(".priority")) : url.path }
 }
 
 extension HubURL {
-    /// For the argument parser, whose closures throw anything. Tells what else was put where the address belongs.
+    /// For the argument parser, whose closures may throw any error. The error describes an argument that is no address.
     init(argument: String) throws { try self.init(argument: argument, takesPriority: false) }
 
     init(argument: String, takesPriority: Bool) throws {
@@ -52,8 +52,8 @@ extension HubURL {
         }
     }
 
-    /// For commands that are about a whole hub: refuses what else the address says, which they would leave out.
-    /// - Parameter why: the begin of a sentence, such as `Accounts belong to the whole hub`.
+    /// For commands about a whole hub: refuses a path and parameters, which they would ignore.
+    /// - Parameter why: the start of a sentence, such as `Accounts belong to the whole hub`.
     func refusePath(_ why: String) throws {
         if !path.isRoot { throw ValidationError("\(why): leave out the path (\(path)).") }
         if let parameter = parameters.first {
@@ -64,13 +64,13 @@ extension HubURL {
     }
 }
 
-/// Refuses a command line of which a file and an address were given in the wrong order.
-/// - Parameter usage: how they belong, such as `vigla rules deploy URL FILE`.
+/// Refuses a command line with a file and an address in the wrong order.
+/// - Parameter usage: the right order, such as `vigla rules deploy URL FILE`.
 func refuseSwapped(_ file: String, _ usage: String) throws {
     if file.contains("://") { throw ValidationError("The arguments are the other way round: \(usage).") }
 }
 
-/// One conversation with a hub, at whose end the program ends.
+/// One connection to a hub, after which the program ends.
 enum HubCall {
     /// Connects and runs the closure, which must end the program.
     static func run(_ target: Target, reconnects: Bool = false, _ body: (HubClient) -> Void) -> Never {
@@ -106,7 +106,7 @@ enum HubCall {
     /// Closes the connection in good order and ends the program: without close_notify the hub would count it as truncated.
     static func disconnect(_ client: HubClient) {
         client.close()
-        // In a later turn of the loop, when the last output has been sent.
+        // In a later turn of the loop, after the last output was sent.
         _ = client.loop.schedule(afterMs: 1, everyMs: nil) { end() }
     }
 
@@ -124,12 +124,12 @@ enum HubCall {
                 + "with --dev also \"owner\" and unsigned tokens ('vigla token mint --uid NAME')."
         default: break
         }
-        // A credential is at fault only where it was looked at.
+        // Mention the credential only if the hub checked it.
         if let doing, case .refused = error { text = "\(doing): \(text)" }
         fail(text)
     }
 
-    /// A request from JSON, judged as the hub would judge it.
+    /// A request from JSON, validated as the hub would.
     static func operation(_ name: String, _ path: Path, json: String) -> ObserveOperation {
         let text = Array(json.utf8)
         var writer = JSONWriter()

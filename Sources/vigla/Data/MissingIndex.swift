@@ -1,9 +1,9 @@
 import JSONTree
 
-/// What a person is told when the rules file lacks the index of a query: the line, where it belongs, and how it gets there.
+/// Advice when the rules file lacks the index of a query: the line, its place, and how to add it.
 enum MissingIndex {
     /// - Parameters:
-    ///   - refusal: the hub's words; nil is returned where they are about something else.
+    ///   - refusal: the hub's message; the result is nil if it is about something else.
     ///   - order: the path of `--order-by` or `orderBy`.
     static func advice(_ refusal: String, _ path: Path, order: String?) -> String? {
         let member: (line: String, what: String, note: String)

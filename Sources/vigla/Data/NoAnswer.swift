@@ -1,9 +1,9 @@
 import DispatchNet
 import ViglaClient
 
-/// What a person is told when no conversation with a hub begins: what is wrong, and what to type next.
+/// Messages for a failed connection to a hub: the fault, and what to type next.
 enum NoAnswer {
-    /// The failure in words, and in further lines the advice.
+    /// The failure, with advice on further lines.
     static func text(_ error: ClientError, from address: HubAddress) -> String {
         switch error {
         case .unreachable(let trouble): capitalised("no connection: \(trouble)") + advice(trouble, address)
@@ -20,7 +20,7 @@ enum NoAnswer {
 
     private static func capitalised(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() }
 
-    /// The words are those of `ClientError.text` and of `NetError`.
+    /// Matches the texts of `ClientError.text` and of `NetError`.
     private static func advice(_ trouble: String, _ address: HubAddress) -> String {
         if trouble.contains("nothing listens") {
             if address.isPortOfURLs {
@@ -56,14 +56,14 @@ enum NoAnswer {
             : "If this port speaks TLS, write https:// instead of http://. Is it a hub? A hub's ready line has its address."
     }
 
-    /// Whether a hub said that it has no such namespace.
+    /// Whether a hub's answer says that it has no such namespace.
     static func isUnknownNamespace(_ status: Int, _ reason: String) -> Bool { status == 404 && reason.hasPrefix("Unknown namespace") }
 
     static let otherNamespace = "Name an existing one with ?ns=NAME, or leave ?ns= out for the hub's default."
 }
 
 extension HubAddress {
-    /// Whether the port is the one of an address that names none.
+    /// Whether the port is the default of an address without one.
     fileprivate var isPortOfURLs: Bool { port == (isSecure ? 443 : 80) }
     fileprivate var isLoopback: Bool { Checks.isLoopback(host) }
 }

@@ -1,8 +1,8 @@
 import JSONTree
 
-/// Children of a place as lines of a table: the key, then a column for each name that occurs below.
+/// The children of a place as lines of a table: the key, then a column for each name that occurs below.
 enum NodeTable {
-    /// Characters of a value that are shown, and columns.
+    /// Maximum characters of a value, and maximum columns.
     private static let (characters, columns) = (40, 12)
 
     /// - Parameter order: the path in each child that they are sorted by; nil, `key` or a name that begins with `$`: by key.
@@ -13,7 +13,7 @@ enum NodeTable {
         case "value", "$value": rows.sort { $0.1.valueOrder($1.1) < 0 }
         case let path?:
             if let path = try? Path(parsing: path), !path.isRoot, path.keys.first?.string.first != "$" {
-                // Stable: equal ones stay in the order of their keys.
+                // Stable: equal ones keep the order of their keys.
                 let keyed = rows.enumerated().map { (at: $0.offset, row: $0.element, value: value(at: path, of: $0.element.1)) }
                 rows = keyed.sorted { a, b in
                     let order = a.value.valueOrder(b.value)
@@ -25,8 +25,8 @@ enum NodeTable {
         return lines(rows)
     }
 
-    /// Children in an order that is known.
-    /// - Parameter metres: how far each of them is.
+    /// Children in a given order.
+    /// - Parameter metres: the distance of each.
     static func lines(_ rows: [(Key, Node)], metres: [Double]? = nil) -> [String] {
         var names: [String] = []
         for (_, child) in rows {
@@ -58,7 +58,7 @@ enum NodeTable {
 
 /// Aligned columns for a terminal.
 enum TextTable {
-    /// Two spaces between columns; control characters that a user wrote do not reach the terminal. O(cells)
+    /// Two spaces between columns. Control characters in users' texts are replaced, so that none reaches the terminal. O(cells)
     static func lines(_ rows: [[String]]) -> [String] {
         let plain = rows.map { $0.map(UserText.plain) }
         var widths: [Int] = []

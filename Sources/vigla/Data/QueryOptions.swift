@@ -4,13 +4,13 @@ import LiveQueries
 import ViglaClient
 import WireProtocols
 
-/// What is asked for of a place's children, as in REST.
+/// The query for a place's children, as in REST.
 struct QueryOptions: ParsableArguments {
     @Option(help: ArgumentHelp(
         "Order: key, value, priority or a path in each child, such as score (the rules need .indexOn for value and paths).",
         valueName: "order"))
     var orderBy: String?
-    // Unconditional: a value may begin with a dash, as -5 does.
+    // Unconditional: a value may begin with a dash, such as -5.
     @Option(parsing: .unconditional, help: ArgumentHelp("First value in that order; JSON, or a text as it stands.", valueName: "value"))
     var start: String?
     @Option(parsing: .unconditional, help: ArgumentHelp("Last value.", valueName: "value")) var end: String?
@@ -21,7 +21,7 @@ struct QueryOptions: ParsableArguments {
         "Only children that meet this condition; may be repeated: 'status == open', with == != < <= > >=, 'kind in [\"a\",\"b\"]', "
             + "'tags has red' (a child of that name), 'name prefix An'; '.value' is the child's own value.", valueName: "condition"))
     var conditions: [String] = []
-    // Unconditional: the south begins with a dash.
+    // Unconditional: a southern latitude begins with a dash.
     @Option(parsing: .unconditional, help: ArgumentHelp(
         "Only children within so many metres of a place: lat,lng,radius or lat,lng,radius,limit; lat,lng,,limit for the nearest. Ordered by "
             + "distance, unless --order-by is given (the rules need .geoIndex).", valueName: "lat,lng,radius"))
@@ -46,13 +46,13 @@ struct QueryOptions: ParsableArguments {
         if shallow, orderBy ?? start ?? end ?? equal ?? near ?? conditions.first != nil { throw ValidationError("--shallow goes with --limit and --last only.") }
     }
 
-    /// What was probably meant otherwise, for standard error.
+    /// Hints about probable mistakes, for standard error.
     var hints: [String] {
         guard near != nil, let orderBy, ["distance", "near", "metres"].contains(orderBy) else { return [] }
         return ["--order-by \(orderBy) is the order by a child of that name. Without --order-by the nearest come first."]
     }
 
-    /// Whether nothing of it was given.
+    /// Whether no option of the query was given.
     var isEmpty: Bool { !shallow && parameters.isEmpty }
 
     /// Members of a "query" of `vigla rules test` and of the hub's explanations, each with its JSON.
@@ -74,7 +74,7 @@ struct QueryOptions: ParsableArguments {
         if let circle {
             found.append(("near", "true"))
             if let metres = circle.metres { found.append(("radius", JSONValue.double(metres).json)) }
-            // Without another order the limit is that of the nearest.
+            // Without another order the limit applies to the nearest.
             if let nearest = circle.limit ?? (orderBy == nil ? limit : nil) { found.append(("limit", "\(nearest)")) }
         }
         if let limit, circle == nil || orderBy != nil { found.append(("limitToFirst", "\(limit)")) }
@@ -89,12 +89,12 @@ struct QueryOptions: ParsableArguments {
         return found
     }
 
-    /// Empty without a query.
+    /// The query's REST parameters; empty without a query.
     var parameters: [HubURL.Parameter] {
         var found: [HubURL.Parameter] = []
         if shallow { found.append(.init("shallow", "true")) }
         let isOrdered = orderBy != nil || start != nil || end != nil || equal != nil || limit != nil || last != nil
-        // Without an order, what is near is ordered by distance.
+        // Without an order, a `near` query is ordered by distance.
         if isOrdered, !shallow, orderBy != nil || near == nil { found.append(.init("orderBy", Node.string(order).json)) }
         for (name, text) in [("startAt", start), ("endAt", end), ("equalTo", equal)] {
             if let text { found.append(.init(name, Self.value(text))) }
@@ -128,7 +128,7 @@ struct QueryOptions: ParsableArguments {
         }
     }
 
-    /// JSON as it is; anything else is a text.
+    /// Valid JSON unchanged; anything else as a text.
     private static func value(_ text: String) -> String {
         var native = text
         let isJSON = native.withUTF8 { bytes in

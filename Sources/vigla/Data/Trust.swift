@@ -25,7 +25,7 @@ struct Trust: ParsableArguments {
     }
 }
 
-/// The program's environment, where an empty variable is as good as none.
+/// The program's environment; an empty variable counts as not set.
 enum Environment {
     static subscript(name: String) -> String? {
         getenv(name).map { String(cString: $0) }.flatMap { $0.isEmpty ? nil : $0 }

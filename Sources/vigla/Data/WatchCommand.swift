@@ -29,7 +29,7 @@ struct Watch: ParsableCommand {
     var events = "value"
     @Option(parsing: .unconditional, help: ArgumentHelp("Stop after so many events.", valueName: "number")) var count: Int?
 
-    /// - Throws: `ValidationError`, which names what is no event.
+    /// - Throws: `ValidationError`, which names the unknown event.
     private func wanted() throws -> ObserveEvents {
         var wanted: ObserveEvents = []
         for name in events.split(separator: ",", omittingEmptySubsequences: false).map(\.trimmingSpaces) {
@@ -79,7 +79,7 @@ struct Watch: ParsableCommand {
         private var count: Int?
         init(_ count: Int?) { self.count = count }
 
-        /// Whether that was the last one.
+        /// Returns whether that was the last one.
         func countDown() -> Bool {
             count = count.map { $0 - 1 }
             return count == 0

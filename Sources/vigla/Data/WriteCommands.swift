@@ -25,7 +25,7 @@ struct WrittenValue: ParsableArguments {
         }
     }
 
-    /// Where a text is not JSON, as `line:column (byte n)`; nil where it is.
+    /// The place of a JSON fault in a text, as `line:column (byte n)`; nil for valid JSON.
     private static func fault(_ json: String) -> String? {
         var native = json
         return native.withUTF8 { bytes in
@@ -39,14 +39,14 @@ struct WrittenValue: ParsableArguments {
         }
     }
 
-    /// What is wrong with an argument that is not JSON, and how it is typed: a shell takes quotes away that it was not told to leave.
+    /// The fault of an argument that is not JSON, with advice on quoting: a shell removes unprotected quotes.
     static func notJSON(_ argument: String) -> String {
         let shown = argument.count > 60 ? argument.prefix(60) + "…" : argument[...]
         let place = fault(argument).map { " at \($0)" } ?? ""
         return "this is not JSON\(place): \(UserText.plain(String(shown)))\n" + shellQuotes
     }
 
-    /// How JSON is typed as an argument.
+    /// How to type JSON as an argument.
     static let shellQuotes = """
         A shell takes double quotes away. Put single quotes around the whole value: '{"name":"Ana"}', and for a text '"hello"'. Or give \
         it on standard input, with - in its place.
@@ -107,7 +107,7 @@ struct Remove: ParsableCommand {
     }
 }
 
-/// Carries out one write. Silent when it worked, but for a new key.
+/// Runs one write. Prints nothing on success, except a new key.
 private enum Write {
     static func run(_ operation: ObserveOperation, _ target: Target) -> Never {
         target.refuseParameters()

@@ -29,7 +29,7 @@ struct Doctor: ParsableCommand {
     }
 
     private func findings(_ environment: [String: String], isService: Bool) -> [Finding] {
-        // Ports and limits are checked as root where root asks: the unit gives the hub what it needs for them.
+        // Ports and limits are checked as root when root runs the doctor: the unit grants the hub the rights for them.
         var examined = ServeConfiguration.examine(options.given, environment: environment)
         var ports: [Finding] = []
         if examined.faulty.isDisjoint(with: [.port, .tlsPort]) {
@@ -65,7 +65,7 @@ struct Doctor: ParsableCommand {
     }
 }
 
-/// One line of the doctor: what was looked at, how it is, and what to type.
+/// One line of the doctor: the subject, the result, and what to type.
 struct Finding {
     enum Mark: String { case good = "ok", warning = "warn", wrong = "WRONG" }
 
@@ -82,7 +82,7 @@ struct Finding {
         Finding(mark: .wrong, about: about, text: text, advice: advice)
     }
 
-    /// `WRONG  port     127.0.0.1:9000: …`, and below it what to type.
+    /// `WRONG  port     127.0.0.1:9000: …`, and the advice below it.
     var lines: [String] {
         let head = mark.rawValue.padded(7) + about.padded(9)
         return ["\(head)\(text)"] + (advice.map { [String(repeating: " ", count: 16) + "→ \($0)"] } ?? [])

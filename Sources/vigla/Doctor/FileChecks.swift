@@ -5,7 +5,7 @@ import HubServer
 import Scheduling
 import SecurityRules
 
-/// The certificate: how long it holds, and who may read its key.
+/// The certificate: how long it is valid, and who may read its key.
 enum TLSCheck {
     static func findings(_ settings: ServerSettings) -> [Finding] {
         guard let identity = settings.tls?.identity else { return [] }
@@ -29,7 +29,7 @@ enum TLSCheck {
     }
 }
 
-/// The data folder: who may read it, how much room is left, how long forcing data to its disk takes.
+/// The data folder: its permissions, free space, and the duration of a sync to its disk.
 enum FolderCheck {
     static func findings(_ folder: String) -> [Finding] {
         var info = stat()
@@ -69,12 +69,12 @@ enum FolderCheck {
         return findings
     }
 
-    /// NFS, SMB and alike, by the magic numbers of statfs(2).
+    /// NFS, SMB and the like, by the magic numbers of statfs(2).
     private static func networkFileSystem(_ folder: String) -> String? {
         [0x6969: "NFS", 0xFF53_4D42: "SMB", 0xFE53_4D42: "SMB", 0x517B: "SMB", 0x0102_1997: "9p"][vigla_file_system(folder)]
     }
 
-    /// The middle of nine, in tenths of a millisecond; nil where this user may not write.
+    /// The median of nine syncs, in tenths of a millisecond; nil where this user may not write.
     private static func forcingMs(_ folder: String) -> Int64? {
         let path = folder + "/.doctor-\(getpid())"
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)

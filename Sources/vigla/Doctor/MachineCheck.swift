@@ -21,12 +21,12 @@ enum MachineCheck {
         return findings
     }
 
-    /// A minimal Debian has no program that does it.
+    /// A minimal Debian has no program that keeps the clock right.
     private static let keptRight = "sudo apt-get install systemd-timesyncd && sudo timedatectl set-ntp true"
 
-    /// Tokens, expiry and server timestamps go by the clock.
+    /// Tokens, expiry and server timestamps depend on the clock.
     private static var clock: Finding {
-        // 2025-01-01: no build of this program is older.
+        // 2025-01-01: every build of this program is newer.
         if SystemTime.wallMs < 1_735_689_600_000 {
             let time = UserText.time(SystemTime.wallMs)
             return .wrong("clock", "it shows \(time): tokens of the future are refused", keptRight)

@@ -3,11 +3,11 @@ import Glibc
 import HubServer
 import Scheduling
 
-/// Whether the ports are free, or a hub has them already.
+/// Whether the ports are free, or a hub is using them.
 struct PortCheck {
     private(set) var findings: [Finding] = []
 
-    /// - Parameter isTLSKnown: false when the options of TLS are faulty, so that none of it can be said.
+    /// - Parameter isTLSKnown: false when the TLS options are faulty, so that the TLS ports are unknown.
     init(_ settings: ServerSettings, isTLSKnown: Bool) {
         let isTLSOnly = settings.tls != nil && settings.tls?.port == nil
         check(settings.host, settings.port, isSecure: isTLSOnly)
@@ -61,7 +61,7 @@ struct PortCheck {
         guard isConnected else { return false }
         let request = Array("GET /.health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8)
         guard send(peer, request, request.count, Int32(MSG_NOSIGNAL)) == request.count else { return false }
-        // Another program may answer without end.
+        // Limit the answer: another program may send without end.
         var (answer, count) = ([UInt8](repeating: 0, count: 4096), 0)
         let end = SystemTime.steadyNs + 1_000_000_000
         while count < answer.count, SystemTime.steadyNs < end {

@@ -3,9 +3,9 @@ import Journal
 import SecurityRules
 import SQLiteJournal
 
-/// Which rules hold, those of the file or those that were deployed, and what they probably do not mean.
+/// Which rules are in force, those of the file or deployed ones, and their probable mistakes.
 enum RulesCheck {
-    /// - Parameter isFileFaulty: the file of `--rules` cannot be used, which is a finding already.
+    /// - Parameter isFileFaulty: the file of `--rules` cannot be used, which is already reported.
     static func findings(_ settings: ServerSettings, isFileFaulty: Bool) -> [Finding] {
         let (deployed, faults) = deployed(settings)
         let file = settings.rulesFile
@@ -35,7 +35,7 @@ enum RulesCheck {
         }
     }
 
-    /// - Parameter holds: nil when it cannot be said, as the file is faulty.
+    /// - Parameter holds: whether the deployed rules are in force; nil if unknown because the file is faulty.
     private static func finding(_ deployed: DeployedRules, holds: Bool?, _ file: String?) -> Finding {
         let whose = "namespace \(deployed.namespace)"
         guard let rules = try? RuleSet(inForce: deployed.source) else {
@@ -60,7 +60,7 @@ enum RulesCheck {
             "vigla rules get URL > rules.json; vigla rules check rules.json")
     }
 
-    /// What the data folder has, by namespace; none in memory, or in a folder without data.
+    /// The deployed rules in the data folder, by namespace; none in memory, or in a folder without data.
     private static func deployed(_ settings: ServerSettings) -> (rules: [DeployedRules], faults: [Finding]) {
         guard let folder = settings.dataFolder, DataFolder.holdsData(folder) else { return ([], []) }
         let kept: [String: [String: [UInt8]]]

@@ -1,14 +1,14 @@
 import Glibc
 
-/// The settings of the hub that systemd runs: what the doctor looks at on a machine with the package, when it is told nothing else.
+/// The settings of the hub that systemd runs. The doctor checks them on a machine with the package, when no options are given.
 enum ServiceSettings {
     static let file = "/etc/vigla/vigla.env"
 
     enum Found {
-        /// Something else says which hub is meant, or there is no such file.
+        /// Another source names the hub, or the file does not exist.
         case none
         case environment([String: String])
-        /// They, or the data folder that they name, are not this user's to look at.
+        /// This user may not read the file, or the data folder that it names.
         case closed(Finding)
     }
 
@@ -29,7 +29,7 @@ enum ServiceSettings {
 
     private static func closed(_ text: String) -> Finding { .wrong("options", text, "sudo vigla doctor") }
 
-    /// Lines of systemd.exec(5), without continued ones: comments begin with # or ;, a value may stand in quotes.
+    /// Lines of systemd.exec(5), without line continuation: comments begin with # or ;, a value may be quoted.
     private static func variables(_ text: String) -> [String: String] {
         var found: [String: String] = [:]
         for line in text.split(whereSeparator: \.isNewline) {

@@ -8,10 +8,10 @@ import WireProtocols
 
 /// HTTP requests to a hub's administrative endpoints.
 enum AdminCall {
-    /// Timeout of a response in seconds.
+    /// Timeout of a response in ms.
     private static let patienceMs = 600_000
 
-    /// - Parameter answered: called with the status and the answer; ends the program.
+    /// - Parameter answered: called with the status and the body; ends the program.
     static func run(
         _ method: StaticString, _ target: String, at address: HubAddress, tls: TLSClient?, credential: String?, body: [UInt8],
         _ answered: (Int, [UInt8]) -> Never
@@ -20,13 +20,13 @@ enum AdminCall {
         answered(status, answer)
     }
 
-    /// Asks and waits for the status and the answer; ends the program when there is none.
+    /// Sends a request and waits for the status and the body; ends the program when no response arrives.
     static func ask(
         _ method: StaticString, _ target: String, at address: HubAddress, tls: TLSClient?, credential: String?, body: [UInt8]
     ) -> (status: Int, body: [UInt8]) {
         signal(SIGPIPE, SIG_IGN)
         let group: EventLoopGroup
-        // What is sent and what comes back may be as large as it is.
+        // Requests and responses may have any size.
         var net = NetSettings()
         (net.outboundHardBytes, net.outboundTotalBytes) = (1 << 40, 1 << 40)
         do throws(NetError) { group = try EventLoopGroup(count: 1, settings: net) } catch { fail("\(error)") }
@@ -102,7 +102,7 @@ enum AdminCall {
 }
 
 extension AdminCall {
-    /// Prints in a sentence why a request failed, with what to type, and ends the program.
+    /// Prints a sentence on why a request failed, with what to type, and ends the program.
     static func refused(_ status: Int, _ body: [UInt8], by address: HubAddress, _ credential: AdminCredential, advice: String) -> Never {
         if status == 401 || status == 403 { fail("\(address) refuses this (\(status)). \(credential.refused)") }
         let text = UserText.plain(ClientError.reason(String(decoding: body.prefix(2_000), as: UTF8.self)))
@@ -112,6 +112,6 @@ extension AdminCall {
 }
 
 extension HubAddress {
-    /// For a query that has an item already.
+    /// Appended to a query that already has a parameter.
     var namespaceItem: String { namespace.map { "&ns=\($0)" } ?? "" }
 }

@@ -2,7 +2,7 @@ import ArgumentParser
 import Glibc
 import SecurityRules
 
-/// `vigla rules …`: work on rules files, and put them in force.
+/// `vigla rules …`: test, deploy and explain rules files.
 struct Rules: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Work on security rules.", subcommands: [Check.self, RulesTest.self, RulesDeploy.self, RulesGet.self, RulesExplain.self])

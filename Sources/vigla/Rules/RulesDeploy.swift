@@ -73,7 +73,7 @@ struct RulesDeploy: ParsableCommand {
         end()
     }
 
-    /// Waits until what the hub finds out for the rules holds.
+    /// Waits until the hub has computed the derived data that the rules need.
     private func wait(for answer: Node, _ secret: String?) {
         var pending = DeployReport.pending(answer)
         if pending.isEmpty { return }
@@ -93,7 +93,7 @@ struct RulesDeploy: ParsableCommand {
         if pending.isEmpty { StandardStream.output.line("\(what): complete after \(ms) ms") }
     }
 
-    /// Asks whether rules that deny everything are meant; ends the program when they are not.
+    /// Asks for confirmation of rules that deny everything; ends the program without it.
     private func confirm(_ changes: String) {
         StandardStream.error.line("vigla: \(file) grants nothing: only administrators could still read or write (\(changes)).")
         guard let answer = Prompt.line("Deploy it? Type yes: ") else {
@@ -104,7 +104,7 @@ struct RulesDeploy: ParsableCommand {
 }
 
 extension RuleSet {
-    /// Whether it is plain that every request of others than administrators is refused.
+    /// Whether the rules clearly refuse every request except administrators'.
     fileprivate var grantsNothing: Bool {
         rules.allSatisfy { rule in
             let isGrant = rule.name.hasSuffix(".read") || rule.name.hasSuffix(".write")
@@ -113,12 +113,12 @@ extension RuleSet {
     }
 }
 
-/// What a hub answered to a deploy, for a person.
+/// A hub's answer to a deploy, for a person.
 private struct DeployReport {
     let file: String
     let lines: [Substring]
     let isDryRun: Bool
-    /// How many rules of each kind of change are named.
+    /// How many rules are listed for each kind of change.
     let listedMost: Int
     let place: String
     let credential: AdminCredential
@@ -130,7 +130,7 @@ private struct DeployReport {
         }
     }
 
-    /// What does not hold yet, in words.
+    /// The derived data that is not complete yet, in words.
     static func pending(_ answer: Node) -> [String] {
         answer.child("pending").children.compactMap { _, kind in
             switch kind {
@@ -142,7 +142,7 @@ private struct DeployReport {
         }
     }
 
-    /// Shows accepted rules; ends the program when they are not.
+    /// Prints the report of accepted rules; ends the program if they were refused.
     func show(_ status: Int, _ body: [UInt8]) {
         let answer = Self.answer(body) ?? .null
         switch status {
@@ -158,7 +158,7 @@ private struct DeployReport {
     private func refused(_ answer: Node) -> Never {
         let faults = children(answer.child("faults"))
         if faults.isEmpty {
-            // Some other server's words.
+            // The answer of some other server.
             for line in (text(answer.child("error")) ?? "").split(separator: "\n") { StandardStream.error.line("\(file):\(line)") }
         }
         for fault in faults { show(fault, "") }
@@ -201,14 +201,14 @@ private struct DeployReport {
         return Int(count)
     }
 
-    /// One fault with its line, and a mark under its place.
+    /// Prints one fault with its line, and a mark under its position.
     private func show(_ fault: Node, _ kind: String) {
         guard case .int(let line) = fault.child("line"), case .int(let column) = fault.child("column") else { return }
         let hint = text(fault.child("hint")).map { " (\($0))" } ?? ""
         StandardStream.error.line("\(file):\(line):\(column): \(kind)\(text(fault.child("message")) ?? "")\(hint)")
         guard let source = Int(exactly: line).flatMap({ lines.indices.contains($0 - 1) ? lines[$0 - 1] : nil }) else { return }
         let units = Array(source.utf16)
-        // Minified files have one long line.
+        // Show only a part: minified files have one long line.
         let start = max(0, Int(column) - 1 - 60)
         let shown = String(decoding: units[min(start, units.count)..<min(units.count, start + 120)], as: UTF16.self)
         let before = String(decoding: units[min(start, units.count)..<min(units.count, max(start, Int(column) - 1))], as: UTF16.self)

@@ -66,7 +66,7 @@ struct RulesExplain: ParsableCommand {
         show(answer, user)
     }
 
-    /// The id that `--as` means; nil for nobody. Ends the program when it is the address of no account: rules compare ids, so that an
+    /// The id that `--as` means; nil for a signed-out client. Ends the program for an address without an account: rules compare ids, so that an
     /// address would be denied for the wrong reason.
     private var user: String? {
         guard let given = `as`, given.contains("@"), !literal else { return `as` }
@@ -113,7 +113,7 @@ struct RulesExplain: ParsableCommand {
         let paths = (answer["paths"]?.elements ?? []).compactMap(\.string).joined(separator: ", ")
         let decision = answer["allowed"]?.bool == true ? "allowed" : "denied"
         let (operation, reason) = (answer["operation"]?.string ?? "", answer["reason"]?.string ?? "")
-        // Of what is allowed the reason says no more than that.
+        // For an allowed operation the reason adds nothing.
         let why = answer["allowed"]?.bool == true ? "" : ": \(reason)"
         let who = user.map { $0 == `as` ? $0 : "\($0) (\(`as` ?? ""))" } ?? "a signed-out caller"
         out.line(UserText.plain("\(decision): \(operation) \(paths) as \(who)\(why)"))
@@ -148,7 +148,7 @@ struct RulesExplain: ParsableCommand {
         if answer["truncated"]?.bool == true { out.line("  … (cut)") }
     }
 
-    /// What a part came to. Objects and faults have no value in the answer, and are not null.
+    /// The value of a part. Objects and faults have no value in the answer, and are not null.
     private static func value(_ part: JSONValue) -> String {
         switch part["type"]?.string {
         case "object": "an object"

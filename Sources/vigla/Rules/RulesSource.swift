@@ -2,7 +2,7 @@ import SecurityRules
 
 /// A rules file as `serve` and `rules check` read it.
 enum RulesSource {
-    /// Everything wrong with the file, one line each, beginning with the file's name.
+    /// All faults of the file, one line each, beginning with the file's name.
     struct Fault: Error { let lines: [String] }
 
     static func read(_ path: String) -> Result<RuleSet, Fault> {
@@ -15,7 +15,7 @@ enum RulesSource {
         }
     }
 
-    /// What the file probably does not mean, one line each.
+    /// Probable mistakes in the file, one line each.
     static func warnings(of rules: RuleSet, in path: String) -> [String] {
         let warnings = rules.warnings
         let most = 50

@@ -46,7 +46,7 @@ struct RulesTest: ParsableCommand {
         }
     }
 
-    /// A file that the cases name, in their folder.
+    /// Reads a file that the cases name, relative to their folder.
     private func besideCases(_ name: String) -> String? {
         let folder = cases.lastIndex(of: "/").map { cases[...$0] } ?? ""
         guard case .success(let bytes) = WholeFile.read(name.hasPrefix("/") ? name : folder + name) else { return nil }

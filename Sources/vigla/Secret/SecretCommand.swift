@@ -27,7 +27,7 @@ struct Secret: ParsableCommand {
             """,
         subcommands: [Add.self, List.self, Remove.self])
 
-    /// Where the secrets are: in a folder that no hub uses now, or at a hub.
+    /// Where the secrets are: in a folder that no hub is using, or at a hub.
     struct Place: ParsableArguments {
         @Argument(
             help: "A running hub, such as http://127.0.0.1:9000; leave it out for a folder.",
@@ -45,13 +45,13 @@ struct Secret: ParsableCommand {
             }
         }
 
-        /// Of a hub that does not run; nil when a running one is named.
+        /// The folder of a stopped hub; nil when a running one is named.
         var folder: String? { url == nil ? data ?? Environment["VIGLA_DATA"] : data }
 
         /// Works on the data folder; ends the program.
         /// - Parameters:
-        ///   - makesFolder: whether a folder without data becomes one; otherwise it is refused.
-        ///   - changes: whether secrets are made or revoked. Those of a cluster are, by a running hub alone.
+        ///   - makesFolder: whether to create data in a folder without any; otherwise such a folder is refused.
+        ///   - changes: whether secrets are created or revoked. In a cluster only a running hub may do that.
         func offline(makesFolder: Bool = false, changes: Bool = true, _ work: (Secrets) -> Void) -> Never {
             let folder = folder ?? ""
             if !DataFolder.holdsData(folder) {
@@ -64,13 +64,13 @@ struct Secret: ParsableCommand {
                     fail("\(folder) is of a cluster, whose hubs have the same secrets: name a running one of them in place of --data")
                 }
                 work(try Secrets(store))
-                // Closed behind whatever was put.
+                // Closing waits for all changes.
                 try store.close()
                 end()
             } catch { fail("\(error)\nIf a hub runs on this folder, give its address instead of --data.") }
         }
 
-        /// Asks the hub; ends the program.
+        /// Sends a request to the hub; ends the program.
         func online(
             _ method: StaticString, _ target: String, _ body: [UInt8] = [], _ answered: @escaping @Sendable (Node) -> Void
         ) -> Never {

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The options of `vigla serve` about accounts. What has a structure, or is set once for an app, is in the file.
+/// The options of `vigla serve` about accounts. Structured settings, and those set once for an app, are in the file.
 struct AccountOptions: ParsableArguments {
     @Option(help: ArgumentHelp(
         "Settings of accounts: a JSON file (docs/accounts.md), or off for no accounts. Default: accounts as that page describes them.",

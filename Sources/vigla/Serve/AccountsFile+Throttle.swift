@@ -22,7 +22,7 @@ extension AccountsFile {
 }
 
 extension JSONSection {
-    /// `100/h`, `20/15min`: so many in so much time.
+    /// `100/h`, `20/15min`: a number of attempts in a time.
     fileprivate mutating func rate(_ name: String) -> ThrottleSettings.Rate? {
         guard let text = text(name, "a rate such as \"100/h\" or \"20/15min\"") else { return nil }
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)

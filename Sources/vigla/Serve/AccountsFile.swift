@@ -6,13 +6,13 @@ import Tokens
 
 /// The file of `--accounts` (docs/accounts.md).
 struct AccountsFile {
-    /// What only makes sense together with options.
+    /// Settings that are only complete together with options.
     struct Mail {
         var isPlaintext = false
         var certificates: String?
     }
 
-    /// What the server does for accounts.
+    /// Server settings for accounts.
     struct Network {
         var trustedProxies = TrustedProxies()
         var requestsOfNetwork: Int?
@@ -75,7 +75,7 @@ struct AccountsFile {
 
     private func readProviders(_ file: inout JSONSection, into accounts: inout AccountSettings) {
         if var google = file.section("google") {
-            // Keys at another address are a mirror's, or a test's.
+            // Keys at another address are those of a mirror or a test.
             let (ids, domain, keys) = (clientIDs(&google), google.text("hosted-domain"), url(&google, "keys"))
             google.end()
             if let ids {
@@ -109,7 +109,7 @@ struct AccountsFile {
         others.end()
     }
 
-    /// The domains whose addresses are the provider's to give.
+    /// The domains whose addresses the provider may assign.
     private func domains(_ section: inout JSONSection) -> [String] {
         let name = "authoritative-domains"
         let domains = (section.texts(name) ?? []).map { $0.lowercased() }

@@ -4,7 +4,7 @@ import Glibc
 import Mail
 import SQLiteJournal
 
-/// What can be known about a value before it is used.
+/// Checks of values before they are used.
 enum Checks {
     static func flag(_ text: String) -> Bool? {
         switch text.lowercased() {
@@ -25,7 +25,7 @@ enum Checks {
         return areGood && !origins.isEmpty ? origins : nil
     }
 
-    /// `https://host[:port]`, without what may stand behind it but a slash.
+    /// `https://host[:port]`, with nothing behind it except a slash.
     static func publicURL(_ text: String) -> String? {
         guard let scheme = ["https://", "http://"].first(where: text.hasPrefix) else { return nil }
         let url = text.hasSuffix("/") ? String(text.dropLast()) : text
@@ -40,7 +40,7 @@ enum Checks {
         return MailAddress(String(text[text.index(after: open)...].dropLast())).map { MailSender($0, name: name) }
     }
 
-    /// Whether listening there can be reached from this machine only. Of names only `localhost` and those below it are known to be.
+    /// Whether listening there is only reachable from this machine. Among names that is certain only for `localhost` and names below it.
     static func isLoopback(_ host: String) -> Bool {
         if SocketAddress.isLocalhost(host) { return true }
         var four = in_addr()
@@ -60,7 +60,7 @@ enum Checks {
         return stat(path, &info) == 0 && info.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// Why data cannot be kept in a folder that exists or is to be made, or is kept there for another user; nil when it can.
+    /// Why data cannot be kept in an existing or new folder, or why it belongs to another user; nil when it can be used.
     static func unusableFolder(_ path: String) -> String? {
         if path.isEmpty { return "an empty name is no folder" }
         var nearest = path
@@ -88,7 +88,7 @@ enum Checks {
         return "\(user) cannot read and write \(closed.joined(separator: ", ")) in \(folder): chown -R \(user): \(folder)"
     }
 
-    /// `web/` of the source tree, else the files installed with the program, else nothing.
+    /// `web/` of the source tree, else the files installed with the program, else nil.
     static func defaultWebFolder() -> String? {
         var candidates = ["web"]
         if let program = try? readLink("/proc/self/exe"), let slash = program.lastIndex(of: "/") {

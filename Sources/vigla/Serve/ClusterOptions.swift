@@ -7,18 +7,18 @@ import SQLiteJournal
 import ClusterJournal
 #endif
 
-/// How `vigla serve` takes part in a cluster of hubs.
+/// The cluster options of `vigla serve`.
 struct ClusterOptions {
     let servers: [String]
     let name: String
-    /// Where others find this hub; nil where it is found at its own address and port.
+    /// The address under which this hub is shown; nil to use its own address and port.
     let address: String?
-    /// Certificates to trust besides the system's; this hub's own, and its key.
+    /// Certificates to trust in addition to the system's; this hub's own, and its key.
     let tls: (authority: String?, certificate: String?, key: String?)
 
     static let defaultName = "vigla"
 
-    /// What a hub says that was built without libnats.
+    /// The message of a hub that was built without libnats.
     static let absent = """
         this program was built without libnats, so it can be no hub of a cluster: install it and build again \
         (apt-get install libnats-dev, then make release; docs/cluster.md)
@@ -44,13 +44,13 @@ struct ClusterOptions {
         return !servers.isEmpty && (areAll("nats://") || areAll("tls://")) ? servers : nil
     }
 
-    /// The addresses as they may be shown, without users, passwords and tokens: `nats://…@host`.
+    /// The addresses in a form that may be shown, without users, passwords and tokens: `nats://…@host`.
     static func withoutSecrets(_ text: String) -> String { text.replacing(/:\/\/[^@,]*@/) { _ in "://…@" } }
 
     #if VIGLA_CLUSTER
     static let isThere = true
 
-    /// Begins to follow the logs of the cluster.
+    /// Starts to follow the cluster's logs.
     func join(with store: JournalStore, _ scheduler: Scheduler, _ logger: Logger) throws(JournalError) -> any JournalStorage {
         var settings = ClusterSettings(name: name)
         settings.address = address

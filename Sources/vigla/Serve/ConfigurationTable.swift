@@ -3,7 +3,7 @@ import Glibc
 import HubServer
 import SecurityRules
 
-/// `vigla serve --print-config`: each option, what it is, and who says so.
+/// `vigla serve --print-config`: each option, its value, and the source of the value.
 enum ConfigurationTable {
     static func lines(_ arguments: [ServeOption: String], _ environment: [String: String]) -> [String] {
         var layers = OptionLayers(arguments, environment: environment)
@@ -22,8 +22,8 @@ enum ConfigurationTable {
 }
 
 extension ServeOption {
-    /// What holds without the option, with the rule by which it was found where there is one.
-    /// - Parameter made: what the other options came to.
+    /// The value without the option, with the rule that determines it where there is one.
+    /// - Parameter made: the settings from the other options.
     fileprivate func defaultText(_ made: ServerSettings) -> String {
         let plain = ServerSettings()
         switch self {

@@ -4,19 +4,19 @@ import HubServer
 import Journal
 import Scheduling
 
-/// The first administrator's secret. A hub that starts on a folder which never had one makes it and leaves it in a file that its own user
-/// alone can read, so that rules can be deployed and accounts made without stopping the hub again.
+/// The first administrator's secret. A hub that starts on a folder without any secret so far creates one, in a file that only its own user
+/// can read. So rules can be deployed and accounts created without stopping the hub again.
 enum FirstSecret {
     /// In the data folder; its first line is the secret. The hub does not read it: it may be moved or removed.
     static let fileName = "admin-secret.txt"
 
-    /// Makes it if the folder never had a secret, not even one that was revoked. Blocks.
-    /// - Returns: the file's path, nil when none was needed; or why there is none.
+    /// Creates a secret if the folder never had one, not even a revoked one. Blocks.
+    /// - Returns: the file's path, nil when none was needed; or why it could not be created.
     static func make(_ secrets: Secrets, in folder: String) -> Result<String?, Fault> {
         guard secrets.isNew, secrets.all.isEmpty else { return .success(nil) }
         let secret = Secrets.random()
         let path = folder + "/" + fileName
-        // The file comes first: one whose secret does not count yet is written again at the next start.
+        // The file comes first: if its secret does not become valid, the next start writes it again.
         if let fault = write(secret, path) { return .failure(Fault(text: "\(path): \(fault)")) }
         let isMade = DispatchSemaphore(value: 0)
         let outcome = Outcome()
@@ -33,11 +33,11 @@ enum FirstSecret {
     struct Fault: Error { let text: String }
 
     private final class Outcome: @unchecked Sendable {
-        // because it is written before the semaphore's signal and read behind it.
+        // because it is written before the semaphore's signal and read after it.
         var text: String?
     }
 
-    /// - Returns: nil when the file is on disk under its name, else the system's words.
+    /// - Returns: nil when the file is on disk under its name, else the system's error.
     private static func write(_ secret: String, _ path: String) -> FileFault? {
         let partial = path + ".part"
         unlink(partial)
@@ -48,7 +48,7 @@ enum FirstSecret {
         let code = errno
         close(file)
         if isWritten, rename(partial, path) == 0 {
-            // The name, too: the secret counts from then on, and is nowhere else.
+            // Sync the name, too: the secret is valid from then on, and is nowhere else.
             let folder = open(String(path.prefix(path.count - fileName.count)), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
             guard folder >= 0 else { return FileFault(errno) }
             defer { close(folder) }

@@ -1,11 +1,11 @@
 import Accounts
 import JSONTree
 
-/// An object in a file of settings, read member by member; what is wrong, or not known, is noted with its place.
+/// An object in a settings file, read member by member; faults and unknown members are recorded with their place.
 ///
 ///     accounts.json: "google": "client-ids": expected a list of texts
 struct JSONSection {
-    /// Of one file.
+    /// The faults of one file.
     final class Faults {
         var lines: [String] = []
     }
@@ -73,10 +73,10 @@ struct JSONSection {
         }
     }
 
-    /// The names of what is left: for objects whose names are the writer's.
+    /// The names of the remaining members, for objects with free names.
     var names: [String] { members.map(\.name) }
 
-    /// Whatever was not asked for is no member.
+    /// Reports members that were not read as unknown.
     func end() {
         for member in members { faults.lines.append("\(place): there is no \"\(member.name)\" here") }
     }

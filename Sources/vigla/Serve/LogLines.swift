@@ -47,7 +47,7 @@ struct LogLines: LogHandler {
         return Array((line + "\n").utf8)
     }
 
-    /// One line with its end.
+    /// One line with its line end.
     static func json(level: Logger.Level, message: String, _ fields: [(key: String, value: String)]) -> [UInt8] {
         var writer = JSONWriter()
         writer.raw("{\"time\":\"")

@@ -1,12 +1,12 @@
 import Logging
 
-/// What a hub says at its start and is no event of its log: warnings for who starts it, and that it is ready. With `--log-format json`
-/// these are JSON as well, so that every line that a collector gets is.
+/// A hub's start messages outside its log: warnings for the operator, and the ready line. With `--log-format json`
+/// they are JSON as well, so that a log collector gets only JSON lines.
 struct Notices {
     private let logger: Logger?
 
     init(_ format: LogLines.Format) {
-        // A level of its own: what is said here does not depend on --log-level.
+        // A separate logger, so that these messages do not depend on --log-level.
         logger = format == .json ? Logger(label: "vigla") { LogLines(label: $0, format: .json, level: .trace) } : nil
     }
 
@@ -14,7 +14,7 @@ struct Notices {
     func warn(_ text: String) { write(text, .warning) }
     func fault(_ text: String) { write(text, .error) }
 
-    /// On standard output, where scripts wait for it.
+    /// Prints to standard output, where scripts wait for it.
     func ready(_ line: String) {
         guard logger != nil else { return StandardStream.output.line(line) }
         StandardStream.output.write(LogLines.json(level: .notice, message: line, []))

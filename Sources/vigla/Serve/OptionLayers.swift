@@ -1,9 +1,9 @@
 import Configuration
 import JSONTree
 
-/// Where options come from, strongest first: command line, environment, file.
+/// Sources of options, strongest first: command line, environment, file.
 struct OptionLayers {
-    /// The text of an option and how its writer wrote the option, for messages.
+    /// The text of an option and the name it was given under, for messages.
     struct Found {
         let text: String
         /// `--port`, `VIGLA_PORT`, `hub.json: "port"`.
@@ -20,7 +20,7 @@ struct OptionLayers {
 
     private var layers: [Layer]
     private(set) var faults: [String] = []
-    /// The options whose values cannot be read as what they should be.
+    /// The options whose values cannot be parsed.
     private(set) var faulty: Swift.Set<ServeOption> = []
 
     init(_ arguments: [ServeOption: String], environment: [String: String]) {
@@ -31,13 +31,13 @@ struct OptionLayers {
                 snapshot: InMemoryProvider(name: "command line", values: values).snapshot(), key: { AbsoluteConfigKey([$0.rawValue]) },
                 source: \.flag),
             Layer(
-                // An empty variable is as good as none, so that a compose file can pass through what is not set.
+                // An empty variable counts as not set, so that a compose file can pass unset variables through.
                 snapshot: EnvironmentVariablesProvider(environmentVariables: environment.filter { !$0.value.isEmpty }).snapshot(),
                 key: { AbsoluteConfigKey(["vigla", $0.rawValue]) }, source: \.variable),
         ]
     }
 
-    /// Adds the file as the weakest layer; notes what is wrong with it.
+    /// Adds the file as the weakest layer; records its faults.
     mutating func addFile(_ path: String, source: String) {
         switch WholeFile.read(path) {
         case .failure(let fault): faults.append("\(source): cannot read \(path): \(fault)")
@@ -57,7 +57,7 @@ struct OptionLayers {
         }
     }
 
-    /// What is wrong with a file, from its place on: `2:6 (byte 14): …`
+    /// The fault of a file, beginning with its place: `2:6 (byte 14): …`
     private struct FileText: Error { let text: String }
 
     private static func memberNames(_ bytes: [UInt8]) -> Result<[String], FileText> {
@@ -76,7 +76,7 @@ struct OptionLayers {
         }
     }
 
-    /// The strongest layer's word on an option.
+    /// The strongest layer's value of an option.
     mutating func find(_ option: ServeOption) -> Found? {
         for (index, layer) in layers.enumerated() {
             let key = layer.key(option)
@@ -97,7 +97,7 @@ struct OptionLayers {
 }
 
 extension ServeOption.Kind {
-    /// How a value may be written; text last, to be able to say what was written instead.
+    /// The accepted types of a value. Text comes last, so that a message can quote a wrong value.
     fileprivate var types: [ConfigType] {
         switch self {
         case .text: [.string]

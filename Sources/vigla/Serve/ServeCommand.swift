@@ -53,10 +53,10 @@ struct Serve: ParsableCommand {
     private func start(_ configuration: ServeConfiguration) -> Never {
         FreedMemory.configure()
         signal(SIGPIPE, SIG_IGN)
-        // A file that may not grow is a full disk, and no reason to end.
+        // A file that may not grow is handled like a full disk, and must not end the process.
         signal(SIGXFSZ, SIG_IGN)
         let (level, format) = (configuration.logLevel, configuration.logFormat)
-        // Beside standard error, the last lines are kept for administrators.
+        // The last lines are also kept for administrators.
         let recent = RecentLog { SystemTime.wallMs }
         LoggingSystem.bootstrap { label in
             MultiplexLogHandler([LogLines(label: label, format: format, level: level), recent.handler(level)])
@@ -89,7 +89,7 @@ struct Serve: ParsableCommand {
         manager?.ready()
         manager?.watch(server, scheduler)
         let rulesFile = configuration.settings.rulesFile
-        // Whoever has typed Ctrl-C sees that it is under way; a service manager writes lines of its own.
+        // Confirm Ctrl-C at a terminal; a service manager writes its own messages.
         let isAttended = isatty(STDERR_FILENO) == 1
         signals.begin(stop: {
             manager?.stopping()
@@ -111,7 +111,7 @@ struct Serve: ParsableCommand {
         dispatchMain()
     }
 
-    /// Begins on a line of its own, behind the terminal's `^C`.
+    /// Begins with a line break, behind the terminal's `^C`.
     private static func stopping(_ connections: Int) -> String {
         let what = connections == 0 ? "" : ": closing \(connections) \(connections == 1 ? "connection" : "connections")"
         return "\nStopping\(what)… (Ctrl-C again ends at once)"

@@ -9,7 +9,7 @@ extension ServeConfiguration.Resolver {
         if let found, Checks.flag(found.text) == false { return refuseAccountOptions(found.source) }
         var accounts = AccountSettings()
         accounts.isDev = made.settings.isDev
-        // The test suites of the SDKs use passwords as short as the API takes them, and `validatePassword` knows nothing of common ones.
+        // The SDKs' test suites use passwords as short as the API accepts, and `validatePassword` does not know common ones.
         if accounts.isDev {
             accounts.passwords.minLength = 6
             accounts.passwords.refusesCommon = false

@@ -6,7 +6,7 @@ import Scheduling
 import SecurityRules
 import SQLiteJournal
 
-/// All that `serve` needs to know, checked. Everything that is wrong is found before anything is started.
+/// The checked settings of `serve`. All faults are found before anything starts.
 struct ServeConfiguration {
     var settings = ServerSettings()
     var logLevel = Logger.Level.info
@@ -14,11 +14,11 @@ struct ServeConfiguration {
     private var durability = Durability.full
     /// Whether to start with the sound part of the log when acknowledged commits in it cannot be read.
     private var acceptsLoss = false
-    /// The cluster of which this hub is one.
+    /// The hub's cluster.
     private var cluster: ClusterOptions?
-    /// Variables of the environment that look like options and are none, nor slips of one.
+    /// Environment variables that look like options, but are neither options nor misspelt ones.
     private(set) var unknownVariables: [String] = []
-    /// How the rules are named on the ready line.
+    /// The text for the rules on the ready line.
     private var rulesText = "none (everything denied)"
 
     struct Faults: Error { let faults: [String] }
@@ -28,7 +28,7 @@ struct ServeConfiguration {
         return examined.faults.isEmpty ? .success(examined.configuration) : .failure(Faults(faults: examined.faults))
     }
 
-    /// What could be made of the options, and what is wrong with them. An option among the faulty ones has its default, or nothing.
+    /// The settings that result from the options, and the faults. A faulty option has its default or no value.
     struct Examined {
         let configuration: ServeConfiguration
         let faults: [String]
@@ -38,7 +38,7 @@ struct ServeConfiguration {
     static func examine(_ arguments: [ServeOption: String], environment: [String: String]) -> Examined {
         var resolver = Resolver(layers: OptionLayers(arguments, environment: environment))
         resolver.resolve(mayLeaveMachine: environment["VIGLA_DEV_ANY_HOST"] == "1")
-        // A slip would leave the hub without what was asked for, such as TLS. An empty variable is as good as none.
+        // A misspelt variable would leave the hub without a requested feature, such as TLS. An empty variable counts as not set.
         for variable in ServeOption.unknown(environment.filter { !$0.value.isEmpty }.keys) {
             if let meant = ServeOption.meant(by: variable) {
                 resolver.faults.append("\(variable): there is no such option. Did you mean \(meant)?")
@@ -51,7 +51,7 @@ struct ServeConfiguration {
             faulty: resolver.faulty.union(resolver.layers.faulty))
     }
 
-    /// Opens what the hub keeps its data in: the folder, or memory.
+    /// Opens the hub's storage: the folder, or memory.
     func openStorage(_ scheduler: Scheduler, _ logger: Logger) throws(JournalError) -> any JournalStorage {
         guard let folder = settings.dataFolder else { return MemoryStorage() }
         if durability == .normal { logger.notice("durability normal: a power cut may take the last moments of acknowledged writes") }
@@ -73,7 +73,7 @@ struct ServeConfiguration {
     }
 
     /// Warnings for the operator who starts this hub.
-    /// - Parameter held: the namespaces that the data folder held before the start.
+    /// - Parameter held: the namespaces in the data folder before the start.
     func warnings(_ server: Server, held: [String]) -> [String] {
         var warnings: [String] = []
         if !unknownVariables.isEmpty {
@@ -103,12 +103,12 @@ struct ServeConfiguration {
         return warnings
     }
 
-    /// Goes through the options and notes what is wrong with each.
+    /// Resolves the options one by one and records the faults of each.
     struct Resolver {
         var layers: OptionLayers
         var made = ServeConfiguration()
         var faults: [String] = []
-        /// The options that `faults` are about, of those whose values are looked at further.
+        /// The options that `faults` mention, among those whose values are checked further.
         var faulty: Swift.Set<ServeOption> = []
 
         mutating func resolve(mayLeaveMachine: Bool) {
@@ -196,7 +196,7 @@ struct ServeConfiguration {
                     + "leave out --dev, or set VIGLA_DEV_ANY_HOST=1 if every machine that can reach this port may do everything")
         }
 
-        /// The files are read here, so that what is wrong with them shows before a port opens.
+        /// Reads the files, so that their faults show before a port opens.
         private mutating func resolveTLS() {
             let certificate = layers.find(.tlsCert)
             let key = layers.find(.tlsKey)
@@ -227,7 +227,7 @@ struct ServeConfiguration {
             }
         }
 
-        /// `--data` and `--memory` exclude each other where they are written; between layers the stronger one decides.
+        /// `--data` and `--memory` exclude each other within one layer; between layers the stronger one decides.
         private mutating func resolveData() {
             let memory = layers.find(.memory) ?? layers.find(.durability).flatMap { $0.text == "memory" ? $0 : nil }
             let data = layers.find(.data)

@@ -42,23 +42,23 @@ enum ServeOption: String, CaseIterable {
         }
     }
 
-    /// As written on the command line.
+    /// The form on the command line.
     var flag: String { "--\(rawValue)" }
-    /// As written in the environment.
+    /// The form in the environment.
     var variable: String { "VIGLA_" + rawValue.uppercased().replacing("-", with: "_") }
 
-    /// Variables that are not of this command: `serve` leaves them alone, so that one environment serves all.
+    /// Variables of other commands: `serve` ignores them, so that one environment serves all.
     private static let othersVariables: Swift.Set<String> = [
         "VIGLA_AUTH", "VIGLA_AUTH_FILE", "VIGLA_TLS_CA", "VIGLA_TLS_NAME", "VIGLA_DEV_ANY_HOST",
     ]
 
-    /// The variable that was probably meant by one that no option reads. A name of the user's own is no slip of an option's.
+    /// The option variable that was probably meant by an unknown one; nil if it resembles none.
     static func meant(by variable: String) -> String? {
         let names = allCases.map { String($0.variable.dropFirst("VIGLA_".count)) }
         return Suggestion.slip(String(variable.dropFirst("VIGLA_".count)), of: names).map { "VIGLA_" + $0 }
     }
 
-    /// Those of the variables that no option reads, by name.
+    /// The variables that no option reads, sorted by name.
     static func unknown(_ variables: some Sequence<String>) -> [String] {
         let known = othersVariables.union(allCases.map(\.variable))
         return variables.filter { $0.hasPrefix("VIGLA_") && !known.contains($0) }.sorted()

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Glibc
 
-/// The options of `vigla serve` as the command line has them. `vigla doctor` takes the same.
+/// The options of `vigla serve` on the command line. `vigla doctor` takes the same.
 struct ServeOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Address to listen on. Default: 127.0.0.1, this machine only.", valueName: "address")) var host: String?
     @Option(help: ArgumentHelp("Port to listen on; 0 lets the system choose. Default: 9000.", valueName: "number")) var port: String?
@@ -85,7 +85,7 @@ struct ServeOptions: ParsableArguments {
     @OptionGroup(title: "Accounts") var accountOptions: AccountOptions
     @Flag(help: "Development: trust unsigned tokens and \"owner\"; without --rules everything is open.") var dev = false
 
-    /// What the command line says.
+    /// The options given on the command line.
     var given: [ServeOption: String] {
         var given: [ServeOption: String] = [
             .host: host, .port: port, .tlsCert: tlsCert, .tlsKey: tlsKey, .tlsPort: tlsPort, .data: data, .rules: rules,
@@ -103,7 +103,7 @@ struct ServeOptions: ParsableArguments {
         return given
     }
 
-    /// The variables of the environment that begin with `VIGLA_`.
+    /// The environment variables that begin with `VIGLA_`.
     static var environment: [String: String] {
         var found: [String: String] = [:]
         var next = environ

@@ -1,10 +1,10 @@
 import Dispatch
 import Glibc
 
-/// SIGTERM and SIGINT: the first asks for an orderly stop, the second ends the process at once. SIGHUP: what was read from
-/// files is read again. SIGUSR2: the log of requests is turned on or off.
+/// SIGTERM and SIGINT: the first requests an orderly stop, the second ends the process at once. SIGHUP reloads
+/// files. SIGUSR2 turns the request log on or off.
 final class ProcessSignals: @unchecked Sendable {
-    // because all that changes is used on `queue` only.
+    // because mutable state is used on `queue` only.
     private let queue = DispatchQueue(label: "vigla.signals")
     private let sources: [any DispatchSourceSignal]
     private var received = 0
@@ -14,12 +14,12 @@ final class ProcessSignals: @unchecked Sendable {
     /// Whether SIGUSR2 has come before `begin`.
     private var isToggled = false
 
-    /// From here on the signals are kept for `begin`: one that comes while the hub starts is not lost.
+    /// From now on signals are kept for `begin`: one that arrives while the hub starts is not lost.
     init() {
         let ready = DispatchGroup()
         let queue = queue
         sources = [SIGTERM, SIGINT, SIGHUP, SIGUSR2].map { number in
-            // Ignored for the process; the source sees it nevertheless, once it is registered.
+            // Ignored for the process; the source still receives it once it is registered.
             signal(number, SIG_IGN)
             let source = DispatchSource.makeSignalSource(signal: number, queue: queue)
             ready.enter()
@@ -27,9 +27,9 @@ final class ProcessSignals: @unchecked Sendable {
             return source
         }
         for (number, source) in zip([SIGTERM, SIGINT, SIGHUP, SIGUSR2], sources) {
-            // Held by its own sources: as long as the process.
+            // Retained by its own sources for the process' lifetime.
             source.setEventHandler {
-                // Before the start is done nothing is older than the files.
+                // During the start a reload is not needed: the files were just read.
                 switch number {
                 case SIGHUP: self.reload?()
                 case SIGUSR2: self.receiveToggle(Int(source.data))
@@ -38,11 +38,11 @@ final class ProcessSignals: @unchecked Sendable {
             }
             source.resume()
         }
-        // On the main thread, before anything runs that this could hold up.
+        // On the main thread, before any work that this could delay.
         ready.wait()
     }
 
-    /// What an orderly stop is, called once, and what is done for each SIGHUP and SIGUSR2; all on a queue of their own.
+    /// Sets the handlers: `stop` is called once, the others for each SIGHUP and SIGUSR2; all on a private queue.
     func begin(
         stop: @escaping @Sendable () -> Void, reload: @escaping @Sendable () -> Void, toggle: @escaping @Sendable () -> Void
     ) {
@@ -55,7 +55,7 @@ final class ProcessSignals: @unchecked Sendable {
         }
     }
 
-    /// Signals of one moment come as one, with their number.
+    /// Several pending signals arrive as one event with their number.
     private func receiveToggle(_ count: Int) {
         guard count % 2 == 1 else { return }
         if let toggle { toggle() } else { isToggled.toggle() }

@@ -3,11 +3,11 @@ import Glibc
 import HubServer
 import Scheduling
 
-/// Tells systemd how the hub is (sd_notify(3)), where it was started with `Type=notify`; elsewhere nothing happens.
+/// Reports the hub's state to systemd (sd_notify(3)) when it was started with `Type=notify`; otherwise does nothing.
 struct ServiceManager {
     private let address: String
 
-    /// Nil when nothing listens: there is no `NOTIFY_SOCKET`.
+    /// Nil without a `NOTIFY_SOCKET`.
     init?() {
         guard let address = Environment["NOTIFY_SOCKET"], let first = address.first, first == "/" || first == "@",
             address.utf8.count < MemoryLayout.size(ofValue: sockaddr_un().sun_path)
@@ -20,7 +20,7 @@ struct ServiceManager {
     func ready() { notify("READY=1\nSTATUS=Serving.") }
     func stopping() { notify("STOPPING=1") }
 
-    /// Says that all is well as often as the unit's `WatchdogSec=` asks, as long as loops and database get their turns.
+    /// Sends watchdog notifications three times in each of the unit's `WatchdogSec=`, as long as loops and database respond.
     func watch(_ server: Server, _ scheduler: Scheduler) {
         guard let period = Environment["WATCHDOG_USEC"].flatMap({ Int64($0) }), period > 0 else { return }
         scheduler.every(ms: max(1, period / 3000), on: DispatchQueue(label: "vigla.watchdog")) { [weak server] in

@@ -59,7 +59,7 @@ struct Export: ParsableCommand {
         }
     }
 
-    /// Ends the program for a hub's folder into which nothing was written yet.
+    /// Ends the program for a hub's folder without any data yet.
     private func nothing(in folder: String) -> Never {
         let files = ["vigla.sqlite", "accounts.sqlite", "admin-secret.txt"].filter { Checks.isFile("\(folder)/\($0)") }
         fail("\(folder) holds no data yet: it is a hub's folder (\(files.joined(separator: ", "))), and nothing was ever written into it. If "
@@ -76,7 +76,7 @@ final class ExportFile {
     private var isStandard: Bool { name == "-" }
     private var partial: String { name + ".part" }
 
-    /// Ends the program when it cannot be made.
+    /// Ends the program when it cannot be created.
     init(_ name: String) {
         self.name = name
         if name != "-" { unlink(name + ".part") }

@@ -66,13 +66,13 @@ struct Import: ParsableCommand {
         let data = DataFolder(folder, namespace: options.namespace, acceptsLoss: options.acceptLoss)
         let before = data.recover()
         var operations = before.pending.map { JournalOperation.pending(.forget(session: $0.id)) } + [.set(.root, root)]
-        // What stands at the place of a node is written now, not when that node was.
+        // The imported content counts as written now, so remove the previous write times.
         before.written.forEach { path, _ in operations.append(.written(path, nil)) }
         for item in before.owed.items { operations.append(.owed(.end(item.id))) }
         for number in before.written.open.keys { operations.append(.open(number, nil)) }
         let outcome = Outcome()
         let journal = data.store.journal(for: data.namespace)
-        // As every writer that opens the namespace behind another (`OpenedJournal.epoch`).
+        // The next epoch, like every writer that takes a namespace over (`OpenedJournal.epoch`).
         let batch = JournalBatch(sequence: before.sequence + 1, after: before.sequence, operations: operations, epoch: before.epoch + 1)
         journal.append(batch) { outcome.set($0) }
         if case .failure(let error) = outcome.wait() { fail("\(error)") }
@@ -80,7 +80,7 @@ struct Import: ParsableCommand {
         tell(data, replaced: before.root)
     }
 
-    /// Says what an import into a folder that was used has changed; nothing of a new one.
+    /// Reports what an import has changed in a used folder; nothing for a new one.
     private func tell(_ data: DataFolder, replaced before: Node) {
         if before.exists {
             let count = before.childCount
@@ -92,7 +92,7 @@ struct Import: ParsableCommand {
         }
     }
 
-    /// From the journal's queue to the thread that has nothing else to do.
+    /// Passes the result from the journal's queue to the waiting thread.
     private final class Outcome: Sendable {
         private let result = Mutex<Result<Void, JournalError>?>(nil)
         private let isThere = DispatchSemaphore(value: 0)

@@ -1,13 +1,13 @@
 import Glibc
 import JSONTree
 
-/// A JSON file to be imported. It is mapped, and pages that were read are released.
+/// A JSON file to be imported. It is memory-mapped, and pages are released after reading.
 struct ImportSource {
-    /// For messages.
+    /// Its name in messages.
     let name: String
     let bytes: UnsafeRawBufferPointer
 
-    /// Ends the program when it cannot be read. Standard input is copied to a file without a name first, unless it is one.
+    /// Ends the program when the file cannot be read. Standard input is first copied to an unnamed file, unless it is a file.
     init(_ file: String) {
         name = file == "-" ? "standard input" : file
         var descriptor = file == "-" ? 0 : open(file, O_RDONLY | O_CLOEXEC)
@@ -48,8 +48,8 @@ struct ImportSource {
         }
     }
 
-    /// Reads all of it. Ends the program when it is no tree, naming line, column and byte.
-    /// - Parameter depth: levels that the place already takes.
+    /// Reads the whole file. Ends the program for an invalid tree, naming line, column and byte.
+    /// - Parameter depth: levels above the place, which count towards the limit.
     func read(depth: Int) -> Node {
         var reader = TreeReader(bytes, depth: depth)
         do throws(JSONError) { return try reader.read() } catch {
@@ -59,9 +59,9 @@ struct ImportSource {
 }
 
 /// Parses a tree from mapped bytes with progress. It does what `JSONReader.writeValue` does, but member by
-/// member in the upper levels, so that pages that were read can be released.
+/// member in the upper levels, so that pages can be released after reading.
 struct TreeReader {
-    /// Levels that are entered.
+    /// Number of levels that are read member by member.
     private static let levels = 3
     private static let releasedBytes = 16 << 20
 
@@ -100,7 +100,7 @@ struct TreeReader {
                 continue
             }
             if name.utf8.first == UInt8(ascii: ".") {
-                // A leaf with a priority, or nothing that is known: small either way.
+                // A leaf with a priority, or an unknown form: small either way.
                 reader = start
                 return try whole(level)
             }
@@ -124,7 +124,7 @@ struct TreeReader {
         progress.show(reader.offset >> 20, of: bytes.count >> 20, unit: "MiB")
         let start = released
         released = reader.offset & ~(Self.releasedBytes - 1)
-        // Mapped pages come back when they are needed; a fault here costs memory and nothing else.
+        // Released pages are read again when needed; an error here only costs memory.
         if let base = bytes.baseAddress { madvise(UnsafeMutableRawPointer(mutating: base + start), released - start, MADV_DONTNEED) }
     }
 }

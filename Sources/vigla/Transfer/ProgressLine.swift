@@ -9,7 +9,7 @@ struct ProgressLine {
 
     init(_ what: String) { self.what = what }
 
-    /// At most ten times a second.
+    /// Updates the line at most ten times a second.
     /// - Parameter total: 0 when unknown.
     mutating func show(_ done: Int, of total: Int = 0, unit: String) {
         guard isShown else { return }
@@ -32,7 +32,7 @@ struct TransferSummary {
 
     /// - Parameters:
     ///   - what: `exported`, `imported`.
-    ///   - places: nil where they were not counted.
+    ///   - places: nil if not counted.
     func tell(_ what: String, places: Int?, bytes: Int, _ place: String) {
         guard isatty(2) == 1 else { return }
         let tenths = (SystemTime.steadyNs - began) / 100_000_000

@@ -8,20 +8,20 @@ import Scheduling
 import SQLiteJournal
 import ViglaClient
 
-/// Where a tree comes from or goes to.
+/// The source or target of a transfer.
 enum TransferPlace {
     /// A place in a running hub.
     case hub(HubURL)
     /// The data folder of a hub that is not running.
     case folder(String)
 
-    /// What looks like an address is one; everything else names a folder.
+    /// An argument with `://` is an address; everything else is a folder.
     init(argument: String) throws {
         self = argument.contains("://") ? .hub(try HubURL(argument: argument)) : .folder(argument)
     }
 }
 
-/// What both directions take.
+/// The options of both directions.
 struct TransferOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
@@ -39,7 +39,7 @@ struct TransferOptions: ParsableArguments {
     @OptionGroup var credential: AdminCredential
     @OptionGroup var trust: Trust
 
-    /// Where the tree comes from or goes to.
+    /// The source or target of the tree.
     var place: TransferPlace {
         get throws { try TransferPlace(argument: second == nil ? Environment["VIGLA_DATA"] ?? "" : first) }
     }
@@ -59,7 +59,7 @@ struct TransferOptions: ParsableArguments {
         }
     }
 
-    /// The hub, with the namespace that is meant.
+    /// The hub, with the selected namespace.
     func address(_ url: HubURL) -> HubAddress {
         var address = url.address
         if let namespace { address.namespace = namespace }
@@ -67,15 +67,15 @@ struct TransferOptions: ParsableArguments {
     }
 }
 
-/// A data folder that no hub has open, until the program ends. Blocks.
+/// A data folder, locked against hubs until the program ends. Blocks.
 struct DataFolder {
     let store: JournalStore
     let namespace: String
-    /// Those that it holds, in the order of their names.
+    /// The namespaces in the folder, sorted by name.
     let namespaces: [String]
 
-    /// Ends the program when the folder cannot be used, or when it holds several namespaces and none is named.
-    /// - Parameter namespace: nil for the only one that it holds, `default` in an empty folder.
+    /// Ends the program when the folder cannot be used, or when it holds several namespaces and none is selected.
+    /// - Parameter namespace: nil selects the only one in the folder, or `default` in an empty folder.
     init(_ folder: String, namespace: String?, acceptsLoss: Bool) {
         do throws(JournalError) {
             store = try JournalStore.open(folder: folder, settings: JournalStore.Settings(acceptsLoss: acceptsLoss), scheduler: .system())

@@ -15,13 +15,13 @@ struct AccountHub: ParsableArguments {
     func validate() throws { try url.refusePath("Accounts belong to the whole hub") }
 }
 
-/// What this program asks of a hub's accounts. Every call waits for its answer, and ends the program when it is a refusal.
+/// Calls to a hub's accounts. Every call waits for its answer, and ends the program if the hub refuses.
 struct AccountCalls {
     private let address: HubAddress
     private let credential: AdminCredential
     private let secret: String?
     private let tls: TLSClient?
-    /// A line behind the message when the hub has no accounts or cannot look into them: what else could be meant.
+    /// A hint behind the message when the hub has no accounts or cannot search them.
     private let otherwise: String?
 
     init(url: HubURL?, credential: AdminCredential, trust: Trust, otherwise: String? = nil) {
@@ -33,17 +33,17 @@ struct AccountCalls {
         self.otherwise = otherwise
     }
 
-    /// Endpoints of this program's own.
+    /// Calls endpoints that only this program uses.
     func operate(_ name: String, _ members: [JSONValue.Member]) -> JSONValue { ask("POST", "/.account/admin/\(name)", members) }
 
-    /// Endpoints that the admin SDKs use as well; `-` is the hub's project.
+    /// Calls endpoints that the admin SDKs use as well; `-` is the hub's project.
     func administer(_ verb: String, _ members: [JSONValue.Member]) -> JSONValue {
         ask("POST", "/identitytoolkit.googleapis.com/v1/projects/-/accounts\(verb)", members)
     }
 
     func get(_ target: String) -> JSONValue { ask("GET", target, nil) }
 
-    /// All accounts, a page at a time.
+    /// Passes all accounts, a page at a time.
     func eachAccount(_ body: (JSONValue) -> Void) {
         let first = "/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=1000"
         var target = first
@@ -62,12 +62,12 @@ struct AccountCalls {
         }
     }
 
-    /// An answer of the contract's that is no success: `CODE`, or `CODE : a sentence`.
+    /// An error answer of the contract: `CODE`, or `CODE : a sentence`.
     private struct Refusal: Error {
         let message: String
         var code: String { String(message.prefix { $0 != " " }) }
 
-        /// For a person.
+        /// The message for a person.
         var words: String {
             if let words = AccountCalls.words[code] { return words }
             guard let mark = message.firstRange(of: " : ") else { return message }
@@ -80,7 +80,7 @@ struct AccountCalls {
         }
     }
 
-    /// Ends the program when the credential is refused, or when there are no accounts.
+    /// Ends the program when the credential is refused, or when the hub has no accounts.
     private func answer(_ method: StaticString, _ target: String, _ members: [JSONValue.Member]?) -> Result<JSONValue, Refusal> {
         let (status, body) = AdminCall.ask(
             method, target, at: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])
@@ -94,7 +94,7 @@ struct AccountCalls {
         return .failure(Refusal(message: message))
     }
 
-    /// The contract's codes for a person.
+    /// Messages for the contract's codes.
     private static let words = [
         "USER_NOT_FOUND": "there is no such account.", "EMAIL_EXISTS": "another account has this address.",
         "DUPLICATE_LOCAL_ID": "another account has this id.",
@@ -114,7 +114,7 @@ struct AccountCalls {
         }
     }
 
-    /// What passwords must be like. Asked as the administrator, so that a credential that is refused shows before a password is typed.
+    /// The hub's password policy. The request needs the administrator's credential, so that a refused one shows before a password is typed.
     func passwordRule() -> PasswordRule {
         _ = get("/identitytoolkit.googleapis.com/v2/projects/-/config")
         let policy = get("/identitytoolkit.googleapis.com/v2/passwordPolicy?key=any")["customStrengthOptions"]
@@ -123,7 +123,7 @@ struct AccountCalls {
             mostBytes: policy?["maxPasswordLength"]?.int.flatMap { Int(exactly: $0) } ?? 4096)
     }
 
-    /// The account that a person means, by id, address or alias.
+    /// The account with an id, address or alias.
     func find(_ user: String) -> (id: String, entry: JSONValue, alias: String?) {
         let answer = operate("find", [.init("user", .string(user))])
         guard let entry = answer["user"], let id = entry["localId"]?.string else { fail("the hub answered without an account") }
@@ -131,14 +131,14 @@ struct AccountCalls {
     }
 }
 
-/// How long a hub's passwords are. What it refuses beside that, the commonest ones, it says itself.
+/// The hub's length limits for passwords. The hub itself reports other refusals, such as very common passwords.
 struct PasswordRule {
     /// Unicode scalars.
     let leastCharacters: Int
     /// Bytes of UTF-8.
     let mostBytes: Int
 
-    /// Why a password cannot be set, in a sentence; nil when its length is right.
+    /// Why a password is refused, in a sentence; nil when its length is valid.
     func fault(_ password: String) -> String? {
         let count = password.unicodeScalars.count
         if count < leastCharacters {
@@ -148,12 +148,12 @@ struct PasswordRule {
     }
 }
 
-/// A password, never as an argument: all users of the machine can read those.
+/// A password, never given as an argument: all users of the machine can read those.
 struct PasswordSource: ParsableArguments {
     @Option(help: ArgumentHelp("File whose first line is the password; - for standard input. Default: it is asked for.", valueName: "file"))
     var passwordFile: String?
 
-    /// Ends the program when there is none, or when the rule does not allow it.
+    /// Ends the program when no password is given, or when the rule does not allow it.
     func read(_ rule: PasswordRule) -> String {
         let password = read(leastCharacters: rule.leastCharacters)
         if let fault = rule.fault(password) { fail(fault) }

@@ -2,14 +2,14 @@ import Glibc
 
 /// Prompts the user at the terminal.
 enum Prompt {
-    /// What is typed behind a question; nil without a terminal.
+    /// The line typed after a question; nil without a terminal.
     static func line(_ question: String) -> String? {
         guard isatty(STDIN_FILENO) == 1 else { return nil }
         StandardStream.error.write(Array(question.utf8))
         return readLine(strippingNewline: true)
     }
 
-    /// A line that is not shown while it is typed; nil without a terminal.
+    /// A line that is not echoed while it is typed; nil without a terminal.
     static func secret(_ question: String) -> String? {
         var before = termios()
         guard isatty(STDIN_FILENO) == 1, tcgetattr(STDIN_FILENO, &before) == 0 else { return nil }

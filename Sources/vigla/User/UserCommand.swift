@@ -48,14 +48,14 @@ struct User: ParsableCommand {
 
         func run() {
             let calls = hub.calls
-            // Before anything is asked for: the hub, the credential and the rule for passwords.
+            // Check the hub, the credential and the password rule before prompting.
             let rule = !noPassword && (email != nil || alias != nil) ? calls.passwordRule() : nil
             var members: [JSONValue.Member] = []
             members.add("localId", uid)
             members.add("email", email)
             members.add("displayName", name)
             if verified { members.add("emailVerified", true) }
-            // Signing in needs an address beside the password.
+            // A password can only be used together with an address.
             if let rule { members.add("password", password.read(rule)) }
             members.add("customAttributes", claims)
             members.add("alias", alias)

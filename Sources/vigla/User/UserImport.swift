@@ -17,14 +17,14 @@ struct UserImport: ParsableCommand {
             Prints each account that was refused, and why; then exits with 1.
             """)
 
-    /// Accounts of one request.
+    /// Accounts per request.
     private static let most = 500
-    /// What the vendor writes and the hub takes, by the same names.
+    /// Members that the vendor's export and the hub share under the same names.
     private static let members = [
         "localId", "email", "emailVerified", "displayName", "photoUrl", "disabled", "createdAt", "customAttributes", "providerUserInfo",
         "passwordHash", "salt", "phoneNumber", "lastLoginAt", "mfaInfo",
     ]
-    /// What the vendor's program names otherwise than the API.
+    /// Members whose names in the vendor's export differ from the API.
     private static let renamed = ["lastSignedInAt": "lastLoginAt"]
 
     @OptionGroup var hub: AccountHub

@@ -2,14 +2,14 @@ import Glibc
 
 /// Lines about accounts for a terminal.
 enum UserText {
-    /// Columns with two spaces between; control characters that a user wrote do not reach the terminal.
+    /// Columns separated by two spaces. Control characters in users' texts are replaced, so that none reaches the terminal.
     static func line(_ columns: [String?]) -> String {
         var line = columns.compactMap { $0 }.map(plain).joined(separator: "  ")
         while line.last == " " { line.removeLast() }
         return line
     }
 
-    /// Without control characters and marks of writing direction.
+    /// Replaces control characters and marks of writing direction.
     static func plain(_ text: String) -> String {
         String(String.UnicodeScalarView(
             text.unicodeScalars.map { $0.value < 0x20 || 0x7F...0x9F ~= $0.value || $0.properties.isBidiControl ? "?" : $0 }))
@@ -25,7 +25,7 @@ enum UserText {
         return String(decoding: text[..<length].map { UInt8(bitPattern: $0) }, as: UTF8.self)
     }
 
-    /// For a query string.
+    /// Percent-encodes a text for a query string.
     static func escaped(_ text: String) -> String {
         text.utf8.map { byte in
             0x30...0x39 ~= byte || 0x41...0x5A ~= byte
