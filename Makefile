@@ -1,11 +1,11 @@
-# Vigla: the commands people type. `make` alone lists them.
-# Anything longer than a line or two lives in Scripts/.
+# Vigla: the commands for people to type. `make` alone lists them.
+# Anything longer than a line or two is in Scripts/.
 
-# Headers the package compiles against, and the C++ compiler and git that Swift builds and resolves with.
-# NAME=COMMAND means: having COMMAND on the PATH is as good as the Debian package.
+# Headers that the package compiles against, and the C++ compiler and git that Swift uses to build and resolve.
+# NAME=COMMAND means: COMMAND on the PATH is as good as the Debian package.
 BUILD_PACKAGES := libssl-dev zlib1g-dev libsqlite3-dev libcurl4-openssl-dev g++=g++ git=git ca-certificates
 DIST_PACKAGES  := dpkg-dev=dpkg-deb binutils=strip clang=clang
-# Only root can make a Debian tree and enter it; the tests that need one say so when they are left out.
+# Only root can create a Debian tree and enter it; tests that need one report when they are skipped.
 TREE_PACKAGES  := debootstrap=debootstrap iproute2=ip
 TEST_PACKAGES  := chromium=chromium chromium-driver=chromedriver nodejs=node python3=python3 python3-venv curl=curl jq=jq openssl=openssl valgrind=valgrind
 
@@ -17,7 +17,7 @@ FUZZ_SECONDS ?= 600
 ATTACKS ?=
 STEPS ?=
 
-# Programs built to run on this machine include the cluster (docs/cluster.md) where libnats is installed; packages, images and tests only on
+# Programs built to run on this machine include the cluster (docs/cluster.md) if libnats is installed; packages, images and tests only on
 # request. Set for the compiler alone: a hub reports a VIGLA_ variable that it does not know.
 CLUSTER := $(or $(VIGLA_WITH_CLUSTER),$(if $(wildcard /usr/include/nats/nats.h /usr/local/include/nats/nats.h),1,0))
 SWIFT_BUILD := VIGLA_WITH_CLUSTER=$(CLUSTER) swift build

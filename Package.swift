@@ -2,7 +2,7 @@
 import Foundation
 import PackageDescription
 
-/// Settings shared by every Swift target: Swift 6 mode, explicit `any`, and imports that say what they use.
+/// Settings shared by every Swift target: Swift 6 mode, explicit `any`, and explicit imports of what a file uses.
 /// `VIGLA_STRICT=1` (set by CI) turns warnings into errors.
 var shared: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
@@ -11,21 +11,21 @@ var shared: [SwiftSetting] = [
 ]
 if Context.environment["VIGLA_STRICT"] == "1" { shared.append(.treatAllWarnings(as: .error)) }
 
-/// For targets on the path of every message: exclusivity is checked in debug builds, which the tests are, and not again for
+/// For targets on the path of every message: exclusivity is checked in debug builds, in which the tests run, and not for
 /// every access in release builds (measured: 15 % of a corked delivery).
 let hotPath: [SwiftSetting] = [
     .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
 ]
 
-/// `VIGLA_LOCALE_TABLE=icudt76_dat` (set by Scripts/build-static): the program gets an empty table of that name in place of ICU's data.
+/// `VIGLA_LOCALE_TABLE=icudt76_dat` (set by Scripts/build-static): the program gets an empty table of that name instead of ICU's data.
 let localeTable = Context.environment["VIGLA_LOCALE_TABLE"]
 
-/// Whether hubs can be one cluster over NATS JetStream (docs/cluster.md): where libnats is installed, and the build asks for it, as the
-/// Makefile does for what is to be run here. SwiftPM keeps what a manifest has said, so that libnats alone cannot be the question. Without
-/// it everything is built but what a cluster needs.
+/// Whether hubs can form a cluster over NATS JetStream (docs/cluster.md): if libnats is installed and the build requests it, as the
+/// Makefile does for programs to run on this machine. SwiftPM caches a manifest's result, so libnats alone cannot decide. Without
+/// it everything except the cluster is built.
 let hasNats = Context.environment["VIGLA_WITH_CLUSTER"] == "1"
     && ["/usr/include", "/usr/local/include"].contains { FileManager.default.fileExists(atPath: $0 + "/nats/nats.h") }
-/// For targets with code that is there only with it.
+/// For targets with code for the cluster only.
 let cluster: [SwiftSetting] = hasNats ? [.define("VIGLA_CLUSTER")] : []
 
 let package = Package(
@@ -44,25 +44,25 @@ let package = Package(
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift.git", from: "0.2.0"),
     ],
     targets: [
-        // what DispatchNet needs of OpenSSL's TLS and Cryptography of its libcrypto, which stay out of Swift's sight
+        // the parts of OpenSSL that DispatchNet (TLS) and Cryptography (libcrypto) need; Swift code does not import OpenSSL itself
         .target(name: "COpenSSL", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
-        // hashes, keys from passwords, random bytes, signatures, forms of keys: over libcrypto, and nothing else computes them
+        // hashes, keys from passwords, random bytes, signatures, key formats: all of it over libcrypto, in this target only
         .target(name: "Cryptography", dependencies: ["COpenSSL"], swiftSettings: shared + hotPath),
         .testTarget(name: "CryptographyTests", dependencies: ["Cryptography"], swiftSettings: shared),
 
         // values, keys, paths, order, the persistent tree, JSON bytes ⇄ nodes
         .target(name: "JSONTree", dependencies: ["Cryptography"], swiftSettings: shared + hotPath),
         .testTarget(name: "JSONTreeTests", dependencies: ["CMalloc", "JSONTree", "TestSupport"], swiftSettings: shared),
-        // everything that happens by time, and the clocks that say when
+        // everything that runs by time, and the clocks
         .target(name: "Scheduling", dependencies: [
             .product(name: "HeapModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "SchedulingTests", dependencies: ["Scheduling", "TestSupport"], swiftSettings: shared),
-        // what the allocator has given out, which Glibc's module leaves out
+        // the allocator's figures, which Glibc's module leaves out
         .target(name: "CMalloc", path: "Tests/CMalloc"),
-        // what a child process should not inherit, which Glibc's module leaves out, too
+        // descriptors that a child process should not inherit, which Glibc's module leaves out, too
         .target(name: "CSpawn", path: "Tests/CSpawn"),
-        // what tests of several targets need and no part of the product knows: seeded numbers, a clock, sockets, processes
+        // shared test code that the product does not use: seeded numbers, a clock, sockets, processes
         .target(
             name: "TestSupport", dependencies: ["CSpawn", "Scheduling", .product(name: "Logging", package: "swift-log")],
             path: "Tests/TestSupport", swiftSettings: shared),
@@ -77,10 +77,10 @@ let package = Package(
         // security rules: parse → check → compile → evaluate, with trace
         .target(name: "SecurityRules", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
         .testTarget(name: "SecurityRulesTests", dependencies: ["JSONTree", "SecurityRules", "TestSupport"], exclude: ["Corpora"], swiftSettings: shared),
-        // live queries: filters, nearness, and who is concerned by a change of one child
+        // live queries: filters, nearness, and which queries a change of one child affects
         .target(name: "LiveQueries", dependencies: ["JSONTree"], swiftSettings: shared + hotPath),
         .testTarget(name: "LiveQueriesTests", dependencies: ["JSONTree", "LiveQueries", "TestSupport"], swiftSettings: shared),
-        // what a journal of commits is: batches, their stored form, what becomes of them, followers, storage of namespaces; one in memory
+        // the journal of commits: batches, their stored form, results, followers, storage of namespaces; an implementation in memory
         .target(name: "Journal", dependencies: [
             "CZlib", "JSONTree", .product(name: "DequeModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
@@ -102,7 +102,7 @@ let package = Package(
             "HubEngine", "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules", "SQLiteJournal", "TestSupport",
         ], swiftSettings: shared),
 
-        // epoll, timerfd, accept4: what Glibc's module leaves out
+        // epoll, timerfd, accept4, which Glibc's module leaves out
         .target(name: "CLinux"),
         // loops, listeners, connections, TLS, timers
         .target(name: "DispatchNet", dependencies: [
@@ -110,7 +110,7 @@ let package = Package(
             .product(name: "DequeModule", package: "swift-collections"), .product(name: "HeapModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "DispatchNetTests", dependencies: ["CLinux", "DispatchNet", "Scheduling", "TestCertificates", "TestSupport"], swiftSettings: shared),
-        // certificates that tests make for themselves
+        // certificates created by tests
         .target(name: "TestCertificates", dependencies: ["TestSupport"], path: "Tests/TestCertificates", swiftSettings: shared),
         // a WebSocket echo server on DispatchNet and WireProtocols alone, for the Autobahn test suite
         .executableTarget(
@@ -119,9 +119,9 @@ let package = Package(
 
         // the system's libcurl, which speaks SMTP and fetches the keys of identity providers
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
-        // what one client may cause: lines of the log
+        // limits per client: log lines
         .target(name: "Limits", dependencies: ["Scheduling", .product(name: "Logging", package: "swift-log")], swiftSettings: shared),
-        // messages to users: templates, encoding, SMTP, tries
+        // messages to users: templates, encoding, SMTP, retries
         .target(name: "Mail", dependencies: [
             "CCurl", "JSONTree", "Limits", "Scheduling", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
@@ -152,7 +152,7 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared + hotPath),
-        // a server on a free port, and clients of every kind that see what a peer sees
+        // a server on a free port, and clients of every kind that see what a real peer sees
         .target(name: "TestHub", dependencies: [
             "HubServer", "Journal", "JSONTree", "Scheduling", "SecurityRules", "SQLiteJournal", "TestSupport", "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
@@ -163,7 +163,7 @@ let package = Package(
             .product(name: "HTTPTypes", package: "swift-http-types"), .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
 
-        // the contract's checklist, each check a test of its number, over real sockets
+        // the contract's checklist, each check a test with its number, over real sockets
         .testTarget(name: "ConformanceTests", dependencies: [
             "Accounts", "DispatchNet", "HubEngine", "HubServer", "Journal", "JSONTree", "Scheduling", "SecurityRules", "TestHub",
             "TestSupport", "Tokens", "WireProtocols",
@@ -179,7 +179,7 @@ let package = Package(
             "WireProtocols",
             .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
-        // carries out what Tests/Clients asks of it
+        // runs what Tests/Clients asks of it
         .executableTarget(name: "client-peer", dependencies: [
             "DispatchNet", "JSONTree", "ViglaClient", "WireProtocols",
         ], path: "Tests/Clients/Peer", swiftSettings: shared),
@@ -203,7 +203,7 @@ let package = Package(
             .product(name: "Histogram", package: "hdrhistogram-swift"),
         ], path: "Examples/watchme/Simulation", swiftSettings: shared),
 
-        // the bare C servers that measurements are compared with
+        // the bare C servers that serve as baselines of measurements
         .target(name: "CBaseline", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
@@ -222,7 +222,7 @@ if hasNats {
     package.targets += [
         // the system's libnats
         .systemLibrary(name: "CNats", providers: [.apt(["libnats-dev"])]),
-        // journals over NATS JetStream: the logs of a cluster of hubs, and what each hub has of them
+        // journals over NATS JetStream: the logs of a cluster of hubs, and each hub's copy
         .target(name: "ClusterJournal", dependencies: [
             "CNats", "Cryptography", "Journal", "JSONTree", "Scheduling", "SQLiteJournal",
             .product(name: "DequeModule", package: "swift-collections"), .product(name: "Logging", package: "swift-log"),
@@ -231,7 +231,7 @@ if hasNats {
         .target(name: "TestCluster", dependencies: [
             "ClusterJournal", "Journal", "Scheduling", "SQLiteJournal", "TestSupport", .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/TestCluster", swiftSettings: shared),
-        // a hub's journal in a process of its own, which tests stop and kill
+        // a hub's journal in a separate process, which tests stop and kill
         .executableTarget(name: "cluster-writer", dependencies: [
             "ClusterJournal", "Journal", "JSONTree", "Scheduling", "SQLiteJournal", .product(name: "Logging", package: "swift-log"),
         ], path: "Tests/ClusterWriter", swiftSettings: shared),

@@ -1,10 +1,10 @@
-// What administrators ask a hub, and what a tab shows to everybody else.
+// Administrators' requests to a hub, and what a tab shows to other users.
 
 import { element } from './dom.js';
 import { SignInOffer } from './first-steps.js';
 import { wording } from './users-model.js';
 
-/** An answer that is no success: `status`, and the whole `body`. The message is a sentence. */
+/** An unsuccessful answer: `status`, and the whole `body`. The message is a sentence. */
 export class Refused extends Error {
   constructor(status, body, message) {
     super(message);
@@ -14,8 +14,8 @@ export class Refused extends Error {
 }
 
 /**
- * Asks and returns the answer as JSON. `json` or `text` is the body of the request.
- * Throws `Refused` for every other status than 200, and for no answer with status 0.
+ * Sends a request and returns the answer as JSON. `json` or `text` is the request body.
+ * Throws `Refused` for every status other than 200, with status 0 when there is no answer.
  */
 export async function ask(hub, path, { method, json, text, signal } = {}) {
   const body = json === undefined ? text : JSON.stringify(json);
@@ -40,15 +40,15 @@ function sentence(status, body) {
   return typeof error === 'string' ? error : `The hub answered ${status}.`;
 }
 
-/** Accounts, as the administration of the hub's only project. */
+/** Calls the account administration of the hub's only project. */
 export const accounts = (hub, action, json) => ask(hub, `/identitytoolkit.googleapis.com/v1/projects/-/accounts${action}`, { json });
 
-/** Whether requests of the page are an administrator's, whoever he acts as in the data. */
+/** Whether the page's requests are an administrator's, also when that administrator acts as a user. */
 export const isAdministrator = (hub) => Boolean(hub.credentials.isSecret && hub.realtime.identity?.admin);
 
 /**
- * Shows a tab's content to administrators only, and to others how to become one. `begin` is called when it is shown to one, `end` when it
- * is not shown any more; both again when the page moves to another hub or namespace.
+ * Shows a tab's content to administrators only, and tells others how to become one. `begin` is called when the content is shown, `end` when it
+ * is hidden; both are called again when the page moves to another hub or namespace.
  */
 export class Gate {
   #hub;
@@ -79,7 +79,7 @@ export class Gate {
 
   #settle() {
     const allowed = isAdministrator(this.#hub);
-    // Between two connections of an administrator his content stays.
+    // Keep an administrator's content visible while the page reconnects.
     const stays = this.#open && this.#hub.credentials.isSecret && !this.#hub.realtime.authFault;
     this.blank.hidden = allowed || stays;
     this.content.hidden = !(allowed || stays);
@@ -95,7 +95,7 @@ export class Gate {
   }
 }
 
-/** Repeats work every so many ms while it is on, each time behind the time before; a fault of one time does not end it. */
+/** Repeats work every `ms` milliseconds while it is on, one run after the other; an error of one run does not end it. */
 export class Repeating {
   #work;
   #ms;

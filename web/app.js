@@ -4,9 +4,9 @@
 //
 //   makeTab(hub) → { element, show(), hide(), state? }
 //
-// `element` fills the page below the head (class "tab"). `show` and `hide` are called as it comes and goes; while it is hidden it keeps
-// no listens that only the screen needs. `state` is what tests and the curious see of it in `window.vigla[id]`. A tab brings its own css
-// file. It hears of everything else through hub.on(…).
+// `element` fills the page below the header (class "tab"). `show` and `hide` are called when the tab is shown and hidden; a hidden tab keeps
+// no listens that only the screen needs. `state` is exposed as `window.vigla[id]`, for tests and for debugging. A tab brings its own css
+// file. It gets all other news through hub.on(…).
 //
 // `window.vigla`: connection { phase, host, ns, session, clockOffsetMs, roundTripMs, pushes, identity, fault }, link, go(…) as if a link
 // had been opened, realtime, hub, disconnect(), reconnect(), and the state of every tab that was shown, by its id.

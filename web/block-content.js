@@ -1,17 +1,17 @@
-// What is loaded of one block of children while it is on the screen. A block of small values is listened to as a whole; one with large
-// values is cut into smaller blocks; single children that are large are only named, not listened to, and looked at again from time to time.
+// The loaded content of one block of children while it is on the screen. A block of small values is one listen. A block with large
+// values is split into smaller ones. Single large children are not listened to: only their names are shown, and refreshed from time to time.
 
 import { LiveWindow } from './live-trees.js';
 
-const singlesFrom = 8;    // a block of so few children is not cut further
-const namedChildren = 9;  // names of a large child's children that are shown
+const singlesFrom = 8;    // a block of at most this many children is not split further
+const namedChildren = 9;  // names shown of a large child's children
 const lookAgainMs = 5000;
 
-/** A child that is looked at by itself: live when it is small, else only named. */
+/** A child that is loaded by itself: live when it is small, otherwise only its names. */
 class Single {
   node = null;
-  names = null;    // of a large child: its first children's names; [] for a long text
-  more = false;    // it has more children than are named
+  names = null;    // of a large child: the names of its first children; [] for a long text
+  more = false;    // it has more children than the listed names
   kind = 'asking'; // asking | live | named | gone | failed
   window = null;
   #timer = 0;
@@ -75,7 +75,7 @@ export class BlockContent {
   #hooks;
   #abort = new AbortController();
 
-  /** block: { query, parameters, after, count, upper } as BlockList tells them. */
+  /** block: { query, parameters, after, count, upper } as BlockList provides them. */
   constructor(source, path, block, hooks) {
     this.#source = source;
     this.#path = path;
@@ -87,7 +87,7 @@ export class BlockContent {
   get exported() { return this.#window.model.root.exported(); }
   get order() { return this.#window?.model.known ? this.#window.model.root.order ?? [] : null; }
 
-  /** The child at an offset: { key, node, single }; null when it is not known yet. */
+  /** The child at an offset: { key, node, single }; null while unknown. */
   at(offset) {
     if (this.kind === 'live') {
       const node = this.order?.[offset];
@@ -99,7 +99,7 @@ export class BlockContent {
     return { key, node: single?.node ?? null, single };
   }
 
-  /** Looks at the singles between two offsets and at no others. */
+  /** Loads the single children between two offsets and releases all others. */
   show(from, to) {
     if (this.kind !== 'singles') return;
     const wanted = new Set(this.keys.slice(from, to + 1));

@@ -1,7 +1,7 @@
 // The children of a place in key order, as runs of about a hundred keys that are loaded one by one. Pure.
 //
 // Of a block that is not on the screen only its bounds and its number of keys are known: a million children are ten thousand small
-// objects. Counts of blocks that nobody looks at may be old; they are put right when the block is shown.
+// objects. The counts of hidden blocks may be outdated; they are corrected when the block is shown.
 
 import { compareKeys } from './paths.js';
 
@@ -10,8 +10,8 @@ export const blockSize = 100;
 /** A run of keys from `lower` (null: from the beginning) up to the next block, or to the end of its range. */
 export class Block {
   count = 0;
-  after = null;   // the key before the first one, for requests that begin behind a key
-  content = null; // what is loaded of it: a BlockContent (open-place.js)
+  after = null;   // the key before the first one, for requests that start behind a key
+  content = null; // its loaded content: a BlockContent (open-place.js)
 
   constructor(lower, upper = null) {
     this.lower = lower; // { key, inclusive } or null
@@ -22,7 +22,7 @@ export class Block {
 export class BlockList {
   blocks = [];
   #starts = [];
-  #valid = 0; // how many of #starts are right
+  #valid = 0; // number of entries of #starts that are valid
   #range = null;
 
   get count() {
@@ -30,13 +30,13 @@ export class BlockList {
     return last < 0 ? 0 : this.startOf(last) + this.blocks[last].count;
   }
 
-  /** Begins a range of keys, such as those with a prefix; blocks never reach over its ends. Bounds: { key, inclusive } or null. */
+  /** Begins a range of keys, such as those with a prefix; no block crosses its ends. Bounds: { key, inclusive } or null. */
   begin(lower = null, upper = null) {
     if (this.#range && this.blocks.length) this.blocks.at(-1).upper = this.#range.upper;
     this.#range = { lower, upper, block: null, last: null, isCut: false };
   }
 
-  /** The next key begins a block of its own: what is there may be loaded now. */
+  /** Starts a new block with the next key, because the current one may be loaded already. */
   cut() { this.#range.isCut = true; }
 
   /** Adds the next key of the range, larger than all before. */
@@ -55,7 +55,7 @@ export class BlockList {
     this.#valid = Math.min(this.#valid, this.blocks.length);
   }
 
-  /** Ends the range. A range without keys gets an empty block, so that what comes there is seen. */
+  /** Ends the range. A range without keys gets an empty block, so that children added there are noticed. */
   end() {
     const range = this.#range;
     if (!range.block) this.blocks.push(new Block(range.lower));
@@ -92,12 +92,12 @@ export class BlockList {
     return low;
   }
 
-  /** Where a block ends: { key, inclusive } or null. */
+  /** The end of a block: { key, inclusive } or null. */
   upperOf(index) {
     const block = this.blocks[index];
     if (block.upper) return block.upper;
     const next = this.blocks[index + 1];
-    // While names are still coming, the last block ends at the last one: behind it may be a million.
+    // While names are still loading, the last block ends at the last known name: a million may follow.
     if (!next && this.#range) return { key: this.#range.last, inclusive: true };
     return next?.lower ? { key: next.lower.key, inclusive: false } : null;
   }
@@ -108,7 +108,7 @@ export class BlockList {
     this.#valid = Math.min(this.#valid, index + 1);
   }
 
-  /** Replaces a block by several of at most `size` of these keys, which are all that it holds. */
+  /** Replaces a block by several of at most `size` of these keys, which are all of its keys. */
   split(index, keys, size) {
     const { lower, upper, after } = this.blocks[index];
     const parts = [];

@@ -1,18 +1,18 @@
-// A circle that is observed: the tab Queries adds it to those of the hub (hub.circles), the map of Follow draws and moves it.
+// An observed circle: the Queries tab adds it to the hub's circles (hub.circles), the map of Follow draws and moves it.
 
-const betweenMs = 100; // moves of one circle
+const betweenMs = 100; // minimum time between two moves of one circle
 
 export class Circle {
-  /** How many are within; null where that is not told. */
+  /** The number of children within; null if the hub does not send it. */
   size = null;
   #move;
   #settled;
   #keys = new Set();
-  #known; // the centre that the hub was told last
+  #known; // the centre that was last sent to the hub
   #isMoving = false;
 
   /**
-   * near: { lat, lng, radius? }; text: what is observed; events: that are heard. move(centre) asks the hub and resolves when it has moved;
+   * near: { lat, lng, radius? }; text: the observed query; events: the requested ones. move(centre) asks the hub and resolves when it has moved;
    * settled(circle, error) is called when the last of several moves is done.
    */
   constructor(near, text, events, move, settled) {
@@ -22,7 +22,7 @@ export class Circle {
     this.#settled = settled;
   }
 
-  /** Takes an event of the observer. */
+  /** Handles an event of the observer. */
   hear({ event, key, count }) {
     if (event === 'count') this.size = count;
     if (event === 'added') this.#keys.add(key);
@@ -31,7 +31,7 @@ export class Circle {
     if (!this.events.includes('count') && this.events.includes('added') && this.events.includes('removed')) this.size = this.#keys.size;
   }
 
-  /** Moves the centre: here at once, at the hub as soon as the move before is done. */
+  /** Moves the centre: here at once, at the hub when the previous move is done. */
   async moveTo(lat, lng) {
     this.near = { ...this.near, lat, lng };
     if (this.#isMoving) return;
@@ -53,7 +53,7 @@ export class Circle {
   }
 }
 
-/** It is not observed any more. */
+/** Removes a circle that is no longer observed. */
 export function removeCircle(circles, circle) {
   circles.list = circles.list.filter((other) => other !== circle);
   for (const name of ['chosen', 'asked']) if (circles[name] === circle) circles[name] = null;

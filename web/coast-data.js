@@ -1,4 +1,4 @@
-// Coast lines of the world, made by Scripts/coast from Natural Earth's 1:50m coastline (naturalearthdata.com), which is in the
+// Coast lines of the world, created by Scripts/coast from Natural Earth's 1:50m coastline (naturalearthdata.com), which is in the
 // public domain. map-ground.js reads them.
 
 export const perDegree = 20;

@@ -1,4 +1,4 @@
-// The sheet behind the state of the connection: which hub, who you are, and as whom an administrator acts.
+// The connection sheet: which hub, the signed-in identity, and the user whom an administrator acts as.
 
 import { whereSecretsAre } from './credentials.js';
 import { element, setText } from './dom.js';
@@ -20,7 +20,7 @@ export class SignIn {
     hub.on('signIn', (way) => this.open(way));
   }
 
-  /** Who the page is, in a few words. */
+  /** The page's identity, in a few words. */
   get who() {
     const { credentials, realtime, identity } = this.#hub;
     if (!identity) return credentials.kind === 'visitor' || realtime.authFault ? 'Visitor' : credentials.name || 'Signing in';
@@ -30,7 +30,7 @@ export class SignIn {
     return credentials.kind === 'guest' ? `Guest ${String(identity.uid ?? credentials.uid).slice(0, 6)}` : `User ${identity.uid ?? ''}`;
   }
 
-  /** way: of the ways to sign in, the one to begin with; without it, the last one. */
+  /** way: the sign-in method to begin with; by default the last one. */
   open(way) {
     const { host, ns } = this.#hub;
     if (way) this.#way = way;

@@ -1,20 +1,20 @@
-// Who the page is: a visitor, a user of the hub's accounts, the bearer of a pasted token, or an administrator with a secret. Kept in
-// memory only: gone with the page, never in the address, never in the browser's storage.
+// The page's identity: a visitor, a user of the hub's accounts, the bearer of a pasted token, or an administrator with a secret. Kept in
+// memory only: it ends with the page, and is never in the address or the browser's storage.
 
-const renewBeforeMs = 120000; // a token is renewed so long before its end
+const renewBeforeMs = 120000; // a token is renewed this long before it expires
 
-/** What an administrator signs in with, and where it is. */
+/** Explains the administrator's secret and where to find it. */
 export const whereSecretsAre = 'The first start of a hub writes an administrator’s secret to the file admin-secret.txt in its data folder. “vigla secret add” creates more.';
 
 export class Credentials {
   /** visitor | user | guest | token | secret */
   kind = 'visitor';
-  name = '';          // the address of a user, for the page
+  name = '';          // the user's address, for display
   uid = null;
-  /** undefined: as oneself; null: as a visitor; { uid, token } as that user (administrators). */
+  /** undefined: as oneself; null: as a visitor; { uid, token }: as that user (administrators only). */
   actAs = undefined;
   changed = () => {};
-  /** The same user has a new token. */
+  /** Called when the same user has a new token. */
   renewed = () => {};
   #token = '';
   #refresh = '';
@@ -23,19 +23,19 @@ export class Credentials {
   #renewedAt = -Infinity;
   #base;
 
-  /** base(): where the accounts are. */
+  /** base(): the address of the accounts. */
   constructor(base) { this.#base = base; }
 
   get token() { return this.#token; }
-  /** A signed token has three parts; everything else is a secret of an administrator. */
+  /** A signed token has three parts; everything else is an administrator's secret. */
   get isSecret() { return this.#token !== '' && this.#token.split('.').length !== 3; }
 
-  /** A visitor again. */
+  /** Becomes a visitor again. */
   clear(tell = true) {
     this.#become('visitor', '', { token: '' }, tell);
   }
 
-  /** A pasted token, or an administrator's secret. */
+  /** Uses a pasted token, or an administrator's secret. */
   paste(token) {
     token = token.trim();
     if (!token) return this.clear();
@@ -58,21 +58,21 @@ export class Credentials {
     this.#become('guest', '', { token: answer.idToken, refresh: answer.refreshToken, seconds: answer.expiresIn, uid: answer.localId });
   }
 
-  /** As whom an administrator's requests are decided: undefined, null or { uid, token }. */
+  /** Sets the identity that an administrator's requests act as: undefined, null or { uid, token }. */
   act(who) {
     this.actAs = who;
     this.changed();
   }
 
-  /** The token for a request now, renewed when it is about to end. */
+  /** The current token, renewed if it is about to expire. */
   async fresh() {
     if (this.#refresh && Date.now() > this.#endsAt - renewBeforeMs) await this.renew();
     return this.#token;
   }
 
-  /** Gets the next token of a user; false when there is none to be had. */
+  /** Gets the next token of a user; false when none is available. */
   renew() {
-    // A token that is refused although it is new would be renewed for ever.
+    // A new token that is refused would otherwise be renewed for ever.
     if (!this.#refresh || performance.now() - this.#renewedAt < 10000) return Promise.resolve(false);
     this.#renewing ??= this.#renew().finally(() => { this.#renewing = null; });
     return this.#renewing;
@@ -99,7 +99,7 @@ export class Credentials {
       this.renewed();
       return true;
     } catch {
-      return false; // no answer: the connection's own retries tell about it
+      return false; // no answer: the connection's own retries report it
     }
   }
 

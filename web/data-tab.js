@@ -20,7 +20,7 @@ class DataTab {
   #transfer;
   #writing;
   #offering = 0;
-  #offers;             // { refused, empty }: what there is to do where nothing is shown
+  #offers;             // { refused, empty }: what to offer when nothing is shown
   #offered = null;
   #phase = '';
   #figures = perFrame(() => this.#paintFigures());
@@ -55,7 +55,7 @@ class DataTab {
     this.#open();
   }
 
-  /** What tests see. */
+  /** The state for tests. */
   get state() {
     const { root, flashed, shown, figures, selected } = this.#view;
     return { path: root?.path ?? null, state: root?.state ?? null, stale: root?.isStale ?? false, counted: root?.isCounted ?? false, count: root?.count ?? 0, shown, flashed: [...flashed], selected, listens: this.#hub.realtime.listens, undo: this.#edits.count, ...figures };
@@ -79,7 +79,7 @@ class DataTab {
     this.#figures();
   }
 
-  // ---- words
+  // ---- messages
 
   #paintFigures() {
     const { root } = this.#view;
@@ -126,7 +126,7 @@ class DataTab {
     setText(this.#p.selected, path);
   }
 
-  // ---- hands
+  // ---- input
 
   #edit(row, line) {
     const { place, node } = row;
@@ -141,7 +141,7 @@ class DataTab {
     });
   }
 
-  /** The line below the tools: a child to add, or another name. */
+  /** The line below the tools: a child to add, or a new name. */
   #form(kind, path = this.#hub.selected) {
     const p = this.#p, parts = splitPath(path), key = parts.at(-1) ?? '';
     this.#hub.select(path);
@@ -176,7 +176,7 @@ class DataTab {
     if (step.place && startsWith(splitPath(step.place), splitPath(this.#hub.link.path))) this.#view.reveal(step.place, { focus: true });
   }
 
-  /** A key of the place that is shown, or a path below it. */
+  /** Goes to a key of the shown place, or a path below it. */
   #jump(text) {
     const typed = text.trim(), { path } = this.#hub.link;
     if (!typed) return;

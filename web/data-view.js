@@ -1,5 +1,5 @@
-// The tree on the page: a window of rows over as many as there are. Rows light up when their value changed, and glow when something
-// below them did.
+// The tree on the page: a window of rows over any number of them. A row lights up when its value changes, and glows when a value
+// below it does.
 
 import { element, perFrame } from './dom.js';
 import { describe, Lights, LinePool } from './tree-rows.js';
@@ -21,9 +21,9 @@ export class DataView {
   #rows = [];             // the rows on the page
   #lights = new Lights();
   #selected = null;       // path
-  #focus = null;          // path of the row that Tab comes to
-  #wish = null;           // a row to go to when it is known
-  #awaited = -1;          // index of a row that was moved to and is not known yet
+  #focus = null;          // path of the row that the Tab key focuses
+  #wish = null;           // a row to go to when its position is known
+  #awaited = -1;          // index of a row that was moved to and is not loaded yet
   #visible = false;
   #draw = perFrame(() => this.#paint());
 
@@ -84,14 +84,14 @@ export class DataView {
   /** The row of a path on the page, if it is there. */
   rowFor(path) { return this.#rows.find((row) => row.path === path && row.kind !== 'note') ?? null; }
 
-  /** The value of a place in export form, undefined when all of it is not at hand. */
+  /** The value of a place in export form; undefined unless all of it is loaded. */
   valueAt(path) {
     const row = this.rowFor(path);
     if (!row) return undefined;
     return row.node ? row.node.exported() : row.kind === 'root' ? row.place.value : undefined;
   }
 
-  /** Selects a place of this tree and scrolls to it; places above it are opened. */
+  /** Selects a place of this tree and scrolls to it; the places above it are opened. */
   reveal(path, { focus = false } = {}) {
     const base = splitPath(this.root.path), parts = splitPath(path);
     if (!startsWith(parts, base)) return;
@@ -125,7 +125,7 @@ export class DataView {
 
   // ---- drawing
 
-  /** While it scrolls fast, nothing is asked for: what comes to rest is. */
+  /** While the list scrolls fast, nothing is requested until it comes to rest. */
   #paint(isScrolling = false) {
     if (!this.#visible || !this.root) { this.#clear(); return; }
     const { map } = this.#scroll, list = this.#list;
@@ -145,13 +145,13 @@ export class DataView {
     if (this.#wish) this.#follow();
   }
 
-  /** The row with the focus has gone: out of sight while it scrolls, else to the one that took its place. */
+  /** The focused row is gone: move the focus to the list while it scrolls, otherwise to the row that replaced it. */
   #keepFocus(held, isScrolling) {
     const row = isScrolling ? null : this.#rows.find((other) => other.index === Math.min(held.index, this.#list.total - 1));
     ((row && this.#lines.lineOf(row)) ?? this.#scroller).focus({ preventScroll: true });
   }
 
-  /** Rows that came or went above what is seen do not move it. */
+  /** Keeps the visible rows in place when rows above them are added or removed. */
   #hold(anchor) {
     if (anchor.kind !== 'child') return;
     const base = splitPath(this.root.path).length;
@@ -166,7 +166,7 @@ export class DataView {
     for (const [place, ranges] of shown) place.show(ranges);
   }
 
-  /** Listens to no children of a place, and of those that are open in it, but to what is shown. */
+  /** Ends the listens of a place and of the open places in it, except those that are shown. */
   #letGo(place, shown = null) {
     if (!shown?.has(place)) place.show([]);
     for (const kid of place.kids.values()) this.#letGo(kid.place, shown);
@@ -178,7 +178,7 @@ export class DataView {
     if (this.root) this.#letGo(this.root);
   }
 
-  // ---- going somewhere
+  // ---- navigation
 
   #follow() {
     const wish = this.#wish, { parts } = wish;
@@ -196,11 +196,11 @@ export class DataView {
     const path = joinPath([...splitPath(this.root.path), ...parts]), line = this.#lines.line(path);
     if (!line || line.row?.key === null) return;
     this.#wish = null;
-    // Who went on elsewhere meanwhile stays there.
+    // Do not take the focus from a user who has moved it meanwhile.
     if (wish.focus && [wish.from, document.body].includes(document.activeElement)) line.focus({ preventScroll: true });
   }
 
-  // ---- hands
+  // ---- input
 
   #rowOf(target) { return target.closest?.('.line')?.row ?? null; }
 

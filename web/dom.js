@@ -1,4 +1,4 @@
-// Small builders for the page, and what it says to a person. Text always goes in as text, never as markup.
+// Small builders for the page, and its messages to the user. Text is always inserted as text, never as markup.
 
 /** element('button', { class: 'x', type: 'button', onclick }, 'text', child, …) */
 export function element(name, attributes = {}, ...content) {
@@ -25,7 +25,7 @@ export function perFrame(work) {
   };
 }
 
-/** Whether the pointer is down in a list, which keeps still then: what is pressed is what is clicked. after(): it is up again. */
+/** Tracks whether the pointer is down in a list, which must not move then, so that a click hits the pressed row. after(): called on release. */
 export function pressedIn(list, after = () => {}) {
   let isDown = false;
   list.addEventListener('pointerdown', ({ button }) => { isDown = button === 0; });
@@ -75,10 +75,9 @@ export function typeOf(value) {
   return value === null || value === undefined ? 'null' : typeof value;
 }
 
-// ---- words
+// ---- messages
 
-// What the page says to a person: short messages below, each with at most one thing to do about it, and questions before something that cannot
-// be overlooked.
+// Messages to the user: short ones below, each with at most one action, and questions before important actions.
 
 const shownMs = 7000;
 const atMost = 3;
@@ -86,7 +85,7 @@ const atMost = 3;
 /** Shows a message. options: bad (stays until it is closed), action { title, run }. Returns the function that closes it. */
 export function say(text, { bad = false, action = null } = {}) {
   const list = byId('words');
-  // Said twice in a row it stands there once, with what can be done about the later one.
+  // A repeated message replaces the earlier one, with the action of the later one.
   for (const item of [...list.children]) if (item.firstElementChild.textContent === text) item.remove();
   let timer = 0;
   const close = () => { clearTimeout(timer); item.remove(); };
@@ -105,7 +104,7 @@ export function say(text, { bad = false, action = null } = {}) {
   return close;
 }
 
-/** Resolves with true when the person agrees. verb: the word on the button; bad: it takes something away. */
+/** Resolves with true when the user agrees. verb: the text of the button; bad: the action removes something. */
 export function ask(title, text, verb, { bad = false } = {}) {
   return new Promise((answer) => {
     const done = (agreed) => { dialog.close(); dialog.remove(); answer(agreed); };
@@ -119,7 +118,7 @@ export function ask(title, text, verb, { bad = false } = {}) {
   });
 }
 
-/** Puts a text on the clipboard, and says that it did. */
+/** Puts a text on the clipboard, and confirms it. */
 export async function copyText(text, done = 'Copied.') {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,16 +1,16 @@
-// Changes made by hand, each of which can be taken back as long as the page is open: set, add, rename, clone, remove.
+// Changes made by hand, each of which can be undone as long as the page is open: set, add, rename, clone, remove.
 
 import { ask, plural, preview } from './dom.js';
 import { elide, joinPath, splitPath } from './paths.js';
 import { fault, sizeOf } from './place-source.js';
 import { isNothing } from './tree-model.js';
 
-const keptBytes = 8 << 20;     // what is remembered of one change, to take it back
+const keptBytes = 8 << 20;     // most bytes remembered of one change, to undo it
 const socketLength = 400000;   // larger writes go over REST
 const keptSteps = 50;
-const namedAtMost = 200;     // names of an update that can be taken back
+const namedAtMost = 200;     // most names of an update that can be undone
 
-/** What is at a place: { value } in export form, or { large: true } when it is more than is remembered. */
+/** The current value of a place: { value } in export form, or { large: true } if it exceeds what is remembered. */
 export async function current(hub, path) {
   if (await sizeOf(hub, path, keptBytes) === null) return { large: true };
   const response = await hub.fetch(hub.placeAddress(path, { format: 'export' }));
@@ -18,7 +18,7 @@ export async function current(hub, path) {
   return { value: await response.json() };
 }
 
-/** "5", "3 children (a, b, c)": what a write would replace; "" for nothing. */
+/** "5", "3 children (a, b, c)": what a write would replace; "" for an empty place. */
 export function named({ value, large }) {
   if (large) return `more than ${keptBytes >> 20} MB of data`;
   if (isNothing(value)) return '';
@@ -38,7 +38,7 @@ export class Edits {
 
   get count() { return this.#steps.length; }
 
-  /** Puts a value in the place of what is there. */
+  /** Replaces the value of a place. */
   set(path, value, done = `Wrote ${path}.`) {
     return this.#run(async () => {
       const before = await current(this.#hub, path);
@@ -60,7 +60,7 @@ export class Edits {
     });
   }
 
-  /** The same under another key; with `keep` the old one stays, too. */
+  /** Copies a place to another key; `keep` also keeps the old one. */
   copy(path, key, { keep }) {
     return this.#run(async () => {
       const parts = splitPath(path), from = parts.pop(), parent = joinPath(parts), place = joinPath([...parts, key]);
@@ -91,7 +91,7 @@ export class Edits {
     });
   }
 
-  /** Takes the last change back. */
+  /** Undoes the last change. */
   async undo() {
     const step = this.#steps.at(-1);
     if (!step) { this.#hub.say('There is nothing to take back.'); return; }
@@ -110,15 +110,15 @@ export class Edits {
   }
 
   /**
-   * A write of the form's that replaced `before` ({ value } or { large }) at a place can be taken back, too: returns what does it, null when
-   * nothing can. The form says itself what was done.
+   * Records a write of the form that replaced `before` ({ value } or { large }). Returns a function that undoes it, null when that is
+   * impossible. The form itself reports the write.
    */
   wrote(path, before, text) { return this.#keep({ text, undo: before.large ? null : () => this.#write(path, before.value) }); }
 
-  /** The same for an update, whose names were at these values before (`beforeUpdate`). */
+  /** The same for an update, with the previous values of its names (`beforeUpdate`). */
   updated(path, before, text) { return this.#keep({ text, undo: before && (() => this.#update(path, before)) }); }
 
-  /** What is at the places that an update of `path` names: { name: value }; null when it is more than is remembered, or may not be read. */
+  /** The current values of the places in an update of `path`: { name: value }; null if they exceed what is remembered, or may not be read. */
   async beforeUpdate(path, names) {
     if (names.length > namedAtMost) return null;
     const places = names.map((name) => joinPath([...splitPath(path), ...splitPath(name)]));
@@ -128,7 +128,7 @@ export class Edits {
       const found = await Promise.all(places.map((place) => current(this.#hub, place)));
       return found.some(({ large }) => large) ? null : Object.fromEntries(found.map(({ value }, i) => [names[i], value]));
     } catch {
-      return null; // who may write need not be able to read
+      return null; // a user who may write need not be able to read
     }
   }
 
@@ -144,7 +144,7 @@ export class Edits {
     this.#hub.say(step.text, undo ? { action: { title: 'Undo', run: undo } } : {});
   }
 
-  /** Returns the step, or null when it was not done. */
+  /** Returns the step, or null if it failed. */
   async #run(work) {
     try {
       const step = await work();

@@ -6,7 +6,7 @@ import { elide } from './paths.js';
 const timeNames = ['timestamp', 'at', 'time', 'createdAt', 'updatedAt'];
 const recentMs = 600000;
 
-/** How long ago by the hub's clock the time in a value was, in ms; null when it holds none that is recent. */
+/** The age of the time in a value by the hub's clock, in ms; null unless it contains a recent time. */
 export function latencyOf(value, now) {
   const times = typeof value === 'number' ? [value] : value && typeof value === 'object' ? timeNames.map((name) => value[name]) : [];
   const time = times.find((other) => typeof other === 'number' && Math.abs(now - other) < recentMs);
@@ -18,7 +18,7 @@ const spell = (ms) => (ms < 1 ? '< 1 ms' : ms < 10000 ? `${Math.round(ms)} ms` :
 /** "142 m", "2.62 km". */
 export const metres = (distance) => (distance < 1000 ? `${Math.round(distance)} m` : `${(distance / 1000).toLocaleString('en', { maximumSignificantDigits: 3 })} km`);
 
-/** Where a child is: how far away, or behind which other; and why it went. */
+/** The position of a child: its distance, or the child before it; and why it left. */
 export function placeOf({ prev, distance, why }) {
   const place = distance !== undefined ? metres(distance) : prev === undefined ? '' : prev === null ? 'first' : `after ${elide(prev, 24)}`;
   return [why, place].filter(Boolean).join(' · ');

@@ -1,4 +1,4 @@
-// Observers on places, and the log of what they reported: newest first, filtered, paused, cleared.
+// Observers on places, and the log of their events: newest first, filtered, paused, cleared.
 
 import { Circle, removeCircle } from './circles.js';
 import { element, perFrame, plural, pressedIn, preview, setText } from './dom.js';
@@ -49,14 +49,14 @@ export class EventsView {
     this.#changed();
   }
 
-  /** Observes exactly these: what a link asks for. */
+  /** Observes exactly these queries, as a link requests. */
   attachOnly(texts) {
     const wanted = texts.map((text) => Query.from(text));
     for (const observer of [...this.#observers]) if (!wanted.some((query) => query.text === observer.query.text)) this.#detach(observer);
     for (const query of wanted) if (!query.fault && !this.#observers.some((observer) => observer.query.text === query.text)) this.attach(query);
   }
 
-  /** Another hub or another identity: every observer begins anew. */
+  /** Restarts every observer, for another hub or another identity. */
   again() {
     for (const observer of this.#observers) {
       observer.end();
@@ -66,7 +66,7 @@ export class EventsView {
     this.#counts();
   }
 
-  /** What is there once: { value, order: [[key, distance], …] }; where only the count is asked for, that. */
+  /** Reads once: { value, order: [[key, distance], …] }, or only the count if that is all that was requested. */
   async read(query, events) {
     const { path, observed } = query, { realtime, observe, credentials } = this.#hub, isCount = events.join() === 'count';
     if (credentials.actAs === undefined) {
@@ -82,14 +82,14 @@ export class EventsView {
     return { value: isCount ? Object.keys(value ?? {}).length : value };
   }
 
-  /** Logs something that no observer told. */
+  /** Logs an entry that no observer reported. */
   note(entry) { this.#log({ at: Date.now(), ...entry }); }
 
-  /** By the observe protocol, whose events the hub makes; as another user by the realtime protocol. */
+  /** Uses the observe protocol, whose events the hub creates; when acting as another user, the realtime protocol. */
   #begin(observer) {
     const { query, events } = observer;
     let path = query.text;
-    let initial = true; // until all that was there has been told
+    let initial = true; // until all initial data was reported
     const begunAnew = () => { if (observer.state === 'lost') this.#mark(`Connected again: ${path} starts from its present state.`); };
     const handlers = {
       ready: () => {
@@ -127,7 +127,7 @@ export class EventsView {
       let isEnded = false;
       const end = () => { isEnded = true; };
       observer.end = end;
-      // Few act as someone: what makes events of pushes is loaded when it is needed.
+      // Acting as a user is rare, so the code that turns pushes into events is loaded on demand.
       import('./query-events.js').then(({ observeQuery }) => {
         if (!isEnded) observer.end = observeQuery(realtime, query, events, { ...handlers, ready: () => { begunAnew(); handlers.ready(); } });
       });
@@ -222,7 +222,7 @@ export class EventsView {
     }
     this.#fresh = [];
     list.prepend(...rows);
-    // Hidden rows would start to glow when they are shown again.
+    // Otherwise hidden rows would start to glow when they are shown again.
     setTimeout(() => { for (const row of rows) row.classList.remove('fresh'); }, 1700);
     while (list.childElementCount > shownAtMost) list.lastElementChild.remove();
     this.#paintBlank();

@@ -1,19 +1,19 @@
-// Where a database holds positions, for the Follow tab: found by a bounded number of small requests, however large the database is.
+// Finds the places of a database that hold positions, for the Follow tab: with a bounded number of small requests, however large the database is.
 //
 //   names of “/” ─► each place: small? ─► read it, and count its positions
-//                               large? ─► some names; its first children are places of their own, and so on
+//                               large? ─► some names; its first children are searched in the same way, and so on
 
 const limits = {
-  places: 30,     // at the top that are looked into
-  names: 20,      // of a large place that are read, to see whether it is a position itself
-  children: 3,    // of a large place that are looked into
+  places: 30,     // searched at the top
+  names: 20,      // names read of a large place, to see whether it is a position itself
+  children: 3,    // children searched of a large place
   levels: 6,
-  requests: 150,  // of all; each brings at most 128 KiB
+  requests: 150,  // in total; each returns at most 128 KiB
 };
 
 /**
- * Resolves with { found: [{ path, count }], isWhole }: places that hold positions, in the order of keys. A large place is found by its first
- * children, as the map listens to all of what it shows. isWhole: nothing was left out. Rejects with a Refusal where “/” may not be read.
+ * Resolves with { found: [{ path, count }], isWhole }: places that hold positions, in key order. A large place is found by its first
+ * children, as the map listens to all of what it shows. isWhole: nothing was left out. Rejects with a Refusal if “/” may not be read.
  */
 export async function findPoints(source, signal) {
   let left = limits.requests, isWhole = true;
@@ -37,7 +37,7 @@ export async function findPoints(source, signal) {
     return into(path, page.keys.slice(0, limits.children), level + 1);
   }
 
-  /** What may not be read is left out. */
+  /** Leaves out places that may not be read. */
   const into = async (path, keys, level) => (await Promise.all(keys.map((key) => look(source.childPath(path, key), level).catch((fault) => {
     if (fault.code !== 'permission_denied') throw fault;
     isWhole = false;

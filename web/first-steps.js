@@ -1,16 +1,16 @@
-// What the page offers where there is nothing to see yet: data for an empty database, and a way in where the rules refuse a visitor.
+// The page's offers when nothing is visible yet: data for an empty database, and a sign-in where the rules refuse a visitor.
 
 import { whereSecretsAre } from './credentials.js';
 import { copyText, element, setText } from './dom.js';
 
-/** Buttons for whoever is not an administrator. A hub with --dev takes the word “owner”, so there one click is enough. */
+/** Sign-in buttons for users who are not administrators. A hub with --dev accepts the word “owner”, so there one click is enough. */
 export class SignInOffer {
   #hub;
   #hint = element('p', {});
   #owner;
   #secret = null;
 
-  /** done(): where the offer is part of the sheet for signing in, closes that. */
+  /** done(): closes the sign-in sheet if the offer is part of it. */
   constructor(hub, { done } = {}) {
     this.#hub = hub;
     const button = (name, title, run) => element('button', { class: 'button primary', type: 'button', 'data-offer': name, onclick: run }, title);
@@ -20,10 +20,10 @@ export class SignInOffer {
     this.element = element('div', { class: 'offers', 'data-asking': true }, this.#hint, this.#owner, this.#secret);
   }
 
-  /** Asks the hub again whether it is one for development. */
+  /** Asks the hub again whether it is a development hub. */
   async update() {
     const isDev = await this.#hub.isDev();
-    this.element.removeAttribute('data-asking'); // before, a button would move away under the pointer
+    this.element.removeAttribute('data-asking'); // not earlier: a button would move away under the pointer
     this.#owner.hidden = !isDev;
     this.#hint.hidden = !isDev && !this.#secret;
     setText(this.#hint, isDev ? 'This hub runs with --dev: every program on its machine may act as its owner.' : whereSecretsAre);
@@ -37,7 +37,7 @@ export class EmptyOffer {
   #edits;
   #command = element('code', {});
 
-  /** edits: of the Data tab, so that the sample can be undone; choose(): asks for a file to import. */
+  /** edits: those of the Data tab, so that the sample can be undone; choose(): asks for a file to import. */
   constructor(hub, edits, choose) {
     this.#hub = hub;
     this.#edits = edits;
@@ -48,7 +48,7 @@ export class EmptyOffer {
         button('command', 'Copy', () => copyText(this.#command.textContent, 'Copied the command.'), 'plain')));
   }
 
-  /** Writes the command for the hub and whoever is signed in. A secret is never part of it. */
+  /** Writes the command for the hub and the signed-in identity. A secret is never part of it. */
   async update() {
     const { base, ns, credentials } = this.#hub;
     const isDev = credentials.token && await this.#hub.isDev();

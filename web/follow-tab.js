@@ -1,4 +1,4 @@
-// Follow: the map of what moves below a place, and beside it the entries of a timeline.
+// Follow: the map of moving positions below a place, and next to it the entries of a timeline.
 
 import { element, plural, setText } from './dom.js';
 import { findPoints } from './find-points.js';
@@ -30,7 +30,7 @@ class FollowTab {
   #timeline;
   #place = null;
   #entries = null;
-  #search = null;  // aborts the one under way
+  #search = null;  // aborts the current search
   #places = null;  // that hold positions: [{ path, count }]
   #visible = false;
 
@@ -103,7 +103,7 @@ class FollowTab {
     if (path) this.#search?.abort(); else this.#find();
   }
 
-  /** Lists the places that hold positions, where none is chosen. */
+  /** Lists the places that hold positions, if none is chosen. */
   async #find() {
     const { blankText, offer, places } = this.#parts;
     this.#search?.abort();

@@ -1,4 +1,4 @@
-// What travels on a realtime connection: messages in frames, and signs of life.
+// The traffic of a realtime connection: messages in frames, and keep-alive.
 //
 // A message longer than 16,384 UTF-16 units is one frame with the decimal number of segments, then the segments (contract §1.6).
 
@@ -41,15 +41,15 @@ export class FrameJoiner {
   }
 }
 
-// ---- signs of life
+// ---- keep-alive
 
-// Signs of life of a realtime connection: pings whose answers tell the distance, the end of a connection that no longer answers, and a
+// Keep-alive of a realtime connection: pings that measure the round trip, the end of a connection that no longer answers, and a
 // frame when nothing else was sent for long.
 
 const idleMs = 45000;      // contract §1.5: the frame "0" after this long without traffic
 const answerMs = 12000;    // a ping unanswered for this long means the connection is dead
 const pingEveryMs = 15000;
-const youngMs = 5000;      // so long a connection is new: pinged more often, and not proved yet
+const youngMs = 5000;      // a connection is young for this long: pinged more often, and not proved yet
 const youngPingMs = 1500;
 
 export class KeepAlive {
@@ -91,7 +91,7 @@ export class KeepAlive {
   /** Something was sent. */
   sent() { this.#lastSent = Date.now(); }
 
-  /** The answer to a ping; false when none was asked for. */
+  /** Handles the answer to a ping; false when no ping was pending. */
   answered() {
     if (!this.#pingAt) return false;
     this.roundTripMs = performance.now() - this.#pingAt;

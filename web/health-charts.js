@@ -1,12 +1,12 @@
-// What the health of a hub consists of: which of its metrics are drawn, and which are listed by their labels. What a hub does not tell is
-// not shown; everything else that it tells is in the table of all metrics.
+// The charts and lists of a hub's health: which of its metrics are drawn, and which are listed by their labels. Missing metrics are
+// hidden; all others are in the table of all metrics.
 
 import { element, setText } from './dom.js';
 import { figure, linePoints, niceTop } from './health-metrics.js';
 
 const gauge = (name, labels) => (readings) => readings.gauge(name, labels);
 const rate = (name, labels) => (readings) => readings.rate(name, labels);
-/** The first of these that the hub tells. */
+/** The first of these series that the hub provides. */
 const either = (...reads) => (readings) => reads.map((read) => read(readings)).find((series) => series.length) ?? [];
 
 const milliseconds = (part) => (readings) => readings.quantile('vigla_request_seconds', part).map(({ at, value }) => ({ at, value: value * 1000 }));
@@ -31,7 +31,7 @@ export const charts = [
   { id: 'cpu', title: 'Processor', unit: '%', series: [{ read: percent('vigla_cpu_seconds_total') }], hint: 'Of one core' },
 ];
 
-/** Lists: of which metric, by which label. */
+/** Lists: the metric, and the label to list it by. */
 export const lists = [
   { id: 'close-reasons', title: 'Why connections ended', metric: 'vigla_connections_closed_total', label: 'reason' },
   { id: 'turned-away', title: 'Connections turned away', metric: 'vigla_connections_refused_total', label: 'reason' },
@@ -45,7 +45,7 @@ export const lists = [
 
 // ---- a chart
 
-// A small live chart: a title, the present figure, and lines of the last minutes. Drawn as SVG by these few lines.
+// A small live chart: a title, the current figure, and lines of the last minutes. Drawn as SVG by these few lines.
 
 const space = 'http://www.w3.org/2000/svg';
 const width = 240, height = 52;
@@ -62,7 +62,7 @@ export class Chart {
   #top;
   #svg;
 
-  /** title; unit: such as "B/s"; series: [{ name, read(readings) → [{ at, value }] }]; hint: what it tells. */
+  /** title; unit: such as "B/s"; series: [{ name, read(readings) → [{ at, value }] }]; hint: its explanation. */
   constructor({ id, title, unit = '', series, hint }) {
     this.title = title;
     this.unit = unit;
@@ -76,10 +76,10 @@ export class Chart {
       element('figcaption', {}, title), element('p', { class: 'chart-figures' }, ...this.#figures), element('div', { class: 'chart-box' }, this.#svg, this.#top));
   }
 
-  /** The present figure of the first line; null when the hub does not tell it. */
+  /** The current figure of the first line; null if the hub does not provide it. */
   value = null;
 
-  /** Draws the readings; the chart is hidden while the hub tells none of its figures. */
+  /** Draws the readings; the chart is hidden while the hub provides none of its figures. */
   draw(readings, from, until) {
     const found = this.series.map(({ read }) => read(readings));
     this.element.hidden = found.every((series) => series.length === 0);

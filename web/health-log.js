@@ -54,7 +54,7 @@ export class LogLines {
       return;
     }
     if (generation !== this.#generation || this.#isPaused) return;
-    // A hub that was started again counts from 1.
+    // A restarted hub counts from 1 again.
     if (answer.latest < this.#latest) { this.clear(); return; }
     const isAtEnd = this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < 30;
     this.#latest = answer.latest;

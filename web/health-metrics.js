@@ -1,9 +1,9 @@
-// What a hub says of itself: Prometheus text into numbers, and numbers into what happened in a second. Pure.
+// A hub's metrics: Prometheus text into numbers, and numbers into rates per second. Pure.
 
 const sample = /^([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+\d+)?$/;
 const label = /([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"(?:,|$)/g;
 
-/** Prometheus text → Map of name → { help, type, samples: [{ labels, value }] }. Lines that are none are left out. */
+/** Prometheus text → Map of name → { help, type, samples: [{ labels, value }] }. Invalid lines are skipped. */
 export function parseMetrics(text) {
   const metrics = new Map();
   const of = (name) => {
@@ -28,13 +28,13 @@ export function parseMetrics(text) {
 
 const number = (text) => text === '+Inf' ? Infinity : text === '-Inf' ? -Infinity : Number(text);
 
-/** The sum of a metric's samples, of those with these labels; null when there is none. */
+/** The sum of a metric's samples, or of those with these labels; null without samples. */
 export function total(metrics, name, labels = {}) {
   const found = (metrics.get(name)?.samples ?? []).filter((sample) => Object.entries(labels).every(([key, value]) => sample.labels[key] === value));
   return found.length ? found.reduce((sum, { value }) => sum + value, 0) : null;
 }
 
-/** [[label's value, number]] of a metric, added up over its other labels, the largest first, without zeros. */
+/** [[label's value, number]] of a metric, summed over its other labels, the largest first, without zeros. */
 export function byLabel(metrics, name, key) {
   const sums = new Map();
   for (const { labels, value } of metrics.get(name)?.samples ?? []) {
@@ -44,11 +44,11 @@ export function byLabel(metrics, name, key) {
 }
 
 /**
- * The last readings of a hub, for charts: what counters did in a second, and what gauges were. A counter that became less began anew:
- * its hub was started again.
+ * The last readings of a hub, for charts: rates of counters, and values of gauges. A counter that has decreased was reset, because
+ * its hub was restarted.
  */
 export class Readings {
-  /** most: readings that are kept. */
+  /** most: number of readings kept. */
   constructor(most = 120) {
     this.most = most;
     this.list = []; // { at, metrics }
@@ -66,7 +66,7 @@ export class Readings {
     return this.list.map(({ at, metrics }) => ({ at, value: total(metrics, name, labels) })).filter(({ value }) => value !== null);
   }
 
-  /** [{ at, value }] of a counter, as number in a second since the reading before. */
+  /** [{ at, value }] of a counter, as the rate per second since the previous reading. */
   rate(name, labels) {
     return this.#between((before, now, seconds) => {
       const to = total(now, name, labels);
@@ -75,8 +75,8 @@ export class Readings {
   }
 
   /**
-   * [{ at, value }] of a histogram: what `part` of the measurements since the reading before were not above, as its buckets tell. Nothing
-   * for times in which nothing was measured.
+   * [{ at, value }] of a histogram: the quantile `part` of the measurements since the previous reading, from its buckets. No entry
+   * for intervals without measurements.
    */
   quantile(name, part, labels) {
     return this.#between((before, now) => {

@@ -1,7 +1,7 @@
-// Health: how the hub does, read every other second while the tab is shown, and the last lines of its log.
+// Health: the hub's state, read every two seconds while the tab is shown, and the last lines of its log.
 //
 //   /.metrics ─► readings of the last minutes ─► charts, lists, table        /.health ─► the line on top        /.inspect/log ─► log
-//   /.inspect/cluster.json ─► the hubs beside this one
+//   /.inspect/cluster.json ─► the other hubs of its cluster
 
 import { Gate, Repeating, ask } from './admin-calls.js';
 import { element, setText } from './dom.js';
@@ -78,7 +78,7 @@ class HealthTab {
       return;
     }
     const metrics = parseMetrics(text);
-    // Hubs count refusals beside their metrics as well.
+    // Hubs count refusals outside their metrics as well.
     if (refusals) metrics.set('page_refusals', { help: '', type: 'counter', samples: [{ labels: {}, value: refusals.latest }] });
     this.#readings.add(performance.now(), metrics);
     this.#paint();
@@ -102,7 +102,7 @@ class HealthTab {
     this.#paintAll();
   }
 
-  /** How the shards of the cluster are shared among its hubs. */
+  /** The distribution of the cluster's shards over its hubs. */
   #hubs() {
     if (!this.#cluster) return null;
     const rows = this.#cluster.hubs.map(({ id, address, writes, lag, answers }) => [`${address || id}${answers ? ', this one' : ''}${lag ? `, ${figure(lag)} behind` : ''}`, writes]);

@@ -1,18 +1,18 @@
-// What every tab stands on: where the page is connected, as whom, and where it is.
+// The shared state of all tabs: the connection, the identity, and the current link.
 //
-//   hub.link          where the page is: { tab, host, ns, path, points, events, observe, news }; changed by hub.go(…)
+//   hub.link          the current link: { tab, host, ns, path, points, events, observe, news }; changed by hub.go(…)
 //   hub.go(wanted)    changes some of it, as a link would; the address follows
 //   hub.identity      null: a visitor; { uid } a user; { admin: true } an administrator; { uid, acting: true } one who acts as a user
-//   hub.credentials   who signs the requests (credentials.js); in memory only
+//   hub.credentials   the credential of the requests (credentials.js); in memory only
 //   hub.fetch(path)   a request to the hub with the credentials: hub.fetch('/.settings/rules.json', { method: 'PUT', body })
 //   hub.realtime, hub.observe, hub.trees   the protocol clients (one connection each) and the shared live places
-//   hub.circles       circles that are observed (circles.js), which the map shows: list, the chosen one, the one that it is asked to show
-//   hub.selected      the place that is chosen in any tab; hub.select(path) chooses
-//   hub.openSignIn(way)  opens the sheet of the connection on account, guest or token
-//   hub.isDev()       whether the hub runs with --dev, which takes “owner” as a secret
+//   hub.circles       observed circles (circles.js), which the map shows: the list, the chosen one, and the one to show next
+//   hub.selected      the place that is selected in any tab; hub.select(path) selects
+//   hub.openSignIn(way)  opens the connection sheet on account, guest or token
+//   hub.isDev()       whether the hub runs with --dev, which accepts “owner” as a secret
 //   hub.say(text, { bad, action: { title, run } })   a short message below, for instance with “Undo”
 //   hub.on(name, fn)  "connection" (state, identity), "link" (changed, before), "selected" (path), "signIn" (way), "moved" (another hub
-//                     or namespace, or another identity: forget what you know). Returns the function that ends it.
+//                     or namespace, or another identity: drop cached data). Returns the function that ends it.
 
 import { Credentials } from './credentials.js';
 import { normalPath, splitPath, writeLink } from './paths.js';
@@ -37,14 +37,14 @@ export class Hub {
     this.credentials.changed = () => this.#signIn();
     this.realtime.credentials = this.observe.credentials = this.credentials;
     this.realtime.revoked = () => this.credentials.renew();
-    // A user's token ends after an hour: the connections get the next one before.
+    // A user's token expires after an hour: the connections get the next one before that.
     this.credentials.renewed = () => { this.realtime.authenticate(); this.observe.authenticate(); };
     setInterval(() => this.credentials.fresh(), 30000);
   }
 
   get host() { return this.link.host || location.host; }
   get ns() { return this.link.ns; }
-  /** Where requests go: "http://127.0.0.1:9000". */
+  /** The origin of requests: "http://127.0.0.1:9000". */
   get base() { return `${location.protocol}//${this.host}`; }
 
   get identity() {
@@ -54,7 +54,7 @@ export class Hub {
     return acting === undefined ? identity : { ...(acting ?? { uid: null }), acting: true };
   }
 
-  /** Whether requests are made as an administrator who acts as himself. */
+  /** Whether requests are an administrator's who does not act as a user. */
   get isAdmin() { return Boolean(this.realtime.identity?.admin) && this.credentials.actAs === undefined; }
 
   on(name, listener) {
@@ -72,17 +72,20 @@ export class Hub {
 
   openSignIn(way) { this.#emit('signIn', way); }
 
-  /** A hub for development says so to programs, as the SDKs' tools ask an emulator; any other leads to this page, or says what it is. */
+  /**
+   * A development hub identifies itself to programs, because the SDKs' tools ask an emulator; any other hub redirects to this page, or describes
+   * itself.
+   */
   async isDev() {
     try {
       const response = await fetch(`${this.base}/`, { headers: { Accept: 'application/json' }, credentials: 'omit', cache: 'no-store' });
       return (await response.json()).authEmulator?.ready === true;
     } catch {
-      return false; // no hub, or a page
+      return false; // not a hub, or a page
     }
   }
 
-  /** Opens both connections anew, with the present credentials. */
+  /** Reopens both connections, with the current credentials. */
   connect() {
     const target = { host: this.host, ns: this.ns, secure: location.protocol === 'https:' };
     this.realtime.connect(target);
@@ -94,7 +97,7 @@ export class Hub {
     this.observe.disconnect();
   }
 
-  /** Moves the page; listeners of "link" hear what it was before. */
+  /** Changes the link; listeners of "link" also get the previous one. */
   go(wanted, record = true) {
     const before = { ...this.link };
     const link = Object.assign(this.link, wanted);
@@ -102,7 +105,7 @@ export class Hub {
     for (const name of ['points', 'events', 'news']) link[name] = link[name] ? normalPath(link[name]) : '';
     if (record) this.keepLink(before.path !== link.path || before.tab !== link.tab);
     const moved = before.ns !== link.ns || before.host !== link.host;
-    // A credential is meant for the host that it was typed for; a link must not carry it elsewhere.
+    // A credential is meant for the host that it was typed for; a link must not send it to another one.
     if (before.host !== link.host) this.credentials.clear(false);
     if (moved) {
       this.#emit('moved');
@@ -118,8 +121,8 @@ export class Hub {
   }
 
   /**
-   * A request to the hub in the name of whoever is signed in. `ns` is added to the address; for a place of the tree, the user whom an
-   * administrator acts as, too. Rejects only when there is no answer.
+   * A request to the hub with the current credential. `ns` is added to the address; for a place of the tree also the user whom an
+   * administrator acts as. Rejects only when there is no answer.
    */
   async fetch(path, init = {}) {
     const address = new URL(path, this.base);

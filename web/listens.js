@@ -1,4 +1,4 @@
-// What a realtime connection listens to, which listens a push is for (contract §2.5, §2.6), and what it has asked. Pure.
+// The listens of a realtime connection, which of them a push is for (contract §2.5, §2.6), and its pending requests. Pure.
 
 import { joinPath, splitPath } from './paths.js';
 
@@ -18,7 +18,7 @@ export class Listens {
   get count() { return this.#places.size + this.#queries.size; }
   get all() { return [...this.#places.values(), ...this.#queries.values()]; }
 
-  /** One default listen for each path; with a query any number. Its `snapshot` says whether all of it has come. */
+  /** One default listen for each path; with a query any number. Its `snapshot` says whether all initial data has arrived. */
   add(path, handlers, query = null) {
     const listen = { path, parts: splitPath(path), handlers, query, tag: query ? this.#nextTag++ : null, snapshot: false };
     if (query) this.#queries.set(listen.tag, listen); else this.#places.set(path, listen);
@@ -29,13 +29,13 @@ export class Listens {
     return (listen.query ? this.#queries.get(listen.tag) : this.#places.get(listen.path)) === listen;
   }
 
-  /** False when it had ended already. */
+  /** False if it had already ended. */
   remove(listen) {
     if (!this.has(listen)) return false;
     return listen.query ? this.#queries.delete(listen.tag) : this.#places.delete(listen.path);
   }
 
-  /** Hands a push to those it is for: with a tag to that query, else to every default listen at, above or below the place. */
+  /** Passes on a push: with a tag to that query, otherwise to every default listen at, above or below the place. */
   push(parts, kind, wire, tag) {
     const listens = tag === undefined ? [...this.#places.values()].filter((listen) => related(parts, listen.parts)) : [this.#queries.get(tag)];
     for (const listen of listens) {
@@ -45,7 +45,7 @@ export class Listens {
     }
   }
 
-  /** The listens that the hub ended: of these queries at a path, without them the default one. */
+  /** The listens that the hub ended: of these queries at a path, without queries the default one. */
   cancelled(path, queries) {
     const place = joinPath(splitPath(path));
     if (!queries) return this.#places.has(place) ? [this.#places.get(place)] : [];
@@ -54,7 +54,7 @@ export class Listens {
   }
 }
 
-/** A query as text; the order of its members does not count. */
+/** A query as text; the order of its members does not matter. */
 const written = (query) => JSON.stringify(Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 /** Whether one path is at, above or below the other. */
@@ -66,13 +66,13 @@ function related(a, b) {
 
 // ---- requests
 
-// Requests of the realtime protocol that wait for their answers, by the numbers that they were sent with.
+// Pending requests of the realtime protocol, by their request numbers.
 
 export class Requests {
   #waiting = new Map();
   #next = 1;
 
-  /** Another connection: numbers begin anew. */
+  /** Resets for another connection, whose numbers start again. */
   begin() {
     this.#waiting.clear();
     this.#next = 1;
@@ -94,7 +94,7 @@ export class Requests {
     if (s === 'ok') waiting.resolve(d); else waiting.reject(new Refusal(s ?? 'failure', typeof d === 'string' ? d : ''));
   }
 
-  /** The connection ended: what became of those under way is not known. */
+  /** Rejects pending requests: the connection ended, so their results are unknown. */
   lost() {
     const lost = new Refusal('disconnected', 'The connection ended before the hub answered. The write may or may not have landed: look at the tree before repeating it.');
     for (const { reject } of this.#waiting.values()) reject(lost);

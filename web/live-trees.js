@@ -86,7 +86,7 @@ export class LiveTrees {
 
 // ---- windows
 
-// A query that is listened to, with a model of the children in its window.
+// A listen of a query, with a model of the children in its window.
 
 /** Applies a push of the realtime protocol to the model of a place (`parts`); returns what it changed. */
 export function applyPush(model, parts, pushed, kind, wire) {

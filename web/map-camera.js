@@ -33,7 +33,7 @@ export class MapCamera {
     this.#fittedAt = -Infinity;
   }
 
-  /** Fits to `points` (with `to` on the unit square) when that is due; `moved` says that some of them moved. True while a fit is still to come. */
+  /** Fits to `points` (with `to` on the unit square) when a fit is due; `moved` says that some of them moved. True while a fit is still to come. */
   follow(points, moved, now) {
     this.#due ||= moved;
     if (!this.autoFit || !this.#due || !this.width) return false;
@@ -102,7 +102,7 @@ export class MapCamera {
   }
 }
 
-// ---- projection
+// Moves the view to a point, at most `metres` high, or exactly so.
 
 // Web Mercator on the unit square, distances, and round steps for grid and scale. Pure.
 
@@ -140,27 +140,27 @@ export function roundStep(least) {
   return 10 * power;
 }
 
-/** The largest round length of at most `most` metres, with its words. */
+/** The largest round length of at most `most` metres, with its text. */
 export function scaleLength(most) {
   const power = 10 ** Math.floor(Math.log10(most));
   const metres = (most >= 5 * power ? 5 : most >= 2 * power ? 2 : 1) * power;
   return { metres, text: metres >= 1000 ? `${(metres / 1000).toLocaleString('en')} km` : `${Number(metres.toPrecision(1))} m` };
 }
 
-/** Decimals that tell neighbouring grid lines apart. */
+/** Decimals that distinguish neighbouring grid lines. */
 export function stepDecimals(step) {
   return Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
 }
 
-// ---- hands
+// ---- input
 
-// What hands do on the map: dragging, wheel, two fingers, clicks and keys.
+// Input on the map: dragging, wheel, two fingers, clicks and keys.
 
-const clickPixels = 3; // moved less, it is a click
+const clickPixels = 3; // a shorter movement is a click
 
 /**
- * does: zoomBy(amount, x, y), panBy(dx, dy, atOnce), point(x, y), pointNowhere(), press(x, y); grab(x, y): whether drag(x, y) takes the
- * place of panBy; keys: { name of a key, with "Shift+" before an arrow's: what it does }.
+ * does: zoomBy(amount, x, y), panBy(dx, dy, atOnce), point(x, y), pointNowhere(), press(x, y); grab(x, y): whether drag(x, y) replaces
+ * panBy; keys: { name of a key, with "Shift+" before an arrow's: its action }.
  */
 export function takeHands(canvas, does, keys) {
   const pointers = new Map();

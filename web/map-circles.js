@@ -1,11 +1,11 @@
-// The circles on the map: drawn with a handle in the middle, which is dragged; one is chosen, which clicks and keys move.
+// The circles on the map: drawn with a handle in the middle, which can be dragged; clicks and keys move the chosen one.
 
 import { metres } from './event-entry.js';
 import { project, unproject } from './map-camera.js';
 
 const isTouched = matchMedia('(pointer: coarse)').matches;
 const handlePixels = isTouched ? 24 : 14;
-/** What a hand can do with the chosen one. */
+/** Instructions for moving the chosen circle. */
 export const howTo = isTouched ? 'Drag it, or tap where it shall be.'
   : 'Drag it, click where it shall be, or press Shift and an arrow key. Escape lets go.';
 const earthMetres = 6371009, degrees = Math.PI / 180;
@@ -14,7 +14,7 @@ export class MapCircles {
   #painter;
   #circles;
 
-  /** painter: whose pen and camera these strokes have; circles: those of the hub. */
+  /** painter: provides the pen and the camera; circles: those of the hub. */
   constructor(painter, circles) {
     this.#painter = painter;
     this.#circles = circles;
@@ -31,7 +31,7 @@ export class MapCircles {
     });
   }
 
-  /** The one that is to be shown, once. */
+  /** Takes the circle that is to be shown, once. */
   takeAsked() {
     const { asked } = this.#circles;
     this.#circles.asked = null;
@@ -39,7 +39,7 @@ export class MapCircles {
     return asked;
   }
 
-  /** The next one is chosen. */
+  /** Chooses the next circle. */
   chooseNext() { return this.chosen = this.list[(this.list.indexOf(this.chosen) + 1) % this.list.length] ?? null; }
 
   draw() {
@@ -95,13 +95,13 @@ export class MapCircles {
     this.moveTo(x + dx, y + dy);
   }
 
-  /** Looks at one, as a whole. */
+  /** Moves the view to show a whole circle. */
   show({ near }) {
     const { camera } = this.#painter, tall = Math.max(1, camera.height / camera.width);
     camera.goTo(project(near.lat, near.lng), near.lat, Math.min(3e7, 3 * tall * (near.radius ?? 1000)), true);
   }
 
-  /** What a circle is, as [title, words]. */
+  /** The description of a circle, as [title, text]. */
   words({ text, near, size }) {
     const within = near.radius ? `within ${metres(near.radius)} of` : 'nearest to';
     const count = size === null ? '' : `${size.toLocaleString('en')} `;

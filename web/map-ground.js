@@ -1,14 +1,14 @@
-// What lies under the points of the map: tiles if an address of some was given, coast lines from afar, the graticule; and the scale bar.
+// The ground under the map's points: tiles if an address is set, coast lines from afar, the graticule; and the scale bar.
 
 import { metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from './map-camera.js';
 
-// Metres on the ground in a pixel: nearer, the coast lines fade, as they are some kilometres off.
+// Metres on the ground per pixel: below that the coast lines fade, as they are inaccurate by some kilometres.
 const coastFrom = 400, coastWholeFrom = 1200;
 
 export class MapGround {
-  #coast = null; // undefined while it is loaded
+  #coast = null; // undefined while loading
 
-  /** painter: whose pen, camera and colours these strokes have; tiles: MapTiles; changed(): there is more to draw. */
+  /** painter: provides the pen, camera and colours; tiles: MapTiles; changed(): there is more to draw. */
   constructor(painter, tiles, changed) {
     this.painter = painter;
     this.tiles = tiles;
@@ -18,7 +18,7 @@ export class MapGround {
   get pen() { return this.painter.pen; }
   get camera() { return this.painter.camera; }
   get colours() { return this.painter.colours; }
-  /** Coast lines that were drawn last, for tests. */
+  /** Number of coast lines drawn last, for tests. */
   coastDrawn = 0;
 
   draw() {
@@ -135,10 +135,10 @@ function multiples(from, to, step) {
 
 // ---- coast
 
-// Coast lines for orientation, as lines on the unit square of the map's projection. They are some kilometres off at worst, so the map draws
+// Coast lines for orientation, as lines on the unit square of the map's projection. They are inaccurate by up to some kilometres, so the map draws
 // them from afar only.
 
-// The alphabet of Scripts/coast: the first letters end a number, the others go on.
+// The alphabet of Scripts/coast: the first letters end a number, the others continue it.
 const last = 43;
 const skipped = '$\\`';
 const values = new Map();

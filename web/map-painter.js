@@ -1,4 +1,4 @@
-// The strokes of the map on its canvas: destinations, trails, diamonds, dots, labels, rings; what lies under them is in map-ground.js.
+// The strokes of the map on its canvas: destinations, trails, diamonds, dots, labels, rings; map-ground.js draws the ground below them.
 // Its only state is the colours and the frame number; each call passes what to draw.
 
 const hues = 6;
@@ -9,7 +9,7 @@ export class MapPainter {
   /** Without movement: no pulses. */
   still = false;
   frame = 0;
-  /** What covers the upper right corner of the map, in pixels of it. */
+  /** The covered upper right corner of the map, in pixels. */
   covered = { left: 0, bottom: 0 };
 
   constructor(canvas, camera) {
@@ -151,13 +151,13 @@ export class MapPainter {
     const taken = new Set();
     const cellX = 24, cellY = 15;
     for (const point of drawn) if (point.kind !== 'destination') taken.add(`${Math.floor(point.px / cellX)},${Math.floor(point.py / cellY)}`);
-    // Labels that are there already go first, so that they do not flicker where points crowd.
+    // Existing labels go first, so that they do not flicker where points crowd.
     for (const pass of [true, false]) {
       for (const point of drawn) {
         if (point.kind === 'destination' || Boolean(point.labelled) !== pass || point.passed === this.frame) continue;
         point.passed = this.frame;
         point.labelWidth ??= pen.measureText(point.label).width;
-        // At the right edge, and beside what covers the map there, it stands on the left.
+        // At the right edge, and next to what covers the map there, the label goes to the left.
         const flips = point.px + 14 + point.labelWidth > (point.py < this.covered.bottom ? this.covered.left : this.camera.width);
         const x = flips ? point.px - 10 - point.labelWidth : point.px + 10;
         const own = `${Math.floor(point.px / cellX)},${Math.floor(point.py / cellY)}`;

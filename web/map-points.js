@@ -11,7 +11,7 @@ const trailMs = 240000;
 
 export class MapPoints {
   points = new Map(); // Node → point
-  hasMoved = false;   // since the flag was last cleared by its reader
+  hasMoved = false;   // since its reader last cleared the flag
 
   clear() {
     this.points.clear();
@@ -82,7 +82,7 @@ export class MapPoints {
   }
 }
 
-/** Where a point is drawn while it glides to its last fix. */
+/** Where to draw a point while it glides to its last fix. */
 export function shownAt(point, now) {
   if (!point.glideMs) return point.to;
   const part = (now - point.movedAt) / point.glideMs;

@@ -1,16 +1,16 @@
-// Tiles under the map, from an address that was typed into the page: by itself it asks its hub for everything. The address is kept in this
-// browser only; a link does not carry it, so that no link makes a page ask a stranger.
+// Tiles under the map, from an address typed into the page; by default the page requests data only from its hub. The address is kept in this
+// browser only. A link does not contain it, so that no link can make a page call a foreign server.
 
 import { element, setText } from './dom.js';
 
 const stored = 'vigla.map-tiles';
-const side = 256;           // pixels of a tile
-const closest = 19;         // zoom beyond which servers have none
-const atOnce = 120;         // tiles of one picture
+const side = 256;           // pixels of a tile's side
+const closest = 19;         // highest zoom that tile servers offer
+const atOnce = 120;         // most tiles of one picture
 const kept = 400;
-const coarser = 4;          // levels that are looked for while a tile is on its way
+const coarser = 4;          // coarser levels to substitute while a tile loads
 
-/** What is wrong with an address of tiles, as a sentence; null for a good one, and for none. */
+/** The fault of a tile address, as a sentence; null for a valid or empty one. */
 export function tilesFault(address) {
   if (!address) return null;
   if (!/^https?:\/\/./.test(address)) return 'The address begins with “https:”, or with “http:”.';
@@ -21,11 +21,11 @@ export function tilesFault(address) {
 export class MapTiles {
   address = '';
   credit = '';
-  failed = false;   // the last one that was asked for did not come
+  failed = false;   // the last requested tile did not load
   #images = new Map(); // address → image, the oldest first
   #changed;
 
-  /** changed(): a tile came, or one did not. storage: where the address is kept (localStorage). */
+  /** changed(): a tile has loaded or failed. storage: where the address is kept (localStorage). */
   constructor(changed, storage = localStorage) {
     this.#changed = changed;
     this.storage = storage;
@@ -37,7 +37,7 @@ export class MapTiles {
 
   get images() { return [...this.#images.values()]; }
 
-  /** Takes tiles from this address from now on, none for ''; throws an Error with a sentence. credit: words that stand on the map. */
+  /** Uses tiles from this address from now on, none for ''; throws an Error with a sentence. credit: the attribution on the map. */
   set(address, credit = '') {
     const fault = tilesFault(address);
     if (fault) throw new Error(fault);
@@ -49,7 +49,7 @@ export class MapTiles {
     this.#changed();
   }
 
-  /** Draws those that are there and asks for the others. True when there is an address. */
+  /** Draws the loaded tiles and requests the others. True if an address is set. */
   draw(pen, { scale, view, width, height }) {
     if (!this.address) return false;
     const z = Math.max(0, Math.min(closest, Math.round(Math.log2(scale / side)))), count = 2 ** z, size = scale / count;
@@ -67,7 +67,7 @@ export class MapTiles {
 
   #tile(pen, z, x, y, left, top, size) {
     const image = this.#image(z, x, y, true);
-    // Half a pixel more, so that no seams show between tiles.
+    // Half a pixel larger, so that no seams show between tiles.
     if (image) { pen.drawImage(image, left, top, size + 0.5, size + 0.5); return; }
     for (let up = 1; up <= Math.min(coarser, z); up++) {
       const whole = this.#image(z - up, x >> up, y >> up, false), part = side >> up, mask = (1 << up) - 1;
@@ -77,14 +77,14 @@ export class MapTiles {
     }
   }
 
-  /** A tile that is there; null when it is not, and then it is asked for if `wanted`. */
+  /** A loaded tile; null if it is not loaded, and then requested if `wanted`. */
   #image(z, x, y, wanted) {
     const address = this.address.replaceAll('{z}', z).replaceAll('{x}', x).replaceAll('{y}', y);
     let image = this.#images.get(address);
     if (image && wanted) { this.#images.delete(address); this.#images.set(address, image); }
     if (!image && wanted) {
       image = new Image();
-      image.referrerPolicy = 'origin'; // servers of tiles want to know who shows them
+      image.referrerPolicy = 'origin'; // tile servers want to know which site shows them
       image.onload = () => { image.isThere = true; this.failed = false; this.#changed(); };
       image.onerror = () => { this.failed = true; this.#changed(); };
       image.src = address;
@@ -95,7 +95,7 @@ export class MapTiles {
   }
 }
 
-/** Asks in a sheet where the tiles come from. */
+/** Asks for the address of tiles in a sheet. */
 export function askForTiles(tiles) {
   const field = (title, attributes) => {
     const input = element('input', { spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', ...attributes });

@@ -33,7 +33,7 @@ export class MapView {
   #lastFrame = 0;
   #hover = null;
   #marked = null;
-  #followed = null; // the point that the map stays on
+  #followed = null; // the point that the map is centred on
   #still = matchMedia('(prefers-reduced-motion: reduce)');
 
   /** parts: canvas, card, said, credit, blank, zoomIn, zoomOut, fit, tiles. circles: those of the hub. hooks: select(path). */
@@ -88,7 +88,7 @@ export class MapView {
     if (visible) { this.#resize(); this.draw(); }
   }
 
-  /** Shows the circle that was asked for, if one was. */
+  /** Shows the requested circle, if there is one. */
   showAsked() {
     const asked = this.#circles.takeAsked();
     if (asked) this.#showCircle(asked);
@@ -107,7 +107,7 @@ export class MapView {
     return { points: list(this.fixes), entries: list(this.entries), autoFit: this.#camera.autoFit, frames: this.#painter.frame, centre: this.#camera.centre, coast: this.#ground.coastDrawn, tiles: this.#tiles.address, followed: this.#followed ? joinPath(this.#followed.path) : null, circles: this.#circles.state };
   }
 
-  /** Rings a point on the map; null ends it. */
+  /** Marks a point on the map with a ring; null removes it. */
   mark(point, go = false) {
     this.#marked = point;
     if (point && go) {
@@ -117,14 +117,14 @@ export class MapView {
     this.draw();
   }
 
-  /** Keeps a point in the middle, until the map is moved by hand; null ends it. */
+  /** Keeps a point in the centre, until the map is moved by hand; null ends it. */
   follow(point) {
     if (point) this.#setAutoFit(false);
     this.#followed = point;
     this.draw();
   }
 
-  /** Follows the next point, in the order in which they came. */
+  /** Follows the next point, in order of arrival. */
   #followNext() {
     const points = [...this.fixes.points.values()].filter((point) => point.kind === 'fix');
     if (points.length) this.follow(points[(points.indexOf(this.#followed) + 1) % points.length]);
@@ -214,7 +214,7 @@ export class MapView {
   // ---- input
 
   #zoomBy(amount, x, y) {
-    const followed = this.#followed; // zooming does not let go of it
+    const followed = this.#followed; // zooming keeps following it
     this.#setAutoFit(false);
     this.#followed = followed;
     if (followed) this.#camera.zoomBy(amount); else this.#camera.zoomBy(amount, x, y);
@@ -243,7 +243,7 @@ export class MapView {
     this.draw();
   }
 
-  /** Takes the circle whose handle is there into the hand. */
+  /** Starts to drag the circle whose handle is at this pixel. */
   #grab(x, y) {
     const circle = this.#circles.at(x, y);
     if (circle) this.#choose(circle);

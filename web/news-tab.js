@@ -19,7 +19,7 @@ class NewsTab {
   #refusal = null;
   #limit = shownAtFirst;
   #items = new Map(); // key → li
-  #lit = new Set();   // keys that light up in the next frame
+  #lit = new Set();   // keys to light up in the next frame
   #visible = false;
   #draw = perFrame(() => this.#paint());
   #isPressed;
@@ -85,7 +85,7 @@ class NewsTab {
       this.#fill(item, node);
       if (!this.#lit.has(node.key)) continue;
       item.classList.remove('fresh');
-      void item.offsetWidth; // begins the light anew
+      void item.offsetWidth; // restarts the animation
       item.classList.add('fresh');
     }
     this.#lit.clear();

@@ -1,9 +1,9 @@
-// The page's observers: a client of the observe protocol (vigla.js) for the hub and namespace of now, while there are any.
+// The page's observers: a client of the observe protocol (vigla.js) for the current hub and namespace, while any observer exists.
 
 import { Vigla } from './vigla.js';
 
 export class Observe {
-  /** { code, message } of the token that was refused. */
+  /** { code, message } of the refused token. */
   authFault = null;
   credentials = { fresh: async () => '' };
   #target = null;
@@ -15,7 +15,7 @@ export class Observe {
   /** `changed()` is called after every change of the connection. */
   constructor(changed = () => {}) { this.#changed = changed; }
 
-  /** target: { host, ns, secure }. Running observers begin anew there. */
+  /** target: { host, ns, secure }. Running observers start again there. */
   connect(target) {
     this.disconnect();
     this.#target = target;
@@ -29,10 +29,10 @@ export class Observe {
     client?.close();
   }
 
-  /** Tells the hub who this is, as the token was renewed. */
+  /** Sends the renewed token to the hub. */
   authenticate() { this.#client?.auth(() => this.credentials.fresh()).catch(() => {}); }
 
-  /** Asks once; resolves with the `ok` of the answer. */
+  /** Sends one request; resolves with the `ok` of the answer. */
   async ask(request) {
     this.#asking += 1;
     try {
@@ -57,7 +57,7 @@ export class Observe {
     };
     end.move = async (centre) => {
       await one.observer?.move(centre);
-      const { query } = one.wanted; // over another connection it begins where it is now
+      const { query } = one.wanted; // after a reconnect it starts with its current centre
       one.wanted = { ...one.wanted, query: { ...query, near: { ...query.near, ...centre } } };
     };
     return end;
@@ -74,7 +74,7 @@ export class Observe {
 
   #made() {
     const { host, ns, secure } = this.#target;
-    const onended = () => {}; // whoever observes shows it
+    const onended = () => {}; // the observing view reports it
     return new Vigla(`${secure ? 'https' : 'http'}://${host}`, { ns, token: () => this.credentials.fresh(), onended, onstate: ({ state, error }) => {
       if (state === 'waiting') for (const { hear } of this.#running) hear({ event: 'lost' });
       if (state === 'credentialRefused') this.authFault = { code: error.code, message: error.text };

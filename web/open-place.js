@@ -1,5 +1,5 @@
-// A place whose children are shown: what is known of them, which of them are loaded, and which are open themselves. It listens to what
-// is on the screen and to nothing else.
+// A place whose children are shown: what is known of them, which are loaded, and which are open themselves. It only listens to what
+// is on the screen.
 
 import { BlockList } from './block-list.js';
 import { rowsOf } from './tree-rows.js';
@@ -14,9 +14,9 @@ export class OpenPlace {
   leaf = null;
   priority = null;       // of a leaf
   refusal = null;
-  isCounted = false;     // all names have been seen once
+  isCounted = false;     // all names were read once
   kids = new Map();      // key → { place, offset }: children that are open
-  isStale = false;       // the connection is lost: the last known state
+  isStale = false;       // the connection is lost: this is the last known state
   #source;
   #hooks;
   #abort = new AbortController();
@@ -26,7 +26,7 @@ export class OpenPlace {
 
   /**
    * hooks: changed(place): rows differ; lit(place, key, deep): the row of a child, or with deep something below it, has changed.
-   * prefix: only children whose keys begin so.
+   * prefix: only children whose keys begin with it.
    */
   constructor(source, path, hooks, prefix = '') {
     this.path = path;
@@ -63,7 +63,7 @@ export class OpenPlace {
     return rows;
   }
 
-  /** All of it in export form, undefined when that is not at hand. Its own priority is not known. */
+  /** Its whole value in export form, undefined unless it is loaded. Its own priority is not known. */
   get value() {
     if (this.state === 'leaf') return this.priority == null ? this.leaf : { '.value': this.leaf, '.priority': this.priority };
     const only = this.list.blocks.length === 1 && !this.prefix ? this.list.blocks[0].content : null;
@@ -72,7 +72,7 @@ export class OpenPlace {
 
   get count() { return this.state === 'children' ? this.list.count : 0; }
 
-  /** Reads the names anew; what is open stays open. */
+  /** Reads the names again; open children stay open. */
   async start() {
     this.#abort.abort();
     this.#abort = new AbortController();
@@ -105,7 +105,7 @@ export class OpenPlace {
     this.kids.clear();
   }
 
-  /** The connection is back: goes on with what could not be asked for. */
+  /** Continues after a reconnect with requests that could not be sent. */
   resume() {
     if (this.state === 'loading' || (this.isStale && !this.loaded) || !this.isCounted) this.start();
     for (const { place } of this.kids.values()) place.resume();
@@ -140,7 +140,7 @@ export class OpenPlace {
       refused: (refusal) => { this.state = 'refused'; this.refusal = refusal; this.#hooks.changed(this); },
     });
     if (this.state !== 'loading') return;
-    this.#leafWatch(); // somebody else listens there, and knew already of children
+    this.#leafWatch(); // another view listens there, and has already seen children
     this.#leafWatch = null;
   }
 
@@ -182,14 +182,14 @@ export class OpenPlace {
     return [...this.kids].map(([key, { place, offset }]) => ({ key, place, position: this.positionOf(key, offset) })).sort((a, b) => a.position - b.position || compareKeys(a.key, b.key));
   }
 
-  /** Loads the children between these positions ([[from, to], …]) and lets go of all others. */
+  /** Loads the children between these positions ([[from, to], …]) and releases all others. */
   show(ranges) { if (this.state === 'children') this.#blocks.show(ranges); }
 
   #startSoon() {
     this.#soon ||= setTimeout(() => { this.#soon = 0; this.start(); }, 50);
   }
 
-  /** Lights the rows that a change shows in. */
+  /** Lights up the rows in which a change is visible. */
   #light(change, single) {
     if (!change) { this.#hooks.lit(this, single, true); return; }
     for (const { key, deep, isGone } of rowsOf(change)) {
@@ -200,9 +200,9 @@ export class OpenPlace {
 }
 
 /**
- * A place without children: a value, or nothing. Nothing large can be there, so the place itself is listened to until it has some.
- * told: children() once there are some; leaf(value, priority, quiet) for the value now (null: nothing), quiet when it is no change;
- * stale(isStale) as the connection goes and comes; refused(refusal). Returns the function that ends it.
+ * Watches a place without children: a value, or nothing. It cannot be large, so the place itself is listened to until it has children.
+ * told: children() once it has some; leaf(value, priority, quiet) for the current value (null: nothing), quiet when it is not a change;
+ * stale(isStale) when the connection is lost or restored; refused(refusal). Returns the function that ends it.
  */
 function watchLeaf(trees, path, told) {
   let isQuiet = true;

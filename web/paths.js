@@ -1,5 +1,5 @@
 // Places in the tree: splitting, joining and checking paths and keys, the order of keys, new keys; and links to places.
-// Pure; clauses refer to the realtime contract.
+// Pure; section numbers refer to the realtime contract.
 
 /** "/a//b/" → ["a", "b"]. Any mix of slashes is fine (contract §2.1). */
 export function splitPath(text) {
@@ -51,9 +51,9 @@ export function startsWith(path, base) {
   return true;
 }
 
-/** The 32-bit integer that a key stands for, or null (contract §3.2). */
+/** The 32-bit integer that a key represents, or null (contract §3.2). */
 export function integerKey(key) {
-  // By hand, because sorting calls this millions of times: /^-?0*[0-9]{1,10}$/
+  // Without a regular expression (/^-?0*[0-9]{1,10}$/), because sorting calls this millions of times.
   const start = key.charCodeAt(0) === 45 ? 1 : 0;
   if (key.length === start) return null;
   for (let i = start; i < key.length; i++) {
@@ -85,11 +85,11 @@ export function elide(text, length) {
 
 // ---- new keys
 
-// Push ids: 20 characters that sort by the time they were made (contract §5).
+// Push ids: 20 characters that sort by creation time (contract §5).
 
 const alphabet = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
 
-/** A maker of push ids. `random(n)` gives n integers 0…63; ids made in the same millisecond keep their order. */
+/** Creates a generator of push ids. `random(n)` gives n integers 0…63; ids created in the same millisecond keep their order. */
 export function pushIds(random = secureRandom) {
   let last = -1;
   let tail = [];
@@ -118,9 +118,9 @@ function secureRandom(count) {
 
 // ---- links
 
-// The state of the page as URL fragment, so that a view can be sent as a link. Never with a credential.
+// The state of the page as URL fragment, so that a view can be sent as a link. It never contains a credential.
 
-// Views of links from before the page had tabs.
+// View names in links from before the page had tabs.
 const formerViews = { tree: 'data', write: 'data', events: 'queries', map: 'follow' };
 
 /** "#ns=default&tab=follow&points=/a&events=/b" → state with defaults for everything absent. `tabs`: the ids that exist. */
@@ -140,7 +140,7 @@ export function readLink(hash, tabs) {
   };
 }
 
-/** The link of a state; defaults are left out except the namespace, so that a link says where it leads. */
+/** The link of a state; defaults are left out except the namespace, so that a link names its target. */
 export function writeLink({ host, ns, tab, path, points, events, news, observe }) {
   const fields = [];
   const add = (name, value) => fields.push(`${name}=${encodeURIComponent(value).replaceAll('%2F', '/').replaceAll('%3A', ':')}`);

@@ -1,4 +1,4 @@
-// The blocks of a place's children that are on the screen: loaded and listened to. All others are let go of.
+// The blocks of a place's children that are on the screen: loaded and listened to. All others are released.
 
 import { BlockContent } from './block-content.js';
 import { BlockList, blockSize } from './block-list.js';
@@ -13,8 +13,8 @@ export class PlaceBlocks {
   #shown = new Set();
 
   /**
-   * hooks: came(change, initial, key): children were loaded, or changed (key: one that is looked at by itself); changed(): rows differ;
-   * emptied(): nothing is left where much was; failed(refusal), lost(): of what is loaded.
+   * hooks: came(change, initial, key): children were loaded, or changed (key: one that is loaded by itself); changed(): rows differ;
+   * emptied(): a large content is gone; failed(refusal), lost(): of loaded blocks.
    */
   constructor(source, path, hooks) {
     this.#source = source;
@@ -24,14 +24,14 @@ export class PlaceBlocks {
 
   get loaded() { return this.#shown.size; }
 
-  /** Lets go of all of it, and goes on with another list. */
+  /** Releases all blocks, and continues with another list. */
   begin(list) {
     for (const block of this.#shown) { block.content?.end(); block.content = null; }
     this.#shown.clear();
     this.list = list;
   }
 
-  /** Loads the children between these positions ([[from, to], …]) and lets go of all others. */
+  /** Loads the children between these positions ([[from, to], …]) and releases all others. */
   show(ranges) {
     const wanted = new Map();
     for (const [from, to] of ranges) {
@@ -59,7 +59,7 @@ export class PlaceBlocks {
   #load(block) {
     const { list } = this, index = list.blocks.indexOf(block), upper = list.upperOf(index);
     const isInside = (key) => (!block.lower || compareKeys(key, block.lower.key) >= 0) && (!upper || (upper.inclusive ? compareKeys(key, upper.key) <= 0 : compareKeys(key, upper.key) < 0));
-    // A filtered range begins behind a key that may be there: names cannot be asked for from a key on, so the one before is made up.
+    // A filtered range begins behind a key that may exist. Names can only be requested after a key, so make up the one before it.
     const after = block.after ?? (block.lower ? keyBefore(block.lower.key) : null);
     const content = new BlockContent(this.#source, this.#path, { query: list.query(index), parameters: list.parameters(index), after, count: block.count, isInside }, {
       changed: (change, initial, key) => {
@@ -70,7 +70,7 @@ export class PlaceBlocks {
       split: (keys, size) => { if (block.content === content && this.list === list) this.#split(block, keys, size); },
       failed: (refusal) => {
         if (block.content !== content) return;
-        if (refusal.code === 'disconnected') { // it is loaded again when the connection is back
+        if (refusal.code === 'disconnected') { // it is loaded again after the reconnect
           content.end();
           block.content = null;
           this.#shown.delete(block);
@@ -90,7 +90,7 @@ export class PlaceBlocks {
     this.#hooks.changed();
   }
 
-  /** A block holds what its content says. False when it was too much for one block. */
+  /** Adjusts a block's size to its content. False when the content is too large for one block. */
   #resize(block, content) {
     const count = content.order?.length ?? content.keys.length, before = block.count;
     if (count > blockSize * 4) {
@@ -98,7 +98,7 @@ export class PlaceBlocks {
       return false;
     }
     this.list.resize(this.list.blocks.indexOf(block), count);
-    // A whole block does not empty by itself: the place was written as a whole, or nothing is left of it.
+    // A whole block does not empty by itself: the place was overwritten, or has become empty.
     if (this.list.count === 0 || (count === 0 && before >= blockSize / 2)) this.#hooks.emptied();
     return true;
   }

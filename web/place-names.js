@@ -1,5 +1,5 @@
-// Reads the names of a place's children into blocks: some at once, so that something is there, the rest in few large answers that are only
-// counted. Nothing of it is a listen.
+// Reads the names of a place's children into blocks: some at once, so that something can be shown, the rest in a few large answers that are only
+// counted. It uses no listens.
 
 import { compareKeys, integerKey } from './paths.js';
 
@@ -9,7 +9,7 @@ const filterNames = 2000;   // in one answer of a filter, which ends where the p
 const toldEvery = 25000;
 const countedAtMost = 4000000;
 
-/** told(isFirst, isCounted): there is more than before. Resolves with the leaf that is there instead of children, else undefined. */
+/** told(isFirst, isCounted): more names were read. Resolves with the leaf if the place has a value instead of children, else undefined. */
 export async function readNames(source, path, list, told, signal) {
   list.begin();
   const { keys, leaf } = await source.page(path, { limit: firstNames, signal });
@@ -38,7 +38,7 @@ export async function readNames(source, path, list, told, signal) {
 export async function readPrefix(source, path, prefix, list, told, signal) {
   for (const { lower, upper } of prefixRanges(prefix)) {
     list.begin(lower, upper);
-    // Names are given behind a key only: whether the first one is there is asked by itself.
+    // Names can only be requested after a key, so a separate request checks the first one.
     const own = await source.small(source.childPath(path, lower.key), { shallow: 'true', limitToFirst: '1' }, signal).catch(() => null);
     if (own !== null) list.add(lower.key);
     let after = lower.key, isInside = true;
@@ -59,7 +59,7 @@ export async function readPrefix(source, path, prefix, list, told, signal) {
   return undefined;
 }
 
-/** A key that sorts before `key`, close to it: names are asked for behind a key. */
+/** A key that sorts closely before `key`, because names can only be requested after a key. */
 export function keyBefore(key) {
   if (/^-?\d+$/.test(key)) return String(Math.max(-2147483648, Number(key) - 1));
   const unit = key.charCodeAt(key.length - 1);
@@ -68,18 +68,18 @@ export function keyBefore(key) {
 
 // ---- names
 
-// Names of children: reading them out of an answer while it comes, and the ranges of keys that begin with some text. Pure.
+// Names of children: parsing them while the answer arrives, and the ranges of keys that begin with a text. Pure.
 
 const between = '":true,"';
 
 /**
- * Reads `{"a":true,"b":true}` piece by piece. `feed` calls `found(text)` for each name, as JSON without its quotes: most are only
- * counted, so none is turned into a string of its own (`nameOf` does that).
+ * Parses `{"a":true,"b":true}` piece by piece. `feed` calls `found(text)` for each name, as JSON without its quotes. Most names are only
+ * counted, so none is converted to a separate string (`nameOf` does that).
  */
 export class NameReader {
   #rest = '';
   #begun = false;
-  /** What the answer is when it is no object: a leaf, or null. */
+  /** The value when the answer is not an object: a leaf, or null. */
   leaf = undefined;
 
   feed(text, found) {
@@ -101,7 +101,7 @@ export class NameReader {
     this.#rest = data.slice(at);
   }
 
-  /** After the last piece. */
+  /** Call after the last piece. */
   end(found) {
     if (!this.#begun) { this.leaf = JSON.parse(this.#rest || 'null'); return; }
     const end = this.#rest.lastIndexOf('":true}');
@@ -116,7 +116,7 @@ function isEscaped(text, at) {
   return slashes % 2 === 1;
 }
 
-/** The key that a name of the reader stands for, as a string that does not hold on to the text it was cut from. */
+/** The key of a parsed name, as a string that does not retain the text it was cut from. */
 export const nameOf = (raw) => JSON.parse(`"${raw}"`);
 
 /**

@@ -1,11 +1,11 @@
-// What the hub tells about a place without sending all of it: names of children by pages, sizes, and small values.
+// Reads parts of a place without all of it: names of children by pages, sizes, and small values.
 
 import { joinPath, splitPath } from './paths.js';
 import { nameOf, NameReader } from './place-names.js';
 import { Refusal } from './realtime.js';
 
 const smallBytes = 128 << 10;
-const atOnce = 4; // requests under way; browsers open six connections to a host
+const atOnce = 4; // concurrent requests; browsers open six connections to a host
 
 export class PlaceSource {
   #hub;
@@ -21,7 +21,7 @@ export class PlaceSource {
 
   /**
    * Names behind the key `after` (null: from the beginning), at most `limit`. `found` gets each as JSON without quotes (nameOf), while
-   * the answer comes. Resolves with { leaf } when there are none: what the place is then, null for nothing. Rejects with a Refusal.
+   * the answer arrives. Without names it resolves with { leaf }: the place's value, null for nothing. Rejects with a Refusal.
    */
   async names(path, { after = null, limit, last = false, signal } = {}, found) {
     const parameters = { shallow: 'true', [last ? 'limitToLast' : 'limitToFirst']: String(limit) };
@@ -45,7 +45,7 @@ export class PlaceSource {
     return { keys, leaf };
   }
 
-  /** Whether what a request would bring is small. */
+  /** Whether the answer to a request would be small. */
   async isSmall(path, parameters, signal) {
     const response = await this.#ask(path, { ...parameters, format: 'export', sizeUpTo: String(smallBytes) }, { signal });
     return await response.json() !== null;
@@ -84,19 +84,16 @@ export class PlaceSource {
 
 // ---- sizes
 
-// What a place would be to read, asked before it is read: no request has to fail to find it out. And the words of those that do.
+// Sizes of places before they are read, so that no request has to fail to find out; and the texts of failed requests.
 
-/**
- * The bytes that a place has in export form, or what `parameters` choose of it; null when they are more than `atMost`, or than the hub
- * gives out in one answer.
- */
+/** The bytes of a place in export form, or of what `parameters` select; null when they exceed `atMost`, or the hub's limit for one answer. */
 export async function sizeOf(hub, path, atMost, { parameters = {}, signal } = {}) {
   const response = await hub.fetch(hub.placeAddress(path, { ...parameters, format: 'export', sizeUpTo: String(Math.max(1, atMost)) }), { signal });
   if (!response.ok) throw await fault(response);
   return response.json();
 }
 
-/** An error with the hub's words, from a refused request. */
+/** An Error with the hub's text, from a refused request. */
 export async function fault(response) {
   const { error } = await response.json().catch(() => ({}));
   if (Array.isArray(error)) return new Error(`The rules do not allow it: ${error.join(' ')}`);

@@ -1,4 +1,4 @@
-// Queries: a place, conditions, a circle, order, range and limit; observers on it, the log of what they report, and the same to copy.
+// Queries: a place, conditions, a circle, order, range and limit; observers on it, the log of their events, and code to copy.
 
 import { copyText, element, setText } from './dom.js';
 import { EventsView } from './events-view.js';
@@ -37,7 +37,7 @@ class QueriesTab {
   show() { this.#paint(); }
   hide() {}
 
-  /** What the form says: a Query; throws with a sentence when a bound is no value. */
+  /** The form's Query; throws an Error with a sentence when a bound is not a valid value. */
   get #query() {
     const p = this.#p, [kind, side] = [p.range.value, p.side.value];
     const bounds = {};
@@ -104,7 +104,7 @@ class QueriesTab {
     }
   }
 
-  /** Says from where the hub would look for the children; none is sent. */
+  /** Shows where the hub would start to look for the children, without reading them. */
   async #explain() {
     const { query, fault } = this.#read(), { credentials, observe } = this.#hub;
     if (fault) return;

@@ -1,4 +1,4 @@
-// Events of the children in the window of a query, made from the pushes of the realtime protocol as the SDKs do.
+// Events of the children in a query's window, computed from the pushes of the realtime protocol as the SDKs do.
 
 import { applyPush } from './live-trees.js';
 import { compareKeys, splitPath } from './paths.js';
@@ -9,7 +9,7 @@ import { TreeModel } from './tree-model.js';
 export class WindowOrder {
   #query;
   #keys = [];            // in order
-  #values = new Map();   // key → what it is ordered by
+  #values = new Map();   // key → the value it is ordered by
 
   constructor(query) { this.#query = query; }
 
@@ -37,7 +37,7 @@ export class WindowOrder {
       }
     }
     if (change.initial && !touched.size) added.push(...root.order ?? []);
-    // What moves is taken out before anything is put in, so that places are right.
+    // Moved children are removed before any is inserted, so that positions are right.
     const before = new Map(moved.map((node) => [node, this.#take(node.key)]));
     const put = (node) => { this.#values.set(node.key, this.#valueOf(node)); this.#keys.splice(this.#place(node.key), 0, node.key); };
     for (const node of added) put(node);
@@ -71,7 +71,7 @@ export class WindowOrder {
     return low;
   }
 
-  /** Takes a key out; returns where it was. */
+  /** Removes a key; returns its previous position. */
   #take(key) {
     const index = this.#keys.indexOf(key);
     this.#keys.splice(index, 1);

@@ -1,4 +1,4 @@
-// The conditions of a query as rows of its form: a child, what it is compared by, and a value.
+// The conditions of a query as rows of its form: a child, an operator, and a value.
 
 import { element, setText } from './dom.js';
 import { operators } from './query.js';
@@ -9,7 +9,7 @@ export class WhereRows {
   #add;
   #changed;
 
-  /** changed(): a row was added or removed. Typing in one is heard by the form around it. */
+  /** changed(): a row was added or removed. The surrounding form handles typing. */
   constructor(changed) {
     this.#changed = changed;
     this.#add = element('button', { class: 'button plain', type: 'button', id: 'where-add', onclick: () => { this.#make().path.focus(); changed(); } });
@@ -17,7 +17,7 @@ export class WhereRows {
     this.#paint();
   }
 
-  /** [[path, operator, value], …] of the rows that name a child; throws TextFault when a value is none. */
+  /** [[path, operator, value], …] of the rows that name a child; throws TextFault for an invalid value. */
   get conditions() {
     return this.#rows.filter(({ path, value }) => path.value.trim() || value.value.trim())
       .map(({ path, operator, value }) => [path.value.trim(), operator.value, wanted(operator.value, value.value)]);
@@ -48,7 +48,7 @@ export class WhereRows {
   }
 }
 
-/** What a text means beside an operator: a list is JSON, or has commas; a child's name and a beginning are texts as they stand. */
+/** Parses a text for an operator: a list is JSON, or comma-separated; a child's name and a prefix are plain texts. */
 export function wanted(operator, text) {
   const value = (one) => valueOf(one, kindOf(one));
   if (operator === 'has' || operator === 'prefix') return kindOf(text) === 'JSON' ? value(text) : text;

@@ -1,36 +1,36 @@
-// A place and what is asked of it: conditions, a circle, order, range, limit. The same as a query of the protocols, as parameters of REST, as
-// text of a link, and as what one types elsewhere. Pure.
+// A place and a query on it: conditions, a circle, order, range, limit. Converted to a query of the protocols, to REST parameters, to the
+// text of a link, and to code for other clients. Pure.
 
 import { joinPath, normalPath, pathFault, splitPath } from './paths.js';
 
 const orders = { key: '.key', value: '.value', priority: '.priority' };
 const bounds = ['equalTo', 'startAt', 'startAfter', 'endAt', 'endBefore'];
-/** What a condition may be, and how it is read. */
+/** The operators of conditions, and their texts. */
 export const operators = { '==': 'is', '!=': 'is not', '<': '<', '<=': '≤', '>': '>', '>=': '≥', in: 'one of', has: 'has', prefix: 'begins' };
 
 export class Query {
   path = '/';
-  /** null (as it is), key, value, priority or child. */
+  /** null (default order), key, value, priority or child. */
   order = null;
   child = '';
-  /** { equalTo, startAt, startAfter, endAt, endBefore }: each a value of JSON, if it is there. */
+  /** { equalTo, startAt, startAfter, endAt, endBefore }: each a JSON value, if present. */
   bounds = {};
   /** { side: 'first' | 'last', count } or null. */
   limit = null;
-  /** Conditions that must all hold of a child: [[path below it or ".value", operator, value], …]. */
+  /** Conditions, all of which must hold for a child: [[path below it or ".value", operator, value], …]. */
   where = [];
-  /** { lat, lng, radius? in metres } or null. Without an order it is that of the distances, and a limit is how many of the nearest. */
+  /** { lat, lng, radius? in metres } or null. Without an order the children are ordered by distance, and a limit selects the nearest. */
   near = null;
 
   constructor(fields = {}) { Object.assign(this, fields, { path: normalPath(fields.path ?? '/') }); }
 
   /** The whole place, in the order of its keys. */
   get isPlain() { return this.order === null && this.limit === null && Object.keys(this.bounds).length === 0 && !this.isLive; }
-  /** Whether only the hub's own protocols can ask it. */
+  /** Whether only the hub's own protocols support it. */
   get isLive() { return this.where.length > 0 || this.near !== null; }
   get isByDistance() { return this.near !== null && this.order === null; }
 
-  /** What is wrong with it as a sentence, or null. */
+  /** Its fault as a sentence, or null. */
   get fault() {
     const fault = pathFault(this.path) ?? (this.order === 'child' ? pathFault(this.child) : null);
     if (fault) return fault;
@@ -59,7 +59,7 @@ export class Query {
   /** For the realtime protocol (contract §3.1). */
   get wire() {
     const { equalTo, startAt, startAfter, endAt, endBefore } = this.bounds, byKey = this.order === 'key';
-    // A listen without a query is shared with others of its place; the order by key asks for the same and has its own.
+    // A listen without a query is shared with others of its place; ordering by key selects the same children with a listen of its own.
     const query = { i: this.isPlain ? '.key' : this.index };
     const has = (name) => name in this.bounds;
     if (has('equalTo')) Object.assign(query, { sp: equalTo, sin: true, ep: equalTo, ein: true });
@@ -83,7 +83,7 @@ export class Query {
     return list;
   }
 
-  /** "37.975,23.735,1000", and how many of the nearest behind it. */
+  /** "37.975,23.735,1000", followed by the number of the nearest. */
   get #circle() {
     const { lat, lng, radius = '' } = this.near, nearest = this.isByDistance && this.limit ? `,${this.limit.count}` : '';
     return `${lat},${lng}${radius !== '' || nearest ? `,${radius}` : ''}${nearest}`;
@@ -95,7 +95,7 @@ export class Query {
     return this.path + (list.length ? `?${list.join('&')}` : '');
   }
 
-  /** The query of such a text; what is not understood is left out. */
+  /** The query of such a text; unknown parts are ignored. */
   static from(text) {
     const cut = text.indexOf('?');
     if (cut < 0) return new Query({ path: text });
@@ -122,9 +122,9 @@ export class Query {
     return query;
   }
 
-  // ---- the same elsewhere
+  // ---- code for other clients
 
-  /** For the web SDK; `events` as here: added, changed, moved, removed, value, count. What it cannot ask is for vigla.js. */
+  /** For the web SDK; `events` as here: added, changed, moved, removed, value, count. For unsupported queries it shows vigla.js instead. */
   sdk(events, base, ns) {
     const lacks = [this.near && 'distances', this.where.length && !this.#isOneEqual && 'such conditions', events.includes('count') && 'counts'].filter(Boolean);
     if (lacks.length) return `// The SDKs know no ${lacks.join(', no ')}. The hub's own client does:\n${this.#client(events, base, ns)}`;
@@ -142,7 +142,7 @@ export class Query {
     return [`const place = ${target};`, ...hear].join('\n');
   }
 
-  /** Whether one value of one child is asked for, which the SDKs can. */
+  /** Whether it has one equality condition on a child, which the SDKs support. */
   get #isOneEqual() { return this.where.length === 1 && this.where[0][1] === '==' && this.where[0][2] !== null && !this.order; }
 
   #client(events, base, ns) {
@@ -181,10 +181,10 @@ export class Query {
   }
 }
 
-/** From where the hub looks for the children of a query (`explain` of the observe protocol), in words. */
+/** Where the hub starts to look for the children of a query (`explain` of the observe protocol), in words. */
 export function explained(path, { start, index, declared, looks, children }) {
   const number = (count) => count.toLocaleString('en');
-  // Who may not read the place as a whole is told what the rules declare, and nothing of the data.
+  // A client that may not read the whole place gets the rules' declarations, but no data.
   if (start === undefined) return `${declared === false ? `The rules have no line at ${path} for this query` : 'The rules have a line for this query, or it needs none'}. From where it starts is told to those who may read the whole place.`;
   if (start === 'place') return 'Nothing is looked for: this is the whole place.';
   if (start === 'children') return `Looks at every child${children === undefined ? '' : `, ${number(children)} of them`}: nothing narrows it down.`;
@@ -193,7 +193,7 @@ export function explained(path, { start, index, declared, looks, children }) {
   return `${from}${seen}.${declared === false ? ` The rules lack ".indexOn": "${index}" at ${path}, so it is sorted for those who ask.` : ''}`;
 }
 
-/** What is wrong with a condition as a sentence, or null. */
+/** The fault of a condition as a sentence, or null. */
 function conditionFault(condition) {
   const [path, operator, value] = Array.isArray(condition) && condition.length === 3 ? condition : [];
   if (typeof path !== 'string' || !splitPath(path).length) return 'Name the child of a condition, or “.value”.';
@@ -203,7 +203,7 @@ function conditionFault(condition) {
   return ['has', 'prefix'].includes(operator) && (typeof value !== 'string' || !value) ? `“${operators[operator]}” needs a text.` : null;
 }
 
-/** For a shell. */
+/** Quotes a text for a shell. */
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
 const rank = (value) => (value === null || value === undefined ? 0 : value === false ? 1 : value === true ? 2 : typeof value === 'number' ? 3 : typeof value === 'string' ? 4 : 5);

@@ -15,10 +15,10 @@ export class Realtime {
   session = null;
   identity = null;     // null = visitor, else { uid?, admin? }
   authFault = null;    // Refusal of the last token
-  shutdown = null;     // the hub told clients not to come back
+  shutdown = null;     // the hub told clients not to reconnect
   pushes = 0;          // pushes received since the page was opened
   credentials = { token: '', isSecret: false, actAs: undefined };
-  /** The hub ended the token: gets another one, or says that there is none. */
+  /** Called when the hub has revoked the token: gets another one, or returns false. */
   revoked = async () => false;
 
   #target = null;
@@ -78,18 +78,18 @@ export class Realtime {
 
   /**
    * A default listen. handlers: push(pathParts, kind "d"|"m", wire), ready(empty), refused(Refusal), lost().
-   * `ready(true)` says that the hub confirmed an empty place without a push (contract §2.5, 2).
+   * `ready(true)` means that the hub confirmed an empty place without a push (contract §2.5, 2).
    * One listen per path; returns the function that ends it.
    */
   listen(path, handlers) { return this.#begin(this.#listens.add(path, handlers)); }
 
   /**
    * A listen of a query, such as { i: '.key', sp: 'a', ep: 'b', l: 50, vf: 'l' } (contract §3.1); any number for each path. The same
-   * handlers; pushes hold only what is in its window. Returns the function that ends it.
+   * handlers; pushes contain only what is in its window. Returns the function that ends it.
    */
   listenQuery(path, query, handlers) { return this.#begin(this.#listens.add(path, handlers, query)); }
 
-  /** How many places and queries are listened to now. */
+  /** The number of places and queries that are currently listened to. */
   get listens() { return this.#listens.count; }
 
   set(path, value) { return this.#send('p', { p: path, d: value }); }
@@ -165,7 +165,7 @@ export class Realtime {
     this.#changed();
   }
 
-  /** Tells the hub who this is; once more when the token was renewed. */
+  /** Sends the credential to the hub; again after the token was renewed. */
   authenticate() {
     if (!this.connected) return;
     const { token, isSecret, actAs } = this.credentials;

@@ -1,4 +1,4 @@
-// The rows of a tree with open places in it, as one list that is as long as it is: nothing is made for rows that are not seen. Pure.
+// The rows of a tree with open places in it, as one list; no objects are created for invisible rows. Pure.
 
 /** What a row shows. kind: root | child | note (a place that has no children to show). */
 class Row {
@@ -25,7 +25,7 @@ export class RowList {
     return { rows, shown };
   }
 
-  /** The row of a place, if all above it are open; -1 else. `inside` are the keys from the root of the list down to it. */
+  /** The row of a place, if all places above it are open; otherwise -1. `inside` are the keys from the root of the list down to it. */
   indexOf(inside) {
     let place = this.root, row = 0;
     for (let level = 0; level < inside.length; level++) {

@@ -1,4 +1,4 @@
-// Cases: what the rules in the editor should allow and deny, whether they do, and which rules no case has seen both ways.
+// Cases: what the rules in the editor should allow and deny, the results, and the rules that the cases do not cover both ways.
 
 import { ask } from './admin-calls.js';
 import { element, plural } from './dom.js';
@@ -22,11 +22,11 @@ export class CasesView {
   #editor;
   #result;
   #run;
-  #turn = 0; // counts clearings: what was asked before is not shown after
+  #turn = 0; // counts resets: answers to earlier requests are dropped
   /** The last answer. */
   answer = null;
 
-  /** text(): the rules that are edited; goTo(line, column): shows a place of them. */
+  /** text(): the edited rules; goTo(line, column): shows a place in them. */
   constructor(hub, text, goTo) {
     this.#hub = hub;
     this.#text = text;

@@ -1,4 +1,4 @@
-// A text area with line numbers, in which faults are underlined where they are. No library: the text area does the editing, a layer
+// A text area with line numbers, in which faults are underlined. No library: the text area does the editing, a layer
 // behind it draws the marks and scrolls with it.
 
 import { element } from './dom.js';
@@ -81,12 +81,12 @@ export class Editor {
 
 // ---- the text
 
-// The text of a rules file as the editor sees it: places by line and column, and what differs between two texts. Pure.
+// The text of a rules file in the editor: places by line and column, and the difference of two texts. Pure.
 //
 // Lines and columns are 1-based; columns count UTF-16 units, as the hub's do.
 
 const wordPart = /[\w$.]/;
-/** Cells of the table of a comparison; above that what differs is shown as replaced as a whole. */
+/** Most cells of a comparison's table; above it, the differing part is shown as replaced as a whole. */
 const mostCells = 4_000_000;
 
 /** The offset of a place in a text; of the nearest one when the text has no such place. */
@@ -160,7 +160,7 @@ function inner(a, b) {
   return result;
 }
 
-/** The changed lines with `around` lines about them, and { kind: 'skip', count } for what lies between; nothing for equal texts. */
+/** The changed lines with `around` lines of context, and { kind: 'skip', count } for the lines between; empty for equal texts. */
 export function hunks(lines, around = 3) {
   const shown = new Uint8Array(lines.length);
   lines.forEach(({ kind }, at) => {

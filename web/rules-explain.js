@@ -1,4 +1,4 @@
-// Explain: one operation, as somebody, and how the rules in force decide it on the data as it is.
+// Explain: one operation, as some identity, and how the rules in force decide it on the current data.
 
 import { accounts, ask } from './admin-calls.js';
 import { element, setText } from './dom.js';
@@ -13,7 +13,7 @@ export class ExplainView {
   #goTo;
   #p = {};
   #filling = Promise.resolve();
-  #turn = 0; // counts clearings: what was asked before is not shown after
+  #turn = 0; // counts resets: answers to earlier requests are dropped
   /** The last answer. */
   answer = null;
 
@@ -68,7 +68,7 @@ export class ExplainView {
     setText(p.valueTitle, operation === 'update' ? 'values (JSON): paths below the place and their values' : 'value (JSON); null removes');
   }
 
-  /** Turns the id of an account into what `auth` is for it. */
+  /** Fills in the `auth` value of an account id. */
   async #fill(provider = null) {
     const uid = this.#p.uid.value.trim();
     if (!uid) { this.#p.auth.value = 'null'; return; }
@@ -86,7 +86,7 @@ export class ExplainView {
     this.#p.result.replaceChildren();
   }
 
-  /** Takes over a refusal of /.settings/refusals.json, and explains it. */
+  /** Loads a refusal of /.settings/refusals.json, and explains it. */
   async explain(refusal) {
     const p = this.#p;
     const isRead = ['get', 'listen', 'cancelled listen'].includes(refusal.operation);
@@ -158,7 +158,7 @@ const results = { true: ['true', 'good'], false: ['false', 'bad'], null: ['faile
 /** The answer as an element. goTo(line, column) shows a place of the rules' text. */
 export function traceView(answer, goTo) {
   const { rules } = answer;
-  // What was refused for want of a grant was decided by all that could have granted; else the last rule decided.
+  // If no rule granted the operation, all rules that could have granted it decided; otherwise the last rule did.
   const kind = answer.operation === 'read' ? '.read' : '.write';
   const invalid = !answer.allowed && rules.at(-1)?.kind === '.validate' && rules.at(-1).result !== true;
   const decided = (rule, at) => answer.allowed ? rule.kind === kind && rule.result === true : invalid ? at === rules.length - 1 : rule.kind === kind;

@@ -16,7 +16,7 @@ export class RefusalsView {
   #repeating;
   #isPressed;
 
-  /** explain(refusal): shows why. told(count): how many there were since the start. */
+  /** explain(refusal): shows the reason. told(count): the number of refusals since the start. */
   constructor(hub, explain) {
     this.#hub = hub;
     this.explain = explain;
@@ -33,7 +33,7 @@ export class RefusalsView {
   start() { this.#repeating.start(); }
   stop() { this.#repeating.stop(); }
 
-  /** Another hub or namespace. */
+  /** Resets for another hub or namespace. */
   clear() {
     this.#generation++;
     this.#latest = 0;
@@ -45,7 +45,7 @@ export class RefusalsView {
     let answer;
     try { answer = await ask(this.#hub, `/.settings/refusals.json?after=${this.#latest}`); } catch { return; }
     if (generation !== this.#generation || this.#isPressed()) return;
-    // A hub that was started again counts from 1.
+    // A restarted hub counts from 1 again.
     if (answer.latest < this.#latest) { this.clear(); return; }
     const isFirst = this.#latest === 0;
     this.#latest = answer.latest;

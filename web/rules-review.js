@@ -1,4 +1,4 @@
-// Before rules are deployed: what differs from those in force, line by line and rule by rule. Former rules come back the same way.
+// Before a deploy: the difference from the rules in force, line by line and rule by rule. Former rules are restored the same way.
 
 import { ask } from './admin-calls.js';
 import { element, plural } from './dom.js';
@@ -22,7 +22,7 @@ export class ReviewView {
   #before = '';
   #unsay = () => {};
 
-  /** done(text): these rules are in force now; back(): to the editor. */
+  /** done(text): these rules are now in force; back(): to the editor. */
   constructor(hub, { done, back }) {
     this.#hub = hub;
     this.#done = done;
@@ -62,7 +62,7 @@ export class ReviewView {
     }
   }
 
-  /** The last deploy alone can be taken back by its message. */
+  /** Shows a message; only the last deploy can be undone from its message. */
   #say(text, options) {
     this.#unsay();
     this.#unsay = this.#hub.say(text, options);

@@ -1,4 +1,4 @@
-// Rules: the editor with what the hub says of the text as one types, deploying, and why an operation is allowed or refused.
+// Rules: the editor with the hub's check while typing, deploys, and explanations of allowed and refused operations.
 //
 //   typing ─► (a pause) ─► POST checkRules ─► faults in the text, warnings, changes          review ─► PUT ─► in force
 
@@ -22,14 +22,14 @@ class RulesTab {
   #hub;
   #p = {};
   #inForce = null;
-  #report = null;       // what the hub says of #checked
+  #report = null;       // the hub's answer for #checked
   #checked = null;
   #faults = [];
   #timer = 0;
   #asking = null;
   #side = 'explain';
   #place = '';
-  #turn = 0;            // counts moves: what was asked before is not shown after
+  #turn = 0;            // counts moves: answers to earlier requests are dropped
 
   constructor(hub) {
     this.#hub = hub;
@@ -67,7 +67,7 @@ class RulesTab {
     return p.root;
   }
 
-  // ---- what is in force
+  // ---- the rules in force
 
   async #begin() {
     this.refusals.start();
@@ -84,7 +84,10 @@ class RulesTab {
     }
   }
 
-  /** Another hub or namespace, or no administrator any more: nothing of the rules stays. Who acts as a user keeps what he types. */
+  /**
+   * Clears the rules for another hub or namespace, or when the user is no longer an administrator. An administrator who acts as a user keeps the
+   * typed text.
+   */
   #moved() {
     const place = `${this.#hub.host} ${this.#hub.ns}`;
     if (place === this.#place && this.#hub.credentials.isSecret) return;
@@ -241,7 +244,7 @@ class RulesTab {
     this.editor.reveal(line, column);
   }
 
-  /** A place of the rules in force; in an edited text it may be elsewhere. */
+  /** Shows a place of the rules in force; in an edited text it may be elsewhere. */
   #goToInForce(line, column) {
     if (this.editor.value !== this.#inForce) this.#hub.say('This place is in the rules in force; the text in the editor is another one.');
     this.#goTo(line, column);

@@ -1,4 +1,4 @@
-// The state of the connection, always in sight: who, whether connected, how far away; and advice when something is wrong.
+// The state of the connection, always visible: identity, connection, round trip; and advice when something is wrong.
 
 import { byId, perFrame, setText } from './dom.js';
 
@@ -38,7 +38,7 @@ export class StatusView {
     if (phase === 'connected') {
       if (realtime.roundTripMs !== null) figures = ` · ${realtime.roundTripMs < 1 ? '< 1' : Math.round(realtime.roundTripMs)} ms`;
       const offset = Math.round(realtime.clockOffsetMs);
-      // The greeting's travel time is inside the offset: small values mean nothing.
+      // The offset includes the greeting's travel time: small values mean nothing.
       if (Math.abs(offset) >= 200) figures += ` · clock ${offset < 0 ? '−' : '+'}${Math.abs(offset) < 10000 ? `${Math.abs(offset)} ms` : `${Math.round(Math.abs(offset) / 1000)} s`}`;
       title = `${host}, namespace ${ns}, ${who}. The hub's clock is ${Math.abs(offset)} ms ${offset < 0 ? 'behind' : 'ahead of'} this computer's.`;
     } else if (phase === 'waiting') {

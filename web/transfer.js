@@ -25,7 +25,7 @@ export class Transfer {
     document.body.append(file);
   }
 
-  /** Writes a place to a file, with priorities: as it was at one instant, if the hub gives it out in one answer. */
+  /** Writes a place to a file, with priorities. It is a consistent state if the hub returns it in one answer. */
   give(path) {
     return this.#run(`Exporting ${path}`, async (signal) => {
       const pieces = [];
@@ -51,7 +51,7 @@ export class Transfer {
     this.#parts.file.click();
   }
 
-  /** Replaces a place by what a file holds. */
+  /** Replaces a place by the content of a file. */
   async take(path, file) {
     let before;
     try {
@@ -70,7 +70,7 @@ export class Transfer {
     });
   }
 
-  /** By XMLHttpRequest, as fetch does not tell how much was sent. */
+  /** With XMLHttpRequest, as fetch does not report upload progress. */
   async #put(path, body, signal) {
     const { credentials, base, ns } = this.#hub;
     const token = await credentials.fresh();
@@ -117,14 +117,14 @@ export class Transfer {
 
 // ---- export
 
-// A place as one file of JSON, however large it is. What the hub gives out in one answer is one; of more, the children come in runs of keys,
-// and of a child that is too large, its children. The answers pass through as they come: nothing is ever parsed, or held as a whole.
+// A place as one file of JSON, of any size. If the hub returns it in one answer, that is the file. Otherwise it consists of runs of the children,
+// and for a child that is too large, of its children. Answers are passed through as they arrive: nothing is parsed, or held as a whole.
 
 const openBrace = 123;
 
 /**
- * take(piece) gets the file's bytes in order. Resolves with whether they are the place as it was at one instant. runBytes: most bytes of a
- * run of several children; namesAtOnce: children that are named in one answer.
+ * take(piece) gets the file's bytes in order. Resolves with whether they are a consistent state of the place. runBytes: most bytes of a
+ * run of several children; namesAtOnce: children named in one answer.
  */
 export async function exportPlace(hub, path, take, signal, { runBytes = 32 << 20, namesAtOnce = 1000 } = {}) {
   const source = new PlaceSource(hub), encoder = new TextEncoder();
@@ -180,7 +180,7 @@ export async function exportPlace(hub, path, take, signal, { runBytes = 32 << 20
 
     for (let after = null; ;) {
       const { keys, leaf } = await source.page(at, { after, limit: namesAtOnce, signal });
-      if (isFirst && leaf !== undefined && leaf !== null) { text(JSON.stringify(leaf)); return; } // written over meanwhile
+      if (isFirst && leaf !== undefined && leaf !== null) { text(JSON.stringify(leaf)); return; } // overwritten meanwhile
       if (keys.length) await run(keys);
       if (keys.length < namesAtOnce) break;
       after = keys.at(-1);

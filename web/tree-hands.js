@@ -1,4 +1,4 @@
-// What a key does in the tree: arrows, Home, End and page keys move, right and left open and close, Enter opens or edits, F2 edits, Insert
+// The keys of the tree: arrows, Home, End and page keys move, right and left open and close, Enter opens or edits, F2 edits, Insert
 // adds, Delete removes. And which row a click is meant for.
 
 import { describe } from './tree-rows.js';
@@ -30,18 +30,20 @@ export function keyAction({ key, altKey, metaKey, ctrlKey }, row, tree) {
 
 const stillPixels = 6; // a pointer that moves less between press and release clicks
 
-/** A press whose click counts for what was pressed: when rows come or go above it before the release, browsers tell of another row or of none. */
+/**
+ * A press whose click counts for the pressed row. When rows above it are added or removed before the release, browsers report another row or none.
+ */
 export class Press {
   #pathOf;
   #down = null;
 
-  /** pathOf(target): the path of the row that an element is in now. */
+  /** pathOf(target): the current path of the row that contains an element. */
   constructor(box, pathOf) {
     this.#pathOf = pathOf;
     box.addEventListener('pointerdown', ({ target, clientX, clientY }) => { this.#down = { target, path: pathOf(target), clientX, clientY }; });
   }
 
-  /** What a click is meant for; null when that row has gone. A pointer that was moved away takes its press back. */
+  /** The row that a click is meant for; null when it is gone. Moving the pointer away cancels the press. */
   meant(event) {
     const down = this.#down;
     this.#down = null;

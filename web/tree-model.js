@@ -50,7 +50,7 @@ export class TreeModel {
     for (let i = 0; i < path.length; i++) {
       const next = node.child(path[i]);
       if (next) { node = next; continue; }
-      // Everything from here down is new: build it whole, then hang it in.
+      // All nodes from here down are new: build them first, then attach them.
       const top = new Node(path[i], node);
       let bottom = top;
       for (let j = i + 1; j < path.length; j++) {
@@ -80,7 +80,7 @@ export class TreeModel {
   }
 }
 
-/** Null, {} and [] are nothing, also when they only hold nothing (contract §4.1). */
+/** Null, {} and [] count as nothing, also when nested (contract §4.1). */
 export function isNothing(wire) {
   if (wire === null || wire === undefined) return true;
   if (typeof wire !== 'object') return false;
@@ -122,7 +122,7 @@ function build(node, wire) {
   attach(fresh, node);
 }
 
-/** Makes an existing node equal to a wire value, touching only what differs. */
+/** Makes an existing node equal to a wire value, changing only what differs. */
 function write(node, wire, change) {
   const body = bodyOf(wire);
   setPriority(node, priorityOf(wire), change);

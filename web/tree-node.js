@@ -1,4 +1,4 @@
-// The nodes of a local copy of the tree (tree-model.js), and what changed of them. Pure.
+// The nodes of a local copy of the tree (tree-model.js), and their changes. Pure.
 
 import { compareKeys } from './paths.js';
 
@@ -11,7 +11,7 @@ export class Node {
     this.priority = null;
     this.children = null;
     this.order = null;
-    this.gone = false; // removed from the tree; `parent` still tells where it was
+    this.gone = false; // removed from the tree; `parent` still says where it was
   }
 
   get isLeaf() { return this.value !== undefined; }
@@ -75,7 +75,7 @@ export class Change {
   }
 }
 
-/** Where `key` is, or belongs, in a sorted list. The end is tried first: push ids arrive there. */
+/** The position of `key`, existing or new, in a sorted list. The end is tried first: push ids arrive there. */
 export function indexFor(order, key) {
   let low = 0, high = order.length;
   if (high && compareKeys(order[high - 1].key, key) < 0) return high;

@@ -1,4 +1,4 @@
-// The rows of the tree as elements: what each says, which element it has, and how it lights up.
+// The rows of the tree as elements: their content, their elements, and how they light up.
 
 import { element, setText, typeOf } from './dom.js';
 import { elide, splitPath } from './paths.js';
@@ -30,7 +30,7 @@ function writeRow(line, row, { selected, focused }) {
   if (line.depth !== row.depth) { line.depth = row.depth; line.style.setProperty('--level', String(row.depth)); }
 }
 
-/** What a row says: { key, value, type, count, note, open (null: nothing below), editable }. */
+/** The content of a row: { key, value, type, count, note, open (null: nothing below), editable }. */
 export function describe(row) {
   const { place, node, single } = row;
   const said = { key: '', value: '', type: '', count: '', note: '', open: null, editable: false };
@@ -84,7 +84,7 @@ const counted = (place) => (place.state === 'children' ? place.count.toLocaleStr
 
 const refusal = (place) => (place.refusal?.code === 'permission_denied' ? 'the rules do not let you read here' : `refused: ${place.refusal?.message ?? ''}`);
 
-/** The first few values of a closed node, to recognise it by. */
+/** The first few values of a closed node, to recognise it. */
 function summary(node) {
   const parts = [];
   let length = 0;
@@ -105,9 +105,9 @@ function setClass(target, name) { if (target.className !== name) target.classNam
 
 // ---- elements
 
-// The elements of the rows on the page. They are used again for other rows; a row keeps its element as long as it is seen.
+// The elements of the rows on the page. They are reused for other rows; a row keeps its element while it is visible.
 
-/** A note has the path of its place, and an element of its own. */
+/** A note has the path of its place, and a separate element. */
 const nameOf = (row) => (row.kind === 'note' ? `${row.path}#note` : row.path);
 
 export class LinePool {
@@ -115,7 +115,7 @@ export class LinePool {
   #lines = new Map(); // name → element
   #free = [];
 
-  /** box: the element that they are in. */
+  /** box: the element that contains them. */
   constructor(box) { this.#box = box; }
 
   get count() { return this.#lines.size; }
@@ -124,10 +124,10 @@ export class LinePool {
   line(path) { return this.#lines.get(path) ?? null; }
   lineOf(row) { return this.#lines.get(nameOf(row)) ?? null; }
 
-  /** The row that has the focus, if one has. */
+  /** The row that has the focus, or null. */
   get held() { return this.#box.contains(document.activeElement) ? document.activeElement.closest('.line')?.row ?? null : null; }
 
-  /** Shows these rows and no others. top(row): where it is drawn; selected, focus: paths of rows. */
+  /** Shows exactly these rows. top(row): its position; selected, focus: paths of rows. */
   sync(rows, { top, selected, focus }) {
     const kept = new Set(rows.map(nameOf));
     for (const [name, line] of this.#lines) {
@@ -141,7 +141,7 @@ export class LinePool {
       if (line.top !== at) { line.top = at; line.style.transform = `translateY(${at}px)`; }
       writeRow(line, row, { selected: isPlace && row.path === selected, focused: isPlace && row.path === focus });
     }
-    // Tab always comes to some row.
+    // The Tab key must always reach some row.
     if (!kept.has(focus)) this.line(rows.find((row) => row.kind !== 'note')?.path)?.setAttribute('tabindex', '0');
   }
 
@@ -168,7 +168,7 @@ export class LinePool {
 
 // ---- lights
 
-// Rows that light up because their value changed, or glow because something below them did.
+// Rows that light up because their value changed, or glow because a value below them did.
 
 const lastMs = 1700;
 const remembered = 200;
@@ -191,7 +191,7 @@ export class Lights {
   shine(lineOf) {
     for (const [path, kind] of this.#next) {
       const line = lineOf(path);
-      // What changed below an open row has a row of its own.
+      // A change below an open row is shown by its own row.
       if (!line || (kind === 'glow' && line.row.place?.state === 'children')) continue;
       line.dataset.flash = line.dataset.flash === `${kind}-a` ? `${kind}-b` : `${kind}-a`;
       clearTimeout(line.flashEnd);
@@ -203,14 +203,14 @@ export class Lights {
   }
 }
 
-/** The rows that a change of a list of children shows in: [{ key, deep: below it, isGone: the row itself }]. Pure. */
+/** The rows in which a change of a list of children is visible: [{ key, deep: below it, isGone: the row itself }]. Pure. */
 export function rowsOf(change) {
   const rows = [];
   const add = (node, isRemoved) => {
     let deep = false;
     if (!node.parent) return;
     while (node.parent.parent) { node = node.parent; deep = true; }
-    // In the place of a child that is gone glows the place that it was in.
+    // For a removed child its former parent glows.
     rows.push({ key: node.key, deep: deep || isRemoved, isGone: isRemoved && !deep });
   };
   for (const node of [...change.changed, ...change.added]) add(node, false);

@@ -1,7 +1,7 @@
-// The part of the tree that is seen: the box that scrolls, and which rows it stands for.
+// The visible part of the tree: the scrolling box, and the rows that it shows.
 
 const settleMs = 160;
-const fastPixels = 4; // in a millisecond
+const fastPixels = 4; // per millisecond
 
 export class TreeScroll {
   map = new ScrollMap();
@@ -12,7 +12,7 @@ export class TreeScroll {
   #lastTop = 0;
   #lastAt = 0;
 
-  /** scroller: the element that scrolls; box: what is in it. changed(isScrolling): other rows are seen; measured(): their size differs. */
+  /** scroller: the scrolling element; box: its content. changed(isScrolling): other rows are visible; measured(): their size differs. */
   constructor(scroller, box, { changed, measured }) {
     this.#scroller = scroller;
     this.#box = box;
@@ -39,7 +39,7 @@ export class TreeScroll {
     this.measured();
   }
 
-  /** How many rows there are; the box is made as high, and what is seen is never behind the last one. */
+  /** Sets the number of rows and the height of the box; the view never goes beyond the last row. */
   set rows(count) {
     const { map } = this;
     map.rows = count;
@@ -47,19 +47,19 @@ export class TreeScroll {
     if (map.top > Math.max(0, map.height - map.view)) this.goTo(map.height);
   }
 
-  /** Moves to a pixel of all rows. */
+  /** Scrolls to a pixel of all rows. */
   goTo(top) {
     const bar = this.map.moveTo(top);
     if (this.#scroller.scrollTop !== bar) this.#scroller.scrollTop = bar;
   }
 
-  /** A row is where another one was, as rows above it came or went: what is seen stays where it is. rows: how many there are now. */
+  /** Keeps the view in place after rows above it were added or removed: a row is now where another one was. rows: the new number. */
   shift(by, rows) {
     this.map.rows = rows;
     this.goTo(this.map.top + by * this.map.rowHeight);
   }
 
-  /** Moves so that a row is seen; false when it was. */
+  /** Scrolls until a row is visible; false if it already was. */
   reveal(row, margin = 0) {
     const top = this.map.reveal(row, margin);
     if (top === this.map.top) return false;
@@ -67,7 +67,7 @@ export class TreeScroll {
     return true;
   }
 
-  /** Whether it moves too fast to be read; asked once for each drawing. */
+  /** Whether it scrolls too fast to be read; call it once for each drawing. */
   get isFast() {
     const now = performance.now(), speed = Math.abs(this.map.top - this.#lastTop) / Math.max(1, now - this.#lastAt);
     this.#lastTop = this.map.top;
@@ -78,28 +78,28 @@ export class TreeScroll {
 
 // ---- rows and pixels
 
-// Rows of a fixed height in a box that browsers can scroll, however many there are. Pure.
+// Rows of a fixed height in a scrollable box, however many there are. Pure.
 //
-// Browsers cannot make an element higher than some 17 million pixels. Beyond that the scroll bar stands for parts of the whole: dragging
-// it moves in proportion, wheel and keys move by pixels, and when that has come to rest the bar is put where it belongs.
+// Browsers limit an element's height to some 17 million pixels. Beyond that the scroll bar is scaled: dragging
+// it moves in proportion, wheel and keys move by pixels, and when scrolling has come to rest the bar is set to its proportional position.
 
 export const tallest = 12000000;
 
 export class ScrollMap {
   rowHeight = 24;
   rows = 0;
-  view = 600;   // height of what is seen
-  top = 0;      // first pixel seen, of all rows
+  view = 600;   // height of the view
+  top = 0;      // first visible pixel, of all rows
   #bar = 0;     // scrollTop of the box
 
   get height() { return this.rows * this.rowHeight; }
-  /** Height that the box's content gets. */
+  /** Height of the box's content. */
   get box() { return Math.min(this.height, tallest); }
   get #isMapped() { return this.height > tallest; }
   get #most() { return Math.max(0, this.height - this.view); }
   get #mostBar() { return Math.max(0, this.box - this.view); }
 
-  /** The box was scrolled to `bar`. */
+  /** Handles scrolling of the box to `bar`. */
   scrolled(bar) {
     const step = bar - this.#bar;
     this.#bar = bar;
@@ -110,16 +110,16 @@ export class ScrollMap {
     if (bar >= this.#mostBar) this.top = this.#most;
   }
 
-  /** Moves to a pixel; returns the scrollTop that stands for it. */
+  /** Moves to a pixel; returns the matching scrollTop. */
   moveTo(top) {
     this.top = Math.max(0, Math.min(this.#most, top));
     this.#bar = this.#isMapped ? Math.round((this.top / this.#most) * this.#mostBar) : this.top;
-    // The ends of the bar are the ends of the rows, and only they.
+    // Only the ends of the rows map to the ends of the bar.
     if (this.#isMapped && this.top > 0 && this.top < this.#most) this.#bar = Math.max(1, Math.min(this.#mostBar - 1, this.#bar));
     return this.#bar;
   }
 
-  /** Where the bar belongs now; differs from where it is after moving by pixels. */
+  /** The proportional position of the bar; it differs from the actual one after moving by pixels. */
   get settled() { return this.moveTo(this.top); }
 
   /** First and last row to draw, with some on either side. */
@@ -132,7 +132,7 @@ export class ScrollMap {
   /** Where a row is drawn inside the box, in pixels from its beginning. */
   rowTop(row) { return row * this.rowHeight - this.top + this.#bar; }
 
-  /** The pixel to move to so that a row is seen; the present one when it is. */
+  /** The pixel to scroll to so that a row is visible; the current one if it is. */
   reveal(row, margin = 0) {
     const begin = row * this.rowHeight;
     if (begin < this.top + margin) return begin - margin;

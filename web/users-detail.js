@@ -1,5 +1,5 @@
-// One user: what is known of him, and what an administrator may do about him. Whatever is changed counts at once, also for those who are
-// connected.
+// One user: what the hub knows, and the administrator's actions. Changes take effect at once, also for connected
+// clients.
 
 import { accounts, ask } from './admin-calls.js';
 import { age, element, setText } from './dom.js';
@@ -27,7 +27,7 @@ export class UserDetail {
 
   get sessions() { return this.#sessions.list; }
 
-  /** Keeps up with the sessions while the tab is shown. */
+  /** Updates the sessions while the tab is shown. */
   start() { this.#sessions.start(); }
   stop() { this.#sessions.stop(); }
 
@@ -76,7 +76,7 @@ export class UserDetail {
     this.#paint(isOther);
   }
 
-  /** The whole entry, with the alias that lists do not have. */
+  /** The whole entry, including the alias, which lists do not contain. */
   async #read(id) {
     try {
       const { user: entry, alias } = await ask(this.#hub, '/.account/admin/find', { json: { user: id } });
@@ -123,7 +123,7 @@ export class UserDetail {
     setText(this.#p.note, text);
   }
 
-  /** Does something to the account, and reads it again. */
+  /** Changes the account, and reads it again. */
   async #change(work, said) {
     const { id } = this.#user;
     this.#armed(false);
@@ -150,7 +150,7 @@ export class UserDetail {
     this.#change((id) => accounts(this.#hub, ':update', { localId: id, customAttributes: text }), 'Claims saved.');
   }
 
-  /** By mail; from a hub that sends none, as a link to pass on. */
+  /** By mail; if the hub sends none, as a link to pass on. */
   async #reset() {
     const { id, email } = this.#user;
     const order = { requestType: 'PASSWORD_RESET', email };
@@ -196,11 +196,11 @@ export class UserDetail {
     this.#hub.say(`Reads and writes are decided as if ${titleOf(this.#user)} asked.`, { action: { title: 'As myself again', run: () => this.#hub.credentials.act(undefined) } });
   }
 
-  /** The first click asks, the second one deletes. */
+  /** The first click asks for confirmation, the second one deletes. */
   async #delete() {
     if (!this.#p.remove.classList.contains('danger')) { this.#armed(true); return; }
     const user = this.#user;
-    this.#sessions.show(null); // who is gone is not asked about
+    this.#sessions.show(null); // do not ask about a deleted user
     try {
       await accounts(this.#hub, ':delete', { localId: user.id });
       this.#hub.say(`${titleOf(user)} is deleted, with the data that goes with the account.`);

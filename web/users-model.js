@@ -1,6 +1,6 @@
-// Accounts as the hub's administration shows them, put into words. Pure.
+// Accounts as the hub's administration returns them, converted to texts. Pure.
 
-/** An entry of `accounts:batchGet` or `find` → what the page shows. */
+/** An entry of `accounts:batchGet` or `find` → the page's form. */
 export function userOf(entry, alias = null) {
   const time = (value) => { const ms = Number(value); return value !== undefined && value !== null && Number.isFinite(ms) && ms > 0 ? ms : null; };
   return {
@@ -18,16 +18,16 @@ export function userOf(entry, alias = null) {
   };
 }
 
-/** What a user is called in a list. */
+/** A user's title in a list. */
 export const titleOf = (user) => user.name || user.email || user.alias || (user.ways.length ? user.id : `Guest ${user.id.slice(0, 8)}`);
 
-/** Whether a user is one that is looked for by a part of his names, address or id. */
+/** Whether a search text is part of a user's names, address or id. */
 export function matches(user, text) {
   const wanted = text.trim().toLowerCase();
   return !wanted || [user.id, user.email, user.name, user.alias].some((part) => part.toLowerCase().includes(wanted));
 }
 
-/** What is wrong with typed claims; null for an object. An empty text is no claim. */
+/** The fault of typed claims; null for an object. An empty text means no claims. */
 export function claimsFault(text) {
   if (!text.trim()) return null;
   try {
@@ -38,12 +38,12 @@ export function claimsFault(text) {
   }
 }
 
-/** Stored claims as they are edited. */
+/** Stored claims, formatted for editing. */
 export function shownClaims(text) {
   try { return text ? JSON.stringify(JSON.parse(text), null, 2) : ''; } catch { return text; }
 }
 
-/** What `auth` is in the rules for an account, as far as its entry tells. */
+/** The rules' `auth` value of an account, as far as its entry determines it. */
 export function authOf(entry, provider = null) {
   const user = userOf(entry);
   let claims = {};

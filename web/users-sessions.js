@@ -1,4 +1,4 @@
-// Where a user is signed in, and an end to it.
+// A user's sessions, with a button to end them.
 
 import { Repeating, ask } from './admin-calls.js';
 import { age, element, plural } from './dom.js';
@@ -24,7 +24,7 @@ export class SessionList {
   start() { this.#repeating.start(); }
   stop() { this.#repeating.stop(); }
 
-  /** Shows the sessions of the account with this id, read anew. */
+  /** Shows the sessions of the account with this id, freshly read. */
   async show(id) {
     const isOther = id !== this.#id;
     this.#id = id;
@@ -39,7 +39,7 @@ export class SessionList {
   }
 
   #paint(sessions) {
-    // What is the same stays, with the focus that it may have.
+    // Unchanged sessions stay, so that they keep the focus.
     if (sessions.length && JSON.stringify(sessions) === JSON.stringify(this.list)) return;
     this.list = sessions;
     this.#all.hidden = sessions.length === 0;

@@ -1,5 +1,5 @@
-// Users: the accounts of the hub, for administrators. The list comes page by page; who is looked for by an exact id, address or alias is
-// found however many there are.
+// Users: the accounts of the hub, for administrators. The list loads page by page; a search for an exact id, address or alias
+// finds any account.
 
 import { accounts, ask, Gate } from './admin-calls.js';
 import { ask as askFirst, element, plural, setText } from './dom.js';
@@ -134,7 +134,7 @@ class UsersTab {
 
 // ---- a new user
 
-// A new user, made by an administrator. Everything may be left out; an account that nobody could sign in to is made only when that is meant.
+// A new user, created by an administrator. All fields are optional; an account without any way to sign in needs confirmation.
 
 class NewUser {
   #hub;

@@ -1,11 +1,11 @@
-// A value that is changed where it stands: type, Enter; Escape leaves it as it was.
+// Edits a value in place: type, Enter; Escape cancels.
 
 import { element } from './dom.js';
 import { TextFault, readValue } from './json-text.js';
 
 const kinds = ['text', 'number', 'yes/no', 'JSON'];
 
-/** The kind of value that a text would be, when none was chosen: 12 a number, true a truth value, {…} JSON, else a text. */
+/** The kind of value that a text suggests when none was chosen: 12 a number, true a truth value, {…} JSON, else a text. */
 export function kindOf(text) {
   const trimmed = text.trim();
   if (trimmed === 'true' || trimmed === 'false') return 'yes/no';
@@ -14,7 +14,7 @@ export function kindOf(text) {
   return 'text';
 }
 
-/** The value that a text stands for as one kind; throws TextFault. */
+/** The value of a text for a kind; throws TextFault. */
 export function valueOf(text, kind) {
   if (kind === 'text') return text;
   const { value } = readValue(text, 'set');
@@ -23,7 +23,7 @@ export function valueOf(text, kind) {
   return value;
 }
 
-/** Puts an editor in the place of `shown`. done(value) is called once with the new value, or with undefined when it was left. */
+/** Replaces `shown` with an editor. done(value) is called once with the new value, or with undefined when editing was cancelled. */
 export function editValue(shown, value, { label, done }) {
   const input = element('input', { class: 'editor-text', 'aria-label': label, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off' });
   const kind = element('select', { class: 'editor-kind', 'aria-label': 'Type of the value' }, ...kinds.map((name) => element('option', {}, name)));

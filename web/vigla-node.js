@@ -1,4 +1,4 @@
-// A WebSocket (RFC 6455) for Node before 22, which has none of its own: as much of the browsers' as vigla.js uses.
+// A WebSocket (RFC 6455) for Node before 22, which has none: the part of the browsers' API that vigla.js uses.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { request } from 'node:http';
@@ -16,8 +16,8 @@ export class NodeSocket {
   #request;
   #chunks = [];
   #have = 0;     // bytes in them
-  #need = 2;     // bytes from which on there is more to read
-  #parts = [];   // of a message in several frames
+  #need = 2;     // bytes needed before more can be read
+  #parts = [];   // of a fragmented message
   #ending = null; // { code, reason } of a close frame
 
   constructor(address) {
@@ -109,7 +109,7 @@ export class NodeSocket {
   }
 }
 
-/** Where the first frame's content is; `end` is how much there has to be to say more. Servers do not mask, and nothing is compressed. */
+/** The position of the first frame's content; `end` is the number of bytes needed to continue. Servers do not mask, and nothing is compressed. */
 function read(all) {
   if (all.length < 2) return { end: 2 };
   const short = all[1] & 127, start = short === 127 ? 10 : short === 126 ? 4 : 2;

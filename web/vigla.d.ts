@@ -1,7 +1,7 @@
 // Types of vigla.js. Names and shapes are those of docs/observe-protocol.md. A value read is `any` unless the call names its type:
 // `await hub.get<Post>('/posts/p1')`.
 
-/** A value that ends a range: of the order, or [value, key] where several children may have that value. */
+/** The end of a range: a value of the order, or [value, key] where several children may have that value. */
 export type Bound = Scalar | [Scalar, string];
 export type Scalar = null | boolean | number | string;
 
@@ -42,18 +42,18 @@ export type Event<T = any> =
   | { event: 'moved'; seq: number; key: string; prev?: string | null; distance?: number; value?: undefined }
   | { event: 'count'; seq: number; count: number; key?: undefined; value?: undefined }
   | { event: 'ready'; seq: number; key?: undefined; value?: undefined }
-  /** What was reported before no longer counts: all of the place follows. */
+  /** Earlier events no longer count: all data of the place follows. */
   | { event: 'reset'; seq: number; key?: undefined; value?: undefined };
 
 /** The last event of a handler. An iteration throws the error instead. */
 export interface Ended { event: 'ended'; error: ViglaError; key?: undefined; value?: undefined }
 
-/** What to observe of a place. */
+/** The options of an observer. */
 export interface Wanted {
   /** Default: ['value']. */
   events?: readonly EventName[];
   query?: Query;
-  /** At most so many values or counts a second, 0.001 to 1000. */
+  /** Maximum values or counts per second, 0.001 to 1000. */
   maxHz?: number;
 }
 
@@ -61,9 +61,9 @@ export type Token = string | null;
 
 export interface Change {
   state: 'connecting' | 'connected' | 'waiting' | 'closed' | 'credentialRefused';
-  /** With `waiting`, `credentialRefused`, and a `closed` that the program did not ask for. */
+  /** With `waiting`, `credentialRefused`, and a `closed` that the program did not request. */
   error?: ViglaError;
-  /** With `waiting`: when the next attempt comes. */
+  /** With `waiting`: the time until the next attempt. */
   retryMs?: number;
 }
 
@@ -87,9 +87,9 @@ export class ViglaError extends Error {
   text: string;
   /** The member of the request at fault, such as `query.near`. */
   member?: string;
-  /** What the rules say. */
+  /** The rules' own messages. */
   messages: string[];
-  /** With `stale`: what is at the place, where the hub says so. */
+  /** With `stale`: the current value, if the hub sends it. */
   value?: any;
   /** With `too_many` and `over_budget`. */
   retryAfterMs?: number;
@@ -112,9 +112,9 @@ export class Vigla {
   readonly state: 'connecting' | 'connected' | 'waiting' | 'closed';
   /** Acts as the token's user from now on. Resolves with the uid. */
   auth(token: Options['token']): Promise<string | undefined>;
-  /** First what is there, then every change. Without a handler the observer is iterated. */
+  /** First the current data, then every change. Without a handler, iterate over the observer. */
   observe<T = any>(path: string, wanted?: Wanted, handler?: (event: Event<T> | Ended) => void): Observer<T>;
-  /** null: nothing is there. */
+  /** null for an empty place. */
   get<T = any>(path: string, query?: Query): Promise<T>;
   count(path: string, query?: Query): Promise<number>;
   /** Resolves with the number of the commit. */
@@ -123,7 +123,7 @@ export class Vigla {
   remove(path: string): Promise<number>;
   /** Resolves with the key of the new child. */
   push(path: string, value: unknown): Promise<string>;
-  /** Sets a place to update(what is there), again if another writer was faster, 25 times. Resolves with the value. */
+  /** Sets a place to update(current value); retries up to 25 times in all if another writer was faster. Resolves with the value. */
   transaction<T = any, R = T>(path: string, update: (was: T | null) => R | Promise<R>): Promise<R>;
   onDisconnect(what: 'set', path: string, value: unknown): Promise<void>;
   onDisconnect(what: 'update', path: string, value: Record<string, unknown>): Promise<void>;
@@ -134,5 +134,5 @@ export class Vigla {
   close(): void;
 }
 
-/** Milliseconds before attempt 0, 1, … of connecting again. */
+/** Milliseconds before attempt 0, 1, … to reconnect. */
 export function backoff(attempt: number, random?: () => number): number;

@@ -5,8 +5,8 @@
 //   await hub.set('/status', 'open');
 //   for await (const { value } of hub.observe('/status')) console.log(value);
 
-let Socket = globalThis.WebSocket; // Node before 22 has none: vigla-node.js is loaded with the first connection
-const tickMs = 20000; // without a word for one the hub is asked, after three the connection is given up
+let Socket = globalThis.WebSocket; // missing in Node before 22: vigla-node.js is loaded with the first connection
+const tickMs = 20000; // a hub that is silent for one tick is pinged; after three the connection is closed
 
 /** `code`: of the protocol, or connection_lost, closed. Types: vigla.d.ts. */
 export class ViglaError extends Error {
@@ -16,7 +16,7 @@ export class ViglaError extends Error {
   }
 }
 
-/** Why the hub would refuse a move, or null. It is checked here too: a reconnect with such a query would end the observer. */
+/** Why the hub would refuse a move, or null. Checked here too, because a reconnect with such a query would end the observer. */
 function moveFault(query, near) {
   const fault = (member, message) => new ViglaError({ code: 'bad_request', message, member });
   if (!query?.near) return fault('sub', 'The observer has no circle that could be moved.');
@@ -35,7 +35,7 @@ export function backoff(attempt, random = Math.random) {
   return Math.round((Math.min(15000, 250 * 2 ** Math.min(attempt, 10)) / 2) * (1 + random()));
 }
 
-/** A WebSocket that connects again: idle ─start─► connecting ─► open ─lost─► waiting ─backoff─► connecting …; stop ─► idle. */
+/** A WebSocket that reconnects: idle ─start─► connecting ─► open ─lost─► waiting ─backoff─► connecting …; stop ─► idle. */
 export class ReconnectingSocket {
   phase = 'idle';
   attempt = 0;
@@ -47,7 +47,7 @@ export class ReconnectingSocket {
   #hooks;
   #ears;
 
-  /** hooks: url(), opened(), message(text), lost(), phase() behind each change of it, woken() when the device is back. */
+  /** hooks: url(), opened(), message(text), lost(), phase() after each change of it, woken() when the device wakes up. */
   constructor(hooks) { this.#hooks = hooks; }
 
   start() {
@@ -74,7 +74,7 @@ export class ReconnectingSocket {
     this.#dial();
   }
 
-  /** Gives up a connection that does not answer. */
+  /** Drops a connection that does not answer. */
   drop(reason) {
     if (!this.#socket) return;
     letGo(this.#socket);
@@ -100,7 +100,7 @@ export class ReconnectingSocket {
     socket.onopen = () => { this.#enter('open'); this.#hooks.opened(); };
     socket.onmessage = ({ data }) => this.#hooks.message(data);
     socket.onclose = ({ code, reason }) => socket === this.#socket && this.#closed(code, reason);
-    // Node 20 tells of an error alone when there is no connection.
+    // Node 20 only reports an error when there is no connection.
     socket.onerror = () => setTimeout(() => socket.onclose?.({ code: 1006, reason: '' }), 100);
     this.#enter('connecting');
   }
@@ -113,7 +113,7 @@ export class ReconnectingSocket {
     }, (error) => { if (!signal.aborted) this.#giveUp(`Node before 22 needs vigla-node.js beside vigla.js: ${error.message}`); });
   }
 
-  /** No later attempt would succeed. */
+  /** Stops, because no later attempt would succeed. */
   #giveUp(reason) {
     this.lastReason = reason;
     this.#enter('idle');
@@ -137,7 +137,7 @@ export class ReconnectingSocket {
   }
 }
 
-/** Closed while it is being made, a browser would warn. */
+/** Closes a socket after it has opened: a browser warns when a connecting one is closed. */
 function letGo(socket) {
   socket.onmessage = socket.onclose = null;
   socket.onopen = () => socket.close();
@@ -151,17 +151,17 @@ const lost = () => new ViglaError({ code: 'connection_lost', message: lostText }
 // The defaults of `onstate` and `onended`: a program that handles no errors still shows them on the console.
 const warnOfEnd = (path, error) => console.warn(`The hub ended the observer of ${path}: ${error.message}`);
 function warnOfState() {
-  let last = ''; // a hub that stays away is reported once
+  let last = ''; // an unreachable hub is reported once
   return ({ state, error }) => {
     if (error && error.message !== last) console.warn(`Vigla client, ${state}: ${error.message}`);
     last = state === 'connected' ? '' : error?.message ?? last;
   };
 }
 
-/** A callback that throws is reported like any error of the program, and stops nothing else. */
+/** An error thrown by a callback is reported like any other of the program, and does not stop the client. */
 function call(back, ...facts) { try { back(...facts); } catch (error) { queueMicrotask(() => { throw error; }); } }
 
-/** What `observe` returns. Without a handler it is iterated: `for await (const event of observer)` throws what it ended with. */
+/** The result of `observe`. Without a handler, iterate over it: `for await (const event of observer)` throws the error that ends it. */
 export class Observer {
   /** Whether the rules do not declare the order of the query. */
   lacksIndex = false;
@@ -171,13 +171,13 @@ export class Observer {
 
   constructor(calls) { this.#calls = calls; }
 
-  /** Hears no more. */
+  /** Ends the observer. */
   end() {
     this.#calls.end();
     this.tell({ event: 'ended', error: closed() });
   }
 
-  /** Moves the centre of a `near`; the difference is told. @param {{ lat: number, lng: number }} near */
+  /** Moves the centre of a `near`; the observer gets the difference. @param {{ lat: number, lng: number }} near */
   move(near) { return this.#calls.move(near); }
 
   tell(event) {
@@ -209,18 +209,18 @@ export class Vigla {
   #onended;
   #closedWith = null;
   #next = 1;
-  #ticks = 0;               // since the hub was heard
+  #ticks = 0;               // since the hub last sent something
   #timer;
   #turn = 0;                // counts connections
   #asked = new Map();       // id → { resolve, reject }: sent, not answered
   #unsent = [];             // { send, reject }: waits for a connection, in the order of the calls
-  #observers = new Map();   // id → what is observed and how far it was told; the id is the observer's for good
-  #signing = [];            // { resolve, reject } of calls of auth without an answer
+  #observers = new Map();   // id → what is observed and its progress; the id is the observer's for good
+  #signing = [];            // { resolve, reject } of auth calls without an answer
 
   /**
    * @param {string} address  such as http://127.0.0.1:9000?ns=NAME; https, ws and wss are the same
-   * @param {import('./vigla.d.ts').Options} [options]  token: a function is called for every connection. onstate: hears of each state,
-   *   and of credentialRefused, when the client goes on as a visitor. onended: hears which observer with a handler the hub has ended.
+   * @param {import('./vigla.d.ts').Options} [options]  token: a function is called for every connection. onstate: called for each state,
+   *   and for credentialRefused, when the client continues as a visitor. onended: called when the hub has ended an observer with a handler.
    *   Both warn on the console by default.
    */
   constructor(address, { ns, token, onstate = warnOfState(), onended = warnOfEnd } = {}) {
@@ -254,14 +254,14 @@ export class Vigla {
   }
 
   /**
-   * Hears of a place: first what is there, then every change.
+   * Observes a place: first its current data, then every change.
    * @param {string} path @param {import('./vigla.d.ts').Wanted} [wanted]
    * @param {(event: import('./vigla.d.ts').Event) => void} [handler]  gets `ended` last
    * @returns {Observer}
    */
   observe(path, { events = ['value'], query, maxHz } = {}, handler) {
     const id = this.#next++;
-    // "ready" always comes: so an observer knows how far it is, also where there is nothing.
+    // "ready" is always requested, so that an observer knows its position even at an empty place.
     const isBare = !['value', 'count', 'ready'].some((name) => events.includes(name));
     const wanted = { path, events: isBare ? [...events, 'ready'] : events, query, maxHz };
     const o = { ...wanted, isBare, handler, error: null, since: null, held: [], moves: 0, isMoving: false };
@@ -288,10 +288,10 @@ export class Vigla {
   async push(path, value) { return (await this.ask({ op: 'push', path, value })).key; }
   async ping() { await this.ask({ op: 'ping' }); }
 
-  /** What the hub does when this connection has ended: set, update, remove or cancel. Leave it anew with each `connected`. */
+  /** Registers an operation for the end of this connection: set, update, remove or cancel. Register it again at each `connected`. */
   async onDisconnect(what, path, value) { await this.ask({ op: 'onDisconnect', do: what, path, value }); }
 
-  /** Sets a place to update(what is there), again if another was faster, 25 times. Resolves with the value. */
+  /** Sets a place to update(current value); retries up to 25 times in all if another writer was faster. Resolves with the value. */
   async transaction(path, update) {
     let was = await this.get(path);
     for (let left = 24; ; left--) {
@@ -309,7 +309,7 @@ export class Vigla {
   /** Ends the connection and all observers for good. */
   close() { this.#close(); }
 
-  /** reason: why the client gave up, which is then an error of its state. */
+  /** reason: why the client stopped, which becomes the error of its state. */
   #close(reason) {
     if (this.state === 'closed') return;
     this.state = 'closed';
@@ -336,7 +336,7 @@ export class Vigla {
     let settle;
     const moved = new Promise((resolve, reject) => { settle = { resolve, reject }; });
     const fail = (error) => {
-      // Why the observer has ended is reported once: whoever moves it without awaiting this need not handle it again.
+      // The end of the observer is reported once: a caller that moves it without awaiting this need not handle it again.
       if (o.error) moved.catch(() => {});
       settle.reject(o.error ?? error);
     };
@@ -346,7 +346,7 @@ export class Vigla {
       return moved;
     }
     o.query = { ...before, near: { ...before.near, ...near } };
-    // Until the difference has come, which follows the answer, the events before it may belong to either circle.
+    // Until the difference after the answer has arrived, events may belong to either circle.
     o.moves += 1;
     o.isMoving = true;
     if (this.state !== 'connected') settle.resolve();
@@ -369,7 +369,7 @@ export class Vigla {
     this.#socket.send(text);
   }
 
-  /** Begins an observer, or takes it up where it was. */
+  /** Begins an observer, or resumes it. */
   #begin(id) {
     const o = this.#observers.get(id);
     if (!o) return;
@@ -379,7 +379,7 @@ export class Vigla {
       resolve: (ok) => {
         o.epoch = ok.epoch;
         o.observer.lacksIndex = ok.lacksIndex === true;
-        // Told with the first of what follows it: until then what was told before counts.
+        // Held until the first event after it: until then the earlier events count.
         if (o.since && (ok.reset || !since)) o.held = [{ event: 'reset', seq: ok.seq }];
       },
       reject: (error) => { if (error.code !== 'connection_lost') this.#end(id, error); },
@@ -410,7 +410,7 @@ export class Vigla {
     const answer = {
       resolve: ({ uid }) => { for (const { resolve } of calls) resolve(uid); },
       reject: (error) => {
-        if (error.code === 'connection_lost') return this.#signing.unshift(...calls); // it is sent again
+        if (error.code === 'connection_lost') return this.#signing.unshift(...calls); // the credential is sent again
         if (this.#token === token) this.#token = null;
         if (!calls.length) this.#onstate({ state: 'credentialRefused', error });
         for (const { reject } of calls) reject(error);

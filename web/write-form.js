@@ -1,5 +1,5 @@
-// Writing JSON at the selected place: set, update (several paths at once), push, remove. It follows the selection, always. Checked before
-// it is sent; what takes something away names it and asks once more.
+// Writing JSON at the selected place: set, update (several paths at once), push, remove. It always follows the selection. Input is checked before
+// it is sent; a write that removes data lists it and asks for confirmation.
 
 import { element, setText } from './dom.js';
 import { current, named, words, write } from './edits.js';
@@ -8,20 +8,20 @@ import { joinPath, normalPath, pathFault, splitPath } from './paths.js';
 import { isNothing } from './tree-model.js';
 
 const verbs = { set: 'Set', update: 'Update', push: 'Push', remove: 'Remove' };
-const loadedLength = 20000; // a longer value is loaded only when it is asked for
+const loadedLength = 20000; // a longer value is loaded only on request
 const example = '{\n  "hello": "world"\n}';
 
 export class WriteForm {
   #hub;
   #p = {};
-  #sure = false;    // the second press of a write that takes something away
-  #typed = false;   // the text is a person's, not one that was loaded
+  #sure = false;    // the second press for a write that removes data
+  #typed = false;   // the text was typed, not loaded
   #timer = 0;
   #known;
   #edits;
-  #before = null;   // what is at the place that a set or removal is about to replace: { value } or { large }
+  #before = null;   // the current value of the place that a set or removal would replace: { value } or { large }
 
-  /** edits: takes changes back; known(path): the value there in export form, undefined when it is not at hand. */
+  /** edits: undoes changes; known(path): the value there in export form, undefined if it is not loaded. */
   constructor(hub, edits, known) {
     this.#hub = hub;
     this.#edits = edits;
@@ -109,7 +109,7 @@ export class WriteForm {
     }
   }
 
-  /** Puts what is at the place into the text. */
+  /** Loads the place's value into the text. */
   async load() {
     const { path, json } = this.#p;
     const fault = pathFault(path.value);
@@ -127,11 +127,11 @@ export class WriteForm {
     }
   }
 
-  /** Whether a write may be sent: what takes data away needs a second press, after it has named them. */
+  /** Whether a write may be sent: one that removes data needs a second press, after listing the data. */
   async #agreed({ kind, path }) {
     if (kind !== 'set' && kind !== 'remove') return true;
     if (this.#sure) return true;
-    const before = this.#before = await current(this.#hub, path).catch(() => null); // who may write need not be able to read
+    const before = this.#before = await current(this.#hub, path).catch(() => null); // a user who may write need not be able to read
     const isObject = !before || before.large || (before.value !== null && typeof before.value === 'object' && !('.value' in before.value));
     if (!isObject && !(kind === 'remove' && !isNothing(before.value))) return true;
     this.#sure = true;
@@ -152,7 +152,7 @@ export class WriteForm {
     if (this.#p.json.value === '') this.#blank();
   }
 
-  /** Shows the value of the selected place as it is now, if it is small and on the screen, and as long as a person has not typed one. */
+  /** Shows the current value of the selected place, if it is small and on the screen, unless the user has typed a text. */
   offer() {
     const { json } = this.#p;
     if (this.#typed || this.kind !== 'set' || document.activeElement === json) return;
@@ -164,7 +164,7 @@ export class WriteForm {
     if (shown === '') this.#blank();
   }
 
-  /** An empty text is no fault before somebody sends it. */
+  /** An empty text is not a fault until it is sent. */
   #blank() {
     setText(this.#p.check, '');
     this.#p.check.className = 'check';
@@ -193,7 +193,7 @@ export class WriteForm {
     this.#say('', '');
   }
 
-  /** undo: takes back what the words tell. */
+  /** undo: undoes what the text reports. */
   #say(kind, text, undo = null) {
     const { result, undoButton } = this.#p;
     result.className = `result ${kind}`;

@@ -25,16 +25,16 @@ import sys
 import time
 from urllib.parse import quote, urlencode, urlsplit
 
-MOST_BYTES = 8 << 20          # of one update; more is written in several
+MOST_BYTES = 8 << 20          # of one update; larger values are written in several
 SAVE_SECONDS = 60
-SILENCE_SECONDS = 90          # event streams say something every 30 s
+SILENCE_SECONDS = 90          # event streams send something every 30 s
 
 
 class Refused(Exception):
     """The answer that ends this program."""
 
 
-# ---- values: as the contract sees them, lists are objects with numbers for names, and null is nothing
+# ---- values: as in the contract, lists are objects with numbers for names, and null is an absent value
 
 def plain(value):
     if isinstance(value, list):

@@ -28,7 +28,7 @@ struct peer {
     SSL *tls;  // NULL without TLS
     int upgraded;
     size_t held;          // bytes of an unfinished request or frame
-    unsigned char *hold;  // only while there are some
+    unsigned char *hold;  // only while there are such bytes
 };
 
 struct observers {
@@ -36,7 +36,7 @@ struct observers {
     size_t count, capacity;
 };
 
-// What a batch of events brought and is not on the disk yet.
+// An answer that waits until its batch is on the disk.
 struct answer_later {
     struct peer *peer;
     size_t start, end;  // in `out`
@@ -58,7 +58,7 @@ static const char answer[] =
     "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
-// Both as the system calls: -1 and EAGAIN when it is not the moment.
+// Both behave like the system calls: -1 and EAGAIN when they would block.
 
 static ssize_t peer_send(struct peer *peer, const unsigned char *bytes, size_t count) {
     if (!peer->tls) return send(peer->fd, bytes, count, MSG_NOSIGNAL);
@@ -70,7 +70,7 @@ static ssize_t peer_send(struct peer *peer, const unsigned char *bytes, size_t c
 
 static ssize_t peer_receive(struct peer *peer, unsigned char *into, size_t capacity) {
     if (!peer->tls) return recv(peer->fd, into, capacity, 0);
-    // SSL_read gives a record at a time; the socket is emptied as by `recv`.
+    // SSL_read returns one record at a time; empty the socket as `recv` does.
     size_t all = 0;
     while (all < capacity) {
         int got = SSL_read(peer->tls, into + all, (int)(capacity - all));
@@ -127,7 +127,7 @@ static void fan_out(struct server *server) {
     server->out_used = 0;
 }
 
-// Appends to the log what the batch brought, and sends it when it is there.
+// Appends the batch to the log, and sends its answers when it is on the disk.
 static void store_and_answer(struct server *server) {
     size_t bytes = (server->out_used + PAGE - 1) / PAGE * PAGE;
     reserve_out(server, bytes - server->out_used);
@@ -149,7 +149,7 @@ static void answer_later(struct server *server, struct peer *peer, size_t start)
     server->later[server->later_count++] = (struct answer_later){.peer = peer, .start = start, .end = server->out_used};
 }
 
-// A log as long as it will be, so that no write makes it longer.
+// Creates the log at its full length, so that no write extends it.
 static int make_log(const char *path) {
     int log = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (log < 0) return -1;
@@ -173,7 +173,7 @@ static void drop(struct server *server, struct peer *peer) {
     free(peer);
 }
 
-// One frame or request at `bytes`; the number of bytes it takes, 0 when it is not whole, -1 when it is none.
+// Handles one frame or request at `bytes`. Returns its number of bytes, 0 when it is incomplete, -1 when it is invalid.
 static ssize_t take(struct server *server, struct peer *peer, unsigned char *bytes, size_t count) {
     if (!peer->upgraded) {
         unsigned char *end = memmem(bytes, count, "\r\n\r\n", 4);

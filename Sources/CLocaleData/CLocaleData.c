@@ -1,5 +1,5 @@
 // An empty table of ICU's data, in place of the 34 MB that Foundation links otherwise (Scripts/build-static).
-// Header and table of contents as in ICU's udata.h and ucmndata.h: no entries, so that what asks for one is told there is none.
+// Header and table of contents as in ICU's udata.h and ucmndata.h, without entries, so that every look-up finds nothing.
 #include "CLocaleData.h"
 #include <stdint.h>
 

@@ -3,26 +3,26 @@ internal import Glibc
 internal import JSONTree
 public import WireProtocols
 
-/// Why a request was not answered as hoped, or a client is not connected.
+/// Why a request failed, or a client is not connected.
 public enum ClientError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The hub refuses the request.
     case refused(ObserveFailure)
     /// The connection ended before the answer; the request may have been carried out.
     case connectionLost
-    /// No connection could be made.
+    /// No connection could be established.
     case unreachable(String)
-    /// There is an HTTP server, but it does not let this client in (unknown namespace, no hub).
+    /// An HTTP server answered, but refuses this client (unknown namespace, no hub).
     case notAccepted(status: Int, text: String)
     /// The hub closed the connection with an RFC 6455 code and its reason.
     case dismissed(code: UInt16, reason: String)
-    /// The hub said something that the protocol does not have.
+    /// The hub's message violates the protocol.
     case badAnswer(String)
     /// A newer `authenticate` came before this one could be sent.
     case superseded
     /// The client was closed.
     case closed
 
-    /// The code of the protocol, or `connection_lost` where there is no connection or it has ended, `superseded`, `closed`.
+    /// The protocol's code, or `connection_lost` without a connection or after its end, `superseded`, `closed`.
     public var code: String {
         switch self {
         case .refused(let failure): failure.code
@@ -32,7 +32,7 @@ public enum ClientError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// For people: what the hub says, its code, and what the rules say to the client.
+    /// For people: the hub's message, its code, and the rules' own messages to the client.
     public var description: String {
         switch self {
         case .refused(let failure):
@@ -48,7 +48,7 @@ public enum ClientError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// The sentence in `{"error":"…"}`, or the first line of the text as it is. The text may be cut.
+    /// The sentence in `{"error":"…"}`, otherwise the first line of the text. The text may be truncated.
     private static func message(of text: String) -> String {
         var native = text
         let sentence = native.withUTF8 { bytes -> String? in
@@ -59,10 +59,10 @@ public enum ClientError: Error, Sendable, Equatable, CustomStringConvertible {
         return sentence ?? text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
     }
 
-    /// The sentence that the server gave as its reason, without the JSON around it; empty without one.
+    /// The server's sentence for its refusal, without the JSON around it; empty without one.
     public static func reason(_ body: String) -> String { message(of: body) }
 
-    /// A failure to connect in words for people.
+    /// A text for people about a failure to connect.
     public static func text(_ error: NetError) -> String {
         switch error {
         case .connectFailed(let address, ECONNREFUSED): "nothing listens on \(address)"

@@ -12,17 +12,17 @@ extension HubClient {
         try await answer { authenticate(token, $0) }
     }
 
-    /// Reads a place once; null when there is nothing.
+    /// Reads a place once; null when it is empty.
     public func get(_ path: Path, query: ObserveQuery? = nil) async throws(ClientError) -> Node {
         try await answer { get(path, query: query, $0) }
     }
 
-    /// How many children there are, or the query selects.
+    /// The number of children, or of those that the query selects.
     public func count(_ path: Path, query: ObserveQuery? = nil) async throws(ClientError) -> Int64 {
         try await answer { count(path, query: query, $0) }
     }
 
-    /// Replaces what is at the place. Returns the number of the commit.
+    /// Replaces the value of the place. Returns the number of the commit.
     @discardableResult
     public func set(_ path: Path, _ value: WriteValue) async throws(ClientError) -> Int64 {
         try await answer { set(path, value, $0) }
@@ -40,31 +40,32 @@ extension HubClient {
         try await answer { push(path, value, $0) }
     }
 
-    /// Removes what is at the place. Returns the number of the commit.
+    /// Removes the value of the place. Returns the number of the commit.
     @discardableResult
     public func remove(_ path: Path) async throws(ClientError) -> Int64 {
         try await answer { remove(path, $0) }
     }
 
-    /// Sets a place to what follows from its value, as often as it takes, at most 25 times. Returns the value that was set.
+    /// Sets a place to a value computed from its current one; retries up to 25 times in all when another writer was faster. Returns the value that
+    /// was set.
     @discardableResult
     public func transaction(_ path: Path, _ update: @escaping @Sendable (Node) -> WriteValue) async throws(ClientError) -> Node {
         try await answer { transaction(path, update, $0) }
     }
 
-    /// Leaves something for the hub to do when this connection has ended, or takes it back.
+    /// Registers an operation that the hub runs when this connection has ended, or cancels it.
     public func onDisconnect(_ leaving: ObserveLeaving) async throws(ClientError) {
         try await answer { onDisconnect(leaving, $0) }
     }
 
-    /// Hears whether the hub answers.
+    /// Checks whether the hub answers.
     public func ping() async throws(ClientError) {
         try await answer { ping($0) }
     }
 
-    /// An observer as a sequence, which ends it. Leaving the loop or cancelling its task ends the observer.
+    /// An observer as a sequence. Leaving the loop or cancelling its task ends the observer.
     ///
-    /// Events that are not taken wait in memory. `ended` is not among them: the sequence throws its `ClientError`, and just ends when the
+    /// Events wait in memory until they are consumed. `ended` is not among them: the sequence throws its `ClientError`, and just finishes when the
     /// client was closed.
     public func events(
         of path: Path, _ events: ObserveEvents = .value, query: ObserveQuery? = nil, maxHz: Double? = nil

@@ -8,14 +8,14 @@ internal import WireProtocols
 ///     try await client.set("/fix", encoding: Fix(latitude: 37.9553, longitude: 23.7021))
 ///     for try await fix in client.values(of: "/fix", as: Fix.self) { … }
 extension HubClient {
-    /// Reads a place once; nil when there is nothing.
-    /// - Throws: `ClientError`; `DecodingError` where something else is there.
+    /// Reads a place once; nil when it is empty.
+    /// - Throws: `ClientError`; `DecodingError` if the place has a value of another form.
     public func get<Value: Decodable>(_ path: Path, as type: Value.Type) async throws -> Value? {
         try Self.decode(type, try await get(path))
     }
 
-    /// Replaces what is at the place. Returns the number of the commit.
-    /// - Throws: `ClientError`, `EncodingError`; `JSONError` for what no place holds, such as a name with a slash.
+    /// Replaces the value of the place. Returns the number of the commit.
+    /// - Throws: `ClientError`, `EncodingError`; `JSONError` for values that a place cannot hold, such as a name with a slash.
     @discardableResult
     public func set(_ path: Path, encoding value: some Encodable) async throws -> Int64 {
         try await set(path, Self.encode(value))
@@ -28,8 +28,8 @@ extension HubClient {
         try await push(path, Self.encode(value))
     }
 
-    /// The values of a place, nil where nothing is: the one of now, then each that follows; after a lost connection
-    /// the one of then, if it is another.
+    /// The values of a place, nil when it is empty: the current one, then each change; after a reconnect the new current one, if it
+    /// differs.
     /// - Throws: `ClientError`, `DecodingError`.
     public func values<Value: Decodable & Sendable>(
         of path: Path, as type: Value.Type, maxHz: Double? = nil

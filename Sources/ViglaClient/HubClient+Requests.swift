@@ -4,21 +4,21 @@ public import WireProtocols
 extension HubClient {
     /// The result of a write: the number of its commit.
     public typealias WriteDone = @Sendable (Result<Int64, ClientError>) -> Void
-    /// The result of a request that answers nothing.
+    /// The result of a request without a value in its answer.
     public typealias Done = @Sendable (Result<Void, ClientError>) -> Void
 
-    /// Reads a place once; null when there is nothing.
+    /// Reads a place once; null when it is empty.
     /// - Parameter query: which children; nil for the whole place.
     public func get(_ path: Path, query: ObserveQuery? = nil, _ done: @escaping @Sendable (Result<Node, ClientError>) -> Void) {
         perform(.get(path: path, query: query)) { done($0.map { $0.value ?? .null }) }
     }
 
-    /// How many children there are, or the query selects; none of them is sent.
+    /// The number of children, or of those that the query selects; the children are not sent.
     public func count(_ path: Path, query: ObserveQuery? = nil, _ done: @escaping @Sendable (Result<Int64, ClientError>) -> Void) {
         perform(.count(path: path, query: query)) { done($0.map { $0.count ?? 0 }) }
     }
 
-    /// Replaces what is at the place.
+    /// Replaces the value of the place.
     public func set(_ path: Path, _ value: WriteValue, _ done: WriteDone? = nil) {
         perform(.set(TreeWrite(path, value)), Self.sequence(done))
     }
@@ -35,21 +35,21 @@ extension HubClient {
         }
     }
 
-    /// Removes what is at the place.
+    /// Removes the value of the place.
     public func remove(_ path: Path, _ done: WriteDone? = nil) {
         perform(.remove(TreeWrite(path, WriteValue(.null))), Self.sequence(done))
     }
 
-    /// Leaves something for the hub to do when this connection has ended, or takes it back. It is done once: with each
-    /// `State.connected` it is to be left anew.
+    /// Registers an operation that the hub runs when this connection has ended, or cancels it. It runs once: register it again at each
+    /// `State.connected`.
     public func onDisconnect(_ leaving: ObserveLeaving, _ done: Done? = nil) { perform(.onDisconnect(leaving), Self.nothing(done)) }
 
-    /// Hears whether the hub answers.
+    /// Checks whether the hub answers.
     public func ping(_ done: @escaping Done) { perform(.ping, Self.nothing(done)) }
 
-    /// Sets a place to what follows from its value; again with the value there then if another writer was faster, 25 times in all.
-    /// - Parameter update: called on the client's loop with what is there, null for nothing.
-    /// - Parameter done: told the value that was set; refused with `stale` when others always were faster.
+    /// Sets a place to a value computed from its current one; retries with the newer value when another writer was faster, 25 times in all.
+    /// - Parameter update: called on the client's loop with the current value, null for an empty place.
+    /// - Parameter done: gets the value that was set; fails with `stale` when other writers were always faster.
     public func transaction(
         _ path: Path, _ update: @escaping @Sendable (Node) -> WriteValue, _ done: (@Sendable (Result<Node, ClientError>) -> Void)? = nil
     ) {
@@ -94,8 +94,8 @@ extension HubClient {
 }
 
 extension WriteValue {
-    /// Data as JSON text, server values (`{".sv":"timestamp"}`) included.
-    /// - Throws: `JSONError` for what is not JSON or cannot be stored.
+    /// Data as JSON text, including server values (`{".sv":"timestamp"}`).
+    /// - Throws: `JSONError` for text that is not JSON or cannot be stored.
     public init(json: String) throws(JSONError) {
         var native = json
         let result: Result<WriteValue, JSONError> = native.withUTF8 { bytes in

@@ -13,7 +13,7 @@ public import WireProtocols
 ///     client.set("/users/ana/name", WriteValue("Ana")) { result in … }
 ///
 /// With `await` and for a program's own types: `HubClient+Async.swift`, `HubClient+Codable.swift`.
-/// Every method may be called from any thread, at any time, also before `connect`: what cannot be sent yet waits its turn.
+/// Every method may be called from any thread, at any time, also before `connect`: requests wait until they can be sent.
 /// Calls of one thread keep their order. All closures are called on the client's loop and must not block.
 ///
 /// ```
@@ -21,14 +21,14 @@ public import WireProtocols
 ///              ▲  after a loss: credential and observers are restored      │
 ///              └────────────── waits, with back-off and jitter ◄───────────┘
 /// ```
-/// The loop keeps a connected client alive until `close`. A client costs a few hundred bytes beside its connection, so one
+/// The loop keeps a connected client alive until `close`. A client costs a few hundred bytes in addition to its connection, so one
 /// loop carries thousands.
 public final class HubClient: @unchecked Sendable {
-    // because everything below `loop` that changes is used on the loop's queue only; `nextID` is atomic.
+    // because all mutable state below `loop` is used on the loop's queue only; `nextID` is atomic.
 
     public let address: HubAddress
     public let settings: HubClientSettings
-    /// Where everything happens and every closure is called.
+    /// The loop on which the client runs and every closure is called.
     public let loop: EventLoop
     let onState: (@Sendable (State) -> Void)?
 
@@ -42,13 +42,13 @@ public final class HubClient: @unchecked Sendable {
     enum Phase {
         /// `connect` has not been called.
         case idle
-        /// A connection is being made.
+        /// A connection is being established.
         case connecting
         /// The hub has accepted the upgrade.
         case open(Link)
-        /// Between two attempts; the timer makes the next one.
+        /// Between two attempts; the timer starts the next one.
         case waiting(LoopTimer)
-        /// `close` was called, or the first failure came with `reconnects` off.
+        /// `close` was called, or the first failure occurred with `reconnects` off.
         case closed
     }
 
@@ -56,9 +56,9 @@ public final class HubClient: @unchecked Sendable {
     public enum State: Sendable {
         case connecting
         case connected
-        /// Not connected for this reason; the next attempt comes after the time.
+        /// Not connected because of this error; the next attempt starts after this time.
         case waiting(ClientError, retryMs: Int)
-        /// The restored credential was refused: the client is anonymous now.
+        /// The restored credential was refused: the client is now anonymous.
         case credentialRefused(ObserveFailure)
         case closed
     }
@@ -98,11 +98,11 @@ public final class HubClient: @unchecked Sendable {
 
     // MARK: observing
 
-    /// Watches a place: first what is there, then every change. After a lost connection it goes on where it was: it is told what it has
-    /// missed, or `.reset` and all that is there.
+    /// Observes a place: first its current data, then every change. After a reconnect it continues where it was: the handler gets the missed
+    /// events, or `.reset` and all current data.
     /// - Parameters:
     ///   - query: which children; nil for the whole place.
-    ///   - maxHz: at most so many values or counts a second, 0.001 to 1000, the newest of those between; nil tells each.
+    ///   - maxHz: maximum values or counts per second, 0.001 to 1000; intermediate ones are skipped. Nil reports each.
     ///   - handler: called in the order of commits, with all events of a commit or none.
     public func observe(
         _ path: Path, _ events: ObserveEvents = .value, query: ObserveQuery? = nil, maxHz: Double? = nil,
@@ -114,12 +114,12 @@ public final class HubClient: @unchecked Sendable {
         return ObserverID(rawValue: id)
     }
 
-    /// Whether the rules do not declare the order of an observer's query (`.indexOn`), as far as the hub has said so.
+    /// Whether the rules do not declare the order of an observer's query (`.indexOn`), if the hub has said so.
     public func lacksIndex(_ observer: ObserverID, _ done: @escaping @Sendable (Bool) -> Void) {
         onLoop { done(self.dialogue.lacksIndex(observer.rawValue)) }
     }
 
-    /// Moves the centre of an observer whose query has a `near`; the difference is told. In degrees.
+    /// Moves the centre of an observer whose query has a `near`; the handler gets the difference. In degrees.
     public func move(
         _ observer: ObserverID, latitude: Double, longitude: Double, _ done: (@Sendable (Result<Void, ClientError>) -> Void)? = nil
     ) {
@@ -142,7 +142,7 @@ public final class HubClient: @unchecked Sendable {
 
     /// Sends one request. If the connection is lost before the answer, it fails with `.connectionLost`: it may have been
     /// carried out. A request that was never sent waits for the next connection.
-    /// - Parameter operation: neither `auth`, `observe` nor `unobserve`, which have methods of their own.
+    /// - Parameter operation: any except `auth`, `observe` and `unobserve`, which have their own methods.
     public func perform(_ operation: ObserveOperation, _ done: (@Sendable (Result<ObserveSuccess, ClientError>) -> Void)? = nil) {
         let id = makeID()
         onLoop { self.carryOut(self.dialogue.ask(ObserveRequest(id: id, operation), done)) }
@@ -155,7 +155,7 @@ public final class HubClient: @unchecked Sendable {
     }
 }
 
-/// Names one observer of one client.
+/// Identifies one observer of one client.
 public struct ObserverID: Hashable, Sendable {
     let rawValue: Int64
 }

@@ -6,9 +6,9 @@ enum BenchError: Error, CustomStringConvertible {
     case system(String, errno: Int32)
     /// The server closed a connection during the run.
     case connectionLost(String)
-    /// The server's answer is not what the protocol asks for.
+    /// The server's answer does not follow the protocol.
     case unexpected(String)
-    /// Nothing more arrived, but something is missing.
+    /// Nothing more arrived, but messages are missing.
     case incomplete(String)
 
     var description: String {

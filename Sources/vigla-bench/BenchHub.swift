@@ -8,7 +8,7 @@ import Scheduling
 import SecurityRules
 import Synchronization
 
-/// Costs nothing to read, so that the engine alone is measured.
+/// A clock that costs nothing to read, so that only the engine is measured.
 private struct StillTime: TimeSource {
     var wallMs: Int64 { 1_700_000_000_000 }
     var steadyNs: Int64 { 0 }
@@ -16,14 +16,14 @@ private struct StillTime: TimeSource {
     func setAlarm(atNs: Int64) {}
 }
 
-/// A database whose output goes nowhere.
+/// A database whose output is discarded.
 final class BenchHub {
     let database: Database
     let format = CountingFormat()
     private var held: [Client] = []
     private let writer = Client(lane: 0, dialect: .realtime)
 
-    /// - Parameter declared: what the rules say at the place `m`, beside that everybody may read and write.
+    /// - Parameter declared: rules at the place `m`, in addition to reads and writes for everybody.
     convenience init(root: Node, declared: String = #"".indexOn":["at"]"#) throws {
         try self.init(root: root, rules: RuleSet(parsing: #"{"rules":{".read":true,".write":true,"m":{"# + declared + "}}}"))
     }
@@ -34,14 +34,14 @@ final class BenchHub {
             scheduler: Scheduler(StillTime()))
     }
 
-    /// Clients with these tags observe a query; returns when they have what it shows, which may take work beside the queue.
+    /// Observes a query with clients of these tags; returns when they have its result, which the engine may compute in the background.
     func observe(_ path: Path, _ query: TreeQuery, tags: [Int64]) {
         let clients = tags.map { _ in Client(lane: 0, dialect: .realtime) }
         held += clients
         _ = carryOut(zip(tags, clients).map { (.observe(path, query: .window(query), style: .patches(tag: $0), hash: ""), $1) })
     }
 
-    /// A client for each of the queries observes it at `m`; returns when they have what it shows.
+    /// Observes each of the queries at `m` with its own client; returns when they have the results.
     func observe(_ queries: [LiveQuery]) {
         let clients = queries.map { _ in Client(lane: 0, dialect: .observe) }
         held += clients
@@ -49,36 +49,36 @@ final class BenchHub {
         _ = carryOut(zip(queries, clients).map { (.observe("m", query: .live($0), style: style, hash: ""), $1) })
     }
 
-    /// - Throws: the last refusal: what is measured must be carried out.
+    /// - Throws: the last refusal, because every measured request must be carried out.
     func expectNothingRefused() throws {
         if let refusal = format.refusal.withLock({ $0 }) { throw BenchError.unexpected(refusal) }
     }
 
-    /// Hands over requests, some at a time as the net loops do, and waits until the last of them is answered and its batch has left.
-    /// - Returns: ns of CPU time since all of them were handed over, of the queue and of what is done for them beside it.
+    /// Submits requests, some at a time as the net loops do, and waits until the last of them is answered and its batch has left.
+    /// - Returns: ns of CPU time since all were submitted, for the queue and for background work on their behalf.
     private func carryOut(_ requests: [(Request, Client)]) -> UInt64 {
-        // The queue is held while they are handed over, so that only their handling is timed.
+        // The queue is blocked while they are submitted, so that only their handling is timed.
         let gate = DispatchSemaphore(value: 0)
         database.queue.async { gate.wait() }
         format.expectReplies(requests.count)
         for (request, client) in requests { database.submit(request, from: client) }
         let start = Self.cpuNanos()
         gate.signal()
-        // What is done in one turn has been answered then, and there is no second thing to sleep for.
+        // Work of one turn is answered by then, so no second wait is needed.
         database.queue.sync {}
         format.awaitReplies()
         database.queue.sync {}
         return Self.cpuNanos() - start
     }
 
-    /// Of the process, which does nothing else meanwhile: other programs on the machine do not count.
+    /// CPU time of the process, which does nothing else meanwhile; other programs on the machine do not count.
     private static func cpuNanos() -> UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
         return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
     }
 
-    /// CPU time for each of the writes until it is answered, with what the engine does for it beside the queue.
+    /// CPU time for each write until it is answered, including the engine's background work.
     func microsPerWrite(_ count: Int, _ write: (Int) -> TreeWrite) -> Double {
         var nanos: UInt64 = 0
         for first in stride(from: 0, to: count, by: 64) {
@@ -87,11 +87,11 @@ final class BenchHub {
         return Double(nanos) / 1000 / Double(count)
     }
 
-    /// CPU time for one write of a client until it is answered, with what the engine does for it beside the queue.
+    /// CPU time for one write of a client until it is answered, including the engine's background work.
     func micros(_ write: TreeWrite, by client: Client) -> Double { Double(carryOut([(.write([write]), client)])) / 1000 }
 }
 
-/// Writes pushes of about the size they have on the wire, and counts them and the replies.
+/// Writes pushes of about their size on the wire, and counts them and the replies.
 final class CountingFormat: WireFormat {
     private let count = Atomic<Int>(0)
     var changes: Int { count.load(ordering: .relaxed) }
@@ -101,7 +101,7 @@ final class CountingFormat: WireFormat {
     func expectReplies(_ count: Int) { missingReplies.store(count, ordering: .relaxed) }
     func awaitReplies() { replied.wait() }
 
-    /// What was refused, which is a fault of the measurement.
+    /// The last refused request, which is a fault of the measurement.
     let refusal = Mutex<String?>(nil)
 
     func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] {
@@ -113,7 +113,7 @@ final class CountingFormat: WireFormat {
     func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
     func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { [0] }
 
-    /// What all styles of a change end with.
+    /// The part of a change that all styles share.
     private final class Rest: ChangeParts {
         let bytes: [UInt8]
         init(_ bytes: [UInt8]) { self.bytes = bytes }
@@ -124,7 +124,7 @@ final class CountingFormat: WireFormat {
         parts = known
         let rest = known.bytes
         guard case .patches(let tag?) = style else { return rest }
-        // One copy behind the frame's header and the tag, as for the wire.
+        // One copy behind the frame's header and the tag, as on the wire.
         var writer = JSONWriter(reservingCapacity: rest.count + 48)
         writer.raw("{\"t\":\"d\",\"d\":{\"a\":\"d\",\"b\":{\"t\":")
         writer.int(tag)

@@ -2,8 +2,8 @@ import ArgumentParser
 import HubEngine
 import JSONTree
 
-/// What the database queue does for one write, without sockets: how it grows with the place, with the clients, and what a
-/// stored leaf takes.
+/// The database queue's work for one write, without sockets: its growth with the number of children and of clients, and the memory of a
+/// stored leaf.
 struct Engine: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Engine time of a write beside 10³…10⁶ children with live queries, and memory per stored leaf.")
@@ -70,7 +70,7 @@ struct Engine: ParsableCommand {
                 + "\(overwrite.fixed(2).padded(12))")
     }
 
-    /// Many clients with the same query: how often a change is worked out, and what it costs more than for one.
+    /// Many clients with the same query: how often a change is computed, and the extra cost compared with one client.
     private func sharing() throws {
         let root: Node = ["m": .object((0..<10_000).lazy.map { (Self.key($0), Self.record($0)) })]
         for (title, count, tags) in [

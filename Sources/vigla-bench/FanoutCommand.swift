@@ -1,14 +1,14 @@
 import ArgumentParser
 import Glibc
 
-/// One write to many observers: a bare C broadcast server, and the hub (or the hub's transport alone).
+/// One write to many observers: a bare C broadcast server, and the hub (or only its transport).
 struct Fanout: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Server CPU per delivered message, against bare C.")
 
     enum Server: String, ExpressibleByArgument, CaseIterable {
-        /// `vigla serve` beside this program, spoken to in realtime protocol v5.
+        /// A `vigla serve` process, over realtime protocol v5.
         case vigla
-        /// A broadcast server on DispatchNet and nothing else.
+        /// A broadcast server on DispatchNet alone.
         case dispatchnet
     }
 
@@ -54,7 +54,7 @@ struct Fanout: ParsableCommand {
             FanoutLoad(
                 observers: observers, messages: chosen, burst: burst, textBytes: textBytes, speech: speech, trusting: certificate?.file)
         }
-        // The baseline's frames are as long as the hub's pushes, which a short run finds out.
+        // The baseline's frames have the length of the hub's pushes, which a short run measures.
         var pushBytes = size
         if server == .vigla {
             let probe = FanoutLoad(observers: 1, messages: 1, burst: 1, textBytes: size, speech: .realtime, trusting: certificate?.file)
@@ -99,7 +99,7 @@ func besideThisProgram(_ name: String) -> String {
     return "\(folder)/\(name)"
 }
 
-/// Thousands of connections need more descriptors than the usual limit; children inherit it.
+/// Raises the descriptor limit, as thousands of connections need more than the default; children inherit it.
 func raiseDescriptorLimit() {
     var limit = rlimit()
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }

@@ -3,8 +3,8 @@ import CLinux
 import Glibc
 import JSONTree
 
-/// What the contract's hash of a value costs (§4.5), against reading the same value from JSON. Only the ratio means anything on
-/// another machine.
+/// The cost of the contract's hash of a value (§4.5), compared with parsing the same value from JSON. Only the ratio is comparable between
+/// machines.
 struct HashBench: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "hash", abstract: "CPU per hashed node, against reading the same JSON.")
 
@@ -41,7 +41,7 @@ struct HashBench: ParsableCommand {
         print("  hashing: \(hashes.median.fixed(1)) ns per node, \((hashes.median / reads.median).fixed(2)) × reading")
     }
 
-    /// Nanoseconds of the process.
+    /// CPU time of the process in nanoseconds.
     private static func cpu() -> Double {
         var time = timespec()
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)

@@ -2,7 +2,7 @@ import ArgumentParser
 import CLinux
 import Glibc
 
-/// What a connection costs that says nothing: the hub's realtime sessions, and upgraded connections of a bare loop.
+/// The memory of an idle connection: of the hub's realtime sessions, and of upgraded connections of a bare loop.
 struct Idle: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Resident memory per idle WebSocket connection.")
 
@@ -33,7 +33,7 @@ struct Idle: ParsableCommand {
     }
 }
 
-/// How many clients a second can arrive.
+/// The number of clients that can connect per second.
 struct Connect: ParsableCommand {
     static let configuration = CommandConfiguration(abstract: "New WebSocket connections per second, each upgraded, then reset.")
 

@@ -9,8 +9,8 @@ import SQLiteJournal
 import Scheduling
 import Synchronization
 
-/// What durability costs: commits beside the disk's own `fdatasync`, many writers sharing commits, snapshots beside commits,
-/// and starting again.
+/// The cost of durability: commits compared with the disk's own `fdatasync`, many writers sharing commits, snapshots during commits,
+/// and recovery.
 struct JournalBench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "journal", abstract: "Commits, snapshots and recovery of the journal, against the disk's own fdatasync.")
@@ -44,7 +44,7 @@ struct JournalBench: ParsableCommand {
     private func commits() throws {
         let store = try open("commits")
         let journal = store.journal(for: "main")
-        // In turns, so that both see the same load of the machine.
+        // Alternating, so that both see the same load of the machine.
         var (disk, single) = (Histogram<UInt64>(), Histogram<UInt64>())
         let probe = try DiskProbe(folder + "/probe")
         var sequence: UInt64 = 0
@@ -64,7 +64,7 @@ struct JournalBench: ParsableCommand {
         try store.close()
     }
 
-    /// Every connection waits for its write before it makes the next; what waits becomes one batch, as in a database.
+    /// Each connection waits for its write before it sends the next; waiting writes become one batch, as in a database.
     private func shared(_ journal: SQLiteJournal, from sequence: UInt64) throws {
         let load = SharedLoad(journal, connections: connections, from: sequence)
         let before = processCPU()
@@ -143,12 +143,12 @@ struct JournalBench: ParsableCommand {
         let journal = store.journal(for: "main")
         var sequence: UInt64 = 0
         try commit([.set(.root, root)], to: journal, &sequence)
-        // Until what that left behind is copied.
+        // Wait until the log that the load left behind is copied.
         try latencies(journal, &root, &sequence, forMs: 3000) { false }
         try duringSnapshot("the first snapshot", journal, &root, &sequence)
         for i in 0..<100 { try commit([Self.change(i * 7919 % count, &root)], to: journal, &sequence) }
         try duringSnapshot("one after 100 scattered writes", journal, &root, &sequence)
-        // One in nearly every chunk.
+        // One change in nearly every chunk.
         let all = megabytes * 8
         for i in 0..<all { try commit([Self.change(count / all * i, &root)], to: journal, &sequence) }
         try duringSnapshot("one of all again", journal, &root, &sequence)
@@ -156,7 +156,7 @@ struct JournalBench: ParsableCommand {
         try recover(root, count)
     }
 
-    /// Latencies of a while without a snapshot, and of as long as one takes.
+    /// Latencies for a while without a snapshot, and during one.
     private func duringSnapshot(_ title: String, _ journal: SQLiteJournal, _ root: inout Node, _ sequence: inout UInt64) throws {
         let quiet = try latencies(journal, &root, &sequence, forMs: Int(seconds * 1000)) { false }
         let isDone = Moment()
@@ -172,8 +172,8 @@ struct JournalBench: ParsableCommand {
             + "p99 + \(more.fixed(1)) ms")
     }
 
-    /// Commits at a fixed pace until the time is over, or something has ended: each from when it was due until it is durable. None waits
-    /// for the one before, so that a stall counts for all that came meanwhile.
+    /// Commits at a fixed pace until the time is over or `isDone`: each is timed from when it was due until it is durable. None waits
+    /// for the one before, so a stall counts for all commits due meanwhile.
     @discardableResult
     private func latencies(
         _ journal: SQLiteJournal, _ root: inout Node, _ sequence: inout UInt64, forMs: Int, until isDone: () -> Bool
@@ -218,7 +218,7 @@ struct JournalBench: ParsableCommand {
 
     private static func key(_ i: Int) -> Key { Key("-Nx\(1_000_000_000 + i)") }
 
-    /// About 200 bytes of JSON.
+    /// A record of about 200 bytes of JSON.
     private static func record(_ i: Int) -> Node {
         [
             "name": .string("person number \(i)"), "latitude": .number(37 + Double(i % 100_000) / 100_000),
@@ -229,7 +229,7 @@ struct JournalBench: ParsableCommand {
         ]
     }
 
-    /// As a walker's position is written.
+    /// A write like that of a walker's position.
     static func position(_ i: UInt64) -> JournalOperation {
         .set(Path(["locations", "user\(i % 10_000)", "current"].map { Key($0) }), record(Int(i % 1_000_000)))
     }
@@ -261,7 +261,7 @@ struct JournalBench: ParsableCommand {
     }
 }
 
-/// What the disk itself takes for a block that is appended and made durable.
+/// The time that the disk itself takes to append a block and make it durable.
 final class DiskProbe {
     private let descriptor: Int32
     private let block = [UInt8](repeating: 7, count: 4096)
@@ -269,7 +269,7 @@ final class DiskProbe {
     init(_ path: String) throws {
         descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw BenchError.system("open", errno: errno) }
-        // The room is there already, as it is in SQLite's log.
+        // The space is preallocated, as in SQLite's log.
         for _ in 0..<4096 { _ = Glibc.write(descriptor, block, block.count) }
         fsync(descriptor)
         lseek(descriptor, 0, SEEK_SET)
@@ -277,7 +277,7 @@ final class DiskProbe {
 
     deinit { close(descriptor) }
 
-    /// Nanoseconds.
+    /// Writes a block; returns nanoseconds.
     func write() throws -> UInt64 {
         if lseek(descriptor, 0, SEEK_CUR) >= 4096 * 4096 { lseek(descriptor, 0, SEEK_SET) }
         let start = now()

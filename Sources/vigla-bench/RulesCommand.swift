@@ -4,10 +4,10 @@ import Glibc
 import JSONTree
 import SecurityRules
 
-/// What deciding costs: WatchMe's writes under its own rules, the compiler, and the worst that values and rules can do.
+/// The cost of rules decisions: WatchMe's writes under its own rules, the compiler, and the worst cases of values and rules.
 ///
-/// The baseline of a decision is a plain walk of the tree to every place the write names, in the old and in the new tree:
-/// what no rule can do without. Only the ratio means anything on another machine.
+/// The baseline of a decision is a plain walk of the tree to every place that the write names, in the old and in the new tree: the
+/// minimum for any rule. Only the ratio is comparable between machines.
 struct RulesBench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rules", abstract: "CPU per rules decision, against a walk of the same paths.")
@@ -49,7 +49,7 @@ struct RulesBench: ParsableCommand {
         print("  \(worst.title): \(cost.fixed(3)) ms")
     }
 
-    /// A file of 2,000 lines: the example's blocks again under other names.
+    /// A file of 2,000 lines: the example's blocks repeated under other names.
     private func measureCompiling(_ text: String) throws {
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
         guard let first = lines.firstIndex(where: { $0.contains("\"rules\"") }), let last = lines.lastIndex(
@@ -67,7 +67,7 @@ struct RulesBench: ParsableCommand {
         print("compile \(count) lines, \(file.utf8.count) bytes: \(cost.fixed(1)) ms")
     }
 
-    /// CPU nanoseconds of one call, over as many as fit the time.
+    /// CPU nanoseconds of one call, averaged over as many as fit the time.
     private func nanoseconds(_ body: () -> Void) -> Double {
         var count = 1
         while true {
@@ -163,7 +163,7 @@ private struct Town {
 
     private static let fix: Node = ["latitude": 37.9553, "longitude": 23.7021, "at": .int(now), "acc": 5]
 
-    /// Two wildcard levels, two cross-look-ups, four validated fields.
+    /// A name of the length of account ids.
     var followTick: Decision {
         Decision("follow write", rules, tree, [("users-follow/\(Self.name(501))/\(Self.name(500))/current", Self.fix)], by: Self.name(500))
     }
@@ -186,7 +186,7 @@ private struct Town {
     }
 }
 
-/// A decision that costs as much as its kind can.
+/// A decision that is as expensive as possible for its kind.
 private struct WorstCase {
     let title: String
     let rules: RuleSet

@@ -12,8 +12,8 @@ import Scheduling
 import Tokens
 import WireProtocols
 
-/// What it costs to find out whose ID token it is, against the bare RSA check of the same token by libcrypto. Only the ratios
-/// mean anything on another machine.
+/// The cost of verifying an ID token, compared with libcrypto's bare RSA check of the same token. Only the ratios
+/// are comparable between machines.
 struct TokensBench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tokens", abstract: "CPU per verified ID token, new and seen before, against a bare signature check.")
@@ -55,7 +55,7 @@ struct TokensBench: ParsableCommand {
         }
     }
 
-    /// CPU nanoseconds of the process for one of as many as fit the time.
+    /// CPU nanoseconds of the process for one call, averaged over as many as fit the time.
     private func nanoseconds(_ body: (Int) -> Void) -> Double {
         var count = 1
         while true {
@@ -90,7 +90,7 @@ private struct OneUser {
             method: .post, target: try HTTPTarget("/identitytoolkit.googleapis.com/v1/accounts:signUp?key=any"),
             fields: [.contentType: "application/json"],
             body: Array(#"{"email":"ana@example.org","password":"correct horse battery","returnSecureToken":true}"#.utf8))
-        // Unsafe only by its looks: written before the semaphore is signalled, read behind it.
+        // Safe: written before the semaphore is signalled, read after it.
         nonisolated(unsafe) var body: [UInt8] = []
         let isDone = DispatchSemaphore(value: 0)
         service.perform { service in
@@ -104,7 +104,7 @@ private struct OneUser {
         self.token = token
     }
 
-    /// One after the other, each until its answer.
+    /// Verifies sequentially, each after the previous answer.
     func verify(_ count: Int) {
         let isDone = DispatchSemaphore(value: 0)
         for _ in 0..<count {
@@ -113,7 +113,7 @@ private struct OneUser {
         }
     }
 
-    /// Answered where they are asked.
+    /// Verifies tokens that were seen before, which are answered synchronously.
     func seen(_ count: Int) {
         for _ in 0..<count { service.verify(token, leeway: 0) { _ in } }
     }

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// Measures Vigla beside bare C servers, in alternating runs on the same machine: only the ratios mean anything.
+/// Measures Vigla against bare C servers, in alternating runs on the same machine: only the ratios are meaningful.
 @main
 struct ViglaBench: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -25,9 +25,9 @@ import websockets
 
 __all__ = ["Centre", "Change", "Event", "Near", "Observer", "Query", "Vigla", "ViglaError", "backoff"]
 
-TICK = 20.0               # seconds: without a word for one the hub is asked, after three the connection is given up
-FIRST, LAST = 0.25, 15.0  # seconds: the longest wait before the first attempt to connect again, and before any
-MOST_BYTES = 256 << 20    # of a message
+TICK = 20.0               # seconds: a hub that is silent for one tick is pinged; after three ticks the connection is closed
+FIRST, LAST = 0.25, 15.0  # seconds: the longest wait before the first attempt to reconnect, and before any attempt
+MOST_BYTES = 256 << 20    # of one message
 _ABSENT: Any = object()
 _log = logging.getLogger("vigla")
 
@@ -189,7 +189,7 @@ class _Observed:
     observer: Observer
 
     def __init__(self, path: str, events: Iterable[str], query: Mapping[str, Any] | None, maxHz: float | None) -> None:
-        # "ready" always comes: so an observer knows how far it is, also where there is nothing.
+        # "ready" is always requested, so that an observer knows its position even at an empty place.
         events = list(events)
         self.is_bare = not {"value", "count", "ready"} & set(events)
         self.wanted: Dict[str, Any] = {"path": path, "events": [*events, "ready"] if self.is_bare else list(events)}
@@ -197,13 +197,13 @@ class _Observed:
             self.wanted["query"] = query
         if maxHz is not None:
             self.wanted["maxHz"] = maxHz
-        self.error: ViglaError | None = None  # it has ended with this
+        self.error: ViglaError | None = None  # the error that has ended it
         self.is_begun = False
         self.epoch: Any = None
         self.since: Dict[str, Any] | None = None
         self.held: List[Dict[str, Any]] = []
-        self.moves = 0          # without an answer
-        self.is_moving = False  # until the difference has come, behind the answer: events before it may belong to either circle
+        self.moves = 0          # moves of the centre without an answer
+        self.is_moving = False  # until the difference after the answer has arrived: events before it may belong to either circle
 
 
 class Vigla:
@@ -226,10 +226,10 @@ class Vigla:
         self.state = "connecting"
         self._next = 1
         self._attempt = 0
-        self._asked: Dict[int, _Answer] = {}                             # id → called with (ok, error): sent, not answered
-        self._unsent: List[Tuple[Callable[[], None], _Answer]] = []      # (send, answer): waits for a connection, in the order of the calls
+        self._asked: Dict[int, _Answer] = {}                             # id → callback with (ok, error): sent, not answered
+        self._unsent: List[Tuple[Callable[[], None], _Answer]] = []      # (send, answer): waiting for a connection, in the order of the calls
         self._observed: Dict[int, _Observed] = {}                        # id → …; the id is the observer's for good
-        self._signing: List[asyncio.Future[Optional[str]]] = []          # of calls of auth without an answer
+        self._signing: List[asyncio.Future[Optional[str]]] = []          # auth calls without an answer
         self._out: asyncio.Queue[str] | None = None                      # texts to be sent
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -239,7 +239,7 @@ class Vigla:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    # ---- what a program calls
+    # ---- the program's calls
 
     async def auth(self, token: Token) -> str | None:
         """Acts as the token's user from now on, also over later connections. The answer is the uid."""
@@ -275,7 +275,7 @@ class Vigla:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
             def answer(ok: Optional[_Ok], error: Optional[ViglaError]) -> None:
-                # At once: the difference follows the answer. After a loss the next connection begins with the new centre.
+                # At once: the difference follows the answer. After a lost connection the next one begins with the new centre.
                 is_lost = error is not None and error.code == "connection_lost"
                 if not is_lost:
                     one.moves -= 1
@@ -364,7 +364,7 @@ class Vigla:
         def answer(ok: Optional[_Ok], error: Optional[ViglaError]) -> None:
             _settle(future, ok or {}, error)
 
-        # Written down now: the program may change the value while it waits.
+        # Encoded now: the program may change the value while the request waits.
         number = self._number()
         text = _text({"id": number, **{name: value for name, value in request.items() if value is not None}, **(members or {})})
         self._when_connected(lambda: self._send_text(number, text, answer), answer)
@@ -382,7 +382,7 @@ class Vigla:
 
     def _send_text(self, number: int, text: str, answer: _Answer) -> None:
         self._asked[number] = answer
-        if self._out is not None:  # else the connection has just ended, and the answer is that
+        if self._out is not None:  # else the connection has just ended, which answers the request
             self._out.put_nowait(text)
 
     def _begin(self, number: int) -> None:
@@ -400,7 +400,7 @@ class Vigla:
                 return
             one.epoch = ok.get("epoch")
             one.observer.lacksIndex = ok.get("lacksIndex", False)
-            # Held back until the first event of the new start: until then the events before it count.
+            # Held until the first event of the new start: until then the earlier events count.
             if one.since and (ok.get("reset") or not since):
                 one.held = [{"event": "reset", "seq": ok["seq"]}]
 
@@ -425,7 +425,7 @@ class Vigla:
 
         def answer(ok: Optional[_Ok], error: Optional[ViglaError]) -> None:
             if error and error.code == "connection_lost":
-                self._signing[:0] = calls  # it is sent again
+                self._signing[:0] = calls  # the credential is sent again
                 return
             if error and self._token is token:
                 self._token = None
@@ -452,7 +452,7 @@ class Vigla:
                             self._address, max_size=MOST_BYTES, max_queue=None, ping_interval=None, open_timeout=3 * TICK,
                             close_timeout=1) as socket:
                         await self._serve(socket)
-                except Exception as error:  # of the network, of the server that is not a hub, of the program's token
+                except Exception as error:  # of the network, of a server that is not a hub, of the program's token function
                     reason = _reason(error)
                 if self.state == "closed":
                     break
@@ -492,7 +492,7 @@ class Vigla:
             while True:
                 await socket.send(await out.get())
         except websockets.exceptions.ConnectionClosed:
-            pass  # the reader says why
+            pass  # the reader reports the reason
 
     async def _read(self, socket: Any) -> None:
         silent = 0
@@ -526,7 +526,7 @@ class Vigla:
                 if not (one.is_bare and event["event"] == "ready"):
                     one.observer._tell(event)
             return
-        answer = self._asked.pop(message.get("id") or 0, None)  # null: the hub closes the connection, and says why
+        answer = self._asked.pop(message.get("id") or 0, None)  # null: the hub closes the connection with a reason
         if answer:
             self._attempt = 0
             error = message.get("error")
@@ -551,7 +551,7 @@ class Vigla:
     def _say(self, change: Change) -> None:
         try:
             self._onstate(change)
-        except Exception as error:  # of the program, which is reported like any other
+        except Exception as error:  # of the program, reported like any other
             asyncio.get_running_loop().call_exception_handler({"message": "onstate of a Vigla client", "exception": error})
 
 

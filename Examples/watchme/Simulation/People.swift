@@ -6,7 +6,7 @@ final class Walker: @unchecked Sendable {
     // because it is used on the loop of its simulation only.
     let uid: String
     let client: HubClient
-    /// Those who follow, all of them friends.
+    /// The uids of the followers, all of them friends.
     var followers: [String] = []
     var walk: Walk
     var history = History()
@@ -23,7 +23,7 @@ final class Follower: @unchecked Sendable {
     // because it is used on the loop of its simulation only.
     let uid: String
     let client: HubClient
-    /// Followed walkers, by index, with what has been seen of each.
+    /// Followed walkers, by index, with the steps seen of each.
     var trails: [Int: Trail] = [:]
     var seenPosts: Set<Key> = []
     var seenAnnouncements: Set<Key> = []

@@ -3,7 +3,7 @@ import JSONTree
 import ViglaClient
 import WireProtocols
 
-/// What walkers do, and what followers see of it.
+/// The walkers' actions, and the followers' view of them.
 extension Simulation {
     // MARK: positions
 
@@ -65,8 +65,8 @@ extension Simulation {
 
     // MARK: danger
 
-    /// A walker raises the alarm: the post, his own copy and one for each friend's timeline, in one update. Every other alarm
-    /// comes from the first walker, whose follower is the one that the printed link looks at.
+    /// A walker raises the alarm: the post, the walker's own copy and one for each friend's timeline, in one update. Every other alarm
+    /// comes from the first walker, whose follower is the one that the printed link shows.
     func raiseDanger() {
         let chosen = tally.posts % 2 == 0 ? walkers.first : walkers.randomElement(using: &random)
         guard let walker = chosen, let fix = walker.history.steps.last?.fix else { return }
@@ -101,7 +101,7 @@ extension Simulation {
 
     // MARK: announcements
 
-    /// The operator tells everybody.
+    /// The operator sends an announcement to everybody.
     func announce() {
         let places = Athens.places
         let place = places[Int.random(in: 0..<places.count, using: &random)].name
@@ -122,7 +122,7 @@ extension Simulation {
         _ = follower.client.observe("announcements", .children) { [self] observation in
             switch observation {
             case .event(.added(let key, _, _, _), _):
-                // Those of earlier runs come before the walk begins; of this run some come before their key is known.
+                // Announcements of earlier runs arrive before the walk begins; some of this run arrive before their key is known.
                 guard phase != .preparing else { return }
                 guard follower.seenAnnouncements.insert(key).inserted else { return tally.repeated += 1 }
                 if announcements.contains(key) { tally.announcementsDelivered += 1 } else { earlyAnnouncements[key, default: 0] += 1 }
@@ -134,7 +134,7 @@ extension Simulation {
 
     // MARK: values
 
-    /// Data written in this program, with server values.
+    /// A value from JSON in this program, with server values.
     private static func json(_ text: String) -> WriteValue { (try? WriteValue(json: text)) ?? WriteValue(.null) }
 }
 

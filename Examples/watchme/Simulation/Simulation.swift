@@ -4,23 +4,23 @@ import JSONTree
 import ViglaClient
 import WireProtocols
 
-/// The evening, from the first friendship to the last position. Lives on one loop, as all of its clients do.
+/// The evening, from the first friendship to the last position. Runs on one loop, as all of its clients do.
 ///
-///     prepare (as the operator) ─► connect, sign in, observe ─► walk ─► wait for what is under way ─► report
+///     prepare (as the operator) ─► connect, sign in, observe ─► walk ─► wait for pending deliveries ─► report
 final class Simulation: @unchecked Sendable {
     // because it is used on the loop's queue only.
     let options: WatchMe
     let loop: EventLoop
-    /// The hub's own people, whom no rule stops.
+    /// The operator's client, an administrator: rules do not apply to it.
     let operatorClient: HubClient
     var walkers: [Walker] = []
     var followers: [Follower] = []
     var tally = Tally()
     var phase = Phase.preparing
-    /// Keys of this run: what is left from an earlier one is not counted.
+    /// Keys of this run: leftovers of an earlier one are not counted.
     var posts: Set<Key> = []
     var announcements: Set<Key> = []
-    /// Announcements that came before the operator heard their key.
+    /// Announcements that arrived before the operator got their key.
     var earlyAnnouncements: [Key: Int] = [:]
     var pushIDs = PushIDGenerator()
     var random: SeededGenerator
@@ -77,7 +77,7 @@ final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Profiles and friendships, a few hundred places per update; what an earlier run left is removed.
+    /// Profiles and friendships, a few hundred places per update; leftovers of an earlier run are removed.
     private func befriend() {
         var writes: [(Path, WriteValue)] = []
         for walker in walkers {
@@ -165,7 +165,7 @@ final class Simulation: @unchecked Sendable {
 
     // MARK: ending
 
-    /// Nobody walks any more; what is under way may still arrive.
+    /// Stops the walk; pending deliveries may still arrive.
     func wind() {
         if phase == .preparing { stop("Interrupted before the walk began.") }
         guard phase == .walking else { return }
@@ -177,7 +177,7 @@ final class Simulation: @unchecked Sendable {
 
     private func settle() {
         guard phase == .settling else { return }
-        // A moment longer than needed, so that something delivered twice is seen too.
+        // Wait a moment longer than needed, so that duplicate deliveries are seen too.
         let isDone = tally.everythingArrived
         loop.schedule(afterMs: isDone ? 200 : 50, everyMs: nil) { [self] in isDone ? report() : settle() }
     }
@@ -217,7 +217,7 @@ final class Simulation: @unchecked Sendable {
 }
 
 extension Tally {
-    /// What never came at the end of a trail: no later position shows that it is missing.
+    /// Counts steps missing at the end of a trail, which no later position reveals.
     fileprivate mutating func countMissing(_ followers: [Follower], _ walkers: [Walker]) {
         for follower in followers {
             for (walker, trail) in follower.trails { lost += walkers[walker].history.steps.count - trail.next }

@@ -1,6 +1,6 @@
 import Histogram
 
-/// What has happened so far, and whether it was right.
+/// The counters of the run, and whether it was correct.
 struct Tally {
     var written = 0
     var acknowledged = 0
@@ -18,7 +18,7 @@ struct Tally {
     /// Post or announcement seen a second time.
     var repeated = 0
     var reconnects = 0
-    /// Refusals and other errors: the first few in words.
+    /// Refusals and other errors; the texts of the first few are kept.
     var failures = 0
     private(set) var firstFailures: [String] = []
     /// Microseconds from the write to the follower's handler.

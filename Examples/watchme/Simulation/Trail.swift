@@ -1,4 +1,4 @@
-/// Everything one walker has reported: what his followers must see, in this order and once each.
+/// All steps that one walker has reported: followers must see them in this order and once each.
 struct History: Sendable {
     struct Step: Sendable {
         let fix: Walk.Fix
@@ -21,9 +21,9 @@ struct Trail: Sendable {
         case expected(step: Int)
         /// This many steps before it have not been seen.
         case skipped(Int, step: Int)
-        /// Seen before.
+        /// It was seen before.
         case again
-        /// Nothing that the walker has reported.
+        /// The walker has not reported it.
         case unknown
     }
 

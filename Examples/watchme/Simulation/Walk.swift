@@ -2,7 +2,7 @@ import Glibc
 
 /// One person's way through the city: from place to place along the streets, at walking pace, never straight back.
 struct Walk: Sendable {
-    /// What a phone would report; coordinates have six decimals (0.1 m).
+    /// A phone's report; coordinates have six decimals (0.1 m).
     struct Fix: Sendable, Equatable {
         let latitude: Double
         let longitude: Double
@@ -18,7 +18,7 @@ struct Walk: Sendable {
     private var walkedMetres: Double
     private let pace: Double
 
-    /// - Parameter seed: the same seed walks the same way.
+    /// - Parameter seed: the same seed produces the same walk.
     init(seed: UInt64) {
         random = SeededGenerator(seed: seed)
         from = Int.random(in: 0..<Athens.places.count, using: &random)
@@ -30,7 +30,7 @@ struct Walk: Sendable {
 
     private var lengthMetres: Double { max(1, Athens.metres(Self.point(from), Self.point(to))) }
 
-    /// The place after `seconds` more of walking.
+    /// The position after `seconds` more of walking.
     mutating func step(seconds: Double) -> Fix {
         walkedMetres += pace * seconds
         while walkedMetres >= lengthMetres {
@@ -56,7 +56,7 @@ struct Walk: Sendable {
     private static func rounded(_ value: Double, _ scale: Double) -> Double { (value * scale).rounded() / scale }
 }
 
-/// SplitMix64: the same seed gives the same city.
+/// SplitMix64: the same seed produces the same city.
 struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

@@ -48,6 +48,6 @@ struct WatchMe: ParsableCommand {
 }
 
 extension HubURL {
-    /// For the argument parser, whose closures throw anything.
+    /// For the argument parser, whose closures may throw any error.
     fileprivate init(argument: String) throws { try self.init(argument) }
 }

@@ -1,4 +1,4 @@
-// What Linux offers and Glibc's Swift module does not: epoll, timerfd, accept4 and a few socket options.
+// Linux functions that Glibc's Swift module leaves out: epoll, timerfd, accept4 and a few socket options.
 //
 // Every function that can fail returns a negated errno (`-EAGAIN`), so that Swift never reads the thread-local `errno`.
 // EINTR is retried here.
@@ -19,11 +19,11 @@
 // epoll
 
 int vigla_epoll_create(void);
-/// `op` is EPOLL_CTL_ADD, _MOD or _DEL; `tag` comes back with each event.
+/// `op` is EPOLL_CTL_ADD, _MOD or _DEL; `tag` is returned with each event.
 int vigla_epoll_control(int epoll, int op, int fd, uint32_t events, uint64_t tag);
 int vigla_epoll_wait(int epoll, struct epoll_event *events, int capacity, int timeout_ms);
 
-/// The event structure is packed on x86-64; these keep Swift away from its layout.
+/// The event structure is packed on x86-64; these accessors hide its layout from Swift.
 static inline uint64_t vigla_event_tag(const struct epoll_event *event) { return event->data.u64; }
 static inline uint32_t vigla_event_bits(const struct epoll_event *event) { return event->events; }
 
@@ -39,7 +39,7 @@ static const int vigla_epoll_del = EPOLL_CTL_DEL;
 
 int vigla_eventfd_create(void);
 int vigla_eventfd_signal(int fd);
-/// Takes the counter back to zero. -EAGAIN when it already was.
+/// Resets the counter to zero. -EAGAIN when it already was.
 int vigla_eventfd_clear(int fd);
 
 /// A non-blocking CLOCK_MONOTONIC timer.
@@ -48,13 +48,13 @@ int vigla_timerfd_create(void);
 int vigla_timerfd_arm(int fd, uint64_t deadline_ns);
 int vigla_timerfd_clear(int fd);
 uint64_t vigla_monotonic_ns(void);
-/// Sleeps, without the 50 µs that Linux may add to it to wake several threads together (timer slack).
+/// Sleeps without timer slack: the 50 µs that Linux may add to wake several threads together.
 void vigla_sleep_us(unsigned microseconds);
 
-/// Whether the kernel's clock is kept right by the network (adjtimex): 1 yes, 0 no, negative when it cannot be told.
+/// Whether the network keeps the kernel's clock right (adjtimex): 1 yes, 0 no, negative if unknown.
 int vigla_clock_is_synchronized(void);
 
-/// The kind of the file system that a path is on, a magic number of statfs(2); negative when it cannot be told.
+/// The kind of a path's file system, a magic number of statfs(2); negative if unknown.
 int64_t vigla_file_system(const char *path);
 
 // sockets: all non-blocking and close-on-exec
@@ -62,12 +62,12 @@ int64_t vigla_file_system(const char *path);
 int vigla_socket(int family);
 /// Bind with SO_REUSEADDR (IPv6 sockets are IPv6 only) and listen.
 int vigla_bind_listen(int fd, const struct sockaddr *address, socklen_t length, int backlog);
-/// A descriptor that only holds a number.
+/// A descriptor that only reserves a number.
 int vigla_reserve(void);
 int vigla_accept(int fd, struct sockaddr_storage *peer);
-/// 0 when connected, -EINPROGRESS when under way.
+/// 0 when connected, -EINPROGRESS while connecting.
 int vigla_connect(int fd, const struct sockaddr *address, socklen_t length);
-/// The outcome of a connect under way, or what broke a connection, as a positive errno; 0 for none.
+/// The result of a pending connect, or the error of a broken connection, as a positive errno; 0 for none.
 int vigla_socket_error(int fd);
 int vigla_local_address(int fd, struct sockaddr_storage *address);
 ssize_t vigla_receive(int fd, void *into, size_t capacity);
@@ -75,7 +75,7 @@ ssize_t vigla_receive(int fd, void *into, size_t capacity);
 ssize_t vigla_send(int fd, struct iovec *vectors, size_t count);
 int vigla_shutdown_write(int fd);
 int vigla_close(int fd);
-/// Closes with a reset: what is queued in the kernel is thrown away.
+/// Closes with a reset: output queued in the kernel is discarded.
 int vigla_close_reset(int fd);
 int vigla_set_no_delay(int fd);
 int vigla_set_send_buffer(int fd, int bytes);

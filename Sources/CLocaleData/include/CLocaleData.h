@@ -1,1 +1,1 @@
-// Nothing to call: linking it is its use (Scripts/build-static).
+// Nothing to call: it only needs to be linked (Scripts/build-static).

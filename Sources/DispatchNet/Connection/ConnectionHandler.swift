@@ -24,7 +24,7 @@ public protocol ConnectionHandler: AnyObject {
 
 /// The answer to a peer that has shut down its sending side.
 public enum HalfClose: Sendable {
-    /// Send what is queued, then close.
+    /// Send the queued output, then close.
     case close
     /// Stay open for writing: a response is pending. The handler closes.
     case keepWriting

@@ -73,7 +73,7 @@ final class TLSContext: @unchecked Sendable {
         return end > 0 ? end : nil
     }
 
-    /// The name of the user whom the process runs as.
+    /// The name of the user that the process runs as.
     private static var user: String { getpwuid(geteuid()).map { String(cString: $0.pointee.pw_name) } ?? "\(geteuid())" }
 
     private static var reason: String { vigla_tls_error_text().map { String(cString: $0) } ?? "it cannot be used" }

@@ -43,7 +43,7 @@ struct LogRoom {
 
     mutating func couldNotBeStored() { isGivenUp = true }
 
-    /// Corrects the length when the file's differs from what was written.
+    /// Corrects the length when the actual one differs from the bytes written.
     mutating func found(_ bytes: Int64) {
         length = bytes
         grown = 0

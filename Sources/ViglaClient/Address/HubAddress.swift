@@ -1,14 +1,14 @@
 public import JSONTree
 internal import WireProtocols
 
-/// Where a hub is, and which of its namespaces is meant.
+/// A hub's address and the selected namespace.
 public struct HubAddress: Sendable, Hashable, CustomStringConvertible {
     /// A name or a numeric address; IPv6 without brackets.
     public var host: String
     public var port: UInt16
-    /// Nil takes the hub's default.
+    /// Nil selects the hub's default.
     public var namespace: String?
-    /// Over TLS: the hub has to prove who it is.
+    /// Uses TLS: the hub must present a valid certificate.
     public var isSecure: Bool
 
     public init(host: String = "127.0.0.1", port: UInt16 = 9000, namespace: String? = nil, isSecure: Bool = false) {
@@ -34,7 +34,7 @@ public struct HubAddress: Sendable, Hashable, CustomStringConvertible {
 public struct HubURL: Sendable, Hashable, CustomStringConvertible {
     public var address: HubAddress
     public var path: Path
-    /// Whether the priority of the place is meant, and not the place: `/users/ana/.priority`.
+    /// Whether the URL names the priority of the place: `/users/ana/.priority`.
     public var isPriority = false
     /// The other parameters of its query, as in REST: `orderBy`, `auth`, …; decoded, in their order.
     public var parameters: [Parameter] = []
@@ -54,9 +54,9 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
         self.path = path
     }
 
-    /// Takes `http` and `ws`, or no scheme at all, and `https` and `wss`; the port is 80, or 443, if not given, as in every URL. An address
-    /// of REST (`….json`) is the place that it names.
-    /// - Parameter takesPriority: whether `.priority` may stand at the end of the path; otherwise it is refused, as it is no place.
+    /// Accepts `http` and `ws`, or no scheme at all, and `https` and `wss`; the port defaults to 80, or 443, as in every URL. A REST address
+    /// (`….json`) means the place that it names.
+    /// - Parameter takesPriority: whether the path may end with `.priority`; otherwise that is refused, as it is not a place.
     /// - Throws: `HubURLError`.
     public init(_ text: String, takesPriority: Bool = false) throws(HubURLError) {
         var rest = text[...]
@@ -85,7 +85,7 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
             segments.removeLast()
         }
         for segment in segments {
-            // A segment with an escaped slash would name another place than the one written.
+            // A segment with an escaped slash would name a different place than the written one.
             guard let path = try? Path(parsing: segment), path.depth == 1 else { throw .path(segment) }
             keys += path.keys
         }
@@ -101,7 +101,7 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
         return isPriority ? place + "/.priority.json" : (path.isRoot ? "/" : place) + ".json"
     }
 
-    /// Its parameters and others as a query of REST, with the namespace: `?orderBy=%22name%22&ns=demo`; empty without any.
+    /// Its own and other parameters as a REST query, with the namespace: `?orderBy=%22name%22&ns=demo`; empty without any.
     public func query(adding others: [Parameter] = []) -> String {
         let all = parameters + others + (address.namespace.map { [Parameter("ns", $0)] } ?? [])
         let items = all.map { "\(PercentText.encode($0.name))=\(PercentText.encode($0.value))" }
@@ -127,7 +127,7 @@ public struct HubURL: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// Why a text is no place in a hub.
+/// Why a text is not a place in a hub.
 public enum HubURLError: Error, Sendable, Equatable, CustomStringConvertible {
     case scheme(String)
     case host(String)
@@ -146,10 +146,10 @@ public enum HubURLError: Error, Sendable, Equatable, CustomStringConvertible {
 
 /// Percent-encoding (RFC 3986 §2.1).
 enum PercentText {
-    /// Everything but unreserved characters.
+    /// Encodes everything except unreserved characters.
     static func encode(_ text: String) -> String { encode(text.utf8, keeping: isUnreserved) }
 
-    /// Only what may not stand in a URL at all, so that people can write spaces and letters of any alphabet.
+    /// Encodes only characters that a URL cannot contain, so that people can write spaces and letters of any alphabet.
     static func encodeUnwritten(_ text: Substring) -> String { encode(text.utf8) { $0 > 0x20 && $0 < 0x7F } }
 
     private static func isUnreserved(_ byte: UInt8) -> Bool {

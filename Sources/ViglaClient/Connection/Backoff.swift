@@ -1,5 +1,5 @@
-/// How long to wait before the next attempt: doubling from the first to the last delay, each shortened by up to a half at
-/// random, so that clients which a restart has cut off together do not come back together.
+/// The delay before the next attempt: it doubles from the first to the last delay, each shortened by up to a half at
+/// random. So clients that a restart has disconnected together do not reconnect together.
 struct Backoff: Sendable {
     private let firstMs: Int
     private let lastMs: Int
@@ -11,7 +11,7 @@ struct Backoff: Sendable {
         delayMs = self.firstMs
     }
 
-    /// The hub has answered something: the next loss starts from the first delay again.
+    /// Resets the delay after the hub has answered: the next loss starts from the first delay.
     mutating func reset() { delayMs = firstMs }
 
     mutating func nextMs() -> Int {

@@ -1,7 +1,7 @@
 internal import DispatchNet
 internal import WireProtocols
 
-/// Making, losing and making again of the connection. Everything here runs on the loop.
+/// Establishing, losing and re-establishing the connection. Everything here runs on the loop.
 extension HubClient {
     func attempt() {
         phase = .connecting
@@ -18,7 +18,7 @@ extension HubClient {
         }
     }
 
-    /// The hub speaks the observe protocol now.
+    /// Called when the hub has accepted the observe protocol.
     func opened(_ link: Link) {
         guard case .connecting = phase else { return link.detach() }
         phase = .open(link)
@@ -31,7 +31,7 @@ extension HubClient {
         if let action = dialogue.received(message) { carryOut(action) }
     }
 
-    /// The connection could not be made, or has ended.
+    /// Called when the connection could not be established, or has ended.
     func lost(_ error: ClientError) {
         switch phase {
         case .idle, .waiting, .closed: return
@@ -42,7 +42,7 @@ extension HubClient {
         phase = .waiting(loop.schedule(afterMs: retryMs, everyMs: nil) { [self] in
             if case .waiting = phase { attempt() }
         })
-        // Told before the failures: what a handler asks now waits for the next connection.
+        // Report the state before the failures: requests that a handler sends now wait for the next connection.
         let actions = dialogue.lost()
         onState?(.waiting(error, retryMs: retryMs))
         carryOut(actions)

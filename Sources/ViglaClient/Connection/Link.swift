@@ -2,9 +2,9 @@ internal import DispatchNet
 internal import HTTPTypes
 internal import WireProtocols
 
-/// One connection of a client: asks for the upgrade, then carries frames. Lives on the loop.
+/// One connection of a client: requests the upgrade, then carries frames. Used on the loop only.
 final class Link: ConnectionHandler, @unchecked Sendable {
-    // because it is made and used on the loop only.
+    // because it is created and used on the loop only.
     private let connection: Connection
     private let client: HubClient
     private let key: String
@@ -14,7 +14,7 @@ final class Link: ConnectionHandler, @unchecked Sendable {
     private var encoder = WebSocketEncoder()
     private var generator = SystemRandomNumberGenerator()
     private var watch: LoopTimer?
-    /// Ticks of the watch since the hub was last heard.
+    /// Ticks of the watch since the hub last sent something.
     private var silentTicks = 0
     /// The specific error with which the connection ends; nil leaves it to the close reason.
     private var failure: ClientError?
@@ -111,7 +111,7 @@ final class Link: ConnectionHandler, @unchecked Sendable {
         }
     }
 
-    /// A hub that is silent for a third of the allowed time gets a ping; after three the connection is closed.
+    /// Pings a hub that is silent for a third of the allowed time; after three thirds it closes the connection.
     private func tick() {
         silentTicks += 1
         guard !hasLeft, failure == nil else { return }

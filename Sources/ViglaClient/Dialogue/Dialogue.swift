@@ -5,11 +5,11 @@ internal import WireProtocols
 /// The open requests and observers of a client, across reconnects. Pure: no sockets, no clock, no queue.
 ///
 /// ```
-///            up: sent at once, unanswered in `asked`        down: in `waiting`, in the order of the calls
-/// opened ──► credential ─► observers sent before, from where they are (`since`) ─► `waiting`
-/// lost   ──► `asked` fails with `.connectionLost`; credential and observers stay, what they hold is forgotten
+///            connected: sent at once, unanswered in `asked`     disconnected: in `waiting`, in the order of the calls
+/// opened ──► credential ─► observers sent before, from their last position (`since`) ─► `waiting`
+/// lost   ──► `asked` fails with `.connectionLost`; credential and observers stay, their incomplete events are dropped
 /// ```
-/// Events of a commit are held until the last has come and told together, so that what was told always is what some commit left.
+/// Events of a commit are held until the last one has arrived and then reported together. So the reported state always is one that some commit left.
 ///
 /// The number of an observe request is the observer's for good: a new connection begins with no numbers in use.
 struct Dialogue {
@@ -20,7 +20,7 @@ struct Dialogue {
         case send(ObserveRequest)
         case answer(Done, Result<ObserveSuccess, ClientError>)
         case notify(Handler, Observation)
-        /// In this order, while the observer is not ended by its handler.
+        /// Notifies a handler in this order, unless it ends the observer meanwhile.
         case tell(Int64, Handler, [Observation])
         case credentialRefused(ObserveFailure)
         /// The hub violated the protocol: end the connection.
@@ -31,7 +31,7 @@ struct Dialogue {
         case request(Done?)
         case credential(String, Done?)
         case observe
-        /// Of this observer, whose query was this one.
+        /// A move of this observer, which had this query before.
         case move(Int64, ObserveQuery, Done?)
     }
 
@@ -42,7 +42,7 @@ struct Dialogue {
 
     private struct Credential {
         let token: String
-        /// Callbacks that wait for the uid.
+        /// The callback that waits for the uid.
         var done: Done?
     }
 
@@ -50,7 +50,7 @@ struct Dialogue {
     private var closedWith: ClientError?
     private var credential: Credential?
     private var observers: [Int64: Observed] = [:]
-    /// Observers of the connection before, in the order of the calls; empty while up.
+    /// Observers of the previous connection, in the order of the calls; empty while connected.
     private var restoring: [Int64] = []
     private var asked: [Int64: Asked] = [:]
     private var waiting: [Waiting] = []
@@ -94,7 +94,7 @@ struct Dialogue {
         return [.send(ObserveRequest(id: id, .unobserve(sub: observer)))]
     }
 
-    /// Moves the centre of an observer's circle. Without a connection the observer begins anew at its new place.
+    /// Moves the centre of an observer's circle. Without a connection the observer begins again at its new centre.
     mutating func move(_ id: Int64, _ observer: Int64, to centre: GeoPoint, _ done: Done?) -> [Action] {
         if let closedWith { return done.map { [.answer($0, .failure(closedWith))] } ?? [] }
         guard let before = observers[observer]?.query else {
@@ -109,7 +109,7 @@ struct Dialogue {
 
     func lacksIndex(_ id: Int64) -> Bool { observers[id]?.lacksIndex ?? false }
 
-    /// Whether an observer still hears.
+    /// Whether an observer is still active.
     func isObserving(_ id: Int64) -> Bool { observers[id] != nil }
 
     private mutating func begin(_ id: Int64) -> Action? {
@@ -124,7 +124,7 @@ struct Dialogue {
         isUp = true
         var actions: [Action] = []
         if let credential {
-            // 0 is no call's number.
+            // No call uses the number 0.
             asked[0] = .credential(credential.token, credential.done)
             self.credential?.done = nil
             actions.append(.send(ObserveRequest(id: 0, .auth(token: credential.token))))
@@ -191,7 +191,7 @@ struct Dialogue {
             switch item {
             case .request(let done), .move(_, _, let done): if let done { actions.append(.answer(done, .failure(.connectionLost))) }
             case .credential(let token, let done):
-                // It is sent again, so its answer is still to come.
+                // The credential is sent again, so its answer is still to come.
                 if credential?.token == token { credential?.done = done } else if let done {
                     actions.append(.answer(done, .failure(.superseded)))
                 }
@@ -204,7 +204,7 @@ struct Dialogue {
         return actions
     }
 
-    /// Ends the dialogue: all requests and observers fail with the reason.
+    /// Closes the dialogue: all requests and observers fail with the error.
     mutating func close(_ error: ClientError) -> [Action] {
         guard closedWith == nil else { return [] }
         closedWith = error

@@ -2,28 +2,28 @@ internal import JSONTree
 internal import LiveQueries
 internal import WireProtocols
 
-/// What one observer observes, and how far it was told.
+/// One observer's request and progress.
 struct Observed {
     let path: Path
-    /// What the program hears of.
+    /// The events that the program receives.
     let events: ObserveEvents
-    /// Which children, and around which centre now.
+    /// The query, with its current centre.
     private(set) var query: ObserveQuery?
     let maxHz: Double?
     let handler: Dialogue.Handler
-    /// Whether the rules do not declare the order of the query.
+    /// Whether the rules do not declare the order of the query (`.indexOn`).
     private(set) var lacksIndex = false
-    /// The commit of which the program was told last, and the hub's life that counts it; nil before anything was told.
+    /// The commit last reported to the program, and the epoch of the hub that counts it; nil before the first report.
     private var told: (epoch: String, seq: Int64)?
-    /// Of this connection.
+    /// The epoch of this connection.
     private var epoch = ""
-    /// Events of a commit whose last has not come.
+    /// Events of a commit whose last event has not arrived.
     private var held: [Observation] = []
-    /// Moves of the centre without an answer.
+    /// Number of moves of the centre without an answer.
     private var moves = 0
-    /// Until the difference has come, which is behind the answer: it is not known which circle was told last.
+    /// True until the difference after a move's answer has arrived: until then it is unknown which circle the last events belong to.
     private var isMoving = false
-    /// Whether this connection tells it from the beginning, although the program was told something before.
+    /// Whether this connection starts from the beginning, although events were reported before.
     private var isAnew = false
 
     init(_ path: Path, _ events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil, _ handler: @escaping Dialogue.Handler) {
@@ -34,10 +34,10 @@ struct Observed {
         self.handler = handler
     }
 
-    /// `ready` always comes: so an observer knows how far it is, also where there is nothing.
+    /// `ready` is always requested, so that an observer knows its position even at an empty place.
     private var isReadyHidden: Bool { events.isDisjoint(with: [.value, .count, .ready]) }
 
-    /// The request over a new connection.
+    /// The request for a new connection.
     mutating func begin() -> ObserveOperation {
         isAnew = told != nil && isMoving
         let since: ObserveSince = if let told, !isMoving { .after(epoch: told.epoch, seq: told.seq) } else { .now }
@@ -45,15 +45,15 @@ struct Observed {
         return .observe(path: path, events: isReadyHidden ? events.union(.ready) : events, query: query, maxHz: maxHz, since: since)
     }
 
-    /// The hub's answer to that.
+    /// Handles the hub's answer to that request.
     mutating func began(_ success: ObserveSuccess) {
         epoch = success.epoch ?? ""
         lacksIndex = success.lacksIndex
-        // Told with the first of what follows it: until then what was told before counts.
+        // Held until the first event after it: until then the earlier events count.
         if told != nil, isAnew || success.isReset { held = [.reset(seq: success.seq ?? 0)] }
     }
 
-    /// What the program is to be told now, in this order.
+    /// The notifications to deliver now, in this order.
     mutating func received(_ event: ObserveEvent, seq: Int64, isFollowed: Bool) -> [Observation] {
         if event != .ready || !isReadyHidden { held.append(.event(event, seq: seq)) }
         guard !isFollowed else { return [] }
@@ -69,8 +69,8 @@ struct Observed {
         isMoving = true
     }
 
-    /// A move was answered.
-    /// - Parameter query: what it was before, where the move was refused.
+    /// Handles the answer to a move.
+    /// - Parameter query: the query before a refused move.
     mutating func hasMoved(backTo query: ObserveQuery? = nil) {
         if let query { self.query = query }
         moves = max(0, moves - 1)
@@ -78,7 +78,7 @@ struct Observed {
 }
 
 extension ObserveQuery {
-    /// The same around another centre; nil without a circle.
+    /// The same query around another centre; nil without a circle.
     fileprivate func moved(to centre: GeoPoint) -> ObserveQuery? {
         guard let near else { return nil }
         return try? ObserveQuery(tree, where: filter, near: NearQuery(centre: centre, metres: near.metres, limit: near.limit))

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import JSONTree
 
-/// Three NATS servers and three hubs over them, in folders of their own.
+/// Three NATS servers and three hubs over them, each with its own folder.
 final class BenchCluster {
     struct NatsServer {
         let pid: pid_t
@@ -16,7 +16,7 @@ final class BenchCluster {
     private(set) var servers: [NatsServer] = []
     let hubs: [ServerProcess]
 
-    /// Blocks until all of them have joined, some seconds.
+    /// Blocks until all of them have joined, which takes some seconds.
     init(nats: String, vigla: String, folder: URL) throws {
         program = nats
         self.folder = folder
@@ -71,7 +71,7 @@ final class BenchCluster {
         return process
     }
 
-    /// Starts a server again that was killed, with its files, and gives it the time to join.
+    /// Restarts a killed server with its files, and waits for it to join.
     func restart(server number: Int) throws {
         processes[number].waitUntilExit()
         processes[number] = try Self.start(program, folder, number)
@@ -80,9 +80,9 @@ final class BenchCluster {
         sleep(8)
     }
 
-    // MARK: Who is what
+    // MARK: Roles
 
-    /// Which hub writes the namespace, and those that follow; waits until one does.
+    /// The hub that writes the namespace, and its followers; waits until one writes.
     func roles() throws -> (writer: ServerProcess, followers: [ServerProcess]) {
         for _ in 0..<300 {
             let said = hubs.map { try? Self.get("/.health", $0.port) }
@@ -95,7 +95,7 @@ final class BenchCluster {
         throw BenchError.incomplete("no hub of the cluster became the one that writes within 30 s")
     }
 
-    /// The number of the server that leads the log of the namespace: the longest of all.
+    /// The number of the server that leads the namespace's log: the longest of all logs.
     func leader() -> Int? {
         for server in servers {
             guard let said = try? Self.get("/jsz?streams=true", server.monitor) else { continue }

@@ -4,7 +4,7 @@ import Foundation
 import Glibc
 import Histogram
 
-/// Three hubs over three NATS servers on this machine, beside a single hub. All of them share its processors, so only ratios mean anything.
+/// Three hubs over three NATS servers on this machine, compared with a single hub. All share its processors, so only ratios are meaningful.
 struct ClusterBench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster", abstract: "Three hubs over NATS JetStream, against one: writes, fan-out, pauses after kills.")
@@ -63,7 +63,7 @@ struct ClusterBench: ParsableCommand {
 
     // MARK: Fan-out
 
-    /// Its CPU is that of all hubs; the servers' is not counted.
+    /// The CPU time is that of all hubs, without the NATS servers.
     private func fanout(_ cluster: BenchCluster, _ program: String) throws {
         let load = FanoutLoad(
             observers: observers, messages: max(200, 200_000 / observers), burst: 1, textBytes: 64, speech: .realtime, trusting: nil)

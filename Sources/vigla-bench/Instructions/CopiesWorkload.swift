@@ -3,8 +3,8 @@ import JSONTree
 import SecurityRules
 
 extension Workload {
-    /// A post that is copied to the timelines of 500 friends: one commit of 502 places, with rules of which each copy is asked. What the
-    /// database queue does for it, and what is done for that beside it.
+    /// A post that is copied to the timelines of 500 friends: one commit of 502 places, with rules that are evaluated for each copy. Measures the
+    /// database queue and its background work.
     static let copies = Workload(name: "post-to-500-friends", count: 4) {
         let friends = try PostToFriends(500)
         return { times in

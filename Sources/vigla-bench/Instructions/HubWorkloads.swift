@@ -1,6 +1,6 @@
 extension Workload {
-    /// Requests of the stock SDKs to a whole hub in this process, over connections of this machine, one request at a time: from the
-    /// frame that comes to the frames that leave.
+    /// Requests of the stock SDKs to a whole hub in this process, over local connections, one request at a time: from the received
+    /// frame to the sent frames.
     static let hub: [Workload] = [
         Workload(name: "get", count: 200) {
             let hub = try MeasuredHub()
@@ -19,7 +19,7 @@ extension Workload {
             let peer = try hub.realtime()
             let put = try repeating(hub, peer, puts)
             let bytes = try puts.map { _ in try observer.frame().count }[0]
-            // Begins with the value that is there, which is no change.
+            // The first put writes the existing value, which is not a change.
             try put(1)
             return { times in
                 for first in stride(from: 0, to: times, by: 20) {
@@ -41,12 +41,12 @@ extension Workload {
                 for first in stride(from: 0, to: times, by: 20) {
                     let some = min(20, times - first)
                     try put(some)
-                    // Read later, many at once: what an observer does is no work of the hub.
+                    // Read later, many at once: the observers' reads must not count as the hub's work.
                     for (observer, bytes) in zip(observers, bytes) { try observer.pass(some * bytes) }
                 }
             }
         },
-        // The writer looks at the latest 50 itself: its own change comes before the answer.
+        // The writer itself observes the latest 50: its own change comes before the answer.
         Workload(name: "window-update", count: 100) {
             let hub = try MeasuredHub()
             let peer = try hub.realtime()
@@ -75,12 +75,12 @@ extension Workload {
 
     private static func text(_ letter: Character) -> String { String(repeating: letter, count: 64) }
 
-    /// Two values in turns, as a value that is there already is no change.
+    /// Two alternating values, as writing the existing value is not a change.
     private static var puts: [[UInt8]] {
         (["v", "w"] as [Character]).map { MeasuredPeer.request("p", #"{"p":"/bench/x","d":"\#(text($0))"}"#) }
     }
 
-    /// Requests in turns, whose answers are of one length.
+    /// Sends requests in turn, whose answers have the same length.
     private static func repeating(_ hub: MeasuredHub, _ peer: MeasuredPeer, _ requests: [[UInt8]]) throws -> (Int) throws -> Void {
         var bytes = 0
         for request in requests {

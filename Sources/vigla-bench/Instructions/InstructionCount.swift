@@ -1,13 +1,13 @@
 import Foundation
 
-/// Counts the instructions of a workload with Valgrind's callgrind, in a process of its own.
+/// Counts the instructions of a workload with Valgrind's callgrind, in a separate process.
 struct InstructionCount {
     let workload: Workload
 
-    /// How often the difference is taken; the median counts, so that a timer of the hub which falls into one of them does not.
+    /// Number of differences; their median counts, so that a hub timer that falls into one of them does not matter.
     static let rounds = 5
 
-    /// Instructions of doing it once, as the difference of doing it often and twice as often.
+    /// Instructions of one run, as the difference between `count` runs and twice as many.
     func perRun() throws -> Int {
         let folder = FileManager.default.temporaryDirectory.appending(path: "vigla-bench-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -19,7 +19,7 @@ struct InstructionCount {
             "valgrind", "--tool=callgrind", "--quiet", "--callgrind-out-file=\(output.path)", "--dump-before=cbaseline_mark",
             "--compress-strings=no", "--fair-sched=yes", besideThisProgram("vigla-bench"), "workload", workload.name,
         ]
-        // The same hashes and the same functions of the C library on every machine.
+        // Hide CPU features, so that hashes and C library functions take the same paths on every machine.
         let features = ["AVX2", "AVX512VL", "AVX512BW", "BMI2", "ERMS", "FSRM", "SSSE3", "SSE4_1", "SSE4_2"]
         process.environment = [
             "PATH": ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin", "TMPDIR": folder.path,
@@ -32,7 +32,7 @@ struct InstructionCount {
         let said = errors.fileHandleForReading.readDataToEndOfFile()
         process.waitUntilExit()
         guard process.terminationStatus == 0 else { throw BenchError.unexpected(String(decoding: said, as: UTF8.self)) }
-        // The first part is what comes before the first mark.
+        // The first part precedes the first mark.
         let differences = try (0..<Self.rounds).map { round in
             try Self.total(of: output.path + ".\(2 * round + 3)") - Self.total(of: output.path + ".\(2 * round + 2)")
         }

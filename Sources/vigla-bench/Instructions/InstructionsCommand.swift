@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 
-/// Compares what the fixed workloads cost with what they cost when somebody last said that it is right.
+/// Compares the instructions of fixed workloads with the last accepted figures.
 struct Instructions: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Instructions of fixed workloads, counted by callgrind, beside accepted ones; fails when one has risen by more than 5 %.")
@@ -10,7 +10,7 @@ struct Instructions: ParsableCommand {
     @Option(help: "Only the workloads whose name contains this.") var only = ""
     @Flag(help: "Writes what is counted into the file.") var accept = false
 
-    /// Most per cent by which a figure may rise.
+    /// Maximum increase of a figure in per cent.
     private static let tolerance = 5.0
 
     func run() throws {
@@ -22,7 +22,7 @@ struct Instructions: ParsableCommand {
             let count = try InstructionCount(workload: workload).perRun()
             let before = accepted[workload.name]
             let ratio = before.map { Double(count) / Double($0) }
-            // A workload without a figure cannot fall behind it.
+            // A workload without an accepted figure counts as over the limit.
             let percent = ratio.map { ($0 - 1) * 100 } ?? .infinity
             isOver = isOver || percent > Self.tolerance
             isUnder = isUnder || percent < -Self.tolerance

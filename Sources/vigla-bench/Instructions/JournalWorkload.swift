@@ -6,8 +6,8 @@ import SQLiteJournal
 import Scheduling
 
 extension Workload {
-    /// Commits of one write each, encoded and stored, one after the other, below `TMPDIR`, which `instructions` removes. That they are not
-    /// waited for on the disk changes no instruction.
+    /// Sequential commits of one write each, encoded and stored below `TMPDIR`, which `instructions` removes. Not waiting for the disk
+    /// does not change the number of instructions.
     static let journal = Workload(name: "journal-commit", count: 100) {
         let folder = FileManager.default.temporaryDirectory.appending(path: "vigla-bench-\(UUID().uuidString)")
         let store = try JournalStore.open(

@@ -7,7 +7,7 @@ import Logging
 import Scheduling
 import SecurityRules
 
-/// A hub in this process, with one loop, that keeps nothing.
+/// An in-memory hub in this process, with one loop.
 final class MeasuredHub {
     private let server: Server
     var port: UInt16 { server.port }
@@ -23,9 +23,9 @@ final class MeasuredHub {
               "posts": {".read": true, ".write": true, ".indexOn": ["at"]}
             }}
             """)
-        // Going to sleep and waking up is work that depends on the machine's load.
+        // Sleeping and waking up depend on the machine's load, so avoid them.
         settings.limits.net.stayAwakeMs = 600_000
-        // So is a request that takes longer than such requests do: the next ones would be carried out on the database's queue.
+        // Slow requests do too: after one, the next requests would run on the database's queue.
         settings.limits.engine.directMs = 600_000
         let logger = Logger(label: "bench") { _ in SwiftLogNoOpLogHandler() }
         server = try Server(settings, scheduler: .system(), logger: logger) { () throws(JournalError) in MemoryStorage() }
@@ -33,7 +33,7 @@ final class MeasuredHub {
 
     deinit { server.stop {} }
 
-    /// A client that has been greeted.
+    /// A client after the hello.
     func realtime() throws -> MeasuredPeer {
         let peer = try MeasuredPeer(port: port)
         try peer.upgrade(Realtime.target, port: port)
@@ -42,7 +42,7 @@ final class MeasuredHub {
     }
 }
 
-/// A client that does as little as it can: it sends what it is given and, once it knows how long an answer is, reads just that.
+/// A client that does as little as possible: it sends the given bytes and, once it knows the length of an answer, reads exactly that.
 final class MeasuredPeer {
     private let fd: Int32
     private var buffer = [UInt8](repeating: 0, count: 64 << 10)
@@ -65,7 +65,7 @@ final class MeasuredPeer {
 
     deinit { close(fd) }
 
-    /// A frame with a request whose answer is to the number 2.
+    /// A frame with a request, which is answered under number 2.
     static func request(_ action: String, _ body: String) -> [UInt8] {
         WebSocketBytes.masked(#"{"t":"d","d":{"r":2,"a":"\#(action)","b":\#(body)}}"#)
     }
@@ -81,8 +81,8 @@ final class MeasuredPeer {
         }
     }
 
-    /// Hands on what comes until the other side closes.
-    /// - Returns: the bytes of all.
+    /// Passes received bytes to `body` until the other side closes.
+    /// - Returns: the total number of bytes.
     func readToEnd(_ body: (ArraySlice<UInt8>) -> Void) throws -> Int {
         if buffer.count < 1 << 20 { buffer = [UInt8](repeating: 0, count: 1 << 20) }
         var bytes = 0
@@ -95,7 +95,7 @@ final class MeasuredPeer {
         }
     }
 
-    /// Reads so many bytes and drops them.
+    /// Reads this many bytes and drops them.
     func pass(_ count: Int) throws {
         if count > buffer.count { buffer = [UInt8](repeating: 0, count: count) }
         guard recv(fd, &buffer, count, Int32(MSG_WAITALL)) == count else { throw BenchError.connectionLost("of the measured hub") }

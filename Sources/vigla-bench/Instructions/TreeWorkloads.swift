@@ -29,7 +29,7 @@ extension Workload {
                 }
             }
         },
-        // The version before is held, as a reader would.
+        // The previous version is retained, as a reader would.
         Workload(name: "packed-field-set", count: 1_000) {
             var node = try parsed(record)
             let path: Path = "lat"

@@ -1,9 +1,9 @@
 /// A fixed piece of work whose instructions are counted.
 struct Workload: Sendable {
     let name: String
-    /// How often it is done in the shorter of two counts; the longer one has twice as many.
+    /// Runs in the shorter of two counts; the longer one has twice as many.
     let count: Int
-    /// Prepares the work: what it returns does the work so many times.
+    /// Prepares the work and returns a closure that runs it a number of times.
     let prepare: @Sendable () throws -> (_ times: Int) throws -> Void
 
     static let all: [Workload] = trees + [rules, copies] + hub + [journal]

@@ -1,7 +1,7 @@
 import ArgumentParser
 import CBaseline
 
-/// Does one workload between marks, for a program that counts: to warm up, then in rounds `count` times and twice as often.
+/// Runs one workload between marks, for a program that counts: a warm-up, then rounds of `count` times and twice as many.
 ///
 ///     start, prepare, warm up │ count │ 2 × count │ count │ 2 × count │ …          │ is a call of `cbaseline_mark`
 struct RunWorkload: ParsableCommand {

@@ -2,12 +2,12 @@ import HubEngine
 import JSONTree
 import LiveQueries
 
-/// What live queries cost within the engine: a write with its rules, its commit, the views that it concerns and the events that leave,
-/// beside the same write under one query.
+/// The cost of live queries within the engine: a write with its rules, its commit, the affected views and the sent events,
+/// compared with the same write under one query.
 struct EngineMeasurement {
     var writes: Int
 
-    /// Queries of different constants, of which a write concerns one or none.
+    /// Queries with different constants; a write affects one of them or none.
     func constants(queries: Int, children: Int, _ show: (String) -> Void) throws {
         let root: Node = ["m": .object((0..<children).map { (Self.key($0), ["status": .string("s\($0 % queries)"), "rating": 0]) })]
         for count in [1, queries] {
@@ -31,7 +31,7 @@ struct EngineMeasurement {
         }
     }
 
-    /// One child moves within many circles, each of which shows it, and beside many in which it is not.
+    /// One child moves within many circles, all of which contain it, and with many others that do not.
     func circles(overlapping: Int, distant: Int, _ show: (String) -> Void) throws {
         let fields = #"".geoIndex":{"lat":"at/lat","lng":"at/lng"}"#
         for (near, far) in [(1, 0), (overlapping, 0), (1, distant)] {

@@ -3,10 +3,10 @@ import Glibc
 import JSONTree
 import LiveQueries
 
-/// What near queries cost over many points, beside a scan of all of them in the same run.
+/// The cost of near queries over many points, compared with a scan of all points in the same run.
 struct NearMeasurement {
     var points = 1_000_000
-    /// Edge of the square on which they lie.
+    /// Edge of the square that contains them.
     var kilometres = 300.0
     var queries = 2_000
     var circles = 2_000
@@ -55,7 +55,7 @@ struct NearMeasurement {
         try movingPoint(show)
     }
 
-    /// Live queries of the 20 nearest over all points, of which some move: those that are near to a view leave it and come in.
+    /// Live queries of the 20 nearest over all points while some points move in and out of the views.
     private func nearestViews(
         _ children: Node, _ keys: [Key], _ index: GeoIndex, _ centres: [GeoPoint], _ random: inout SplitMix, _ show: (String) -> Void
     ) throws {
@@ -104,7 +104,7 @@ struct NearMeasurement {
         for write in writes.reversed() { index.move(write[0].key, old: write[0].new, new: write[0].old) }
     }
 
-    /// A view with a filter that one of three passes, made anew.
+    /// Creates a view with a filter that one of three points passes.
     private func filtered(_ children: Node, _ index: GeoIndex, _ centres: [GeoPoint], _ show: (String) -> Void) throws {
         let filter = Filter([Condition("status", .equal("s1"))])
         var settings = WindowSettings()
@@ -127,7 +127,7 @@ struct NearMeasurement {
         show("  a point moved anywhere: \((time / Double(queries)).fixed(2)) µs")
     }
 
-    /// One child moves within many circles, each of which shows it.
+    /// One child moves within many circles, all of which contain it.
     func movingPoint(_ show: (String) -> Void) throws {
         for (overlapping, far) in [(circles, 0), (circles, distant), (0, 0), (0, distant)] {
             let queries = PlaceQueries()
@@ -211,7 +211,7 @@ extension GeoPoint {
 }
 
 extension [GeoPoint] {
-    /// How many of the nearest there are: all distances, then those that are asked for in order.
+    /// Number of the nearest points, by a scan: all distances, then sorting those within the limit.
     fileprivate func nearest(_ count: Int, to centre: GeoPoint, within metres: Double) -> Int {
         var within: [Double] = []
         for point in self {
@@ -229,7 +229,7 @@ extension GeoIndex {
     }
 }
 
-/// Microseconds of the process's CPU that a body takes.
+/// CPU time of the process for a closure, in microseconds.
 func microseconds(_ body: () throws -> Void) rethrows -> Double {
     func now() -> Double {
         var time = timespec()

@@ -1,7 +1,7 @@
 import JSONTree
 import LiveQueries
 
-/// What a write costs under many live queries of different constants, beside asking each of them in the same run.
+/// The cost of a write under many live queries with different constants, compared with evaluating each of them in the same run.
 struct QueriesMeasurement {
     var queries = 10_000
     var children = 20_000
@@ -16,7 +16,7 @@ struct QueriesMeasurement {
                 let filter = Filter(conditions(i))
                 filters.append(filter)
                 let query = try LiveQuery(TreeQuery(index: .key), where: filter)
-                // The children of its user are where an index would find them.
+                // Take the children of its user directly, as an index would find them.
                 let own = stride(from: i % queries, to: children, by: queries).map { Key("c\($0)") }
                 if let window = FilteredWindow(query, over: place, among: own) { _ = views.add(window) }
             }

@@ -4,9 +4,9 @@ import Journal
 import SQLiteJournal
 import Synchronization
 
-/// Writers that each wait for their own write, before a queue that makes one batch of all that has come.
+/// Writers that each wait for their own write, in front of a queue that makes one batch of all waiting writes.
 final class SharedLoad: @unchecked Sendable {
-    // Sendable: confined to `queue`, but for the result, which is read when everything has ended.
+    // Sendable: confined to `queue`, except the result, which is read after the end.
     private let queue = DispatchQueue(label: "vigla.bench.database")
     private let journal: SQLiteJournal
     private var sequence: UInt64
@@ -58,7 +58,7 @@ final class SharedLoad: @unchecked Sendable {
     }
 }
 
-/// How long commits took that are under way beside each other.
+/// Latencies of concurrent commits.
 final class CommitLatencies: Sendable {
     private let state = Mutex((histogram: Histogram<UInt64>(), faults: 0))
     private let underWay = DispatchGroup()
@@ -81,7 +81,7 @@ final class CommitLatencies: Sendable {
     }
 }
 
-/// Something has happened, and when.
+/// The time of an event, once it has happened.
 final class Moment: Sendable {
     private let state = Mutex<UInt64?>(nil)
     var time: UInt64? { state.withLock { $0 } }

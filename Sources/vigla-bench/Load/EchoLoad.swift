@@ -2,7 +2,7 @@ import CBaseline
 import CLinux
 import Histogram
 
-/// Every connection sends a message, waits until exactly it has come back, and sends the next.
+/// Every connection sends a message, waits for exactly that message, and sends the next.
 struct EchoLoad {
     let connections: Int
     let messageBytes: Int

@@ -2,7 +2,7 @@ import CBaseline
 import CLinux
 import Histogram
 
-/// One publisher, many observers. A burst of messages is published; the next when every observer has every message of
+/// One publisher, many observers. A burst of messages is published; the next follows when every observer has every message of
 /// it. Each observer must get all messages, in order and byte for byte.
 struct FanoutLoad {
     let observers: Int
@@ -14,9 +14,9 @@ struct FanoutLoad {
     /// The server's certificate; nil without TLS.
     let trusting: String?
 
-    /// How a server is spoken to.
+    /// The protocol of a server.
     enum Speech {
-        /// Text frames as they are: `/observe` listens, anything else publishes.
+        /// Plain text frames: connections to `/observe` listen, others publish.
         case plain
         /// Realtime protocol v5 (contract §1.3, §2).
         case realtime
@@ -24,7 +24,7 @@ struct FanoutLoad {
 
     func run(against server: ServerProcess) throws -> Sample { try run(against: [server]) }
 
-    /// - Parameter servers: that show the same; observers are divided among them, the publisher is at the first. The CPU is that of all.
+    /// - Parameter servers: with the same content; observers are distributed over them, the publisher uses the first. The CPU time is their sum.
     func run(against servers: [ServerProcess]) throws -> Sample {
         let swarm = try Swarm(port: servers[0].port, trusting: trusting)
         var cpuNs: UInt64 { servers.reduce(0) { $0 + $1.cpuNs } }
@@ -40,7 +40,7 @@ struct FanoutLoad {
         let total = warmUp + messages
         var published = 0
         var burstNs: UInt64 = 0
-        var behind = 0  // observers × messages of this burst that are still to come
+        var behind = 0  // observers × messages of this burst that are still missing
         var acknowledged = 0
         var start = (ns: UInt64(0), cpu: UInt64(0))
         var isMeasuring = false
@@ -93,7 +93,7 @@ struct FanoutLoad {
     }
 }
 
-/// What the load generator says to a hub (contract §1.2, §1.3, §2).
+/// The load generator's messages to a hub (contract §1.2, §1.3, §2).
 enum Realtime {
     static let target = "/.ws?v=5&ns=bench"
     private static let listen = #"{"t":"d","d":{"r":1,"a":"q","b":{"p":"/bench/x","h":""}}}"#
@@ -102,7 +102,7 @@ enum Realtime {
         Array(#"{"t":"d","d":{"r":\#(request),"a":"p","b":{"p":"/bench/x","d":""#.utf8) + text + Array(#""}}}"#.utf8)
     }
 
-    /// Waits for every hello, makes everyone but the publisher listen, and waits for every answer.
+    /// Waits for every hello, makes every connection but the publisher listen, and waits for every answer.
     static func begin(_ swarm: Swarm, _ publisher: LoadPeer) throws {
         var greeted = 0
         var listening = 0

@@ -1,4 +1,4 @@
-/// Connections that say nothing: what each of them takes in the server.
+/// Idle connections: the server's memory for each.
 struct IdleLoad {
     /// A server that a connection is measured on.
     struct Subject {
@@ -21,9 +21,9 @@ struct IdleLoad {
         ]
     }
 
-    /// KB by which the server grows for a connection.
+    /// The server's growth per connection in KB.
     func kilobytes(_ server: ServerProcess, _ target: String) throws -> Double {
-        // What the server makes once, however many connect, is there before the count begins.
+        // Allocations that the server makes only once must happen before the count.
         try open(50, server, target) {}
         let before = server.residentBytes
         var after = 0

@@ -6,7 +6,7 @@ final class LoadPeer {
     let index: Int
     let fd: Int32
     private(set) var isUpgraded = false
-    /// The sequence number of the last message seen or sent, as the load at hand uses it.
+    /// The sequence number of the last message received or sent, depending on the load.
     var sequence = 0
     var sentNs: UInt64 = 0
     /// Nil without TLS.
@@ -19,7 +19,7 @@ final class LoadPeer {
         self.fd = fd
     }
 
-    /// Sends all of it, waiting for room if need be.
+    /// Sends all bytes, waiting until the socket accepts them.
     func send(_ bytes: [UInt8]) throws { try sendRaw(session?.encrypt(bytes) ?? bytes) }
 
     func sendRaw(_ bytes: [UInt8]) throws {
@@ -51,7 +51,7 @@ final class LoadPeer {
         }
     }
 
-    /// Hands on the whole frames at the beginning and says how many bytes they are.
+    /// Passes the complete frames at the beginning to `body` and returns their length.
     private func consume(_ bytes: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) throws -> Void) throws -> Int {
         var at = 0
         if !isUpgraded {

@@ -2,7 +2,7 @@ import CLinux
 import COpenSSL
 import Glibc
 
-/// The client's half of TLS for the load generator: all its connections go through one wire.
+/// TLS clients for the load generator: all its connections share one wire.
 final class LoadTLS {
     private let context: OpaquePointer
     fileprivate let wire: UnsafeMutablePointer<vigla_tls_wire>
@@ -88,7 +88,7 @@ final class LoadTLS {
     }
 }
 
-/// A certificate for 127.0.0.1 in a temporary folder, made by the `openssl` command line tool.
+/// A certificate for 127.0.0.1 in a temporary folder, created by the `openssl` command line tool.
 final class BenchCertificate {
     private let folder: String
     var file: String { folder + "/certificate.pem" }

@@ -1,9 +1,9 @@
 import Glibc
 
-/// The messages of a run: `v#00000042` and a filler, of one length. What comes back is compared byte for byte.
+/// The messages of a run: `v#00000042` and a filler, all of one length. Received messages are compared byte for byte.
 ///
-/// A server may wrap the text (a realtime push has it as a JSON string). The wrapping is learned from the first message
-/// found; from then on it has to be the same.
+/// A server may wrap the text (a realtime push contains it as a JSON string). The wrapping is learned from the first message
+/// found; from then on it must be the same.
 struct NumberedText {
     /// Bytes of a message.
     let length: Int

@@ -2,16 +2,16 @@ import CBaseline
 import CLinux
 import Histogram
 
-/// Every connection asks a hub for one thing at a time, in realtime protocol v5 (contract §2), and asks the next when the answer is there.
+/// Every connection sends one request at a time to a hub, in realtime protocol v5 (contract §2), and the next one after the answer.
 struct RequestLoad {
     enum Kind: String, CaseIterable {
-        /// Reads a value that is there.
+        /// Reads an existing value.
         case get
-        /// Writes a place of its own, in memory.
+        /// Each connection writes its own place, in memory.
         case put
-        /// Writes a place of its own, under rules, on disk.
+        /// Each connection writes its own place, under rules, on disk.
         case durable
-        /// The same with an observer of all places, which is told of each write.
+        /// The same with an observer of all places, which is notified of each write.
         case told
 
         var isOnDisk: Bool { self == .durable || self == .told }
@@ -19,7 +19,7 @@ struct RequestLoad {
 
     let kind: Kind
     let connections: Int
-    /// Of the value that is read or written.
+    /// Bytes of the value that is read or written.
     let valueBytes: Int
     let seconds: Double
 
@@ -58,7 +58,7 @@ struct RequestLoad {
             count: answered, wallNs: end.ns - start.ns, cpuNs: end.cpu - start.cpu, latencies: latencies, payloadBytes: payload)
     }
 
-    /// Waits for every greeting and writes the value that will be read.
+    /// Waits for every greeting and writes the value to be read.
     /// - Returns: bytes of the answer.
     private func begin(_ swarm: Swarm) throws -> Int {
         var greeted = 0
@@ -87,7 +87,7 @@ struct RequestLoad {
 
     private var value: String { value(0) }
 
-    /// A write of what is there already would be no change, of which an observer is told nothing.
+    /// Alternating values: writing the existing value is not a change, so an observer would not be notified.
     private func value(_ number: Int) -> String { String(repeating: number % 2 == 0 ? "v" : "w", count: valueBytes) }
 
     private func message(_ number: Int, _ action: String, _ body: String) -> String {

@@ -8,7 +8,7 @@ struct Sample {
     /// The server's user and system time.
     let cpuNs: UInt64
     let latencies: Histogram<UInt64>
-    /// Of the frames received.
+    /// Bytes of the frames received.
     let payloadBytes: Int
 
     var cpuMicros: Double { Double(cpuNs) / 1000 / Double(max(1, count)) }
@@ -29,7 +29,7 @@ struct Comparison {
     let subjectName: String
     let runs: Int
 
-    /// The order turns round after each pair, so that neither always runs on a warm machine.
+    /// Alternates the order in each pair, so that neither always runs on a warm machine.
     func measure(baseline: () throws -> Sample, subject: () throws -> Sample) throws {
         print("\(title)")
         var baselines: [Double] = []
@@ -63,7 +63,7 @@ extension [Double] {
 }
 
 extension String {
-    /// At the right of a column.
+    /// The text, right-aligned in a column.
     func padded(_ width: Int) -> String { String(repeating: " ", count: max(0, width - count)) + self }
 }
 

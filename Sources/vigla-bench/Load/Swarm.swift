@@ -63,8 +63,8 @@ final class Swarm {
         return peer
     }
 
-    /// Waits for input and hands on every text frame; `body` gets the time (ns) at which its bytes were read.
-    /// False when nothing came within the time.
+    /// Waits for input and passes on every text frame; `body` gets the time (ns) at which its bytes were read.
+    /// False when nothing arrived within the time.
     func frames(
         withinMs: Int32, _ body: (LoadPeer, UnsafeRawBufferPointer, _ nowNs: UInt64) throws -> Void
     ) throws -> Bool {
@@ -83,7 +83,7 @@ final class Swarm {
         return true
     }
 
-    /// Takes frames until `isDone`; an error after `withinMs` without any input.
+    /// Receives frames until `isDone`; fails after `withinMs` without any input.
     func run(
         withinMs: Int32 = 20_000, until isDone: () -> Bool, missing: () -> String,
         _ body: (LoadPeer, UnsafeRawBufferPointer, _ nowNs: UInt64) throws -> Void
@@ -93,7 +93,7 @@ final class Swarm {
         }
     }
 
-    /// Waits until every connection is upgraded; frames that come meanwhile go to `body`.
+    /// Waits until every connection is upgraded; frames that arrive meanwhile go to `body`.
     func finishUpgrades(_ body: (LoadPeer, UnsafeRawBufferPointer) throws -> Void = { _, _ in }) throws {
         try run(
             until: { peers.allSatisfy(\.isUpgraded) },

@@ -1,18 +1,18 @@
 import CLinux
 import Glibc
 
-/// What this process has in memory, by the allocator and by the system.
+/// The memory of this process, as reported by the allocator and by the system.
 enum HeapMeter {
-    /// Bytes that the allocator has given out: of all arenas, and those mapped alone (mallinfo(3)).
+    /// Bytes in use by the allocator: of all arenas, and blocks mapped separately (mallinfo(3)).
     static var allocated: Int {
         let info = mallinfo2()
         return info.uordblks + info.hblkhd
     }
 
-    /// Gives back to the system what is free, so that the two figures can be compared.
+    /// Returns free memory to the system, so that the two figures can be compared.
     static func trim() { _ = malloc_trim(0) }
 
-    /// Resident bytes of a process, this one without a number (proc_pid_statm(5)).
+    /// Resident bytes of a process, by default this one (proc_pid_statm(5)).
     static func resident(_ process: pid_t? = nil) -> Int {
         let pages = line(of: process, "statm") { _ in true }.split(separator: " ").dropFirst().first
         return (pages.flatMap { Int($0) } ?? 0) * Int(getpagesize())
@@ -25,7 +25,7 @@ enum HeapMeter {
         fclose(file)
     }
 
-    /// The most bytes that were resident at a time since `resetHighest`.
+    /// Peak resident bytes since `resetHighest`.
     static var highestResident: Int {
         let words = line(of: nil, "status") { $0.hasPrefix("VmHWM:") }.split { !$0.isNumber }
         return (words.first.flatMap { Int($0) } ?? 0) * 1024

@@ -1,13 +1,13 @@
 import JSONTree
 
-/// What a value takes in memory once its JSON has become nodes.
+/// The memory of a value after its JSON was parsed into nodes.
 struct KeptValue {
     let jsonBytes: Int
-    /// By the allocator.
+    /// Bytes reported by the allocator.
     let allocated: Int
-    /// By the tree's own account (`Node.memoryBytes`).
+    /// Bytes reported by the tree itself (`Node.memoryBytes`).
     let counted: Int
-    /// Growth of the process by what is kept, and the most while the JSON was read.
+    /// Growth of the process by the kept value, and its peak while the JSON was read.
     let resident: Int
     let highest: Int
 
@@ -28,7 +28,7 @@ struct KeptValue {
         jsonBytes = json.count
     }
 
-    /// The JSON of so many records under push ids, with that many short texts each.
+    /// The JSON of `count` records under push ids, with `fields` short texts each.
     static func records(_ count: Int, fields: Int) -> [UInt8] {
         object(count) { i in
             let members = (0..<fields).map { #""field\#($0)":"value \#((i &* 7919 &+ $0 &* 104_729) % 1_000_000)""# }
@@ -36,16 +36,16 @@ struct KeptValue {
         }
     }
 
-    /// The JSON of so many integers, ascending by name or in any order.
+    /// The JSON of `count` integers, ascending by name or in any order.
     static func scalars(_ count: Int, isAscending: Bool) -> [UInt8] {
-        // 7,919 is prime and divides no round number: every name comes once.
+        // 7,919 is prime and divides no round number: every name occurs once.
         object(count) { i in
             let number = isAscending ? i : i &* 7919 % count
             return ("k\(10_000_000 + number)", String(number))
         }
     }
 
-    /// `[1,1,…]` of so many bytes, about.
+    /// `[1,1,…]` of about this many bytes.
     static func ones(bytes: Int) -> [UInt8] {
         var json: [UInt8] = [UInt8(ascii: "[")]
         json.reserveCapacity(bytes + 2)

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// What stored data and idle connections take, beside the JSON text and beside the tree's own account.
+/// The memory of stored data and idle connections, compared with the JSON text and with the tree's own figures.
 struct Memory: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Bytes for a stored leaf, for a byte of a large body and for an idle connection.")
@@ -39,7 +39,7 @@ struct Memory: ParsableCommand {
         }
     }
 
-    /// - Returns: the most by which the process grew, for one of `count`.
+    /// - Returns: the process' peak growth, divided by `count`.
     @discardableResult
     private func show(_ title: String, per count: Int, _ json: () -> [UInt8]) throws -> Double {
         let kept = try KeptValue(reading: json())

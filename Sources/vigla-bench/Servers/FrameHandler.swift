@@ -1,6 +1,6 @@
 import DispatchNet
 
-/// The server's half of RFC 6455 as far as the load generator needs it: the same job as the C servers do.
+/// The server side of RFC 6455 as far as the load generator needs it: the same work as the C servers do.
 class FrameHandler: ConnectionHandler {
     let connection: Connection
     private var isUpgraded = false
@@ -9,9 +9,9 @@ class FrameHandler: ConnectionHandler {
 
     init(_ connection: Connection) { self.connection = connection }
 
-    /// The first line of the request.
+    /// Called with the first line of the request.
     func upgraded(_ requestLine: String) {}
-    /// A message, unmasked.
+    /// Called with an unmasked message.
     func message(_ payload: UnsafeRawBufferPointer) {}
     func ended(_ reason: CloseReason) {}
 
@@ -86,7 +86,7 @@ class FrameHandler: ConnectionHandler {
     }
 }
 
-/// Sends every message back.
+/// Echoes every message.
 final class EchoHandler: FrameHandler {
     override func message(_ payload: UnsafeRawBufferPointer) { connection.send(Self.frame(payload)) }
 }

@@ -4,7 +4,7 @@ import Dispatch
 import DispatchNet
 import Glibc
 
-/// The child processes of the measurements. Each prints `ready PORT` and serves until it is ended.
+/// The child processes of the measurements. Each prints `ready PORT` and serves until it is killed.
 struct ServeBaseline: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve-baseline", abstract: "The C servers.", shouldDisplay: false)
@@ -55,7 +55,7 @@ struct ServeFanout: ParsableCommand {
     }
 }
 
-/// The certificate of a child, if it is to have one.
+/// The certificate of a child; none without TLS.
 struct ServedTLS: ParsableArguments {
     @Option var tlsCert: String?
     @Option var tlsKey: String?

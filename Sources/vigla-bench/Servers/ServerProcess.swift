@@ -1,14 +1,14 @@
 import CBaseline
 import Glibc
 
-/// A server in a child process: started, waited for until it prints the port it serves, measured, ended.
+/// A server in a child process: started, waited for until it prints its port, measured, ended.
 final class ServerProcess {
     let pid: pid_t
     let port: UInt16
 
     /// - Parameters:
     ///   - executable: a path; nil for this program itself.
-    ///   - isQuiet: whether its log and its warnings are dropped.
+    ///   - isQuiet: whether to drop its log and its warnings.
     init(_ executable: String?, _ arguments: [String], isQuiet: Bool = false) throws {
         let path = executable ?? "/proc/self/exe"
         var ends: [Int32] = [0, 0]
@@ -40,7 +40,7 @@ final class ServerProcess {
 
     deinit {
         kill(pid, SIGTERM)
-        // A server that drains has ten seconds.
+        // A draining server has ten seconds.
         for _ in 0..<1000 {
             if waitpid(pid, nil, WNOHANG) != 0 { return }
             usleep(10_000)
@@ -52,10 +52,10 @@ final class ServerProcess {
     /// User and system time so far, of all its threads.
     var cpuNs: UInt64 { cbaseline_cpu_ns(pid) }
 
-    /// Memory that it occupies now.
+    /// Its current resident memory.
     var residentBytes: Int { HeapMeter.resident(pid) }
 
-    /// Reads lines until one tells the port: `ready PORT`, or `… ready on http://HOST:PORT …`.
+    /// Reads lines until one contains the port: `ready PORT`, or `… ready on http://HOST:PORT …`.
     private static func readyPort(_ fd: Int32) -> UInt16? {
         var line: [UInt8] = []
         var byte: UInt8 = 0

@@ -1,8 +1,8 @@
 import ArgumentParser
 import Foundation
 
-/// The hub's budgets beside what this machine measures in one run, each as a ratio to what the machine itself takes where there is such
-/// a thing. Takes about five minutes; the other commands measure one of them longer.
+/// The hub's budgets and this machine's figures in one run, as a ratio to the machine's own cost where that exists.
+/// Takes about five minutes; the other commands measure one of them for longer.
 struct Table: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Every budget in one run: fan-out, requests, durable writes, memory, recovery, a large GET.")
@@ -36,11 +36,11 @@ struct Table: ParsableCommand {
     }
 }
 
-/// One budget and what was measured.
+/// One budget and its measured value.
 struct TableRow {
     let name: String
     let measured: String
-    /// To what stands in `beside`.
+    /// The ratio to the figure in `beside`.
     var ratio: Double?
     let asked: String
     var beside = ""
@@ -56,5 +56,5 @@ struct TableRow {
     }
 }
 
-/// Whether a row is wanted.
+/// Whether to measure a row.
 typealias TableFilter = (String) -> Bool

@@ -7,7 +7,7 @@ import JSONTree
 import SQLiteJournal
 import Scheduling
 
-/// The rows about what is stored.
+/// The rows about stored data.
 extension TableServers {
     func stored(_ isWanted: TableFilter) throws -> [TableRow] {
         var rows: [TableRow] = []
@@ -85,7 +85,7 @@ extension TableServers {
         return TableRow(name: "recovery of a snapshot", measured: "\(rate.fixed(0)) MB/s of JSON", asked: "≥ 200 MB/s")
     }
 
-    /// Seconds that recovery takes of what has been written.
+    /// Seconds to recover the written data.
     private func recover(_ name: String, _ write: (SQLiteJournal) throws -> Void) throws -> Double {
         let own = folder.appending(path: name).path
         func open() throws -> JournalStore {

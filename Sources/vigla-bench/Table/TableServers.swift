@@ -3,13 +3,13 @@ import CLinux
 import Foundation
 import Histogram
 
-/// The rows of which a server does the work, and what they are compared with.
+/// The rows that measure a server, and their baselines.
 struct TableServers {
     let vigla: String
     let folder: URL
     let seconds: Double
     let runs: Int
-    /// Net loops of the hub; 0 leaves it to the hub.
+    /// Net loops of the hub; 0 lets the hub choose.
     let loops: Int
 
     private var loopOptions: [String] { loops > 0 ? ["--loops", "\(loops)"] : [] }
@@ -107,7 +107,7 @@ struct TableServers {
             asked: "≤ 1.3 ×", beside: "fdatasync p50 \(disk.fixed(0)) µs, C echo behind it \(echo)")
     }
 
-    /// What the machine takes for a message that goes back when it is on the disk, with one `fdatasync` for all that have come together.
+    /// The machine's cost of echoing a message once it is on the disk, with one `fdatasync` for all messages that arrived together.
     private func durableEcho(_ connections: Int) throws -> Sample {
         let log = folder.appending(path: "log").path
         return try EchoLoad(connections: connections, messageBytes: 64, seconds: seconds)
@@ -116,7 +116,7 @@ struct TableServers {
 
     // MARK: Redis
 
-    /// What redis takes for a get and a set, if it is on the PATH.
+    /// The cost of a get and a set in redis, if it is on the PATH.
     func redis(_ isWanted: TableFilter) throws -> [TableRow] {
         guard let server = Self.onPath("redis-server"), let load = Self.onPath("redis-benchmark") else { return [] }
         var rows: [TableRow] = []
@@ -130,7 +130,7 @@ struct TableServers {
         return rows
     }
 
-    /// µs of the server's CPU for a request, and requests a second.
+    /// µs of the server's CPU for a request, and requests per second.
     private func redis(
         _ server: String, _ load: String, _ command: String, _ connections: Int, _ log: String
     ) throws -> (micros: Double, rate: Double) {
@@ -138,7 +138,7 @@ struct TableServers {
         try FileManager.default.createDirectory(at: own, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: own) }
         let socket = own.appending(path: "redis.sock").path
-        // A port of its own, as sockets of the file system cost less than those of the network.
+        // A TCP port, because Unix sockets cost less than those of the network.
         let port = String(20_000 + Int(getpid()) % 20_000)
         let process = Self.process(server, [
             "--port", port, "--bind", "127.0.0.1", "--unixsocket", socket, "--save", "", "--dir", own.path, "--appendonly", log,
@@ -186,7 +186,7 @@ struct TableServers {
         try ServerProcess(vigla, ["serve", "--memory", "--dev", "--port", "0"] + loopOptions, isQuiet: true)
     }
 
-    /// Medians of both in turns; which is first changes, so that neither always runs on a warm machine.
+    /// Alternating medians of both. The order changes, so that neither always runs on a warm machine.
     private func pair(_ baseline: () throws -> Double, _ subject: () throws -> Double) throws -> (Double, Double) {
         var (baselines, subjects): ([Double], [Double]) = ([], [])
         for run in 0..<runs {

@@ -5,7 +5,7 @@ import HubServer
 import Scheduling
 import SecurityRules
 
-/// The certificate: how long it is valid, and who may read its key.
+/// The certificate: its expiry, and the permissions of its key.
 enum TLSCheck {
     static func findings(_ settings: ServerSettings) -> [Finding] {
         guard let identity = settings.tls?.identity else { return [] }

@@ -55,7 +55,7 @@ struct User: ParsableCommand {
             members.add("email", email)
             members.add("displayName", name)
             if verified { members.add("emailVerified", true) }
-            // A password can only be used together with an address.
+            // A password needs an address or an alias to sign in with.
             if let rule { members.add("password", password.read(rule)) }
             members.add("customAttributes", claims)
             members.add("alias", alias)
