@@ -95,14 +95,14 @@ export class MapCamera {
     if (atOnce) { this.view.x = this.aim.x; this.view.y = this.aim.y; }
   }
 
-  /** Looks at a point, at most `metres` high, or exactly so. */
+  /** Moves the view to a point, at most `metres` high, or exactly so. */
   goTo(at, latitude, metres, exactly = false) {
     const zoom = Math.log((Math.max(200, this.height) * metresPerUnit(latitude)) / metres);
     this.aim = { x: at.x, y: at.y, zoom: Math.max(exactly ? widestZoom : this.aim.zoom, zoom) };
   }
 }
 
-// Moves the view to a point, at most `metres` high, or exactly so.
+// ---- projection
 
 // Web Mercator on the unit square, distances, and round steps for grid and scale. Pure.
 

@@ -158,12 +158,12 @@ private struct Town {
         self.tree = tree
     }
 
-    /// As long as the ids of accounts.
+    /// A name of the length of account ids.
     private static func name(_ i: Int) -> String { "userWithALongIdentifier" + String(10_000 + i) }
 
     private static let fix: Node = ["latitude": 37.9553, "longitude": 23.7021, "at": .int(now), "acc": 5]
 
-    /// A name of the length of account ids.
+    /// Two wildcard levels, two cross-look-ups, four validated fields.
     var followTick: Decision {
         Decision("follow write", rules, tree, [("users-follow/\(Self.name(501))/\(Self.name(500))/current", Self.fix)], by: Self.name(500))
     }

@@ -22,13 +22,13 @@ public struct AccountPlace: Sendable, Hashable, CustomStringConvertible {
         self.keys = keys
     }
 
-    /// Whether one place can lie within the other. One write cannot remove both, and removing the outer one is enough.
+    /// The place of one account; nil when its id is not a valid key, so that it has no data.
     func path(of uid: String) -> Path? {
         let own = Key(uid)
         return own.isValid ? Path(keys.map { $0 ?? own }) : nil
     }
 
-    /// Whether one place can lie within the other: one write cannot remove both, and removing the outer one is enough.
+    /// Whether one place can lie within the other. One write cannot remove both, and removing the outer one is enough.
     public func overlaps(_ other: AccountPlace) -> Bool { zip(keys, other.keys).allSatisfy { $0 == $1 || $0 == nil || $1 == nil } }
 
     public var description: String { keys.map { "/" + ($0?.string ?? Self.wildcard) }.joined() }

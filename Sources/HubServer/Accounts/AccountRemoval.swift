@@ -29,7 +29,7 @@ final class AccountRemoval: Sendable {
     /// Milliseconds between attempts while the disk refuses the write.
     private static let pauseMs: Int64 = 1_000
 
-    /// One account's removal under way.
+    /// One account's removal in progress.
     private struct Removal: Sendable {
         let uid: String
         /// Found but not committed yet.

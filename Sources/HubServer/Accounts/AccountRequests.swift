@@ -2,7 +2,7 @@ import DispatchNet
 import Scheduling
 import Synchronization
 
-/// Counts the account requests under way, in all and per network, so that one network cannot occupy all of them. From any thread.
+/// Counts pending account requests, in all and per network, so that one network cannot occupy all of them. From any thread.
 final class AccountRequests: Sendable {
     private struct Counts {
         var all = 0

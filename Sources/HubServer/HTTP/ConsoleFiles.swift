@@ -24,7 +24,7 @@ final class ConsoleFiles: Sendable {
 
     /// The largest file that is served.
     private static let maxBytes = 4 << 20
-    /// The largest file that is compressed: it takes some 20 ms of a net loop, once.
+    /// The largest file that is compressed: compressing it blocks a net loop for some 20 ms, once.
     private static let compressedBytes = 512 << 10
     /// Files that are kept compressed.
     private static let compressedFiles = 200
@@ -53,7 +53,7 @@ final class ConsoleFiles: Sendable {
         type.hasPrefix("text/") || type.hasPrefix("application/json") || type == "image/svg+xml"
     }
 
-    /// The largest file that is compressed: compressing it blocks a net loop for some 20 ms, once.
+    /// The file for decoded path segments; `index.html` for none. Nil for anything outside the folder, hidden or missing.
     func file(_ segments: some Collection<String>) -> File? {
         var path = folder
         for segment in segments {

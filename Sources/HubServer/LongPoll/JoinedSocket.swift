@@ -2,7 +2,7 @@ import DispatchNet
 import HubEngine
 import WireProtocols
 
-/// A WebSocket that takes over a long-polling session. The socket belongs to the loop that accepted it, the session to its lane: calls
+/// A WebSocket that replaces the polls of a session. The socket belongs to the loop that accepted it, the session to its lane: calls
 /// between them hop loops, in order.
 final class JoinedSocket: SocketListener, @unchecked Sendable {
     // Sendable: the carrier is touched on its connection's loop only, the session on its lane's.

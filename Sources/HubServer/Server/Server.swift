@@ -47,7 +47,7 @@ public final class Server: Sendable {
     public let secrets: Secrets
     /// Nil when accounts are not configured.
     let accounts: AccountService?
-    /// Counts account requests under way.
+    /// Counts pending account requests.
     let accountRequests: AccountRequests
     /// Verifies signed tokens. Nil without a verifier: then they count as anonymous.
     let tokenChecks: TokenChecks?
@@ -188,9 +188,9 @@ public final class Server: Sendable {
 
     /// The port of the listener. It speaks TLS if there is a certificate and no ``securePort``.
     public var port: UInt16 { listener.port }
-    /// The port of the second listener, which speaks TLS; nil without one.
+    /// Connections that are open now.
     public var connections: Int { admission.connections }
-    /// The port that speaks TLS beside the plain one.
+    /// The port of the second listener, which speaks TLS; nil without one.
     public var securePort: UInt16? { secureListener?.port }
 
     /// Stops the server within a bounded time, then calls back. Acknowledged writes are stored.

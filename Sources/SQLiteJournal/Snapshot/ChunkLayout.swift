@@ -91,10 +91,10 @@ struct ChunkLayout: Sendable {
     /// The chunk that covers a place.
     private func index(of place: Path) -> Int { max(0, firstIndex { place < $0 } - 1) }
 
-    /// The first chunk whose start satisfies a condition that holds for all later chunks, too.
+    /// The last chunk that covers something at or below a place.
     private func last(below place: Path) -> Int { max(0, firstIndex { place < $0 && !place.contains($0) } - 1) }
 
-    /// The first chunk whose start fulfils a condition that all later ones do, too.
+    /// The first chunk whose start satisfies a condition that holds for all later chunks, too.
     private func firstIndex(where isBehind: (Path) -> Bool) -> Int {
         var (low, high) = (0, parts.count)
         while low < high {
