@@ -154,10 +154,8 @@ final class CommitLine {
             !content.rules.allowsWrite(
                 value, at: path, on: content.root, auth: origin.identity.auth, now: now, making: &made, textWork: &work)
         {
-            throw refused(.write, at: path, tells: tells) { () throws(Failure) in
-                // Only where the refusal is explained.
-                let candidate = try Candidate([TreeWrite(path, WriteValue(value))], on: content.root, now: now)
-                return WritePermission(rules: content.rules, origin: origin).question(candidate)
+            throw refused(.write, at: path, tells: tells) {
+                WritePermission(rules: content.rules, origin: origin).question(TreeWrite(path, WriteValue(value)), on: content.root, now: now)
             }
         }
         try log.mustTakeWrites()
@@ -325,6 +323,12 @@ final class CommitLine {
     /// - Parameter work: remaining text work of the rules; reduced by the work done.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin, textWork work: inout Int) throws(Failure) {
         context.meter.spend(writes.count + writes.depthWork)
+        let permission = WritePermission(rules: content.rules, origin: origin)
+        if let write = permission.firstImpossible(writes, now: context.clock()) {
+            throw refused(.onDisconnect, at: write.path, tells: false) {
+                permission.question(write, on: content.root, now: context.clock())
+            }
+        }
         let shaping = WriteShaping(content.rules, origin, textWork: work)
         let candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
         try permit(candidate, .onDisconnect, origin, textWork: &work, tells: false)
@@ -341,13 +345,9 @@ final class CommitLine {
     /// Reports that the rules refuse a write.
     /// - Parameter question: called only where the refusal is explained, as it may cost a candidate.
     /// - Returns: the error that the client gets.
-    private func refused(
-        _ request: RuledRequest, at path: Path, tells: Bool, _ question: () throws(Failure) -> RuleQuestion
-    ) -> Failure {
-        do throws(Failure) {
-            try refusals.report(request, of: path) { _ throws(Failure) in try question() }
-            return tells && content.rules.hasMessages ? try question().refusal : .permissionDenied
-        } catch { return error }
+    private func refused(_ request: RuledRequest, at path: Path, tells: Bool, _ question: () -> RuleQuestion) -> Failure {
+        refusals.report(request, of: path) { _ in question() }
+        return tells && content.rules.hasMessages ? question().refusal : .permissionDenied
     }
 
     // MARK: Prepared commits

@@ -60,7 +60,10 @@ struct PreparedWrite: Sendable {
     static func prepare(
         _ asked: AskedWrite, _ permission: WritePermission, on base: Node, now: Int64, dependencies limit: Int
     ) -> Outcome {
-        if let question = permission.firstImpossible(asked.writes, on: base, now: now) { return .refused(question.refusal, question) }
+        if let write = permission.firstImpossible(asked.writes, now: now) {
+            let question = permission.question(write, on: base, now: now)
+            return .refused(question.refusal, question)
+        }
         let candidate: Candidate
         do throws(Failure) {
             let shaping = WriteShaping(permission.rules, permission.origin, dependencies: limit)

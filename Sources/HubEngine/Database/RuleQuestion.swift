@@ -106,11 +106,11 @@ final class RefusalReports {
     /// - Parameters:
     ///   - path: the path; the first one of several writes.
     ///   - question: called when the listener wants the refusal, with the current time.
-    func report<E: Error>(_ request: RuledRequest, of path: Path, _ question: (Int64) throws(E) -> RuleQuestion) throws(E) {
+    func report(_ request: RuledRequest, of path: Path, _ question: (Int64) -> RuleQuestion) {
         context.meter.refusals.add(request, path, content.rules)
         guard let listener else { return }
         let now = context.clock()
-        if listener.wantsRefusal(now: now) { listener.refused(request, try question(now)) }
+        if listener.wantsRefusal(now: now) { listener.refused(request, question(now)) }
     }
 
     /// A refused read or count of the current content.

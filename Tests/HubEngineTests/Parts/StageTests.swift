@@ -56,8 +56,9 @@ import Testing
     @Test func permission_findsTheFirstWrite_thatNoDataCouldAllow() throws {
         let rules = try RuleSet(parsing: #"{"rules":{"open":{".write":"data.exists()"}}}"#)
         let permission = WritePermission(rules: rules, origin: .client(.anonymous))
-        #expect(permission.firstImpossible([TreeWrite("open", 1)], on: .null, now: 0) == nil)
-        let question = try #require(permission.firstImpossible([TreeWrite("open", 1), TreeWrite("shut", 1)], on: .null, now: 0))
+        #expect(permission.firstImpossible([TreeWrite("open", 1)], now: 0) == nil)
+        let write = try #require(permission.firstImpossible([TreeWrite("open", 1), TreeWrite("shut", 1)], now: 0))
+        let question = permission.question(write, on: .null, now: 0)
         guard case .write(let paths) = question.operation else { throw TestFailure() }
         #expect(paths.map(\.description) == ["/shut"])
     }

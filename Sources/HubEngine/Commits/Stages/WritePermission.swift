@@ -42,8 +42,8 @@ struct WritePermission {
         return question
     }
 
-    /// The first write that the rules refuse whatever the data, as a question. Does not read the tree. O(writes · depth)
-    func firstImpossible(_ writes: [TreeWrite], on base: Node, now: Int64) -> RuleQuestion? {
+    /// The first write that the rules refuse whatever the data. Reads no tree. O(writes · depth)
+    func firstImpossible(_ writes: [TreeWrite], now: Int64) -> TreeWrite? {
         guard origin.isRuled else { return nil }
         var asked = 0
         let locations = writes.lazy.map { write in
@@ -51,7 +51,11 @@ struct WritePermission {
             return write.path
         }
         if rules.mayAllowWrite(locations, auth: origin.identity.auth, now: now) || asked == 0 { return nil }
-        let write = writes[asked - 1]
+        return writes[asked - 1]
+    }
+
+    /// The refusal of one write without defaults, as a question that can be explained.
+    func question(_ write: TreeWrite, on base: Node, now: Int64) -> RuleQuestion {
         let tree = (try? Candidate([write], on: base, now: now).tree) ?? base
         return RuleQuestion(operation: .write([write.path]), rules: rules, old: base, new: tree, auth: origin.identity.auth, now: now)
     }
