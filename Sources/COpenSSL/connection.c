@@ -31,7 +31,7 @@ ssize_t vigla_tls_read(struct ssl_st *tls, void *into, size_t capacity) {
     }
 }
 
-void vigla_tls_say_goodbye(struct ssl_st *tls) {
+void vigla_tls_send_close_notify(struct ssl_st *tls) {
     SSL_shutdown(tls);
     ERR_clear_error();
 }

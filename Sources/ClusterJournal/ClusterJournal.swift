@@ -9,11 +9,11 @@ public final class ClusterJournal: Journal {
     private let shard: Shard
     private let local: any Journal
     /// This hub's writer role; nil where no database uses the journal.
-    private let writership: Writership?
+    private let writerRole: WriterRole?
     private let stages = Atomic<Int64>(0)
 
-    init(_ namespace: String, _ shard: Shard, _ local: any Journal, _ writership: Writership?) {
-        (self.namespace, self.shard, self.local, self.writership) = (namespace, shard, local, writership)
+    init(_ namespace: String, _ shard: Shard, _ local: any Journal, _ writerRole: WriterRole?) {
+        (self.namespace, self.shard, self.local, self.writerRole) = (namespace, shard, local, writerRole)
     }
 
     public var isImmediate: Bool { false }
@@ -48,7 +48,7 @@ public final class ClusterJournal: Journal {
 
     /// A follower is asked for its tree while nothing new is stored locally: the tree then matches the last stored batch, as a snapshot must.
     public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {
-        local.whenSnapshotDue { [shard, writership] in writership.map { $0.role != .writing } == true ? shard.whenStill(ask) : ask() }
+        local.whenSnapshotDue { [shard, writerRole] in writerRole.map { $0.role != .writing } == true ? shard.whenQuiesced(ask) : ask() }
     }
 
     /// Only in the local journal; the cluster's log is unchanged.

@@ -7,12 +7,12 @@ public struct ClusterSettings: Sendable {
     /// The address under which other hubs show this one to administrators; nil uses the one of `JournalStorage.shown`.
     public var address: String?
     /// Interval between heartbeats to the other hubs, and the silence after which a hub counts as lost.
-    public var beatMs: Int64 = 250
-    public var lostMs: Int64 = 1_500
+    public var heartbeatMs: Int64 = 250
+    public var deadAfterMs: Int64 = 1_500
     /// Time for which a hub does not write a shard after another hub has superseded it.
     public var restMs: Int64 = 5_000
     /// Time for which a hub must be ready before the current writer yields to it.
-    public var preferMs: Int64 = 2_000
+    public var yieldAfterMs: Int64 = 2_000
     /// Number of logs into which the namespaces are divided. The same on all hubs, and constant for the cluster's lifetime.
     public var shards = 16
     /// Number of servers that keep each log.
@@ -29,16 +29,16 @@ public struct ClusterSettings: Sendable {
     /// Timeout at the start for receiving the log of settings.
     public var openMs = 60_000
     /// Interval between checks that the log is still the one that was followed.
-    public var lookMs: Int64 = 2_000
+    public var checkIntervalMs: Int64 = 2_000
     /// Time for which the servers must report fewer messages than were received, before this hub believes it.
-    public var doubtMs: Int64 = 10_000
+    public var regressionPatienceMs: Int64 = 10_000
     /// Bytes of a log that are kept although a snapshot and all hubs have them, so that a hub that was away for a while finds the rest. A
     /// snapshot is due when that many more bytes have arrived, or half of the previous snapshot's bytes if that is more.
     public var keptBytes: UInt64 = 64 << 20
     /// Pause after a snapshot that could not be written.
     var snapshotRetryMs: Int64 = 60_000
     /// Time that opening a namespace waits for news of its log.
-    public var openPatienceMs: Int64 = 2_000
+    public var openTimeoutMs: Int64 = 2_000
     /// Bytes at which a record takes no further batch.
     var recordBytes = 256 << 10
     /// Records that local journals have not stored yet, above which nothing more is appended or received.
@@ -51,7 +51,7 @@ public struct ClusterSettings: Sendable {
     var localRetryMs: Int64 = 1_000
 
     /// Maximum time for which local stores pause for a follower's snapshot.
-    var stillMs: Int64 = 5_000
+    var quiesceMs: Int64 = 5_000
 
     public init(name: String) { self.name = name }
 
@@ -61,7 +61,7 @@ public struct ClusterSettings: Sendable {
         return log
     }
 
-    var election: ShardElection.Settings { ShardElection.Settings(restMs: restMs, preferMs: preferMs) }
+    var election: ShardElection.Settings { ShardElection.Settings(restMs: restMs, yieldAfterMs: yieldAfterMs) }
 
     func logName(_ shard: Int) -> String { "VIGLA_\(name)_\(shard)" }
     func snapshotName(_ shard: Int) -> String { logName(shard) + "_snapshot" }

@@ -18,7 +18,7 @@ public final class ClusterStorage: JournalStorage {
     private let hubs: Hubs
     private let settings: ClusterSettings
     /// Carries messages between the hubs.
-    private let mail: HubMail
+    private let mail: HubTransport
     /// The writers of all namespaces.
     public let writers: Writers
     private let sharedSettings: SharedSettings
@@ -40,7 +40,7 @@ public final class ClusterStorage: JournalStorage {
         }
         let writers = Writers(hub: hub, settings)
         self.writers = writers
-        mail = HubMail(connection, settings.hubs ?? HubDirectory(writers), messageBytes: settings.messageBytes)
+        mail = HubTransport(connection, settings.hubs ?? HubDirectory(writers), messageBytes: settings.messageBytes)
         hubs = Hubs(settings, over: connection, shards, writers, scheduler, logger)
         accounts = SharedStream(connection, name: settings.sharedLogName("accounts"), hub: hub, settings, scheduler, logger)
         let log = SharedStream(connection, name: settings.sharedLogName("settings"), hub: hub, settings, scheduler, logger)
@@ -60,9 +60,9 @@ public final class ClusterStorage: JournalStorage {
     /// writer role changes.
     public func open(_ namespace: String) throws(JournalError) -> OpenedJournal {
         awaitOpenable(namespace)
-        let writership = hubs.open(namespace, at: LocalJournals.shard(of: namespace, among: settings.shards))
+        let writerRole = hubs.open(namespace, at: LocalJournals.shard(of: namespace, among: settings.shards))
         let recovered = try local.store.recover(namespace)
-        return OpenedJournal(recovered, journal(of: namespace, writership), writership: writership, link: mail.link(of: namespace))
+        return OpenedJournal(recovered, journal(of: namespace, writerRole), writerRole: writerRole, link: mail.link(of: namespace))
     }
 
     public var cluster: ClusterReport? { hubs.report }
@@ -86,8 +86,8 @@ public final class ClusterStorage: JournalStorage {
         openable.wait()
     }
 
-    func journal(of namespace: String, _ writership: Writership? = nil) -> ClusterJournal {
-        ClusterJournal(namespace, shard(of: namespace), local.journal(of: namespace), writership)
+    func journal(of namespace: String, _ writerRole: WriterRole? = nil) -> ClusterJournal {
+        ClusterJournal(namespace, shard(of: namespace), local.journal(of: namespace), writerRole)
     }
 
     func shard(of namespace: String) -> Shard { shards[LocalJournals.shard(of: namespace, among: settings.shards)] }

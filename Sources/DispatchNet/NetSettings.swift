@@ -42,10 +42,10 @@ public struct NetSettings: Sendable {
     /// all others.
     public var sharedReadBytes = 16 << 10
     /// A connection that has more bytes to read than this counts as one that sends a lot, while several are ready.
-    public var talkativeReadBytes = 2 << 10
+    public var highVolumeReadBytes = 2 << 10
     /// How many bytes a turn reads from the connections that send a lot, all together, and for how long it serves them, in µs. The others
     /// are served first, and in every turn. Small requests of 64 KiB take about 2 ms; requests for large files take more.
-    public var talkativeTurnBytes = 64 << 10
+    public var highVolumeTurnBytes = 64 << 10
     public var talkativeTurnUs = 2_000
     /// Bytes of a connection that are sent in a turn in which several connections have output or are ready; the rest becomes backlog.
     public var sharedWriteBytes = 256 << 10

@@ -15,7 +15,7 @@ public protocol HubLink: AnyObject, Sendable {
     var hears: Bool { get }
     func send(_ message: [UInt8], to hub: UInt64)
     /// Starts to receive; called once. Calls back on any thread, one message of each hub at a time.
-    func listen(_ receive: @escaping @Sendable (HubNews) -> Void)
+    func listen(_ receive: @escaping @Sendable (HubEvent) -> Void)
 }
 
 extension HubLink {
@@ -30,7 +30,7 @@ public enum HubWriter: Sendable, Equatable {
     case unknown
 }
 
-public enum HubNews: Sendable {
+public enum HubEvent: Sendable {
     case message([UInt8], from: UInt64)
     /// The writer changed or is unknown; another hub came or went; or this hub receives heartbeats again, or no longer.
     case writerChanged

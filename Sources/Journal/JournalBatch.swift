@@ -145,7 +145,7 @@ public enum JournalOperation: Sendable, Equatable {
     case written(Path, Int64?)
     /// Changes pending rows or removals; the tree is unchanged. It comes after the tree changes of its commit, or before them if the tree
     /// before the commit determines the rows.
-    indirect case owed(OwedChange)
+    indirect case owed(PendingInboxChange)
     /// A large write, by the number of its commit, whose nodes do not all have stored times yet; nil once they have. The tree is unchanged.
     indirect case open(UInt64, OpenWrite?)
     /// Changes the state of forwarded requests; the tree is unchanged.

@@ -44,14 +44,14 @@ public struct OpenedJournal: Sendable {
     /// refused.
     public let epoch: UInt64
     /// Whether this hub is the writer, if that can change; nil if it always is.
-    public let writership: Writership?
+    public let writerRole: WriterRole?
     /// The connection to the other hubs of a cluster; nil without a cluster.
     public let link: (any HubLink)?
 
-    public init(_ recovered: Recovered, _ journal: any Journal, writership: Writership? = nil, link: (any HubLink)? = nil) {
+    public init(_ recovered: Recovered, _ journal: any Journal, writerRole: WriterRole? = nil, link: (any HubLink)? = nil) {
         self.recovered = recovered
         self.journal = journal
-        self.writership = writership
+        self.writerRole = writerRole
         self.link = link
         epoch = recovered.epoch + 1
     }
@@ -69,7 +69,7 @@ public struct Recovered: Sendable {
     /// When nodes were last written.
     public var written = WrittenTimes()
     /// Inbox rows and removals left pending.
-    public var owed = OwedRows()
+    public var owed = PendingInboxRows()
     /// Which requests of other hubs were carried out.
     public var peers = PeerRequests()
     /// The newest epoch of a writer.
@@ -77,7 +77,7 @@ public struct Recovered: Sendable {
 
     public init(
         root: Node = .null, sequence: UInt64 = 0, replayed: Int = 0, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(),
-        owed: OwedRows = OwedRows(), peers: PeerRequests = PeerRequests(), epoch: UInt64 = 0
+        owed: PendingInboxRows = PendingInboxRows(), peers: PeerRequests = PeerRequests(), epoch: UInt64 = 0
     ) {
         (self.root, self.sequence, self.replayed, self.pending, self.epoch) = (root, sequence, replayed, pending, epoch)
         (self.written, self.owed, self.peers) = (written, owed, peers)
@@ -94,13 +94,13 @@ public struct JournalSnapshot: Sendable {
     /// When nodes were last written.
     public var written: WrittenTimes
     /// Pending inbox rows and removals. Their recipients must be known, because unknown ones depend on the tree of an earlier commit.
-    public var owed: OwedRows
+    public var owed: PendingInboxRows
     /// Which requests of other hubs were carried out.
     public var peers: PeerRequests
 
     public init(
-        root: Node, sequence: UInt64, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(), owed: OwedRows = OwedRows(),
-        peers: PeerRequests = PeerRequests()
+        root: Node, sequence: UInt64, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(),
+        owed: PendingInboxRows = PendingInboxRows(), peers: PeerRequests = PeerRequests()
     ) {
         self.root = root
         self.sequence = sequence

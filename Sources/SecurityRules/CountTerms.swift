@@ -100,7 +100,7 @@ extension RuleSet {
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, dependencies: dependencies) {
             $0.grantsCount(path)
         }
-        return ReadDecision(isAllowed: isAllowed, dependencies: dependencies.ordered, wholes: dependencies.wholes)
+        return ReadDecision(isAllowed: isAllowed, dependencies: dependencies.ordered, subtreeDependencies: dependencies.subtreeDependencies)
     }
 
     /// Decides like `allowsCount`, with a trace.

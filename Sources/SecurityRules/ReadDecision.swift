@@ -5,13 +5,13 @@ public struct ReadDecision: Sendable {
     public let isAllowed: Bool
     /// Places that the rules read, in the order of first reading, so that equal decisions compare equal. The decision holds for the same `auth`
     /// and `query` while two things stay unchanged. One is what rules see at each place: its existence, whether it has children, its leaf and
-    /// its priority. The other is everything at and below the `wholes`.
+    /// its priority. The other is everything at and below the `subtreeDependencies`.
     public let dependencies: [Path]
     /// The dependencies on everything below a place.
-    public let wholes: Set<Path>
+    public let subtreeDependencies: Set<Path>
 
     /// A refusal that holds for any data.
-    public static let refused = ReadDecision(isAllowed: false, dependencies: [], wholes: [])
+    public static let refused = ReadDecision(isAllowed: false, dependencies: [], subtreeDependencies: [])
 }
 
 /// Records the places that one evaluation reads.
@@ -20,7 +20,7 @@ final class DependencyRecorder {
     /// The places in the order of first reading.
     private(set) var ordered: [Path] = []
     /// The places below which everything was read.
-    private(set) var wholes: Set<Path> = []
+    private(set) var subtreeDependencies: Set<Path> = []
     /// Whether more places were read than the limit; then none are kept.
     private(set) var hasOverflowed = false
     /// Whether the old tree was read at or below the written place.
@@ -36,11 +36,11 @@ final class DependencyRecorder {
     func record(_ keys: ContiguousArray<Key>, whole: Bool) {
         guard !hasOverflowed else { return }
         let place = Path(keys)
-        if whole { wholes.insert(place) }
+        if whole { subtreeDependencies.insert(place) }
         if places.insert(place).inserted { ordered.append(place) }
         guard places.count > limit else { return }
         hasOverflowed = true
-        (places, ordered, wholes) = ([], [], [])
+        (places, ordered, subtreeDependencies) = ([], [], [])
     }
 
     func recordWritten(_ tree: Tree) {
@@ -55,6 +55,6 @@ extension RuleSet {
         let isAllowed = Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query, dependencies: dependencies) {
             $0.grantsRead(path)
         }
-        return ReadDecision(isAllowed: isAllowed, dependencies: dependencies.ordered, wholes: dependencies.wholes)
+        return ReadDecision(isAllowed: isAllowed, dependencies: dependencies.ordered, subtreeDependencies: dependencies.subtreeDependencies)
     }
 }

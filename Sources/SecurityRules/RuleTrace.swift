@@ -61,7 +61,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         public internal(set) var writes: Int
 
         /// Whether the request exceeds the burst, so that it is refused at any time.
-        public var isTooMany: Bool { writes > rate.burst }
+        public var exceedsBurst: Bool { writes > rate.burst }
     }
 
     /// The most steps of a trace: a wide write evaluates thousands of rules. The last step is always included.
@@ -115,7 +115,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     /// Adds the budgets that count the write.
     mutating func add(_ rates: [CountedRate]) {
         self.rates = rates
-        if rates.contains(where: \.isTooMany) { isAllowed = false }
+        if rates.contains(where: \.exceedsBurst) { isAllowed = false }
     }
 
     /// The kind of rule that had to grant the operation.
@@ -134,7 +134,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     /// that had to grant.
     public var refuser: String {
         if let unmetRule { return unmetRule }
-        if let rate = rates.first(where: \.isTooMany) { return rate.rule }
+        if let rate = rates.first(where: \.exceedsBurst) { return rate.rule }
         if let fault { return fault.rule }
         return refusal.map { "\($0.pattern)\($0.kind.rawValue)" } ?? grantingKind.rawValue
     }
@@ -149,7 +149,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
             case .count: "count"
             case .write: "write"
             }
-        if let rate = rates.first(where: \.isTooMany) {
+        if let rate = rates.first(where: \.exceedsBurst) {
             return "\(rate.rule) lets \(rate.rate.burst) writes through at once, and this is \(rate.writes)."
         }
         if let fault { return "\(fault)." }
@@ -186,7 +186,7 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
         for node in expiring { text += "    \(node.path) expires at \(node.at) by \(node.rule)\n" }
         if let unmet {
             text += "\n\(unmet)\n"
-        } else if let rate = rates.first(where: \.isTooMany) {
+        } else if let rate = rates.first(where: \.exceedsBurst) {
             text += "\n\(rate.rule) lets \(rate.rate.burst) writes through at once, and this is \(rate.writes).\n"
         } else if let fault {
             text += "\n\(fault).\n"

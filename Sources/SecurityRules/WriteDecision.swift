@@ -8,11 +8,11 @@ public struct WriteDecision: Sendable {
     /// priority. The other is the existence of every ancestor of a written place.
     public let dependencies: Set<Path>
     /// The dependencies on everything below a place.
-    public let wholes: Set<Path>
+    public let subtreeDependencies: Set<Path>
     /// Whether the rules read the stored data at or below a written place: then that data must not change either.
-    public let looksAtOverwritten: Bool
+    public let dependsOnOverwritten: Bool
     /// Whether the rules read more places than the limit: then no data may change. `dependencies` is empty.
-    public let looksAtAnything: Bool
+    public let dependsOnEverything: Bool
 }
 
 extension RuleSet {
@@ -26,7 +26,7 @@ extension RuleSet {
             $0.allowsWrite(locations, validating: added)
         }
         return WriteDecision(
-            isAllowed: isAllowed, dependencies: recorder.places, wholes: recorder.wholes, looksAtOverwritten: recorder.readsOverwritten,
-            looksAtAnything: recorder.hasOverflowed)
+            isAllowed: isAllowed, dependencies: recorder.places, subtreeDependencies: recorder.subtreeDependencies,
+            dependsOnOverwritten: recorder.readsOverwritten, dependsOnEverything: recorder.hasOverflowed)
     }
 }

@@ -54,7 +54,7 @@ extension HubClient {
     }
 
     /// Registers an operation that the hub runs when this connection has ended, or cancels it.
-    public func onDisconnect(_ leaving: ObserveLeaving) async throws(ClientError) {
+    public func onDisconnect(_ leaving: DisconnectOperation) async throws(ClientError) {
         try await answer { onDisconnect(leaving, $0) }
     }
 

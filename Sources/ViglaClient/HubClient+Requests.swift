@@ -42,7 +42,7 @@ extension HubClient {
 
     /// Registers an operation that the hub runs when this connection has ended, or cancels it. It runs once: register it again at each
     /// `State.connected`.
-    public func onDisconnect(_ leaving: ObserveLeaving, _ done: Done? = nil) { perform(.onDisconnect(leaving), Self.nothing(done)) }
+    public func onDisconnect(_ leaving: DisconnectOperation, _ done: Done? = nil) { perform(.onDisconnect(leaving), Self.nothing(done)) }
 
     /// Checks whether the hub answers.
     public func ping(_ done: @escaping Done) { perform(.ping, Self.nothing(done)) }

@@ -9,7 +9,7 @@ import SecurityRules
 import Synchronization
 
 /// A clock that costs nothing to read, so that only the engine is measured.
-private struct StillTime: TimeSource {
+private struct FixedTime: TimeSource {
     var wallMs: Int64 { 1_700_000_000_000 }
     var steadyNs: Int64 { 0 }
     func start(_ ring: @escaping @Sendable () -> Void) {}
@@ -31,7 +31,7 @@ final class BenchHub {
     init(root: Node, rules: RuleSet) throws {
         database = Database(
             name: "bench", rules: rules, start: (root, 0), lanes: 1, format: format, outlet: { _, _ in },
-            scheduler: Scheduler(StillTime()))
+            scheduler: Scheduler(FixedTime()))
     }
 
     /// Observes a query with clients of these tags; returns when they have its result, which the engine may compute in the background.

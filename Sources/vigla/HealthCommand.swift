@@ -16,7 +16,7 @@ struct Health: ParsableCommand {
             """)
 
     @Argument(help: "Address of the hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL?
-    @OptionGroup var trust: Trust
+    @OptionGroup var trust: TLSOptions
 
     func validate() throws { try url?.refusePath("Health is that of the whole hub") }
 
@@ -32,7 +32,7 @@ struct Health: ParsableCommand {
             connection.send(Array("GET /.health HTTP/1.1\r\nHost: \(address)\r\nConnection: close\r\n\r\n".utf8))
             return Probe(address)
         } failed: { error in
-            fail(NoAnswer.text(.unreachable(ClientError.text(error)), from: address))
+            fail(ConnectionAdvice.text(.unreachable(ClientError.text(error)), from: address))
         }
         dispatchMain()
     }
@@ -56,12 +56,12 @@ struct Health: ParsableCommand {
             case .response(let response):
                 if response.status.code == 200 { end() }
                 fail("\(address) answers \(response.status.code)")
-            case .failure: fail(NoAnswer.text(.badAnswer("\(address) does not answer in HTTP/1.1"), from: address))
+            case .failure: fail(ConnectionAdvice.text(.badAnswer("\(address) does not answer in HTTP/1.1"), from: address))
             }
         }
 
         func ended(_ reason: CloseReason) {
-            fail(NoAnswer.text(.unreachable("\(address) ended the connection (\(reason.name))"), from: address))
+            fail(ConnectionAdvice.text(.unreachable("\(address) ended the connection (\(reason.name))"), from: address))
         }
     }
 }

@@ -60,8 +60,8 @@ import TestSupport
     }
 
     @Test func log_thatHoldsWhatWasFollowed_isSound() {
-        var inspection = Inspection(patienceMs: 0)
-        func look(_ found: Result<ShardLog.State, ShardLog.StateFault>, created: Int64, _ newest: LogPlace) -> Inspection.Finding {
+        var inspection = LogVerifier(patienceMs: 0)
+        func look(_ found: Result<ShardLog.State, ShardLog.StateFault>, created: Int64, _ newest: LogPlace) -> LogVerifier.Finding {
             inspection.receive(found, created: created, newest: newest, nowMs: 0)
         }
         let newest = LogPlace(sequence: 5, id: 50)
@@ -80,8 +80,8 @@ import TestSupport
             (.failure(.missing), "no such log", true),
         ]
         for (fault, text, mayPass) in faults {
-            var inspection = Inspection(patienceMs: 1000)
-            func look(_ found: Result<ShardLog.State, ShardLog.StateFault>, at nowMs: Int64) -> Inspection.Finding {
+            var inspection = LogVerifier(patienceMs: 1000)
+            func look(_ found: Result<ShardLog.State, ShardLog.StateFault>, at nowMs: Int64) -> LogVerifier.Finding {
                 inspection.receive(found, created: 1, newest: newest, nowMs: nowMs)
             }
             for i in 0..<2 { #expect(look(fault, at: Int64(i)) == .isOpen) }
@@ -98,14 +98,14 @@ import TestSupport
 
     // MARK: The local copy
 
-    private func entry(_ namespace: String, _ number: Int?) -> LocalLine.Entry {
-        LocalLine.Entry(namespace: namespace, batch: RecordTests.batch(1, after: 0), number: number)
+    private func entry(_ namespace: String, _ number: Int?) -> LocalApplyQueue.Entry {
+        LocalApplyQueue.Entry(namespace: namespace, batch: RecordTests.batch(1, after: 0), number: number)
     }
 
     private func place(_ sequence: UInt64) -> LogPlace { LogPlace(sequence: sequence, id: sequence * 10) }
 
     @Test func line_isCompleteUpToTheFirstThatIsNotStored() throws {
-        var line = LocalLine(complete: place(3))
+        var line = LocalApplyQueue(complete: place(3))
         line.add([entry("a", 1), entry("b", nil)], at: place(4))
         line.skip(to: nil)
         line.skip(to: place(6))
@@ -121,7 +121,7 @@ import TestSupport
     }
 
     @Test func line_thatIsRefused_waitsAndGivesTheSameAgainInOrder() throws {
-        var line = LocalLine(complete: place(0))
+        var line = LocalApplyQueue(complete: place(0))
         for i in UInt64(1)...3 { line.add([entry("n\(i)", Int(i))], at: place(i)) }
         let keys = (0..<3).compactMap { _ in line.next()?.key }
         try #require(keys.count == 3)
@@ -141,7 +141,7 @@ import TestSupport
 
     @Test func completions_areCalledInOrder_onceEach() {
         let called = Mutex<[String]>([])
-        var line = CompletionLine()
+        var line = OrderedCompletions()
         let numbers = (0..<3).map { i in
             line.add { result in called.withLock { $0.append("\(i)\((try? result.get()) == nil ? "-" : "+")") } }
         }

@@ -186,7 +186,7 @@ import TestSupport
         let cluster = try TestCluster()
         let lines = LineLog()
         let hub = try ClusterHub(cluster, "deleted", logger: lines.logger) {
-            ($0.lookMs, $0.appendMs, $0.doubtMs) = (200, 1_000, 500)
+            ($0.checkIntervalMs, $0.appendMs, $0.regressionPatienceMs) = (200, 1_000, 500)
         }
         let journal = try hub.storage.openToWrite("main", patienceMs: 30_000).journal
         for i in UInt64(1)...5 { try await journal.store(batch(i)) }

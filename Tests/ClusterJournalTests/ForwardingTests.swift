@@ -52,7 +52,7 @@ struct ForwardingOverNatsTests {
             let recovered = opened.recovered
             database = Database(
                 name: "main", rules: .allowAll, start: (recovered.root, recovered.sequence), pending: recovered.pending,
-                journal: opened.journal, epoch: opened.epoch, follows: opened.writership != nil, writership: opened.writership,
+                journal: opened.journal, epoch: opened.epoch, follows: opened.writerRole != nil, writerRole: opened.writerRole,
                 peers: recovered.peers, link: opened.link, lanes: 1, format: NoFormat(),
                 outlet: { _, deliveries in
                     for case .reply(let client, let reply) in deliveries { client.replied(reply) }
@@ -178,7 +178,7 @@ struct ForwardingOverNatsTests {
 }
 
 /// Messages that arrive at hubs from the network.
-@Suite struct HubEnvelopeTests {
+@Suite struct PeerFrameTests {
     @Test func envelopes_comeAsTheyWereSent_andAnythingElseIsRefused() {
         let envelope = HubEnvelope(hub: .max, namespace: "späte", message: [1, 2, 3])
         #expect(HubEnvelope(decoding: envelope.encoded) == envelope)

@@ -92,21 +92,21 @@ import Testing
     // MARK: Heartbeats
 
     @Test func beat_isReadAsItWasSaid_andNothingElseIs() {
-        let shards = (UInt64(0)..<16).map { (number: UInt64) -> HubBeat.Shard in
-            HubBeat.Shard(isReady: number % 2 == 0, writes: number % 3 == 0, applied: number << 40)
+        let shards = (UInt64(0)..<16).map { (number: UInt64) -> Heartbeat.Shard in
+            Heartbeat.Shard(isReady: number % 2 == 0, writes: number % 3 == 0, applied: number << 40)
         }
-        let beat = HubBeat(hub: .max - 1, startedMs: -5, address: "http://é:1", shards: shards)
-        #expect(HubBeat(decoding: beat.encoded) == beat)
+        let beat = Heartbeat(hub: .max - 1, startedMs: -5, address: "http://é:1", shards: shards)
+        #expect(Heartbeat(decoding: beat.encoded) == beat)
         for count in 0..<beat.encoded.count {
-            let cut = HubBeat(decoding: Array(beat.encoded.prefix(count)))
+            let cut = Heartbeat(decoding: Array(beat.encoded.prefix(count)))
             #expect(cut == nil || cut?.shards.count ?? 0 < 16)
         }
-        #expect(HubBeat(decoding: [1] + beat.encoded) == nil)
+        #expect(Heartbeat(decoding: [1] + beat.encoded) == nil)
     }
 
     @Test func table_forgetsWhoIsSilent_andWhoHasEnded_butNotWhileThisHubWasAway() {
         var table = HubTable()
-        let said = { (hub: UInt64) in HubBeat(hub: hub, startedMs: 0, address: "", shards: [HubBeat.Shard(isReady: true, writes: hub == 1)]) }
+        let said = { (hub: UInt64) in Heartbeat(hub: hub, startedMs: 0, address: "", shards: [Heartbeat.Shard(isReady: true, writes: hub == 1)]) }
         table.receive(said(1), nowMs: 100)
         table.receive(said(2), nowMs: 200)
         #expect(Set(table.peers(at: 0).map(\.hub)) == [1, 2] && table.peers(at: 1).isEmpty)
@@ -114,7 +114,7 @@ import Testing
         #expect(table.peers(at: 0) == [Peer(hub: 2, isReady: true, writes: false)])
         table.wasAway(nowMs: 5_000)
         #expect(table.forget(before: 5_000).isEmpty)
-        table.receive(HubBeat(hub: 2, startedMs: 0, address: "", shards: []), nowMs: 5_001)
+        table.receive(Heartbeat(hub: 2, startedMs: 0, address: "", shards: []), nowMs: 5_001)
         #expect(table.hubs.isEmpty)
     }
 }

@@ -146,7 +146,7 @@ final class Received: Sendable {
         tail.stop()
     }
 
-    @Test func look_tellsTheIdOfAMessage_andWhatIsMissing() async throws {
+    @Test func look_returnsTheMessageID_andTheGap() async throws {
         let log = try await log("look")
         let message = LogMessage(id: 77, previous: 0, hub: 1, part: 0, parts: 1, body: [1, 2])
         #expect(await log.append(message.encoded, id: 77, after: 0) == .stored(sequence: 1))

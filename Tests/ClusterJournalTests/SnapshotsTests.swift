@@ -19,8 +19,8 @@ import TestSupport
 
     private func hub(_ name: String, folder: TemporaryFolder? = nil, logger: LineLog? = nil) throws -> ClusterHub {
         try ClusterHub(cluster, name, folder: folder, snapshotAfterBatches: 150, logger: logger?.logger ?? .silent) { settings in
-            (settings.keptBytes, settings.lookMs, settings.snapshotRetryMs) = (40_000, 100, 200)
-            (settings.messageBytes, settings.doubtMs, settings.appendMs) = (20_000, 500, 3_000)
+            (settings.keptBytes, settings.checkIntervalMs, settings.snapshotRetryMs) = (40_000, 100, 200)
+            (settings.messageBytes, settings.regressionPatienceMs, settings.appendMs) = (20_000, 500, 3_000)
         }
     }
 
@@ -105,7 +105,7 @@ import TestSupport
         let connection = try cluster.connect()
         #expect(await becomes { connection.isConnected })
         // A hub that has applied 3 messages and no more.
-        let slow = HubBeat(hub: 7, startedMs: 0, address: "", shards: [HubBeat.Shard(isReady: false, writes: false, applied: 3)])
+        let slow = Heartbeat(hub: 7, startedMs: 0, address: "", shards: [Heartbeat.Shard(isReady: false, writes: false, applied: 3)])
         let isOver = Mutex(false)
         let beats = Thread {
             while !isOver.withLock({ $0 }) {
@@ -238,7 +238,7 @@ import TestSupport
     }
 
     @Test func inspection_tellsAShortenedLogFromOneThatWasSetBack() {
-        var inspection = Inspection(patienceMs: 0)
+        var inspection = LogVerifier(patienceMs: 0)
         func found(first: UInt64, last: UInt64, id: UInt64? = nil) -> Result<ShardLog.State, ShardLog.StateFault> {
             .success(ShardLog.State(created: 1, first: first, last: last, id: id))
         }

@@ -159,7 +159,7 @@ import Tokens
         #expect(server.server.signIns() == 0)
     }
 
-    @Test func whoSignedOut_orBecameSomebodyElse_isLeftAlone() throws {
+    @Test func signedOutOrChangedClient_isNotAffected() throws {
         let server = try server()
         let (out, other) = (try Peer(server), try Peer(server))
         try signIn(out, "ana")

@@ -54,7 +54,7 @@ import TestSupport
         #expect(wasThere)
     }
 
-    private func owed(_ server: TestServer) throws -> [String] { try accounts(server) { $0.owedRemovals() } }
+    private func owed(_ server: TestServer) throws -> [String] { try accounts(server) { $0.pendingRemovalChanges() } }
 
     @Test func placesOfADeletedAccount_goInOneCommit_behindWhatItsSessionsLeave() throws {
         let server = try server(places: ["/users/$uid", "/presence/$uid", "/rooms/one/members/$uid"])

@@ -131,15 +131,15 @@ import TestSupport
         var settings = NetSettings()
         (settings.gatherConnections, settings.gatherUs) = (4, 50)
         var gathering = EventLoop.Gathering()
-        #expect(gathering.takeUs(asked: 400, settings) == 0, "none was served")
+        #expect(gathering.nextPauseMicroseconds(asked: 400, settings) == 0, "none was served")
         for (served, asked, us) in [(1, 400, 0), (2, 0, 0), (2, 400, 400), (3, 400, 400), (4, 0, 50), (4, 20, 50), (4, 400, 400)] {
             gathering.served = served
-            #expect(gathering.takeUs(asked: asked, settings) == us, "\(served) served, \(asked) asked")
-            #expect(gathering.takeUs(asked: asked, settings) == 0, "it has waited behind that batch")
+            #expect(gathering.nextPauseMicroseconds(asked: asked, settings) == us, "\(served) served, \(asked) asked")
+            #expect(gathering.nextPauseMicroseconds(asked: asked, settings) == 0, "it has waited behind that batch")
         }
         settings.gatherUs = 0
         gathering.served = 9
-        #expect(gathering.takeUs(asked: 0, settings) == 0)
+        #expect(gathering.nextPauseMicroseconds(asked: 0, settings) == 0)
     }
 
     @Test func endOfATurn_comesOnce_howeverOftenItIsAskedFor_andBeforeTheFlush() throws {
@@ -205,19 +205,19 @@ import TestSupport
                 written.wait()
             }
         }
-        server.loop.execute { [loop = server.loop] in loop.beforeFlush { seen.append(loop.isOneAsking) } }
+        server.loop.execute { [loop = server.loop] in loop.beforeFlush { seen.append(loop.hasSingleActivePeer) } }
         let peers = (0..<2).map { _ in TestPeer(port: server.port) }
         for _ in peers { _ = try #require(server.connections.next()) }
-        func isOneAsking(_ peer: Int) -> Bool? {
+        func hasSingleActivePeer(_ peer: Int) -> Bool? {
             peers[peer].write([1])
             return seen.next()
         }
-        #expect(isOneAsking(0) == false)
-        #expect(isOneAsking(0) == true)
-        #expect(isOneAsking(0) == true)
-        #expect(isOneAsking(1) == false, "another one asks")
-        #expect(isOneAsking(0) == false)
-        #expect(isOneAsking(0) == true)
+        #expect(hasSingleActivePeer(0) == false)
+        #expect(hasSingleActivePeer(0) == true)
+        #expect(hasSingleActivePeer(0) == true)
+        #expect(hasSingleActivePeer(1) == false, "another one asks")
+        #expect(hasSingleActivePeer(0) == false)
+        #expect(hasSingleActivePeer(0) == true)
         // Two in one turn; the previously read one is the last of them.
         let blocking = TestPeer(port: server.port)
         _ = try #require(server.connections.next())
@@ -229,8 +229,8 @@ import TestSupport
         #expect(seen.next() == false, "another one asks")
         #expect(seen.next() == false, "two ask")
         // Another block's work in the same turn.
-        _ = isOneAsking(0)
-        #expect(isOneAsking(0) == true)
+        _ = hasSingleActivePeer(0)
+        #expect(hasSingleActivePeer(0) == true)
         // Its bytes are in the socket before this turn polls for events.
         server.loop.execute { [fd = peers[0].fd] in _ = Loopback.send([1], to: fd) }
         #expect(seen.next() == false)

@@ -81,7 +81,7 @@ import Testing
         // 64 KiB are four reads: the rest of the turn in which it was sent.
         #expect((many + 6...many + 6 + 4).contains(place), "it was read as number \(place)")
         // The first read of each is small, as nothing is known of it yet.
-        #expect(reads[..<many].allSatisfy { $0.count == settings.talkativeReadBytes + 1 })
+        #expect(reads[..<many].allSatisfy { $0.count == settings.highVolumeReadBytes + 1 })
         let firstDone = try #require(reads[many...].firstIndex { $0.count > 1 && $0.count < 16 << 10 })
         // When the first of the others has nothing left, the last one has had as many turns, less one or two.
         let turns = Dictionary(grouping: reads[..<firstDone].filter { $0.count > 1 }, by: \.from).mapValues(\.count)
@@ -95,12 +95,12 @@ import Testing
         settings.talkativeTurnUs = 0
         let log = Log<Int>()
         let server = try TestServer(settings: settings) { handler in handler.onBytes = { _, _ in log.append(-1) } }
-        let quiet = TestPeer(port: server.port)
+        let quiet = Mutex(TestPeer(port: server.port))
         #expect(server.connections.next() != nil)
         server.loop.execute { [loop = server.loop] in
             for piece in 0..<100 {
                 loop.postpone {
-                    if piece == 3 { quiet.write([1]) }
+                    if piece == 3 { quiet.withLock { $0.write([1]) } }
                     log.append(piece)
                 }
             }

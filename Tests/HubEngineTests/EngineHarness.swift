@@ -28,12 +28,12 @@ final class EngineHarness: Sendable {
     }
 
     init(
-        rules: RuleSet = .allowAll, root: Node = .null, written: WrittenTimes = WrittenTimes(), owed: OwedRows = OwedRows(),
+        rules: RuleSet = .allowAll, root: Node = .null, written: WrittenTimes = WrittenTimes(), owed: PendingInboxRows = PendingInboxRows(),
         pending: [PendingSession] = [], sequence: UInt64 = 0,
         log: (any Journal)? = nil, epoch: UInt64 = 0, lanes: Int = 2, limits: EngineLimits = EngineLimits(),
         work: TestWork = TestWork(), background: BackgroundWork? = nil, budget: MemoryBudget = MemoryBudget(1 << 30),
         format: any WireFormat = LineFormat(), now: Int64 = 1_700_000_000_000, refusals: (any RefusalListener)? = nil,
-        follows: Bool = false, writership: Writership? = nil, peers: PeerRequests = PeerRequests(), link: (any HubLink)? = nil,
+        follows: Bool = false, writerRole: WriterRole? = nil, peers: PeerRequests = PeerRequests(), link: (any HubLink)? = nil,
         onJournal: @escaping @Sendable (JournalEvent) -> Void = { _ in }
     ) {
         let sink = Sink()
@@ -42,7 +42,7 @@ final class EngineHarness: Sendable {
         self.work = work
         database = Database(
             name: "test", rules: rules, start: (root, sequence), written: written, owed: owed, pending: pending, journal: log, epoch: epoch,
-            follows: follows, writership: writership, peers: peers, link: link, lanes: lanes, limits: limits,
+            follows: follows, writerRole: writerRole, peers: peers, link: link, lanes: lanes, limits: limits,
             background: background ?? work.background, budget: budget, format: format,
             refusals: refusals,
             outlet: { sink.receive($0, $1) }, onJournal: onJournal, scheduler: time.scheduler)

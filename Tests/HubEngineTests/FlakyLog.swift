@@ -50,7 +50,7 @@ final class FlakyLog: Journal {
     }
 
     /// Stores the oldest append, but reports that the outcome is unknown.
-    func storeUnknown() {
+    func storeWithUnknownOutcome() {
         let done = state.withLock { state in
             let (batch, done) = state.waiting.removeFirst()
             _ = Self.store(batch, &state)
@@ -60,7 +60,7 @@ final class FlakyLog: Journal {
     }
 
     /// Another writer's batch is stored.
-    func storeOfAnother(_ operations: [JournalOperation]) {
+    func storeForeignBatch(_ operations: [JournalOperation]) {
         state.withLock { state in
             var batch = JournalBatch(after: state.last)
             batch.append(operations)

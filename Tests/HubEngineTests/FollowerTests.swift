@@ -257,7 +257,7 @@ import TestSupport
         let gone = TreeWrite("gone", WriteValue(1))
         _ = hub.ask(client, .begin(sessionID: "s1", replacing: nil), .put("a", 1), .onDisconnect([gone]))
         _ = hub.ask(client, .put("a", 2))
-        log.storeUnknown()
+        log.storeWithUnknownOutcome()
         log.completeAll(.failure(.diskFailed))
         _ = hub.take(watcher)
         #expect(hub.take(client).suffix(3) == ["error 1 unavailable", "error 2 unavailable", "error 0 unavailable"])
@@ -295,7 +295,7 @@ import TestSupport
         let client = Client.make()
         _ = hub.ask(client, .put("a", 1))
         log.complete(.failure(.outcomeUnknown))
-        log.storeOfAnother([.set("a", "theirs")])
+        log.storeForeignBatch([.set("a", "theirs")])
         hub.passRetryTime()
         hub.settle()
         while !log.isIdle {

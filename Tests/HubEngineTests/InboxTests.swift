@@ -99,7 +99,7 @@ import Testing
     }
 
     /// If nodes expire before the first request, rows resume right after that.
-    @Test func startWithEnds_goesOnAtOnce() throws {
+    @Test func startWithExpiries_resumesRowsAtOnce() throws {
         let rules = Self.rules.dropLast(2) + #","drafts":{"$d":{".expire":"data.child('at').val()"}}}}"#
         let root: Node = ["subs": Self.subs(45).child("subs"), "drafts": .object((0..<300).map { (Key("d\($0)"), ["at": 9_000]) })]
         let it = try RestartHarness(String(rules), root: root, limits: Self.limits())
@@ -125,7 +125,7 @@ import Testing
     }
 
     /// Removing the node, or a node above it, cancels its pending rows; written rows stay.
-    @Test func removedNode_endsWhatItOwes() throws {
+    @Test func removedNode_cancelsItsPendingRows() throws {
         let limits = Self.limits()
         for count in 1...6 {
             let it = try RestartHarness(Self.rules, root: Self.subs(145), limits: limits)

@@ -125,7 +125,7 @@ import Testing
         #expect(try [0, 1, 2].map { try answer(client("192.0.2.1"), $0) } == ["ok 0", "ok 0", "ok 0"])
     }
 
-    @Test func heldChildren_ofOnePage_areNobodysBurden() throws {
+    @Test func sharedView_ofManyObservers_isChargedOnce() throws {
         let hub = try hub(of: 80) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 400) }
         let visitors = (0..<60).map { client("192.0.2.\($0)") }
         #expect(try visitors.map { hub.ask($0, observe(try open(from: 0))).first } == Array(repeating: "ok 0", count: 60))

@@ -11,7 +11,7 @@ final class RestartHarness {
     struct Stored: Sendable {
         var root = Node.null
         var written = WrittenTimes()
-        var owed = OwedRows()
+        var owed = PendingInboxRows()
         var sequence: UInt64 = 0
 
         fileprivate mutating func apply(_ operations: some Sequence<JournalOperation>) {

@@ -13,16 +13,16 @@ import TestSupport
 
     @Test func role_stepsWhenItIsWished_andOnlyThen() {
         let claim = JournalBatch(sequence: 1, after: 0, operations: [], id: 5, epoch: 2)
-        #expect(Role.following.step(wished: .write, isBehind: false) == .claim)
-        #expect(Role.following.step(wished: .follow, isBehind: false) == nil)
-        #expect(Role.claiming(claim).step(wished: .write, isBehind: false) == nil)
-        #expect(Role.claiming(claim).step(wished: .follow, isBehind: false) == .withdraw)
-        #expect(Role.writing.step(wished: .write, isBehind: true) == nil)
-        #expect(Role.writing.step(wished: .follow, isBehind: true) == .yield)
+        #expect(Role.following.step(requestedRole: .write, isBehind: false) == .claim)
+        #expect(Role.following.step(requestedRole: .follow, isBehind: false) == nil)
+        #expect(Role.claiming(claim).step(requestedRole: .write, isBehind: false) == nil)
+        #expect(Role.claiming(claim).step(requestedRole: .follow, isBehind: false) == .withdraw)
+        #expect(Role.writing.step(requestedRole: .write, isBehind: true) == nil)
+        #expect(Role.writing.step(requestedRole: .follow, isBehind: true) == .yield)
         // Work in progress is settled first, whichever role is requested by then.
-        for wish in [Writership.Wish.write, .follow] {
-            #expect(Role.yielding.step(wished: wish, isBehind: true) == nil)
-            #expect(Role.yielding.step(wished: wish, isBehind: false) == .follow)
+        for wish in [WriterRole.RequestedRole.write, .follow] {
+            #expect(Role.yielding.step(requestedRole: wish, isBehind: true) == nil)
+            #expect(Role.yielding.step(requestedRole: wish, isBehind: false) == .follow)
         }
     }
 
@@ -39,32 +39,32 @@ import TestSupport
 
     private final class Hub: Sendable {
         let harness: EngineHarness
-        let writership: Writership
+        let writerRole: WriterRole
         private let told: Told
 
         private final class Told: Sendable {
-            let roles = Mutex<[(Writership.Role, JournalError?)]>([])
+            let roles = Mutex<[(WriterRole.Role, JournalError?)]>([])
         }
 
         init(_ journal: any Journal, rules: RuleSet = .allowAll) {
             let told = Told()
             self.told = told
-            let writership = Writership(writer: { "http://other" }) { role, reason in told.roles.withLock { $0.append((role, reason)) } }
-            self.writership = writership
-            harness = EngineHarness(rules: rules, log: journal, epoch: 1, limits: .patient, follows: true, writership: writership)
+            let writerRole = WriterRole(writer: { "http://other" }) { role, reason in told.roles.withLock { $0.append((role, reason)) } }
+            self.writerRole = writerRole
+            harness = EngineHarness(rules: rules, log: journal, epoch: 1, limits: .patient, follows: true, writerRole: writerRole)
         }
 
         /// Requests a role and waits for it; a claim that finds unapplied commits is retried by the clock.
-        func become(_ role: Writership.Role) {
-            writership.wish(role == .writing ? .write : .follow)
-            for _ in 0..<1_000 where writership.role != role {
+        func become(_ role: WriterRole.Role) {
+            writerRole.wish(role == .writing ? .write : .follow)
+            for _ in 0..<1_000 where writerRole.role != role {
                 harness.settle()
                 harness.time.advance(ms: 20)
             }
             harness.settle()
         }
 
-        var roles: [Writership.Role] { told.roles.withLock { $0.map(\.0) } }
+        var roles: [WriterRole.Role] { told.roles.withLock { $0.map(\.0) } }
         var lastReason: JournalError? { told.roles.withLock { $0.last?.1 } }
         var sequence: UInt64 { harness.database.queue.sync { harness.database.engine.content.sequence } }
         var root: Node { harness.database.queue.sync { harness.database.engine.content.root } }
@@ -113,8 +113,8 @@ import TestSupport
         two.become(.writing)
         #expect(two.harness.ask(.make(), .put("a", 2)) == ["ok 0"])
         #expect(one.harness.ask(client, .put("a", 3), .get("a")).first == "error 0 unavailable")
-        for _ in 0..<100 where one.writership.role != .following { one.harness.settle() }
-        #expect(one.writership.role == .following)
+        for _ in 0..<100 where one.writerRole.role != .following { one.harness.settle() }
+        #expect(one.writerRole.role == .following)
         guard case .superseded = one.lastReason else {
             Issue.record("\(String(describing: one.lastReason))")
             return

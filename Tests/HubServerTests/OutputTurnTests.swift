@@ -63,7 +63,7 @@ import WireProtocols
     /// Delivers to sessions of one loop.
     /// - Returns: their output, once that is `count` frames.
     private func sent(
-        sessions: Int, count: Int, _ make: ([Session]) -> [Delivery], then: ([Session], Lane) -> Void = { _, _ in }
+        sessions: Int, count: Int, _ make: ([Session]) -> [Delivery], then: ([Session], LoopSessions) -> Void = { _, _ in }
     ) throws -> (all: [Sent], drains: [(by: Int, sent: Int)]) {
         let server = try TestServer {
             $0.loops = 1

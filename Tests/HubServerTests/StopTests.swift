@@ -15,10 +15,10 @@ import TestSupport
     /// A storage that records its calls, and can keep a snapshot waiting forever.
     private final class Told: JournalStorage {
         let events = Mutex<[String]>([])
-        let isStuck: Bool
+        let needsBackgroundSearch: Bool
         private let memory = MemoryStorage()
 
-        init(isStuck: Bool) { self.isStuck = isStuck }
+        init(needsBackgroundSearch: Bool) { self.needsBackgroundSearch = needsBackgroundSearch }
 
         var isDurable: Bool { false }
         var finding: String? { nil }
@@ -53,7 +53,7 @@ import TestSupport
         }
         func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
             storage?.tell("snapshot")
-            if storage?.isStuck != true { completion(.success(())) }
+            if storage?.needsBackgroundSearch != true { completion(.success(())) }
         }
         func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
         func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
@@ -72,7 +72,7 @@ import TestSupport
     }
 
     @Test func stop_closesTheStorage_behindTheDatabases_withoutItsTimePassing() async throws {
-        let (storage, clock) = (Told(isStuck: false), FakeClock())
+        let (storage, clock) = (Told(needsBackgroundSearch: false), FakeClock())
         let server = try server(storage, clock, stopMs: 5_000)
         await withCheckedContinuation { continuation in server.stop { continuation.resume() } }
         #expect(storage.events.withLock { $0 } == ["prepare", "snapshot", "close"])
@@ -81,7 +81,7 @@ import TestSupport
     }
 
     @Test func stop_waitsSoLong_forWhatDoesNotEnd() async throws {
-        let (storage, clock) = (Told(isStuck: true), FakeClock())
+        let (storage, clock) = (Told(needsBackgroundSearch: true), FakeClock())
         let server = try server(storage, clock, stopMs: 5_000)
         let isDone = Mutex(false)
         server.stop { isDone.withLock { $0 = true } }

@@ -202,7 +202,7 @@ import TestSupport
 
     /// Records the loops seen at work.
     private final class Seen: Sendable {
-        let lanes = Mutex<[Lane]>([])
+        let lanes = Mutex<[LoopSessions]>([])
         let aLoop = Atomic(false)
 
         func look() {

@@ -72,7 +72,7 @@ import TestSupport
         try Data(contentsOf: URL(fileURLWithPath: "\(folder.path)/\(name)"))
     }
 
-    /// Bytes of the log up to its last commit. Zeros follow: `LogRoom`.
+    /// Bytes of the log up to its last commit. Zeros follow: `LogPreallocation`.
     private func end(ofLogIn folder: TemporaryFolder) throws -> Int {
         let descriptor = Glibc.open(folder.path + "/vigla.sqlite-wal", O_RDONLY)
         defer { close(descriptor) }

@@ -16,7 +16,7 @@ final class PlaceModel {
     static let orders: [TreeQuery.Index] = [.key, .value, .priority, .child("rating"), .child("author/uid")]
 
     var records: RandomRecords
-    let queries: PlaceQueries
+    let queries: QuerySet
     var place = Node.null
     /// An earlier state, from which windows are computed as if in the background.
     var earlier = Node.null
@@ -34,7 +34,7 @@ final class PlaceModel {
         settings.visits = records.random.pick([1, 3, 10, 2_000])
         self.settings = settings
         self.keys = keys
-        queries = PlaceQueries(settings)
+        queries = QuerySet(settings)
         queries.adopt(GeoIndex(GeoIndexTests.fields))
         for order in Self.orders where order != .key { indexes[order] = OrderedIndex(order, of: .null) }
     }
@@ -221,7 +221,7 @@ final class PlaceModel {
         told { queries.apply(writes, over: place, in: ordered, $0) }
     }
 
-    private func told(_ commit: (PlaceQueries.Told) -> Void) {
+    private func told(_ commit: (QuerySet.Told) -> Void) {
         var changes: [(LiveQueryView, LiveQueryView.Change)] = []
         commit { changes.append(($0, $1)) }
         if Set(changes.map { ObjectIdentifier($0.0) }).count != changes.count { faults.append("a view is told twice") }
@@ -235,7 +235,7 @@ final class PlaceModel {
             if view.isShort, records.random.chance(60) { continue }
             while view.isShort, rounds < 2_000 {
                 rounds += 1
-                if view.isStuck { search(view, client) }
+                if view.needsBackgroundSearch { search(view, client) }
                 if let change = queries.fill(view, over: place, in: ordered) { tell(view, client, change) }
             }
             check(view, client)

@@ -10,7 +10,7 @@ struct WindowTests {
         .object((0..<count).map { i -> (Key, Node) in (Key(index: i), ["odd": .bool(odd(i)), "n": .int(Int64(i))]) })
     }
 
-    private func remove(_ key: Key, from place: inout Node, _ queries: PlaceQueries) -> ContiguousArray<LiveEvent> {
+    private func remove(_ key: Key, from place: inout Node, _ queries: QuerySet) -> ContiguousArray<LiveEvent> {
         let old = place.child(key)
         let after = Node.object(place.children.filter { $0.key != key }.map { ($0.key, $0.node) })
         place = after
@@ -36,7 +36,7 @@ struct WindowTests {
     @Test func window_letsGoOfWhatIsFar_beyondWhatIsHeldAsAWhole() throws {
         var settings = WindowSettings()
         (settings.reserve, settings.complete) = (4, 50)
-        let queries = PlaceQueries(settings)
+        let queries = QuerySet(settings)
         let query = try LiveQuery(TreeQuery(index: .key, limit: 2, viewFrom: .first), where: odd)
         let view = queries.add(FilteredWindow(query, over: .null, in: .byKey(ChildMap()), settings))
         var children = ChildMap()
@@ -55,7 +55,7 @@ struct WindowTests {
         for (visits, rounds) in [(101, 0), (100, 1), (10, 10), (1, 100)] {
             var settings = WindowSettings()
             (settings.reserve, settings.visits) = (0, visits)
-            let queries = PlaceQueries(settings)
+            let queries = QuerySet(settings)
             var place = place(102) { $0 == 0 || $0 == 101 }
             let query = try LiveQuery(TreeQuery(index: .key, limit: 1, viewFrom: .first), where: odd)
             let view = queries.add(FilteredWindow(query, over: place, in: .byKey(place.children), settings))
@@ -74,7 +74,7 @@ struct WindowTests {
     }
 
     @Test func removed_saysWhy_andHowFar() throws {
-        let queries = PlaceQueries()
+        let queries = QuerySet()
         queries.adopt(GeoIndex(GeoIndexTests.fields))
         let index = try #require(queries.index)
         let centre = try #require(GeoPoint(latitude: 37, longitude: 23))
@@ -107,7 +107,7 @@ struct WindowTests {
     }
 
     @Test func write_asksTheFiltersThatItConcerns_ofTenThousandQueries() throws {
-        let queries = PlaceQueries()
+        let queries = QuerySet()
         for i in 0..<10_000 {
             let filter = Filter([Condition("status", .equal("open")), Condition("uid", .equal(Constant(stringLiteral: "u\(i)")))])
             let query = try LiveQuery(TreeQuery(index: .key), where: filter)

@@ -117,7 +117,7 @@ import TestSupport
 
     /// Already submitted to its queue: cancelled there before its turn, it does not start.
     @Test func work_doesNotRun_afterItIsCancelledOnItsQueue() {
-        let time = HandTime()
+        let time = ManualTimeSource()
         let scheduler = Scheduler(time)
         let cancelled = Mutex(false)
         let ranAfter = Mutex(0)
@@ -149,7 +149,7 @@ import TestSupport
     @Test func waitingWork_isLetGoOf_withItsScheduler() {
         var kept: Kept? = Kept()
         let held = Held(kept)
-        var scheduler: Scheduler? = Scheduler(HandTime())
+        var scheduler: Scheduler? = Scheduler(ManualTimeSource())
         let work = scheduler?.every(ms: 10, on: queue) { [kept] in kept?.use() }
         scheduler?.after(ms: 10, on: queue) { [kept] in kept?.use() }
         kept = nil
@@ -179,7 +179,7 @@ import TestSupport
 
     /// Intervals missed while the machine was busy are skipped.
     @Test func missedIntervals_areNotMadeUpFor() {
-        let time = HandTime()
+        let time = ManualTimeSource()
         let scheduler = Scheduler(time)
         let times = Mutex<[Int64]>([])
         scheduler.every(ms: 10, on: queue) { times.withLock { $0.append(time.steadyNs / 1_000_000) } }
@@ -233,7 +233,7 @@ import TestSupport
 
     /// The time source is set to the earliest time, and to no later one.
     @Test func alarm_isTheEarliestTime() {
-        let time = HandTime()
+        let time = ManualTimeSource()
         let scheduler = Scheduler(time)
         scheduler.after(ms: 50, on: queue) {}
         scheduler.after(ms: 70, on: queue) {}
@@ -251,7 +251,7 @@ import TestSupport
 
     /// Timers that are cancelled, as those of requests answered in time, do not accumulate: most of them never become due.
     @Test func cancelledWork_isSweptOut() {
-        let time = HandTime()
+        let time = ManualTimeSource()
         let timetable = Timetable(time)
         var most = 0
         let kept = (0..<100).map { i in
@@ -289,7 +289,7 @@ import TestSupport
 }
 
 /// A time source whose alarm rings on the test's command.
-final class HandTime: TimeSource {
+final class ManualTimeSource: TimeSource {
     private struct State {
         var steadyNs: Int64 = 0
         var alarms: [Int64] = []

@@ -23,8 +23,8 @@ import Testing
             parsing: #"{"rules":{"d":{".read":"root.child('a').childCount() > 0 && !data.equals(root.child('b'))"#
                 + #" && root.child('c').exists()"}}}"#)
         let decision = rules.decideRead("d", root: ["a": ["x": 1], "c": 1], auth: .null, now: 0)
-        #expect(!decision.isAllowed && decision.wholes == ["a", "d", "b"])
+        #expect(!decision.isAllowed && decision.subtreeDependencies == ["a", "d", "b"])
         let other = rules.decideRead("d", root: ["a": ["x": 1], "b": 1, "c": 1], auth: .null, now: 0)
-        #expect(other.isAllowed && other.wholes == ["a", "d", "b"] && other.dependencies == ["a", "d", "b", "c"])
+        #expect(other.isAllowed && other.subtreeDependencies == ["a", "d", "b"] && other.dependencies == ["a", "d", "b", "c"])
     }
 }

@@ -11,7 +11,7 @@ package final class LongPollPeer {
     private let sockets: [TestSocket]
     /// The socket whose poll is not answered yet.
     private var held: TestSocket?
-    private var knowsItsPollIsHeld = false
+    private var isPollHeld = false
     private var serial = 1000
     private var nextSegment = 0
     /// The number of the next answer.
@@ -51,16 +51,16 @@ package final class LongPollPeer {
         try free.send("GET \(target) HTTP/1.1\r\nHost: localhost:9000\r\n\r\n")
         let older = held
         held = free
-        knowsItsPollIsHeld = false
+        isPollHeld = false
         guard let older else { return }
         try receive(older)
         // The older poll was answered, so the newer one has arrived; if the newer one came first, both were answered.
-        if early.isEmpty { knowsItsPollIsHeld = true } else { try wait() }
+        if early.isEmpty { isPollHeld = true } else { try wait() }
     }
 
     /// Polls until the server is known to hold a poll.
     package func hold() throws {
-        repeat { try poll() } while !knowsItsPollIsHeld
+        repeat { try poll() } while !isPollHeld
     }
 
     /// Waits for the answer of the held poll; polls if none is held.

@@ -115,7 +115,7 @@ extension AccountService {
     func deleteAccount(_ call: AccountCall) async throws -> AccountAnswer {
         guard let uid = try call.filled("localId") else { throw AccountError("MISSING_LOCAL_ID") }
         let wasThere = try commit(call) { try $0.delete(uid) }
-        guard wasThere || removesData && owesRemoval(of: uid) else { throw AccountError("USER_NOT_FOUND") }
+        guard wasThere || removesData && hasPendingRemoval(of: uid) else { throw AccountError("USER_NOT_FOUND") }
         return await answer(AccountAnswer(kind: "DeleteAccountResponse", []), behindRemovalOf: [uid])
     }
 

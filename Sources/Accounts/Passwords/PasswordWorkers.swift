@@ -65,7 +65,7 @@ final class PasswordWorkers: Sendable {
     private final class Shared: Sendable {
         struct State {
             /// First in, first out; taken from `head`.
-            var waiting = WaitingLine()
+            var waiting = WaitingJobs()
             var busy = 0
             var started = 0
             var isOver = false
@@ -137,7 +137,7 @@ final class PasswordWorkers: Sendable {
     }
 
     /// A FIFO queue whose head moves through an array.
-    private struct WaitingLine {
+    private struct WaitingJobs {
         private var items: [(Work, Int64)?] = []
         private var head = 0
 

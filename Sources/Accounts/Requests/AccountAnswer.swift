@@ -30,10 +30,10 @@ extension AccountService {
             return .unavailable
         } catch AccountStoreFault.unavailable(let reason) {
             faults.log("account request refused", ["path": "\(path)", "reason": "\(reason)"])
-            return .unrecorded
+            return .logUnreachable
         } catch {
             faults.log("account request failed", ["path": "\(path)", "error": "\(error)"])
-            if route.mustNotFail { return .unavailable }
+            if route.avoidsJSONErrors { return .unavailable }
             return AccountAnswer(
                 AccountError(status: 500, "INTERNAL", "The account store does not answer. Try again later.", reason: "internalError"))
         }
@@ -186,12 +186,12 @@ public struct AccountAnswer: Sendable {
     static var unavailable: AccountAnswer { later("The accounts do not answer at the moment. Try again later.\n") }
 
     /// This hub cannot reach the cluster's log, to write to it or to read from it.
-    static var unrecorded: AccountAnswer {
+    static var logUnreachable: AccountAnswer {
         later("The log of this hub's cluster does not answer, so nothing can be changed about accounts. Try again later.\n")
     }
 
     /// The deletion is stored, but the removal of the account's data has not finished.
-    static var dataRemains: AccountAnswer {
+    static var removalPending: AccountAnswer {
         later("The account is deleted. The removal of its data takes longer and continues; ask again to wait for its end.\n")
     }
 

@@ -16,7 +16,7 @@ enum AccountRoutes {
     private static let clients: [AccountRoute] = [
         .client("accounts:signUp", "signupNewUser", administrators: { try await $0.createAccount($1) }) { try await $0.signUp($1) },
         .client("accounts:signInWithPassword", "verifyPassword") { try await $0.signInWithPassword($1) },
-        .client("accounts:lookup", "getAccountInfo", administrators: { try $0.lookUpAccounts($1) }) { try await $0.lookUp($1) }.neverFails,
+        .client("accounts:lookup", "getAccountInfo", administrators: { try $0.lookUpAccounts($1) }) { try await $0.lookUp($1) }.avoidingJSONErrors,
         .client("accounts:update", "setAccountInfo", actingBy: ["oobCode"], administrators: { try await $0.updateAccount($1) }) {
             try await $0.update($1)
         },
@@ -29,7 +29,7 @@ enum AccountRoutes {
         .client("accounts:signInWithIdp", "verifyAssertion") { try await $0.signInWithIdp($1) },
         .client("accounts:signInWithCustomToken", "verifyCustomToken") { try await $0.signInWithCustomToken($1) },
         .client("accounts:createAuthUri", "createAuthUri") { try await $0.createAuthURI($1) },
-        AccountRoute(.post, ["securetoken.googleapis.com/v1/token"], .clients, reads: .jsonOrForm) { try await $0.refresh($1) }.neverFails,
+        AccountRoute(.post, ["securetoken.googleapis.com/v1/token"], .clients, reads: .jsonOrForm) { try await $0.refresh($1) }.avoidingJSONErrors,
     ]
 
     /// Routes that describe the service.
@@ -60,8 +60,8 @@ enum AccountRoutes {
 
     /// OAuth 2 for first-party programs (accounts contract §12). Errors have the format of OAuth 2.
     private static let oauth: [AccountRoute] = [
-        AccountRoute(.post, [".oauth/token", "oauth2/token"], .anyone, reads: .bytes) { try await $0.grantOAuth($1) }.neverFails,
-        AccountRoute(.post, [".oauth/revoke", "oauth2/revoke"], .anyone, reads: .bytes) { try $0.revokeOAuth($1) }.neverFails,
+        AccountRoute(.post, [".oauth/token", "oauth2/token"], .anyone, reads: .bytes) { try await $0.grantOAuth($1) }.avoidingJSONErrors,
+        AccountRoute(.post, [".oauth/revoke", "oauth2/revoke"], .anyone, reads: .bytes) { try $0.revokeOAuth($1) }.avoidingJSONErrors,
     ]
 
     /// Routes of administrators (accounts contract §10).
@@ -193,7 +193,7 @@ struct AccountRoute: Sendable {
     /// Exists only on a development hub.
     var isDevOnly = false
     /// Errors must not be sent as JSON: a client would sign its user out (accounts contract §3.3).
-    var mustNotFail = false
+    var avoidsJSONErrors = false
     let operation: Operation
 
     init(
@@ -228,9 +228,9 @@ struct AccountRoute: Sendable {
         AccountRoute(method, paths, .clients, reads: .bytes) { _, _ in throw AccountError.notBuilt }
     }
 
-    var neverFails: AccountRoute {
+    var avoidingJSONErrors: AccountRoute {
         var route = self
-        route.mustNotFail = true
+        route.avoidsJSONErrors = true
         return route
     }
 

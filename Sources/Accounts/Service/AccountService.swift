@@ -32,10 +32,10 @@ public actor AccountService {
     nonisolated let mail: AccountMail
     var throttle: Throttle
     /// Whether a write of changed counts is scheduled.
-    var keepsThrottleSoon = false
+    var throttleWriteIsScheduled = false
     /// On a hub of a cluster: session uses that the other hubs do not know yet, and whether sending them is scheduled.
     var uses = SessionUses()
-    var keepsUsesSoon = false
+    var usesWriteIsScheduled = false
     var removals = PendingRemovals()
     /// Notifies about new records in the cluster's log; nil on a single hub.
     nonisolated let arrivals: AccountArrivals?

@@ -11,7 +11,7 @@ extension AccountTransaction {
         try Row.fetchAll(db, cached: "SELECT uid FROM removal ORDER BY created_at, uid", []).map { $0[0] }
     }
 
-    func owesRemoval(of uid: String) throws -> Bool {
+    func hasPendingRemoval(of uid: String) throws -> Bool {
         try Row.fetchOne(db, cached: "SELECT 1 FROM removal WHERE uid = ?", [uid]) != nil
     }
 
@@ -20,7 +20,7 @@ extension AccountTransaction {
 
 extension AccountService {
     /// Deleted accounts whose data must still be removed.
-    public func owedRemovals() -> [String] {
+    public func pendingRemovalChanges() -> [String] {
         do { return try store.read { try $0.removals() } } catch AccountStoreFault.closed { return [] } catch {
             logger.error("deleted accounts cannot be read", metadata: ["reason": "\(error)"])
             return []
@@ -28,8 +28,8 @@ extension AccountService {
     }
 
     /// Whether the data of a deleted account must still be removed, as another hub of the cluster may have removed it. True if unknown.
-    public func owesRemoval(of uid: String) -> Bool {
-        do { return try store.read { try $0.owesRemoval(of: uid) } } catch AccountStoreFault.closed { return false } catch { return true }
+    public func hasPendingRemoval(of uid: String) -> Bool {
+        do { return try store.read { try $0.hasPendingRemoval(of: uid) } } catch AccountStoreFault.closed { return false } catch { return true }
     }
 
     /// Records that the data of a deleted account is removed. If recording fails, the next start removes it again.
@@ -52,7 +52,7 @@ extension AccountService {
     func answer(_ answer: AccountAnswer, behindRemovalOf uids: [String]) async -> AccountAnswer {
         guard removesData else { return answer }
         let end = clock.steady() + settings.removalWaitMs
-        for uid in uids where !(await isRemoved(uid, by: end)) { return .dataRemains }
+        for uid in uids where !(await isRemoved(uid, by: end)) { return .removalPending }
         return answer
     }
 
@@ -62,7 +62,7 @@ extension AccountService {
     private func isRemoved(_ uid: String, by end: Int64) async -> Bool {
         await withCheckedContinuation { continuation in
             // Checked here, as other work of the service may run before this closure, and may finish the removal.
-            guard owesRemoval(of: uid) else { return continuation.resume(returning: true) }
+            guard hasPendingRemoval(of: uid) else { return continuation.resume(returning: true) }
             let waiting = removals.add(uid) { continuation.resume(returning: $0) }
             scheduler.after(ms: max(0, end - clock.steady()), on: queue) { [weak self] in
                 self?.assumeIsolated { $0.removals.end(uid, waiting, false) }
@@ -71,8 +71,8 @@ extension AccountService {
     }
 
     /// Ends waits for removals by another hub of the cluster. O(accounts waited for)
-    func answerRemoved() {
-        for uid in removals.uids where !owesRemoval(of: uid) { removals.end(uid, true) }
+    func endRemovedWaits() {
+        for uid in removals.uids where !hasPendingRemoval(of: uid) { removals.end(uid, true) }
     }
 }
 

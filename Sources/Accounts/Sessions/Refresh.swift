@@ -20,7 +20,7 @@ extension AccountService {
     }
 
     /// Milliseconds after a recorded use within which another use from the same address is not recorded.
-    private static let useGrainMs: Int64 = 60_000
+    private static let useIntervalMs: Int64 = 60_000
     /// Milliseconds for which a replaced refresh token is still accepted, for lost responses and for tabs that refresh at the same time.
     static let replacedTokenMs: Int64 = 60_000
 
@@ -90,7 +90,7 @@ extension AccountService {
         }
         let now = clock.seen
         // Frequent requests of a device are not recorded, to save writes.
-        let isNoted = session.peer != call.peer || now - session.lastUsedAt >= Self.useGrainMs
+        let isNoted = session.peer != call.peer || now - session.lastUsedAt >= Self.useIntervalMs
         if isNoted {
             // Never an earlier time: if the clock is behind for a while, its later correction would end the session.
             session.lastUsedAt = max(session.lastUsedAt, now)

@@ -49,7 +49,7 @@ extension AccountService {
     private func verifyUpToDate(
         _ text: String, leeway: Int, _ done: @escaping @Sendable (Result<VerifiedToken, TokenFault>) -> Void
     ) async {
-        do { try await askLog() } catch { return done(.failure(.unavailable)) }
+        do { try await catchUpWithLog() } catch { return done(.failure(.unavailable)) }
         do throws(TokenFault) { admit(text, try tokens.check(text, leeway: leeway), isUpToDate: true, done) } catch {
             done(.failure(error))
         }
@@ -66,7 +66,7 @@ extension AccountService {
                 guard isShared, !isUpToDate else { return done(.failure(fault)) }
                 // The session may have just begun on another hub.
                 return perform { service in
-                    do { try await service.askLog() } catch { return done(.failure(.unavailable)) }
+                    do { try await service.catchUpWithLog() } catch { return done(.failure(.unavailable)) }
                     service.admit(text, token, isUpToDate: true, done)
                 }
             }

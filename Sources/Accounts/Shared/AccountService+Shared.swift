@@ -35,7 +35,7 @@ extension AccountService {
     /// Applies the effects of another hub's record beyond its rows, directly after its transaction.
     private func hear(_ record: AccountRecord) {
         for change in record.changes { announce(change) }
-        answerRemoved()
+        endRemovedWaits()
         throttle.merge(record.counts, now: clock.steady(), wall: now())
         guard record.changesKeys else { return }
         do {
@@ -49,7 +49,7 @@ extension AccountService {
     // MARK: Catching up before a refusal
 
     /// Errors for an account or a token that another hub may have just created.
-    private static let mayBeBehind: Set<String> = [
+    private static let uncertainRefusals: Set<String> = [
         "USER_NOT_FOUND", "USER_DISABLED", "TOKEN_EXPIRED", "INVALID_ID_TOKEN", "INVALID_REFRESH_TOKEN", "INVALID_OOB_CODE",
         "EMAIL_NOT_FOUND",
     ]
@@ -59,8 +59,8 @@ extension AccountService {
     /// - Throws: `AccountStoreFault.unavailable` instead of an uncertain refusal, which would sign the user out.
     func upToDate<Result: Sendable>(_ work: () async throws -> Result) async throws -> Result {
         guard isShared, let before = store.shared?.newest else { return try await work() }
-        do { return try await work() } catch let error as AccountError where Self.mayBeBehind.contains(error.code) {
-            try await askLog()
+        do { return try await work() } catch let error as AccountError where Self.uncertainRefusals.contains(error.code) {
+            try await catchUpWithLog()
             guard store.shared?.newest != before else { throw error }
             return try await work()
         }
@@ -68,7 +68,7 @@ extension AccountService {
 
     /// Returns once the store has everything that the log contained at the call; immediately on a single hub.
     /// - Throws: `AccountStoreFault.unavailable` on timeout.
-    func askLog() async throws {
+    func catchUpWithLog() async throws {
         guard let shared = store.shared else { return }
         let log = shared.log
         let isReached = await withCheckedContinuation { continuation in log.sync { continuation.resume(returning: $0) } }
@@ -81,15 +81,15 @@ extension AccountService {
     /// Records a use, to be sent to the other hubs.
     func note(_ session: String, _ use: SessionUse) {
         uses.note(session, use)
-        guard !keepsUsesSoon else { return }
-        keepsUsesSoon = true
+        guard !usesWriteIsScheduled else { return }
+        usesWriteIsScheduled = true
         scheduler.after(ms: Self.usesMs, on: queue) { [weak self] in self?.assumeIsolated { $0.keepUses() } }
     }
 
     static let usesMs: Int64 = 60_000
 
     func keepUses() {
-        keepsUsesSoon = false
+        usesWriteIsScheduled = false
         while !isClosed, !uses.isEmpty {
             let part = uses.drain()
             do {

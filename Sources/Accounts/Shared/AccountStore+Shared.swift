@@ -213,7 +213,7 @@ extension AccountStore {
 
     private func read(_ bytes: [UInt8], _ entry: SharedEntry, _ shared: SharedAccounts) -> AccountRecord? {
         guard let record = AccountRecord(decoding: bytes) else {
-            Self.tellSkipped(entry, "no hub has made it", shared)
+            Self.logSkipped(entry, "no hub has made it", shared)
             return nil
         }
         return record
@@ -233,14 +233,14 @@ extension AccountStore {
         } catch let error as DatabaseError {
             switch error.resultCode {
             case .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH, .SQLITE_MISUSE, .SQLITE_RANGE, .SQLITE_TOOBIG, .SQLITE_AUTH:
-                tellSkipped(entry, "SQLite says \(error.resultCode)", shared)
+                logSkipped(entry, "SQLite says \(error.resultCode)", shared)
                 return false
             default: throw error
             }
         }
     }
 
-    private static func tellSkipped(_ entry: SharedEntry, _ reason: String, _ shared: SharedAccounts) {
+    private static func logSkipped(_ entry: SharedEntry, _ reason: String, _ shared: SharedAccounts) {
         shared.skipped += 1
         // Without the record, the statement and its arguments, as these contain hashes.
         shared.logger.critical("a record of the cluster's accounts cannot be carried out and is left out", metadata: [

@@ -114,7 +114,7 @@ extension AccountService {
         var found = try store.read { try $0.account(key) }
         if found == nil, isShared {
             // Another hub may have just created it.
-            try await askLog()
+            try await catchUpWithLog()
             found = try store.read { try $0.account(key) }
         }
         let verdict = try await checkPassword(password, of: found?.id ?? typed, stored: found?.passwordHash, peer: call.peer)

@@ -26,7 +26,7 @@ extension AccountService {
     /// - Throws: TOO_MANY_ATTEMPTS_TRY_LATER.
     func checkPassword(_ password: String, of who: String, stored: String?, peer: String) async throws(AccountError) -> PasswordVerdict {
         if let wait = throttle.admitPassword(of: who, from: peer, now: clock.steady()) { throw .tooManyAttempts(wait: wait) }
-        defer { keepThrottleSoon() }
+        defer { scheduleThrottleWrite() }
         let verdict: PasswordVerdict
         do throws(AccountError) {
             try enter(peer)
@@ -59,7 +59,7 @@ extension AccountService {
     /// The owner of the address has reset the password: sign-ins to the account are allowed at once.
     func liftThrottle(of uid: String) {
         throttle.lift(uid)
-        keepThrottleSoon()
+        scheduleThrottleWrite()
     }
 
     /// Counts a new account, including guests.
@@ -78,21 +78,21 @@ extension AccountService {
     }
 
     private func admit(_ wait: Int64?) throws(AccountError) {
-        keepThrottleSoon()
+        scheduleThrottleWrite()
         if let wait { throw .tooManyAttempts(wait: wait) }
     }
 
     /// Writes the counts, at most once a second: a crash loses the last second.
-    private func keepThrottleSoon() {
-        guard throttle.hasChanges, !keepsThrottleSoon else { return }
-        keepsThrottleSoon = true
+    private func scheduleThrottleWrite() {
+        guard throttle.hasChanges, !throttleWriteIsScheduled else { return }
+        throttleWriteIsScheduled = true
         scheduler.after(ms: 1_000, on: queue) { [weak self] in
             self?.assumeIsolated { $0.keepThrottle() }
         }
     }
 
     func keepThrottle() {
-        keepsThrottleSoon = false
+        throttleWriteIsScheduled = false
         if isClosed { return }
         let rows = throttle.drainChanges(now: clock.steady(), wall: now())
         guard !rows.isEmpty else { return }

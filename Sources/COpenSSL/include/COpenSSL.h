@@ -95,7 +95,7 @@ ssize_t vigla_tls_read(struct ssl_st *tls, void *into, size_t capacity);
 ssize_t vigla_tls_write(
     struct ssl_st *tls, struct vigla_tls_wire *wire, const struct iovec *vectors, size_t count, size_t limit);
 /// Appends our close_notify to `out`.
-void vigla_tls_say_goodbye(struct ssl_st *tls);
+void vigla_tls_send_close_notify(struct ssl_st *tls);
 
 /// The reason why the last call failed; clears it.
 struct vigla_tls_failure {

@@ -29,7 +29,7 @@ final class Hubs: @unchecked Sendable {
     private var table = HubTable()
     private var elections: [ShardElection]
     /// The open namespaces, by shard.
-    private var namespaces: [[String: Writership]]
+    private var namespaces: [[String: WriterRole]]
     private var hearing: Hearing?
     private var ticks: ScheduledWork?
     /// Start of uninterrupted reception of heartbeats; nil without a connection.
@@ -60,28 +60,28 @@ final class Hubs: @unchecked Sendable {
     func start() {
         queue.async { [self] in
             for (i, shard) in shards.enumerated() {
-                shard.whenForeign { [weak self] namespace in self?.queue.async { [weak self] in self?.hasWritten(namespace, at: i) } }
+                shard.whenForeignBatch { [weak self] namespace in self?.queue.async { [weak self] in self?.handleForeignWrite(namespace, at: i) } }
             }
             // Fails only after `close`.
             hearing = try? connection.hear(subject) { [weak self, queue] bytes in
-                guard let beat = HubBeat(decoding: bytes) else { return }
+                guard let beat = Heartbeat(decoding: bytes) else { return }
                 queue.async { [weak self] in self?.receive(beat) }
             }
-            ticks = scheduler.every(ms: settings.beatMs, on: queue) { [weak self] in self?.tick() }
+            ticks = scheduler.every(ms: settings.heartbeatMs, on: queue) { [weak self] in self?.tick() }
             tick()
         }
     }
 
     /// Adds a namespace that is being opened.
-    func open(_ namespace: String, at shard: Int) -> Writership {
-        let writership = Writership(writer: { [writers] in writers.address(ofWriterOf: namespace) }) { [weak self] role, reason in
+    func open(_ namespace: String, at shard: Int) -> WriterRole {
+        let writerRole = WriterRole(writer: { [writers] in writers.address(ofWriterOf: namespace) }) { [weak self] role, reason in
             self?.queue.async { [weak self] in self?.became(role, reason, namespace, shard) }
         }
         queue.async { [self] in
-            namespaces[shard][namespace] = writership
-            if elections[shard].part == .writing { writership.wish(.write) }
+            namespaces[shard][namespace] = writerRole
+            if elections[shard].part == .writing { writerRole.wish(.write) }
         }
-        return writership
+        return writerRole
     }
 
     /// Sets the address shown for this hub, unless the settings name one.
@@ -97,14 +97,14 @@ final class Hubs: @unchecked Sendable {
             isClosed = true
             ticks?.cancel()
             hearing = nil
-            connection.publish(HubBeat(hub: id, startedMs: startedMs, address: "", shards: []).encoded, to: subject)
+            connection.publish(Heartbeat(hub: id, startedMs: startedMs, address: "", shards: []).encoded, to: subject)
             done()
         }
     }
 
     // MARK: Heartbeats
 
-    private func receive(_ beat: HubBeat) {
+    private func receive(_ beat: Heartbeat) {
         guard beat.hub != id, !isClosed else { return }
         let before = table.hubs[beat.hub]
         table.receive(beat, nowMs: scheduler.steadyMs)
@@ -114,24 +114,24 @@ final class Hubs: @unchecked Sendable {
         if before?.beat.shards.map(\.writes) != beat.shards.map(\.writes) { decide() }
     }
 
-    private func log(_ text: Logger.Message, _ beat: HubBeat) {
+    private func log(_ text: Logger.Message, _ beat: Heartbeat) {
         logger.notice(text, metadata: ["hub": "\(String(beat.hub, radix: 16))", "address": "\(beat.address)"])
     }
 
     private func tick() {
         guard !isClosed else { return }
         let now = scheduler.steadyMs
-        if now - tickedAt > settings.lostMs {
+        if now - tickedAt > settings.deadAfterMs {
             // The process was suspended: heartbeats missed meanwhile say nothing about the others.
             table.wasAway(nowMs: now)
             listeningSince = nil
         }
         tickedAt = now
         if !connection.isConnected { listeningSince = nil } else if listeningSince == nil { listeningSince = now }
-        for hub in table.forget(before: now - settings.lostMs) { log("a hub of the cluster is not heard of any more", hub.beat) }
+        for hub in table.forget(before: now - settings.deadAfterMs) { log("a hub of the cluster is not heard of any more", hub.beat) }
         decide()
         beat()
-        if now - shortenedAt >= settings.lookMs { shorten(now) }
+        if now - shortenedAt >= settings.checkIntervalMs { shorten(now) }
     }
 
     /// Shortens the logs that this hub writes.
@@ -149,17 +149,17 @@ final class Hubs: @unchecked Sendable {
         let now = scheduler.steadyMs
         let said = shards.indices.map { i in
             let status = shards[i].status
-            return HubBeat.Shard(
+            return Heartbeat.Shard(
                 isReady: status.isCaughtUp && elections[i].isReady(nowMs: now), writes: elections[i].part != .following,
                 applied: status.applied)
         }
-        connection.publish(HubBeat(hub: id, startedMs: startedMs, address: address, shards: said).encoded, to: subject)
+        connection.publish(Heartbeat(hub: id, startedMs: startedMs, address: address, shards: said).encoded, to: subject)
     }
 
     // MARK: Election
 
     /// Whether every present hub has had time to send a heartbeat.
-    private var hears: Bool { listeningSince.map { scheduler.steadyMs - $0 >= settings.lostMs } ?? false }
+    private var hears: Bool { listeningSince.map { scheduler.steadyMs - $0 >= settings.deadAfterMs } ?? false }
 
     private func decide() {
         guard !isClosed else { return }
@@ -192,7 +192,7 @@ final class Hubs: @unchecked Sendable {
         beat()
     }
 
-    private func became(_ role: Writership.Role, _ reason: JournalError?, _ namespace: String, _ shard: Int) {
+    private func became(_ role: WriterRole.Role, _ reason: JournalError?, _ namespace: String, _ shard: Int) {
         guard role == .following, !isClosed else { return publish() }
         if let reason {
             logger.notice("another hub has written", metadata: ["namespace": "\(namespace)", "reason": "\(reason)"])
@@ -203,7 +203,7 @@ final class Hubs: @unchecked Sendable {
     }
 
     /// Handles a namespace's batch from another hub.
-    private func hasWritten(_ namespace: String, at shard: Int) {
+    private func handleForeignWrite(_ namespace: String, at shard: Int) {
         guard namespaces[shard][namespace]?.role == .writing else { return }
         supersede(shard)
         decide()

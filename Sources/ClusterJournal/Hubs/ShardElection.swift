@@ -30,7 +30,7 @@ struct ShardElection {
         /// Time for which a superseded hub does not write.
         var restMs: Int64 = 5_000
         /// Time for which a better hub must be ready before this one yields.
-        var preferMs: Int64 = 2_000
+        var yieldAfterMs: Int64 = 2_000
     }
 
     struct Peer: Equatable, Sendable {
@@ -77,7 +77,7 @@ struct ShardElection {
             let since = betterSince ?? nowMs
             betterSince = since
             // If two hubs write, the worse one yields at once.
-            guard nowMs - since >= settings.preferMs || better.contains(where: \.writes) else { return nil }
+            guard nowMs - since >= settings.yieldAfterMs || better.contains(where: \.writes) else { return nil }
             (part, betterSince) = (.yielding, nil)
             return .yield
         }

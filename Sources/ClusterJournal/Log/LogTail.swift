@@ -12,7 +12,7 @@ import Synchronization
 /// The consumer is created for a plain subscription, not by `js_Subscribe`. libnats 3.4 replaces an ordered consumer on another
 /// thread, and puts a subscription that ended meanwhile back into the connection's list, where it stays after it was freed.
 final class LogTail: @unchecked Sendable {
-    // Sendable: `next` and `hasHole` are confined to `deliveries`, `subscription` to `calls`; the rest is immutable or thread-safe.
+    // Sendable: `next` and `hasGap` are confined to `deliveries`, `subscription` to `calls`; the rest is immutable or thread-safe.
     private let log: ShardLog
     /// Queue for calls that wait for the servers.
     private let calls: DispatchQueue
@@ -24,14 +24,14 @@ final class LogTail: @unchecked Sendable {
     /// The sequence number of the next message.
     private var next: UInt64
     /// Whether the last subscription began with a gap.
-    private var hasHole = false
+    private var hasGap = false
     private var subscription: OpaquePointer?
     /// The current subscription's number: messages of earlier ones are ignored.
     private let generation = Atomic<Int>(0)
     private let isStopped = Atomic(false)
     private let refetchCount = Atomic<Int>(0)
     /// When the servers last sent something, steady ms.
-    private let heardAt = Atomic<Int64>(0)
+    private let lastReceivedAt = Atomic<Int64>(0)
 
     init(
         _ log: ShardLog, _ calls: DispatchQueue, from sequence: UInt64, _ receive: @escaping @Sendable (LogTail, UInt64, [UInt8]) -> Void,
@@ -52,9 +52,9 @@ final class LogTail: @unchecked Sendable {
     /// Interval of the servers' idle heartbeats, ms.
     private static let heartbeatMs: Int64 = 1_000
     /// Whether more than one heartbeat was missed, although all delivered messages were processed.
-    var isSilent: Bool { Self.nowMs - heardAt.load(ordering: .relaxed) > 3 * Self.heartbeatMs }
+    var isSilent: Bool { Self.nowMs - lastReceivedAt.load(ordering: .relaxed) > 3 * Self.heartbeatMs }
 
-    private func heard() { heardAt.store(Self.nowMs, ordering: .relaxed) }
+    private func heard() { lastReceivedAt.store(Self.nowMs, ordering: .relaxed) }
     private static var nowMs: Int64 { Int64(DispatchTime.now().uptimeNanoseconds / 1_000_000) }
 
     func start() { deliveries.async { [self] in subscribe() } }
@@ -84,13 +84,13 @@ final class LogTail: @unchecked Sendable {
         guard sequence == next else {
             done()
             // A second gap at the same place: the missing messages no longer exist.
-            if hasHole { missing(sequence) }
-            hasHole = true
+            if hasGap { missing(sequence) }
+            hasGap = true
             refetchCount.add(1, ordering: .relaxed)
             return subscribe()
         }
         next += 1
-        hasHole = false
+        hasGap = false
         receive(self, sequence, bytes)
     }
 

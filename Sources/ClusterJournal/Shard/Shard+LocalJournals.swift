@@ -23,7 +23,7 @@ extension Shard {
         }
     }
 
-    private func storedLocally(_ entry: LocalLine.Entry, _ key: LocalLine.Key, _ result: Result<Void, JournalError>) {
+    private func storedLocally(_ entry: LocalApplyQueue.Entry, _ key: LocalApplyQueue.Key, _ result: Result<Void, JournalError>) {
         switch result {
         case .success: stored(entry, key)
         // The entry was passed again because its outcome was unknown, and it has no id by which the journal would recognise it.
@@ -40,10 +40,10 @@ extension Shard {
         }
     }
 
-    private func stored(_ entry: LocalLine.Entry, _ key: LocalLine.Key) {
+    private func stored(_ entry: LocalApplyQueue.Entry, _ key: LocalApplyQueue.Key) {
         if let number = applying.stored(key) { decide(entry.namespace, number, .success(())) }
         release()
-        tellStill()
+        notifyIfQuiesced()
         if !waiting.isEmpty { proceed() }
     }
 
@@ -58,20 +58,20 @@ extension Shard {
 
     /// Calls back when the local journals have stored all passed entries. Then no more are passed until a snapshot has begun, or for a limited
     /// time.
-    func whenStill(_ done: @escaping @Sendable () -> Void) {
+    func whenQuiesced(_ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             applying.isHeld = true
             still.append(done)
-            tellStill()
-            scheduler.after(ms: settings.stillMs, on: queue) { [weak self] in self?.goOn() }
+            notifyIfQuiesced()
+            scheduler.after(ms: settings.quiesceMs, on: queue) { [weak self] in self?.goOn() }
         }
     }
 
-    private func tellStill() {
-        if applying.isHeld, applying.underWay == 0 { askWhoWaits() }
+    private func notifyIfQuiesced() {
+        if applying.isHeld, applying.underWay == 0 { notifyQuiesceWaiters() }
     }
 
-    private func askWhoWaits() {
+    private func notifyQuiesceWaiters() {
         let ready = still
         still = []
         for done in ready { done() }
@@ -83,17 +83,17 @@ extension Shard {
         applying.isHeld = false
         storeLocally()
         // They took too long: call back anyway, because no later event would.
-        askWhoWaits()
+        notifyQuiesceWaiters()
     }
 
     private func storeAgain() { if applying.resume() { storeLocally() } }
 
     /// Lets the tail continue if the local journals keep up.
     func release() {
-        tellCaughtUp()
+        notifyIfCaughtUp()
         guard applying.count < settings.recordsApplied else { return }
-        for _ in 0..<owedPlaces { tail?.done() }
-        owedPlaces = 0
+        for _ in 0..<pendingSlots { tail?.done() }
+        pendingSlots = 0
     }
 
     // MARK: Catching up
@@ -106,7 +106,7 @@ extension Shard {
         }
     }
 
-    func tellCaughtUp() {
+    func notifyIfCaughtUp() {
         guard !behind.isEmpty else { return }
         // The log may end with parts of a record that no hub completes.
         let reached = applying.count == 0 ? newest.sequence : applying.complete.sequence

@@ -68,8 +68,8 @@ extension Shard {
         isBehindPurge = true
         publish()
         if isOpen {
-            guard !hasAskedForStart else { return }
-            hasAskedForStart = true
+            guard !hasRequestedRestart else { return }
+            hasRequestedRestart = true
             logger.critical(
                 "this hub was away for longer than the cluster's log is kept: start it again, and it takes a snapshot over",
                 metadata: ["has": "\(newest.sequence)", "logBegins": "\(needed + 1)"])
@@ -90,23 +90,23 @@ extension Shard {
 
     private func filled(_ result: Result<LocalJournals.Start, any Error>, _ needed: UInt64) {
         isFilling = false
-        guard standing != .closed else { return tellOpeners() }
+        guard standing != .closed else { return notifyOpeners() }
         switch result {
         case .success(let start):
             (created, newest, ledger) = (start.created, start.complete, start.ledger)
-            applying = LocalLine(complete: start.complete)
+            applying = LocalApplyQueue(complete: start.complete)
             assembler = RecordAssembler()
-            inspection = Inspection(patienceMs: settings.doubtMs)
-            (lookedAt, fillings, isBehindPurge) = (LogPlace(), 0, false)
+            inspection = LogVerifier(patienceMs: settings.regressionPatienceMs)
+            (lookedAt, emptyImportAttempts, isBehindPurge) = (LogPlace(), 0, false)
             if case .refusing = standing { standing = .opening }
             logger.notice("a snapshot of the shard was taken over", metadata: ["upTo": "\(newest.sequence)"])
             look()
         case .failure(SnapshotStream.Fault.absent):
-            fillings += 1
+            emptyImportAttempts += 1
             // A snapshot may have been replaced while it was read.
-            if fillings >= Inspection.looks {
+            if emptyImportAttempts >= LogVerifier.looks {
                 refuse("it begins with message \(needed + 1), this hub needs those from \(newest.sequence + 1) on, and no snapshot has them")
-                tellOpeners()
+                notifyOpeners()
             }
         case .failure(let error):
             logger.warning("no snapshot was taken over; it is tried again", metadata: ["reason": "\(error)"])
@@ -121,15 +121,15 @@ extension Shard {
     func whenOpenable(_ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             openers.append(done)
-            if isOpen || standing != .opening { return tellOpeners() }
-            scheduler.after(ms: settings.openPatienceMs, on: queue) { [weak self] in
+            if isOpen || standing != .opening { return notifyOpeners() }
+            scheduler.after(ms: settings.openTimeoutMs, on: queue) { [weak self] in
                 guard let self, !isFilling, !isBehindPurge else { return }
-                tellOpeners()
+                notifyOpeners()
             }
         }
     }
 
-    func tellOpeners() {
+    func notifyOpeners() {
         guard !openers.isEmpty else { return }
         isOpen = true
         let waiting = openers

@@ -15,7 +15,7 @@ extension Shard {
         queue.async { [self] in
             log.connection.whenChanged { [weak self] change in self?.hop { $0.connection(change) } }
             looks = [
-                scheduler.every(ms: settings.lookMs, on: queue) { [weak self] in self?.look() },
+                scheduler.every(ms: settings.checkIntervalMs, on: queue) { [weak self] in self?.look() },
                 scheduler.every(ms: settings.sweepMs, on: queue) { [weak self] in self?.sweep() },
             ]
             look()
@@ -73,7 +73,7 @@ extension Shard {
             lastKnown = state.last
             defer { publish() }
             for i in behind.indices where behind[i].target == nil { behind[i].target = state.last }
-            tellCaughtUp()
+            notifyIfCaughtUp()
             if standing == .following {
                 // Nothing has arrived since the last check although the log has more: the consumer is stuck.
                 if state.last > newest.sequence, newest == lookedAt, newest == self.newest { tail?.restart() }
@@ -95,7 +95,7 @@ extension Shard {
         } missing: { [weak self] first in
             self?.hop { $0.isMissing(first) }
         }
-        tellOpeners()
+        notifyOpeners()
         proceed()
     }
 
@@ -103,7 +103,7 @@ extension Shard {
         // From an earlier tail: the current one delivers it as well.
         guard tail === self.tail else { return tail.done() }
         receive(message, at: sequence)
-        owedPlaces += 1
+        pendingSlots += 1
         release()
         proceed()
     }
@@ -120,7 +120,7 @@ extension Shard {
     private func stopTail() {
         tail?.stop()
         retries += tail?.refetches ?? 0
-        (tail, owedPlaces) = (nil, 0)
+        (tail, pendingSlots) = (nil, 0)
     }
 
     /// Refuses a log that is not the followed one, or is behind it: nothing is appended, and nothing is rolled back here.
@@ -130,7 +130,7 @@ extension Shard {
         standing = .refusing(error)
         stopTail()
         logger.critical("\(error)")
-        tellOpeners()
+        notifyOpeners()
         fail(.unknown(reason: reason))
         failWaiting(error)
     }
@@ -181,7 +181,7 @@ extension Shard {
         standing = .closed
         for look in looks { look.cancel() }
         snapshots.stop()
-        tellOpeners()
+        notifyOpeners()
         stopTail()
         if let flight {
             self.flight = nil

@@ -43,25 +43,25 @@ final class Shard: @unchecked Sendable {
     var assembler = RecordAssembler()
     var tail: LogTail?
     /// Records being stored locally, oldest first.
-    var applying: LocalLine
+    var applying: LocalApplyQueue
     /// Batches that wait for the next record.
     var waiting: Deque<Item> = []
     /// The record that is being appended to the log.
     var flight: Flight?
     /// The message, of another hub, that must be received before the next record is sent.
     var awaited: UInt64 = 0
-    var lines: [String: CompletionLine] = [:]
+    var lines: [String: OrderedCompletions] = [:]
     /// Id of this hub's next message.
     var nextID = UInt64.random(in: 1..<1 << 63)
     let hub: UInt64
     let number: Int
-    var inspection: Inspection
+    var inspection: LogVerifier
     var looks: [ScheduledWork] = []
     var isLooking = false
     /// The newest message at the last check.
     var lookedAt = LogPlace()
     /// Slots of the tail's window to release when the local journals have caught up.
-    var owedPlaces = 0
+    var pendingSlots = 0
     /// Callers that wait until the local journals have stored all passed entries.
     var still: [@Sendable () -> Void] = []
     /// Callers that wait until the local journals have the log's content of some moment; the target is nil until that is known.
@@ -82,18 +82,18 @@ final class Shard: @unchecked Sendable {
     var nextSnapshotAt = Int64.min
     /// Whether a snapshot is being imported, and how many consecutive attempts found none.
     var isFilling = false
-    var fillings = 0
+    var emptyImportAttempts = 0
     /// The next message is no longer in the log.
     var isBehindPurge = false
     /// Whether databases have read the folder, and callers that wait to do so.
     var isOpen = false
     var openers: [@Sendable () -> Void] = []
-    var hasAskedForStart = false
+    var hasRequestedRestart = false
     /// Resubscriptions of earlier tails.
     var retries = 0
     let published = Mutex(ShardStatus())
     /// Called with the namespace of each batch of another hub.
-    private var onForeign: (String) -> Void = { _ in }
+    private var onForeignBatch: (String) -> Void = { _ in }
     /// Number of this hub's records that lost their place to another hub's, and were appended again.
     private(set) var conflicts = 0
 
@@ -133,8 +133,8 @@ final class Shard: @unchecked Sendable {
         queue = DispatchQueue(label: "vigla.cluster.shard.\(log.name)")
         let start = local.start(ofShard: number)
         (created, newest, ledger) = (start.created, start.complete, start.ledger)
-        applying = LocalLine(complete: start.complete)
-        inspection = Inspection(patienceMs: settings.doubtMs)
+        applying = LocalApplyQueue(complete: start.complete)
+        inspection = LogVerifier(patienceMs: settings.regressionPatienceMs)
         var snapshotLog = log.settings
         snapshotLog.window = 4
         snapshots = SnapshotStream(
@@ -146,27 +146,27 @@ final class Shard: @unchecked Sendable {
     func hop(_ body: @escaping @Sendable (Shard) -> Void) { queue.async { [self] in body(self) } }
 
     /// Calls back with the namespace of each batch of another hub that counts.
-    func whenForeign(_ body: @escaping @Sendable (String) -> Void) { queue.async { [self] in onForeign = body } }
+    func whenForeignBatch(_ body: @escaping @Sendable (String) -> Void) { queue.async { [self] in onForeignBatch = body } }
 
     // MARK: Calls of the journals
 
     /// Adds a batch to the next record.
-    func append(_ batch: JournalBatch, _ namespace: String, _ completion: @escaping CompletionLine.Completion) {
+    func append(_ batch: JournalBatch, _ namespace: String, _ completion: @escaping OrderedCompletions.Completion) {
         add(namespace, .append(batch), completion)
     }
 
     /// Runs work on the local journal after everything appended before was passed to it.
     func locally(
-        _ namespace: String, _ completion: @escaping CompletionLine.Completion,
+        _ namespace: String, _ completion: @escaping OrderedCompletions.Completion,
         _ work: @escaping @Sendable (any Journal, @escaping @Sendable (Result<Void, JournalError>) -> Void) -> Void
     ) {
         let journal = local.journal(of: namespace)
         add(namespace, .local { work(journal, $0) }, completion)
     }
 
-    private func add(_ namespace: String, _ work: Item.Work, _ completion: @escaping CompletionLine.Completion) {
+    private func add(_ namespace: String, _ work: Item.Work, _ completion: @escaping OrderedCompletions.Completion) {
         queue.async { [self] in
-            let number = lines[namespace, default: CompletionLine()].add(completion)
+            let number = lines[namespace, default: OrderedCompletions()].add(completion)
             if standing == .closed { return decide(namespace, number, .failure(.closed)) }
             if case .refusing(let error) = standing, case .append = work { return decide(namespace, number, .failure(error)) }
             waiting.append(Item(namespace: namespace, work: work, number: number, sinceMs: scheduler.steadyMs))
@@ -324,14 +324,14 @@ final class Shard: @unchecked Sendable {
 
     /// - Parameter numbers: of the completions, for a record of this hub.
     private func apply(_ entries: [LogRecord.Entry], of writer: UInt64, numbers: [Int]?) {
-        var taken: [LocalLine.Entry] = []
+        var taken: [LocalApplyQueue.Entry] = []
         for (i, entry) in entries.enumerated() {
             let verdict = ledger.verdict(on: entry.batch, entry.namespace, at: newest.sequence)
             switch verdict {
             case .applies:
                 ledger.take(entry.batch, entry.namespace, at: newest.sequence)
-                if writer != hub { onForeign(entry.namespace) }
-                taken.append(LocalLine.Entry(namespace: entry.namespace, batch: entry.batch, number: numbers?[i]))
+                if writer != hub { onForeignBatch(entry.namespace) }
+                taken.append(LocalApplyQueue.Entry(namespace: entry.namespace, batch: entry.batch, number: numbers?[i]))
             case .isKnown: break
             case .isRefused(let error):
                 logger.warning("a record of the cluster's log does not count", metadata: [

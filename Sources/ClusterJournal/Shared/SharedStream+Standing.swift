@@ -16,7 +16,7 @@ extension SharedStream {
         guard standing != .closed, works.isEmpty else { return }
         log.connection.whenChanged { [weak self] change in self?.hop { $0.connection(change) } }
         works = [
-            scheduler.every(ms: settings.lookMs, on: queue) { [weak self] in self?.look(isRegular: true) },
+            scheduler.every(ms: settings.checkIntervalMs, on: queue) { [weak self] in self?.look(isRegular: true) },
             scheduler.every(ms: settings.sweepMs, on: queue) { [weak self] in self?.sweepWaiters() },
         ]
         look()
@@ -75,7 +75,7 @@ extension SharedStream {
             if standing != .following { follow() }
             gate.withLock { $0 = Gate(fault: nil, created: created) }
             for i in waiters.indices where waiters[i].target == nil && waiters[i].look <= number { waiters[i].target = state.last }
-            tellWaiters()
+            notifyWaiters()
             guard isRegular else { break }
             // Nothing has arrived since the last regular check although the log has more: the consumer is stuck.
             if state.last > newest.sequence, newest == lookedAt, newest == self.newest { tail?.restart() }
@@ -119,7 +119,7 @@ extension SharedStream {
 
     // MARK: Waiting
 
-    func tellWaiters() {
+    func notifyWaiters() {
         guard !waiters.isEmpty else { return }
         let ready = waiters.filter { $0.target.map { $0 <= newest.sequence } ?? false }
         waiters.removeAll { $0.target.map { $0 <= newest.sequence } ?? false }

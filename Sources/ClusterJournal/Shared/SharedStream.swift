@@ -63,7 +63,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
     var newest = LogPlace()
     var assembler = RecordAssembler()
     var tail: LogTail?
-    var inspection: Inspection
+    var inspection: LogVerifier
     var works: [ScheduledWork] = []
     var waiters: [Waiter] = []
     /// Number of checks that were started.
@@ -84,7 +84,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
         logger[metadataKey: "log"] = "\(name)"
         self.logger = logger
         queue = DispatchQueue(label: "vigla.cluster.shared.\(name)")
-        inspection = Inspection(patienceMs: settings.doubtMs)
+        inspection = LogVerifier(patienceMs: settings.regressionPatienceMs)
     }
 
     func hop(_ body: @escaping @Sendable (SharedStream) -> Void) { queue.async { [self] in body(self) } }
@@ -208,7 +208,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
         }
         if isAwaited { came.signal() }
         arrived?()
-        tellWaiters()
+        notifyWaiters()
     }
 
     // MARK: End

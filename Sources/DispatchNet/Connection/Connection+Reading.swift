@@ -19,14 +19,14 @@ extension Connection {
     /// epoll is level-triggered, so whatever arrives after it is reported again.
     func readable() {
         let settings = loop.settings
-        let shared = isTalkative ? settings.sharedReadBytes : settings.talkativeReadBytes + 1
+        let shared = isHighVolume ? settings.sharedReadBytes : settings.highVolumeReadBytes + 1
         let capacity = loop.isShared ? min(shared, settings.readBufferBytes) : settings.readBufferBytes
         let most = loop.isShared ? 1 : settings.readsPerTurn
         var reads = 0
         while state != .closed, interest.contains(.read), reads < most {
             reads += 1
             let count = vigla_receive(fd, loop.readBuffer, capacity)
-            isTalkative = count > settings.talkativeReadBytes
+            isHighVolume = count > settings.highVolumeReadBytes
             if count > 0 {
                 loop.counting.bytesReceived += count
                 if let tls {

@@ -26,8 +26,8 @@ public final class Connection: @unchecked Sendable {
 
     public let loop: EventLoop
     public let remoteAddress: SocketAddress
-    /// Whether the peer sent much in the last read (``NetSettings/talkativeReadBytes``). Declared here because it fits into padding.
-    var isTalkative = false
+    /// Whether the peer sent much in the last read (``NetSettings/highVolumeReadBytes``). Declared here because it fits into padding.
+    var isHighVolume = false
     /// See ``NetSettings/outboundHardBytes``; may be raised for a peer with a large response.
     public var outboundHardBytes: Int
 

@@ -23,7 +23,7 @@ extension EventLoop {
     func finishClosing() {
         phase = .closed
         timers.removeAll()
-        handshakes = HandshakeLine(capacity: 1)
+        handshakes = HandshakeQueue(capacity: 1)
         poller.silence()
         source.cancel()
         for done in whenClosed { queue.async(execute: done) }

@@ -15,7 +15,7 @@ extension EventLoop {
         assertOnLoop()
         inTurn = true
         awakeSinceNs = vigla_monotonic_ns()
-        inbox.withLock { $0.attention = .awake }
+        inbox.withLock { $0.wakeState = .awake }
         var mayWait = false
         var turnsLeft = Self.turnsPerVisit
         while turnsLeft > 0 {
@@ -23,9 +23,9 @@ extension EventLoop {
             let worked = runInbox()
             let canWait = mayWait && !worked && !mustFinish && handshakes.isEmpty && postponed.isEmpty
             let events = phase == .closed ? 0 : runEvents(waiting: canWait)
-            runTalkative(due)
+            runHighVolume(due)
             runHandshakes()
-            if worked || !handshakes.isEmpty || !postponed.isEmpty { isOneAsking = false }
+            if worked || !handshakes.isEmpty || !postponed.isEmpty { hasSingleActivePeer = false }
             finishTurn()
             settle()
             counting.turns += 1
@@ -69,7 +69,7 @@ extension EventLoop {
         for i in 0..<count {
             let event = poller.event(i)
             switch slots[event.tag] {
-            case .connection(let connection) where isShared && connection.isTalkative: talkative.append(i)
+            case .connection(let connection) where isShared && connection.isHighVolume: talkative.append(i)
             case .connection(let connection):
                 connection.ready(event.readiness)
                 served += 1
@@ -81,20 +81,20 @@ extension EventLoop {
             settleIfLarge()
         }
         if served + talkative.count > 0 { gathering.served = served + talkative.count }
-        isOneAsking = count - idle == 1 && served == 1 && lastReady == readBefore
+        hasSingleActivePeer = count - idle == 1 && served == 1 && lastReady == readBefore
         return count - idle
     }
 
     /// Serves the connections that send a lot, and the work they postponed, after all others and only a little of it
-    /// (``NetSettings/talkativeTurnBytes``, ``NetSettings/talkativeTurnUs``). A connection that sends little never waits for more of them,
+    /// (``NetSettings/highVolumeTurnBytes``, ``NetSettings/talkativeTurnUs``). A connection that sends little never waits for more of them,
     /// however many there are. epoll reports the rest again in the next turn, which begins with them.
     /// - Parameter due: how many pieces of postponed work are from earlier turns.
-    private func runTalkative(_ due: Int) {
+    private func runHighVolume(_ due: Int) {
         guard !talkative.isEmpty || due > 0 else { return }
-        let mostReceived = counting.bytesReceived + settings.talkativeTurnBytes
+        let mostReceived = counting.bytesReceived + settings.highVolumeTurnBytes
         let endNs = vigla_monotonic_ns() + UInt64(settings.talkativeTurnUs) * 1_000
         var (connections, works) = (talkative.count, due)
-        var next = firstTalkative
+        var next = firstHighVolume
         repeat {
             if connections > 0 {
                 connections -= 1
@@ -111,7 +111,7 @@ extension EventLoop {
             }
             settleIfLarge()
         } while connections + works > 0 && counting.bytesReceived < mostReceived && vigla_monotonic_ns() < endNs
-        firstTalkative = talkative.isEmpty ? 0 : next % talkative.count
+        firstHighVolume = talkative.isEmpty ? 0 : next % talkative.count
         talkative.removeAll(keepingCapacity: true)
     }
 

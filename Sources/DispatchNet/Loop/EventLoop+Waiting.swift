@@ -11,7 +11,7 @@ internal import Synchronization
 /// ```
 extension EventLoop {
     /// How to make the loop run its inbox.
-    enum Attention {
+    enum WakeState {
         /// The loop is idle in Dispatch: `queue.async`.
         case asleep
         /// The loop is running or scheduled: nothing to do.
@@ -23,7 +23,7 @@ extension EventLoop {
     /// Work from other threads.
     struct Inbox {
         var work: [@Sendable () -> Void] = []
-        var attention = Attention.asleep
+        var wakeState = WakeState.asleep
     }
 
     /// The period after which an idle loop returns to Dispatch.
@@ -46,7 +46,7 @@ extension EventLoop {
         /// The loop is about to wait.
         /// - Parameter asked: µs that the loop's user requests.
         /// - Returns: µs to pause for.
-        mutating func takeUs(asked: Int, _ settings: NetSettings) -> Int {
+        mutating func nextPauseMicroseconds(asked: Int, _ settings: NetSettings) -> Int {
             defer { served = 0 }
             return max(served >= settings.gatherConnections ? settings.gatherUs : 0, served > 1 ? asked : 0)
         }
@@ -55,12 +55,12 @@ extension EventLoop {
     /// Runs work on the loop, in the order of the calls of each thread. Callable from any thread; never runs inside the
     /// call. All work submitted before the loop wakes costs one hop; on a busy loop it costs none.
     public func execute(_ work: @escaping @Sendable () -> Void) {
-        let attention = inbox.withLock { inbox in
+        let wakeState = inbox.withLock { inbox in
             inbox.work.append(work)
-            defer { inbox.attention = .awake }
-            return inbox.attention
+            defer { inbox.wakeState = .awake }
+            return inbox.wakeState
         }
-        switch attention {
+        switch wakeState {
         case .awake: break
         case .asleep: queue.async { self.visit() }
         case .waiting: poller.ring()
@@ -76,12 +76,12 @@ extension EventLoop {
         guard waiting else { return poller.collect(waiting: false) }
         // A single active connection pays nothing for this.
         if gathering.served >= min(2, settings.gatherConnections), phase == .running, inbox.withLock({ $0.work.isEmpty }) {
-            let us = gathering.takeUs(asked: pauseUs?() ?? 0, settings)
+            let us = gathering.nextPauseMicroseconds(asked: pauseUs?() ?? 0, settings)
             if us > 0 { return pause(us: us) }
         }
         let mayWait = inbox.withLock { inbox in
             guard inbox.work.isEmpty else { return false }
-            inbox.attention = .waiting
+            inbox.wakeState = .waiting
             return true
         }
         guard mayWait else { return poller.collect(waiting: false) }
@@ -93,7 +93,7 @@ extension EventLoop {
         countBusy()
         let count = poller.collect(waiting: true)
         awakeSinceNs = vigla_monotonic_ns()
-        inbox.withLock { $0.attention = .awake }
+        inbox.withLock { $0.wakeState = .awake }
         return count
     }
 
@@ -119,8 +119,8 @@ extension EventLoop {
     func leave() {
         rest.isOver = false
         let mustReturn = inbox.withLock { inbox in
-            inbox.attention = inbox.work.isEmpty && !mustFinish && handshakes.isEmpty && postponed.isEmpty ? .asleep : .awake
-            return inbox.attention == .awake
+            inbox.wakeState = inbox.work.isEmpty && !mustFinish && handshakes.isEmpty && postponed.isEmpty ? .asleep : .awake
+            return inbox.wakeState == .awake
         }
         if mustReturn { queue.async { self.visit() } }
     }

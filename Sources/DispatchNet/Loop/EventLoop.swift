@@ -11,7 +11,7 @@ internal import Synchronization
 /// DispatchSource ► │ 1 work handed over by `execute`                               │ ◄ doorbell, while it waits
 /// queue.async ───► │ 2 a batch of events: reads, writability, accepts, timers      │
 ///                  │   then, for a short time, connections that send a lot         │
-///                  │   then few TLS handshakes: `HandshakeLine`                    │
+///                  │   then few TLS handshakes: `HandshakeQueue`                    │
 ///                  │ 3 `beforeFlush`, if something in this turn requested it       │
 ///                  │ 4 settle: one writev per dirty connection, then `ended` calls │ repeated until a short wait
 ///                  └───────────────────────────────────────────────────────────────┘ in 2 brings nothing
@@ -76,16 +76,16 @@ public final class EventLoop: @unchecked Sendable {
     var lastReady: UInt64?
     /// Whether this turn has read one connection and did nothing else, and it is the same one as before. Then no other client is expected
     /// to send a request in the next moment.
-    public internal(set) var isOneAsking = false
+    public internal(set) var hasSingleActivePeer = false
     /// More than one connection is ready in this turn, so that each has a smaller read limit.
     var isShared = false
     /// This turn's events of connections that send a lot, and with which of them the next turn begins.
     var talkative: [Int] = []
-    var firstTalkative = 0
+    var firstHighVolume = 0
     /// Work that such connections left for later turns, in order.
     var postponed = Deque<() -> Void>()
     /// Connections with a TLS handshake that are read at the end of this turn or of later ones.
-    var handshakes: HandshakeLine
+    var handshakes: HandshakeQueue
     var taken: [@Sendable () -> Void] = []
     /// Connections to flush. Unretained: a connection stays in `slots` or in `gone` until the list is empty.
     var dirty: [Unmanaged<Connection>] = []
@@ -108,7 +108,7 @@ public final class EventLoop: @unchecked Sendable {
         self.settings = settings
         self.waitingBytes = waitingBytes
         self.poller = poller
-        handshakes = HandshakeLine(capacity: settings.handshakesWaiting)
+        handshakes = HandshakeQueue(capacity: settings.handshakesWaiting)
         // No higher QoS: it sets a negative nice value, which the hub's user may not have, and libdispatch logs the refusal.
         queue = DispatchQueue(label: "vigla.net.\(index)")
         source = DispatchSource.makeReadSource(fileDescriptor: poller.descriptor, queue: queue)

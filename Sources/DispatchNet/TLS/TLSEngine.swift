@@ -106,7 +106,7 @@ final class TLSEngine {
     func sendCloseNotify() {
         guard state == .open else { return }
         state = .closing
-        vigla_tls_say_goodbye(tls)
+        vigla_tls_send_close_notify(tls)
     }
 
     /// Whether the handshake resumed an earlier session, without a certificate.

@@ -87,7 +87,7 @@ public final class MemoryNote: Sendable {
 }
 
 /// Bytes of a share held by one object: released with the last reference to the lease. From any thread, but not concurrently.
-public final class MemoryLease: NodeHold {
+public final class MemoryLease: MemoryReservation {
     /// Bytes are reserved and released in these steps, so that small differences cost a comparison.
     public static let stepBytes = 64 << 10
 

@@ -38,7 +38,7 @@ open class Client: @unchecked Sendable {
     /// Set while requests of the client wait for their turn.
     var line: RequestTurns.Line?
     /// Set while a request of the client is prepared off the queue.
-    var parked: Parked?
+    var parked: SuspendedRequest?
     /// Number of the last batch with output for this client alone.
     var lastSent = -1
     /// Bytes sent to this client alone since its lane last reported that everything had left.
@@ -116,7 +116,7 @@ public enum ObserverStyle: Hashable, Sendable {
     case countStream
 
     /// Whether an observer of a whole path can be sent changes of parts of it.
-    var tellsOfParts: Bool {
+    var sendsPartialChanges: Bool {
         switch self {
         case .patches(let tag): tag == nil
         case .stream: true

@@ -15,42 +15,42 @@ final class Lag {
     /// Requests in the order of arrival.
     var held: [Database.Item] = []
     /// Whether a large message was sent that the client has not read yet.
-    var isTakingLarge = false
+    var isReceivingLarge = false
     /// Whether the client's value observers are suspended, in addition to its requests.
     var isSuspended = false
     /// The suspended observers that missed changes.
-    private(set) var stale = Missed()
+    private(set) var stale = MissedChanges()
 
-    func mark(_ observation: Observation, _ missed: Staleness, limit: Int) {
+    func mark(_ observation: Observation, _ missed: MissedPaths, limit: Int) {
         stale.mark(observation, missed, limit: limit)
     }
 
     func forget(_ observation: Observation) { stale.forget(observation) }
 
-    func takeStale() -> Missed {
-        defer { stale = Missed() }
+    func takeStale() -> MissedChanges {
+        defer { stale = MissedChanges() }
         return stale
     }
 }
 
 /// Observers with the changes each has missed, in the order of their first miss. If not all can be notified at once, those that have waited
 /// longest come first.
-struct Missed: Sequence, Sendable, ExpressibleByDictionaryLiteral {
-    private var changes: [Observation: Staleness] = [:]
+struct MissedChanges: Sequence, Sendable, ExpressibleByDictionaryLiteral {
+    private var changes: [Observation: MissedPaths] = [:]
     /// Includes observers forgotten since. One that misses changes again is appended again.
     private var order: [Observation] = []
 
     init() {}
 
-    init(dictionaryLiteral elements: (Observation, Staleness)...) {
+    init(dictionaryLiteral elements: (Observation, MissedPaths)...) {
         for (observation, missed) in elements { mark(observation, missed, limit: .max) }
     }
 
     var count: Int { changes.count }
     var isEmpty: Bool { changes.isEmpty }
-    subscript(observation: Observation) -> Staleness? { changes[observation] }
+    subscript(observation: Observation) -> MissedPaths? { changes[observation] }
 
-    mutating func mark(_ observation: Observation, _ missed: Staleness, limit: Int) {
+    mutating func mark(_ observation: Observation, _ missed: MissedPaths, limit: Int) {
         let known = changes[observation]
         if known == nil { order.append(observation) }
         changes[observation] = (known ?? .at([])).joined(with: missed, limit: limit)
@@ -63,7 +63,7 @@ struct Missed: Sequence, Sendable, ExpressibleByDictionaryLiteral {
     }
 
     /// O(observers) in total.
-    func makeIterator() -> AnyIterator<(Observation, Staleness)> {
+    func makeIterator() -> AnyIterator<(Observation, MissedPaths)> {
         var (left, next) = (changes, order.makeIterator())
         return AnyIterator {
             while let observation = next.next() {
@@ -75,19 +75,19 @@ struct Missed: Sequence, Sendable, ExpressibleByDictionaryLiteral {
 }
 
 /// The changes that an observer has missed.
-enum Staleness {
+enum MissedPaths {
     /// These paths at or below its own; none is below another.
     case at(Set<Path>)
     /// Too many to remember, or its whole path.
     case whole
 
     /// The written paths, none of which is below another. More than `limit` are not scanned and count as `whole`.
-    static func of(_ patches: [(path: Path, value: Node)], limit: Int) -> Staleness {
+    static func of(_ patches: [(path: Path, value: Node)], limit: Int) -> MissedPaths {
         patches.count > limit ? .whole : .at(Set(patches.lazy.map(\.path)))
     }
 
     /// O(limit · depth²)
-    func joined(with other: Staleness, limit: Int) -> Staleness {
+    func joined(with other: MissedPaths, limit: Int) -> MissedPaths {
         guard case .at(let places) = self, case .at(let more) = other, more.count <= limit else { return .whole }
         let all = places.union(more)
         let outermost = all.filter { !$0.isBelow(oneOf: all) }

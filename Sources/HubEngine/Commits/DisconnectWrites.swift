@@ -19,10 +19,10 @@ final class DisconnectWrites: @unchecked Sendable {
     private let context: EngineContext
     private let content: Content
     private let batch: Batch
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
     private let log: LogGuard
-    private let foresight: PermissionForesight
-    private let commits: CommitLine
+    private let foresight: PermissionPrecheck
+    private let commits: CommitPipeline
     /// Clients with pending writes, by the id under which the log knows them.
     private var leaving: [String: Client] = [:]
     /// Upper bound of the bytes of all pending writes.
@@ -31,16 +31,16 @@ final class DisconnectWrites: @unchecked Sendable {
     /// Writes of sessions that ended while the log refused commits. They are applied when the log accepts commits again.
     private var owed = Deque<PendingSession>()
     /// Sessions deferred again because the log refused their batch. They come before all of `owed`.
-    private var owedAgain = Deque<PendingSession>()
+    private var deferredAgain = Deque<PendingSession>()
     /// Whether writes of an earlier process's sessions are still to be applied. No request is carried out before that.
-    private(set) var comesFirst = false
+    private(set) var blocksRequests = false
     /// Sessions whose identity changed while the log refused commits. Their pending writes are logged when it accepts commits again.
-    private var unstated: Set<String> = []
+    private var toRelog: Set<String> = []
     private var ids = PushIDGenerator()
 
     init(
-        _ context: EngineContext, _ content: Content, _ batch: Batch, _ durability: DurabilityLine, _ log: LogGuard,
-        _ foresight: PermissionForesight, _ commits: CommitLine
+        _ context: EngineContext, _ content: Content, _ batch: Batch, _ durability: DurabilityQueue, _ log: LogGuard,
+        _ foresight: PermissionPrecheck, _ commits: CommitPipeline
     ) {
         self.context = context
         self.content = content
@@ -53,7 +53,7 @@ final class DisconnectWrites: @unchecked Sendable {
 
     /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] {
-        mergeOwed()
+        mergeDeferred()
         return Array(owed) + leaving.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
     }
 
@@ -107,9 +107,9 @@ final class DisconnectWrites: @unchecked Sendable {
         do throws(Failure) {
             try checkBytesOfAll(with: bytes, of: client)
             if writes.isEmpty { return .done }
-            try log.mustTakeWrites()
+            try log.mustAcceptWrites()
         } catch { return .failed(error) }
-        batch.record(.pended(client, before: client.pending, id: client.pendingID))
+        batch.record(.pendingChanged(client, before: client.pending, id: client.pendingID))
         var changes: [PendingChange] = []
         let id: String
         if let known = client.pendingID {
@@ -135,13 +135,13 @@ final class DisconnectWrites: @unchecked Sendable {
 
     func cancel(_ path: Path, of client: Client) -> Reply {
         if client.pendingID == nil, client.remote == nil { return .done }
-        do throws(Failure) { try log.mustTakeWrites() } catch { return .failed(error) }
+        do throws(Failure) { try log.mustAcceptWrites() } catch { return .failed(error) }
         guard let id = client.pendingID else {
             // Another hub may be the writer by now, and know of pending writes. Only a commit in the log rules that out.
             commits.record([], by: client.remote?.current)
             return .done
         }
-        batch.record(.pended(client, before: client.pending, id: id))
+        batch.record(.pendingChanged(client, before: client.pending, id: id))
         client.pending.cancel(path)
         if client.pending.isEmpty {
             client.pendingID = nil
@@ -161,9 +161,9 @@ final class DisconnectWrites: @unchecked Sendable {
     func identityChanged(of client: Client) -> Failure? {
         // A refusing log does not block an identity change. Until the change is in the log, a crash restores the previous identity.
         if log.isRefusing {
-            if let id = client.pendingID { unstated.insert(id) }
+            if let id = client.pendingID { toRelog.insert(id) }
             guard client.remote?.current != nil else { return nil }
-            do throws(Failure) { try log.mustTakeWrites() } catch { return error }
+            do throws(Failure) { try log.mustAcceptWrites() } catch { return error }
             return nil
         }
         if let id = client.pendingID {
@@ -199,8 +199,8 @@ final class DisconnectWrites: @unchecked Sendable {
     func write(of client: Client) {
         guard let id = client.pendingID else { return }
         let left = client.leftBehind(as: id)
-        batch.record(.pended(client, before: client.pending, id: id))
-        unstated.remove(id)
+        batch.record(.pendingChanged(client, before: client.pending, id: id))
+        toRelog.remove(id)
         leaving[id] = nil
         client.pendingID = nil
         count(0, of: client)
@@ -212,20 +212,20 @@ final class DisconnectWrites: @unchecked Sendable {
     /// before all others not yet applied, in the original order.
     func fire(_ left: PendingSession) {
         batch.record(.fire(left))
-        if log.isRefusing { owedAgain.append(left) } else { write(left) }
+        if log.isRefusing { deferredAgain.append(left) } else { write(left) }
     }
 
     /// Applies the pending writes of an earlier process's sessions, before the first request is carried out.
-    func fireAbandoned(_ sessions: [PendingSession]) {
+    func applyAbandoned(_ sessions: [PendingSession]) {
         owed += sessions
-        comesFirst = true
-        writeOwed()
+        blocksRequests = true
+        applyDeferred()
     }
 
     /// Drops deferred sessions that another hub applied while it was the writer: those that the log no longer has.
     /// - Parameter left: ids of the sessions with pending writes in the log.
-    func forgetOwed(besides left: Set<String>) {
-        mergeOwed()
+    func dropDeferred(besides left: Set<String>) {
+        mergeDeferred()
         owed.removeAll { !left.contains($0.id) }
     }
 
@@ -264,7 +264,7 @@ final class DisconnectWrites: @unchecked Sendable {
     func release(_ client: Client) {
         guard let id = client.pendingID else { return }
         leaving[id] = nil
-        unstated.remove(id)
+        toRelog.remove(id)
         client.pendingID = nil
         count(0, of: client)
         _ = client.pending.takeAll()
@@ -276,47 +276,47 @@ final class DisconnectWrites: @unchecked Sendable {
             release(client)
             body(client, id)
         }
-        mergeOwed()
+        mergeDeferred()
         for session in owed { ended(session.id) }
         owed.removeAll()
     }
 
     /// Whether a session's pending writes are still to be applied.
-    func owes(_ id: String) -> Bool { leaving[id] != nil || owed.contains { $0.id == id } || owedAgain.contains { $0.id == id } }
+    func owes(_ id: String) -> Bool { leaving[id] != nil || owed.contains { $0.id == id } || deferredAgain.contains { $0.id == id } }
 
     // MARK: While the log refuses
 
     /// Applies deferred writes in order, within the turn's work. The log stays closed while some are left, and while the rules are
     /// evaluated for the many observers that one session affects. So no later write comes before them.
-    func writeOwed() {
-        mergeOwed()
+    func applyDeferred() {
+        mergeDeferred()
         while let session = owed.first {
-            if isTurnOver { return goOnLater() }
+            if isTurnOver { return resumeNextTurn() }
             if let bytes = foresight.bytes(before: session.writes.writes), context.budget.reserve(bytes, for: .parsing) {
                 return askFirst(before: session, holding: bytes)
             }
-            writeFirstOwed()
+            applyFirstDeferred()
         }
-        while let id = unstated.first {
-            if isTurnOver { return goOnLater() }
-            unstated.remove(id)
-            restate(id)
+        while let id = toRelog.first {
+            if isTurnOver { return resumeNextTurn() }
+            toRelog.remove(id)
+            relog(id)
         }
-        comesFirst = false
+        blocksRequests = false
     }
 
-    private func mergeOwed() {
-        if owedAgain.isEmpty { return }
+    private func mergeDeferred() {
+        if deferredAgain.isEmpty { return }
         // The session's end may also have been repeated as a request.
-        let again = Set(owedAgain.map(\.id))
+        let again = Set(deferredAgain.map(\.id))
         owed.removeAll { again.contains($0.id) }
-        owed.prepend(contentsOf: owedAgain)
-        owedAgain = []
+        owed.prepend(contentsOf: deferredAgain)
+        deferredAgain = []
     }
 
     private var isTurnOver: Bool { context.meter.work >= context.limits.turnWork }
 
-    private func writeFirstOwed() {
+    private func applyFirstDeferred() {
         guard let session = owed.popFirst() else { return }
         let before = durability.outputBytes
         fire(session)
@@ -326,13 +326,13 @@ final class DisconnectWrites: @unchecked Sendable {
     }
 
     /// Continues in the next turn, behind the waiting requests, whose writes are refused until then.
-    private func goOnLater() {
+    private func resumeNextTurn() {
         log.close()
         context.queue.async { [self] in
             log.open()
             context.meter.beginTurn()
             // If the log refuses again, the rest is applied when it accepts commits.
-            if log.isRefusing { comesFirst = false } else { writeOwed() }
+            if log.isRefusing { blocksRequests = false } else { applyDeferred() }
             durability.finishBatch()
         }
     }
@@ -342,12 +342,12 @@ final class DisconnectWrites: @unchecked Sendable {
         log.close()
         let question = foresight.question(before: session.writes.writes, round: 1)
         context.background.run(.upkeep) { [self] in
-            let found = Foresight(question)
+            let found = PrecheckedDecisions(question)
             context.queue.async { [self] in
                 log.open()
                 context.meter.beginTurn()
                 // If the log refuses again, the rest is applied when it accepts commits.
-                if log.isRefusing { comesFirst = false } else { writeOwed(session, knowing: found) }
+                if log.isRefusing { blocksRequests = false } else { applyDeferred(session, knowing: found) }
                 context.budget.release(bytes, from: .parsing)
                 batch.retire(found)
                 durability.finishBatch()
@@ -355,28 +355,28 @@ final class DisconnectWrites: @unchecked Sendable {
         }
     }
 
-    private func writeOwed(_ session: PendingSession, knowing found: Foresight) {
-        mergeOwed()
+    private func applyDeferred(_ session: PendingSession, knowing found: PrecheckedDecisions) {
+        mergeDeferred()
         // Another session is first if the log has meanwhile refused one that was applied earlier.
-        if owed.first?.id == session.id { foresight.use(found) { writeFirstOwed() } }
-        writeOwed()
+        if owed.first?.id == session.id { foresight.use(found) { applyFirstDeferred() } }
+        applyDeferred()
     }
 
     /// A commit that was rolled back turns out to be in the log. The log's state of its sessions then differs from memory, and the writes
     /// it contains are no longer pending.
     func found(_ commit: Commit) {
-        mergeOwed()
+        mergeDeferred()
         for case .pending(let change) in commit.operations {
             if case .forget(let id) = change { owed.removeAll { $0.id == id } }
-            restateLater(change.session)
+            relogLater(change.session)
         }
     }
 
     /// Logs the pending writes of a session again when the log accepts commits.
-    func restateLater(_ id: String) { unstated.insert(id) }
+    func relogLater(_ id: String) { toRelog.insert(id) }
 
-    private func restate(_ id: String) {
-        batch.record(.restate(id))
+    private func relog(_ id: String) {
+        batch.record(.relog(id))
         context.meter.spend(RequestLoop.work(ofBytes: leaving[id]?.pendingBytes ?? 0))
         var changes = [PendingChange.forget(session: id)]
         if let left = leaving[id]?.leftBehind(as: id) {
@@ -389,7 +389,7 @@ final class DisconnectWrites: @unchecked Sendable {
     /// Undoes a change of a batch that was rolled back.
     func restore(_ before: PendingWrites, id: String?, of client: Client) {
         if let now = client.pendingID { leaving[now] = nil }
-        mergeOwed()
+        mergeDeferred()
         // The session's end will be repeated. Changes are undone newest first, so it is among the last.
         if let id, let end = owed.lastIndex(where: { $0.id == id }) { owed.remove(at: end) }
         (client.pending, client.pendingID) = (before, id)

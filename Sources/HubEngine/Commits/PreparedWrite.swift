@@ -36,7 +36,7 @@ struct PreparedWrite: Sendable {
     /// The paths that the rules read, and their ancestors (`aboveDependencies`).
     private let dependencies: Set<Path>
     /// Dependencies for which the whole subtree counts.
-    private let wholes: Set<Path>
+    private let subtreeDependencies: Set<Path>
     private let aboveDependencies: Set<Path>
     /// Whether the result or the permission depends on the data that it overwrites.
     private let restsOnOverwritten: Bool
@@ -58,7 +58,7 @@ struct PreparedWrite: Sendable {
     /// Decides a write and applies it to a tree. O(its size · depth)
     /// - Parameter limit: recorded dependencies at most; beyond it the decision depends on everything.
     static func prepare(
-        _ asked: AskedWrite, _ permission: WritePermission, on base: Node, now: Int64, dependencies limit: Int
+        _ asked: WriteRequest, _ permission: WritePermission, on base: Node, now: Int64, dependencies limit: Int
     ) -> Outcome {
         if let write = permission.firstImpossible(asked.writes, now: now) {
             let question = permission.question(write, on: base, now: now)
@@ -78,7 +78,7 @@ struct PreparedWrite: Sendable {
         return .ready(PreparedWrite(asked, candidate, decision, permission.rules))
     }
 
-    private init(_ asked: AskedWrite, _ made: Candidate, _ decision: WriteDecision?, _ rules: RuleSet) {
+    private init(_ asked: WriteRequest, _ made: Candidate, _ decision: WriteDecision?, _ rules: RuleSet) {
         let (base, candidate) = (made.base, made.tree)
         self.base = base
         self.candidate = candidate
@@ -98,7 +98,7 @@ struct PreparedWrite: Sendable {
         let shape = made.shapeDependencies
         (isShaped, dropped) = (made.isShaped, made.dropped)
         dependencies = (decision?.dependencies ?? []).union(shape?.dependencies ?? [])
-        wholes = (decision?.wholes ?? []).union(shape?.wholes ?? [])
+        subtreeDependencies = (decision?.subtreeDependencies ?? []).union(shape?.subtreeDependencies ?? [])
         var above: Set<Path> = []
         for path in dependencies {
             var place = path
@@ -109,9 +109,9 @@ struct PreparedWrite: Sendable {
         }
         aboveDependencies = above
         // Where a `.drop` removed the write, the old content stays.
-        restsOnOverwritten = decision?.looksAtOverwritten == true || shape?.looksAtOverwritten == true || !made.dropped.isEmpty
+        restsOnOverwritten = decision?.dependsOnOverwritten == true || shape?.dependsOnOverwritten == true || !made.dropped.isEmpty
             || asked.writes.contains { $0.part == .priority || $0.value.deferred.contains { $0.value != .timestamp } }
-        restsOnEverything = decision?.looksAtAnything == true || shape?.looksAtAnything == true
+        restsOnEverything = decision?.dependsOnEverything == true || shape?.dependsOnEverything == true
         removes = operations.contains { if case .set(_, .null) = $0 { true } else { false } }
         compared = asked.condition.map { ($0.path, base.node(at: $0.path)) }
     }
@@ -126,21 +126,21 @@ struct PreparedWrite: Sendable {
         guard !restsOnEverything else { return false }
         if let compared, !root.node(at: compared.path).isIdentical(to: compared.node) { return false }
         for path in others {
-            guard standsBeside(path, root), takeOver(path, root) else { return false }
+            guard keepsDependencies(path, root), takeOver(path, root) else { return false }
         }
         base = root
         return true
     }
 
     /// Whether the rules would decide the same after another commit wrote at this path.
-    private func standsBeside(_ path: Path, _ root: Node) -> Bool {
+    private func keepsDependencies(_ path: Path, _ root: Node) -> Bool {
         if dependencies.isEmpty { return true }
         if aboveDependencies.contains(path) { return false }
         for depth in 0...path.depth {
             let place = Path(path.keys.prefix(depth))
             guard dependencies.contains(place) else { continue }
             let (before, after) = (base.node(at: place), root.node(at: place))
-            if !(wholes.contains(place) ? before.isIdentical(to: after) : before.hasSameSurface(as: after)) { return false }
+            if !(subtreeDependencies.contains(place) ? before.isIdentical(to: after) : before.hasSameSurface(as: after)) { return false }
         }
         return true
     }

@@ -31,7 +31,7 @@ struct WriteBudgets {
     }
 
     /// Why a request is refused.
-    struct Excess {
+    struct BudgetRefusal {
         let failure: Failure
         /// The budget's description, for the log.
         let budget: String
@@ -55,7 +55,7 @@ struct WriteBudgets {
     /// Charges a request if it is within all budgets. O(written paths · depth), up to the first one over its limit.
     /// - Parameter now: ns of a steady clock.
     /// - Returns: nil when the request may be carried out.
-    mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
+    mutating func admit(_ writes: [TreeWrite], of client: Client, _ rules: RuleSet, now: Int64) -> BudgetRefusal? {
         guard mayCount(rules), !client.identity.isAdmin, let first = writes.first else { return nil }
         counting.removeAll(keepingCapacity: true)
         let owner = client.author
@@ -95,7 +95,7 @@ struct WriteBudgets {
 
     /// Charges the consequences of a request to the first `ratedBudgets` budgets of their paths, if none of these is overdrawn.
     /// - Returns: nil when the consequences are admitted.
-    mutating func admit(_ found: Consequences, of client: Client, _ rules: RuleSet, now: Int64) -> Excess? {
+    mutating func admit(_ found: Consequences, of client: Client, _ rules: RuleSet, now: Int64) -> BudgetRefusal? {
         guard rules.hasRates, !client.identity.isAdmin else { return nil }
         counting.removeAll(keepingCapacity: true)
         let owner = client.author
@@ -131,13 +131,13 @@ struct WriteBudgets {
 
     private func bucket(_ key: Int) -> TokenBucket { kept[key] ?? TokenBucket(fullAt: .min) }
 
-    private func tooMany(_ path: Path) -> Excess {
+    private func tooMany(_ path: Path) -> BudgetRefusal {
         let text = "At most \(places) places that a '.rate' counts, and \(budgets) of such rates, may be in one request."
-        return Excess(failure: Failure(.tooBig, text), budget: "places of one request", path: path)
+        return BudgetRefusal(failure: Failure(.tooBig, text), budget: "places of one request", path: path)
     }
 
     /// - Parameter waitNs: nil when waiting does not help.
-    private func excess(_ counted: Counting, waitNs: Int64?, _ first: Path) -> Excess {
+    private func excess(_ counted: Counting, waitNs: Int64?, _ first: Path) -> BudgetRefusal {
         let place = counted.place.map { Path($0.path.keys.prefix($0.depth)) }
         let budget = "\(counted.text)" + (place.map { " at \($0)" } ?? "")
         let failure: Failure
@@ -146,7 +146,7 @@ struct WriteBudgets {
         } else {
             failure = Failure(.tooBig, "At most \(counted.text.burst) places may be written at once at or below \(place ?? .root).")
         }
-        return Excess(failure: failure, budget: budget, path: counted.place?.path ?? first)
+        return BudgetRefusal(failure: failure, budget: budget, path: counted.place?.path ?? first)
     }
 
     /// Budgets are identified by a hash, so that long keys take no memory. Two with the same hash share a budget: among 100,000 that has a

@@ -23,12 +23,12 @@ final class WriteRequests: @unchecked Sendable {
     private let batch: Batch
     private let journal: any Journal
     private let logGuard: LogGuard
-    private let commits: CommitLine
+    private let commits: CommitPipeline
     private let disconnects: DisconnectWrites
-    private let indexes: IndexKeeper
+    private let indexes: IndexStore
     private let permissions: ReadPermissions
-    private let foresight: PermissionForesight
-    private let parking: Parking
+    private let foresight: PermissionPrecheck
+    private let parking: SuspendedRequests
     private let answers: Answers
     private let refusals: RefusalReports
     private var pushIDs = PushIDGenerator()
@@ -37,9 +37,9 @@ final class WriteRequests: @unchecked Sendable {
     var isRepeating = false
 
     init(
-        _ context: EngineContext, _ content: Content, _ batch: Batch, _ journal: any Journal, _ logGuard: LogGuard, _ commits: CommitLine,
-        _ disconnects: DisconnectWrites, _ indexes: IndexKeeper, _ permissions: ReadPermissions, _ foresight: PermissionForesight,
-        _ parking: Parking, _ answers: Answers, _ refusals: RefusalReports
+        _ context: EngineContext, _ content: Content, _ batch: Batch, _ journal: any Journal, _ logGuard: LogGuard, _ commits: CommitPipeline,
+        _ disconnects: DisconnectWrites, _ indexes: IndexStore, _ permissions: ReadPermissions, _ foresight: PermissionPrecheck,
+        _ parking: SuspendedRequests, _ answers: Answers, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
@@ -64,29 +64,29 @@ final class WriteRequests: @unchecked Sendable {
     /// Adds a child under a key that the hub generates.
     func push(_ path: Path, _ value: WriteValue, _ item: Database.Item) {
         let key = pushIDs.next(now: context.clock())
-        write(AskedWrite([TreeWrite(path.appending(key), value)], .push(key)), item)
+        write(WriteRequest([TreeWrite(path.appending(key), value)], .push(key)), item)
     }
 
     /// Carries out a REST write (contract §7).
     func exchange(_ exchange: Exchange, _ writes: [TreeWrite], _ item: Database.Item) {
         let update = exchange.isUpdate ? exchange.path : nil
-        write(AskedWrite(writes, if: exchange.condition, .exchange(exchange, key: nil), update: update), item)
+        write(WriteRequest(writes, if: exchange.condition, .exchange(exchange, key: nil), update: update), item)
     }
 
     func exchange(_ exchange: Exchange, push value: WriteValue, _ item: Database.Item) {
         let key = pushIDs.next(now: context.clock())
-        write(AskedWrite([TreeWrite(exchange.path.appending(key), value)], if: exchange.condition, .exchange(exchange, key: key)), item)
+        write(WriteRequest([TreeWrite(exchange.path.appending(key), value)], if: exchange.condition, .exchange(exchange, key: key)), item)
     }
 
     /// Commits the writes of an account deletion that are still due. The account also leaves the recipients of pending inbox rows.
     func accountData(_ found: [AccountWrite], of uid: String, _ item: Database.Item) {
         let left = content.owed.items.filter { !$0.without.contains(Key(uid)) }
         if !left.isEmpty, !logGuard.isRefusing { commits.record(left.map { .owed(.without($0.id, Key(uid))) }) }
-        write(AskedWrite(found.due(in: content.root), cause: .accountDeletion), item)
+        write(WriteRequest(found.due(in: content.root), cause: .accountDeletion), item)
     }
 
     /// Carries out a write and answers it, at once or later.
-    func write(_ asked: AskedWrite, _ item: Database.Item) {
+    func write(_ asked: WriteRequest, _ item: Database.Item) {
         let client = item.client
         if let remote = client.remote { remote.begin(item.token) }
         if !client.identity.isAdmin, asked.writes.count > limits.writePlaces {
@@ -97,8 +97,8 @@ final class WriteRequests: @unchecked Sendable {
             batch.retire(item)
             return answers.answer(.failed(failure), item)
         }
-        guard mayReveal(asked, item) else { return }
-        if !isLarge(asked, item), let reply = makeNow(asked, client, mayWait: true) { return answers.answer(reply, item) }
+        guard answersUnlessReadable(asked, item) else { return }
+        if !isLarge(asked, item), let reply = commitInline(asked, client, mayWait: true) { return answers.answer(reply, item) }
         var large = LargeWrite(asked: asked, item: item, tries: limits.preparations)
         if case .onDisconnect = asked.purpose {
             do throws(Failure) {
@@ -109,7 +109,7 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     /// Charges a write to its budgets. Nil when it is within them.
-    private func overBudget(_ asked: AskedWrite, _ client: Client) -> Failure? {
+    private func overBudget(_ asked: WriteRequest, _ client: Client) -> Failure? {
         guard budgets.mayCount(content.rules), !isRepeating, asked.cause == nil else { return nil }
         let now = context.scheduler.steadyNs
         guard let excess = budgets.admit(asked.writes, of: client, content.rules, now: now) else { return nil }
@@ -117,13 +117,13 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     /// Charges the consequences of a write, before the commit.
-    private func count(_ found: Consequences, _ asked: AskedWrite, _ client: Client) throws(Failure) {
+    private func count(_ found: Consequences, _ asked: WriteRequest, _ client: Client) throws(Failure) {
         guard !isRepeating, asked.cause == nil else { return }
         guard let excess = budgets.admit(found, of: client, content.rules, now: context.scheduler.steadyNs) else { return }
         throw refused(excess, asked, client)
     }
 
-    private func refused(_ excess: WriteBudgets.Excess, _ asked: AskedWrite, _ client: Client) -> Failure {
+    private func refused(_ excess: WriteBudgets.BudgetRefusal, _ asked: WriteRequest, _ client: Client) -> Failure {
         context.meter.counters.overBudget += 1
         refusals.report(.overBudget, of: excess.path) { now in
             var question = RuleQuestion(
@@ -136,7 +136,7 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     /// Whether the write would hold the queue for longer than other clients should wait.
-    private func isLarge(_ asked: AskedWrite, _ item: Database.Item) -> Bool {
+    private func isLarge(_ asked: WriteRequest, _ item: Database.Item) -> Bool {
         if item.size > limits.largeWriteBytes || asked.writes.count > limits.largeWritePlaces { return true }
         var room = limits.largeWritePlaces
         // A node takes at least one byte, so fewer bytes cannot hold more nodes.
@@ -148,20 +148,20 @@ final class WriteRequests: @unchecked Sendable {
 
     /// Commits a small write on the queue.
     /// - Returns: its answer. Nil if nothing was done: it may wait, and needs a large comparison or affects many observers.
-    private func makeNow(_ asked: AskedWrite, _ client: Client, mayWait: Bool) -> Reply? {
+    private func commitInline(_ asked: WriteRequest, _ client: Client, mayWait: Bool) -> Reply? {
         if case .onDisconnect = asked.purpose { return disconnects.keep(asked.writes, client) }
         do throws(Failure) {
             let sequence = try commits.commit(asked.writes, if: asked.condition, by: asked.origin(client), mayWait: mayWait) {
                 found throws(Failure) in try count(found, asked, client)
             }
             return sequence.map { made(asked, sequence: $0, client) }
-        } catch { return notMade(asked, error) }
+        } catch { return refusedReply(asked, error) }
     }
 
     // MARK: Large writes
 
     private struct LargeWrite: Sendable {
-        let asked: AskedWrite
+        let asked: WriteRequest
         let item: Database.Item
         /// Times that it may still be prepared, or brought up to date with other commits.
         var tries: Int
@@ -183,7 +183,7 @@ final class WriteRequests: @unchecked Sendable {
     private func prepare(_ large: LargeWrite) {
         let (asked, item) = (large.asked, large.item)
         // Checked before any work: while the log refuses commits, the write cannot be stored.
-        do throws(Failure) { try logGuard.mustTakeWrites() } catch { return answers.answer(.failed(error), item) }
+        do throws(Failure) { try logGuard.mustAcceptWrites() } catch { return answers.answer(.failed(error), item) }
         guard large.tries > 0 else { return giveUp(asked, item) }
         let isParked = parking.park(item, holding: large.bytes, follows: .sinceItsTurn) { [self] in
             // The tree, the rules and the time are those of its turn: it may have waited for long.
@@ -193,11 +193,11 @@ final class WriteRequests: @unchecked Sendable {
             (large.rulesNumber, large.sequence) = (content.rulesNumber, content.sequence)
             return { [large] in (PreparedWrite.prepare(asked, permission, on: base, now: now, dependencies: limit), large) }
         } then: { [self] (prepared: (PreparedWrite.Outcome, LargeWrite)) in
-            guard mayReveal(asked, item) else { return }
+            guard answersUnlessReadable(asked, item) else { return }
             switch prepared.0 {
             case .refused(let failure, let question):
                 if let question { refusals.report(asked.ruled, of: asked.writes.first?.path ?? .root) { _ in question } }
-                answers.answer(notMade(asked, failure), item)
+                answers.answer(refusedReply(asked, failure), item)
             case .ready(let write):
                 if case .onDisconnect = asked.purpose {
                     return answers.answer(disconnects.keepPermitted(asked.writes, item.client, bytes: large.bytesLeft), item)
@@ -220,7 +220,7 @@ final class WriteRequests: @unchecked Sendable {
                 return write
             }
         } then: { [self] (ordered: PreparedWrite) in
-            if mayReveal(large.asked, large.item) { stage(ordered, large) }
+            if answersUnlessReadable(large.asked, large.item) { stage(ordered, large) }
         }
         if !isParked { stage(write, large) }
     }
@@ -233,7 +233,7 @@ final class WriteRequests: @unchecked Sendable {
         let isParked = parking.park(item, holding: large.bytes) { done in
             journal.stage(write.operations, completion: done)
         } then: { [self] (staged: Result<JournalStage, JournalError>) in
-            guard mayReveal(asked, item) else { return }
+            guard answersUnlessReadable(asked, item) else { return }
             switch staged {
             case .success(let stage):
                 var large = large
@@ -241,7 +241,7 @@ final class WriteRequests: @unchecked Sendable {
                 install(write, large)
             case .failure(let error):
                 context.meter.counters.refusedWrites += 1
-                answers.answer(notMade(asked, Failure(.unavailable, CommitRefusal(error).text)), item)
+                answers.answer(refusedReply(asked, Failure(.unavailable, CommitRefusal(error).text)), item)
             }
         }
         if !isParked { answers.answer(.failed(.noRoom), item) }
@@ -249,7 +249,7 @@ final class WriteRequests: @unchecked Sendable {
 
     /// Whether the client may still read the content that the answer reveals (returned content, or a confirmed hash). If not, answers with
     /// a refusal.
-    private func mayReveal(_ asked: AskedWrite, _ item: Database.Item) -> Bool {
+    private func answersUnlessReadable(_ asked: WriteRequest, _ item: Database.Item) -> Bool {
         guard let place = asked.revealed, !permissions.allowsRead(place, nil, item.client) else { return true }
         answers.answer(.failed(.permissionDenied), item)
         return false
@@ -276,7 +276,7 @@ final class WriteRequests: @unchecked Sendable {
                 return others.map { write.follow(root, $0) } == true ? (write, last) : nil
             }
         } then: { [self] (followed: (PreparedWrite, UInt64)?) in
-            guard mayReveal(large.asked, item) else { return }
+            guard answersUnlessReadable(large.asked, item) else { return }
             guard let (followed, last) = followed else { return prepareAgain(large) }
             var large = large
             large.sequence = last
@@ -295,9 +295,9 @@ final class WriteRequests: @unchecked Sendable {
         next.tries -= 1
         let isParked = parking.park(item, holding: large.bytes + foresight.bytes(before: write), follows: .sinceNow) { [self] in
             let question = foresight.question(before: write, round: round)
-            return { Foresight(question) }
+            return { PrecheckedDecisions(question) }
         } then: { [self, next] found in
-            guard mayReveal(next.asked, item) else { return }
+            guard answersUnlessReadable(next.asked, item) else { return }
             foresight.use(found) { install(write, next) }
         }
         if !isParked { answers.answer(.failed(.noRoom), item) }
@@ -313,11 +313,11 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     /// After the last try: a write of at most twice the limits is committed on the queue, a larger one is refused.
-    private func giveUp(_ asked: AskedWrite, _ item: Database.Item) {
+    private func giveUp(_ asked: WriteRequest, _ item: Database.Item) {
         guard item.size <= limits.largeWriteBytes * 2, asked.writes.count <= limits.largeWritePlaces * 2 else {
             return answers.answer(.failed(.overtaken), item)
         }
-        if let reply = makeNow(asked, item.client, mayWait: false) { answers.answer(reply, item) }
+        if let reply = commitInline(asked, item.client, mayWait: false) { answers.answer(reply, item) }
     }
 
     /// Commits a prepared write: O(depth), plus the work for its observers.
@@ -329,20 +329,20 @@ final class WriteRequests: @unchecked Sendable {
                 found throws(Failure) in try count(found, asked, client)
             }
             return sequence.map { made(asked, sequence: $0, client, write.isShaped ? nil : write.operations) }
-        } catch { return notMade(asked, error) }
+        } catch { return refusedReply(asked, error) }
     }
 
     // MARK: Answers
 
     /// The answer to a write that the writer applied for a client of this follower, in the tree of that commit.
-    func madeElsewhere(_ asked: AskedWrite, sequence: UInt64, _ client: Client) -> Reply { made(asked, sequence: sequence, client) }
-    func notMadeElsewhere(_ asked: AskedWrite, _ failure: Failure) -> Reply { notMade(asked, failure) }
+    func forwardedReply(_ asked: WriteRequest, sequence: UInt64, _ client: Client) -> Reply { made(asked, sequence: sequence, client) }
+    func forwardedRefusal(_ asked: WriteRequest, _ failure: Failure) -> Reply { refusedReply(asked, failure) }
 
     /// A push key for a child that the writer will add.
     func nextKey() -> Key { pushIDs.next(now: context.clock()) }
 
     /// - Parameter operations: of a prepared write; nil to read the values from the tree.
-    private func made(_ asked: AskedWrite, sequence: UInt64, _ client: Client, _ operations: [JournalOperation]? = nil) -> Reply {
+    private func made(_ asked: WriteRequest, sequence: UInt64, _ client: Client, _ operations: [JournalOperation]? = nil) -> Reply {
         switch asked.purpose {
         case .write: return .written(sequence: sequence)
         case .push(let key): return .pushed(key, sequence: sequence)
@@ -367,7 +367,7 @@ final class WriteRequests: @unchecked Sendable {
         }
     }
 
-    private func notMade(_ asked: AskedWrite, _ failure: Failure) -> Reply {
+    private func refusedReply(_ asked: WriteRequest, _ failure: Failure) -> Reply {
         guard failure.code == .dataStale, case .exchange(let exchange, let key) = asked.purpose else { return .failed(failure) }
         var outcome = Exchanged()
         outcome.key = key

@@ -5,7 +5,7 @@ import Synchronization
 
 /// The current state of a database: its tree, the number of the last commit, and the rules in force.
 ///
-/// Confined to the database queue, except `publishedRules`. Only `CommitLine`, `Rollback` and a deploy of rules change it.
+/// Confined to the database queue, except `publishedRules`. Only `CommitPipeline`, `Rollback` and a deploy of rules change it.
 final class Content {
     /// The part that commits change.
     struct State {
@@ -15,7 +15,7 @@ final class Content {
         /// When nodes were last written, if the rules need that.
         var written = WrittenTimes()
         /// Inbox rows and removals that commits left pending.
-        var owed = OwedRows()
+        var owed = PendingInboxRows()
         /// Which requests of other hubs were carried out.
         var peers = PeerRequests()
     }
@@ -35,7 +35,7 @@ final class Content {
     var root: Node { state.root }
     var sequence: UInt64 { state.sequence }
     var written: WrittenTimes { state.written }
-    var owed: OwedRows { state.owed }
+    var owed: PendingInboxRows { state.owed }
     var peers: PeerRequests { state.peers }
 
     /// The rules in force, from any thread.

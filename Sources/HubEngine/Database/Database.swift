@@ -20,7 +20,7 @@ public final class Database: Sendable {
 
     private let inbox = Mutex(Inbox())
     let engine: Engine
-    private let writership: Writership?
+    private let writerRole: WriterRole?
     private let limits: EngineLimits
 
     /// A submitted request with its client and the number of its answer.
@@ -31,7 +31,7 @@ public final class Database: Sendable {
         /// Bytes that the request holds.
         let size: Int
         /// Their reservation in the memory budget, if there are many. Released when the request is no longer needed.
-        let hold: (any NodeHold)?
+        let hold: (any MemoryReservation)?
         /// When the first request of its group was submitted, steady ns; 0 when unknown.
         var since: Int64 = 0
     }
@@ -70,8 +70,8 @@ public final class Database: Sendable {
     ///   - scheduler: the clocks, and the timer for retries of the log.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), written: WrittenTimes = WrittenTimes(),
-        owed: OwedRows = OwedRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
-        follows: Bool = false, writership: Writership? = nil, peers: PeerRequests = PeerRequests(), link: (any HubLink)? = nil,
+        owed: PendingInboxRows = PendingInboxRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
+        follows: Bool = false, writerRole: WriterRole? = nil, peers: PeerRequests = PeerRequests(), link: (any HubLink)? = nil,
         lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
         refusals: (any RefusalListener)? = nil, outlet: @escaping Outlet,
@@ -81,7 +81,7 @@ public final class Database: Sendable {
         let journal = journal ?? MemoryJournal(last: start.sequence, epoch: epoch, keeping: 0, isImmediate: true)
         self.journal = journal
         self.limits = limits
-        self.writership = writership
+        self.writerRole = writerRole
         queue = DatabaseQueue(label: "vigla.database.\(name)")
         let context = EngineContext(
             queue: queue, limits: limits, format: format, lanes: link == nil ? lanes : lanes + 1, background: background, budget: budget,
@@ -89,14 +89,14 @@ public final class Database: Sendable {
         engine = Engine(
             context, rules: rules,
             start: Content.State(root: start.root, sequence: start.sequence, written: written, owed: owed, peers: peers),
-            journal: journal, epoch: epoch, follows: follows ? pending : nil, writership: writership, link: link, refusals: refusals,
+            journal: journal, epoch: epoch, follows: follows ? pending : nil, writerRole: writerRole, link: link, refusals: refusals,
             outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
-        if rules.hasExpiry || !written.isEmpty, !follows { queue.async { [engine] in engine.expireFirst() } }
+        if rules.hasExpiry || !written.isEmpty, !follows { queue.async { [engine] in engine.expireOverdue() } }
         if !owed.isEmpty, !follows { queue.async { [engine] in engine.goOn() } }
         if link != nil { queue.async { [engine] in engine.beginWithPeers(pending, follows: follows) } }
-        if link == nil, !pending.isEmpty, !follows { queue.async { [engine] in engine.fireAbandoned(pending) } }
-        writership?.begin { [queue, weak engine] wish in queue.async { [weak engine] in engine?.roles.wish(wish) } }
+        if link == nil, !pending.isEmpty, !follows { queue.async { [engine] in engine.applyAbandoned(pending) } }
+        writerRole?.begin { [queue, weak engine] wish in queue.async { [weak engine] in engine?.roles.wish(wish) } }
     }
 
     // MARK: Requests
@@ -108,14 +108,14 @@ public final class Database: Sendable {
     ///   - hold: their reservation in the memory budget; released when the request is carried out and durable.
     /// - Returns: whether too many bytes wait. The caller should then submit no more until a mark has come back.
     @discardableResult
-    public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil) -> Bool {
+    public func submit(_ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any MemoryReservation)? = nil) -> Bool {
         defer { start(mayRunHere: false) }
         return enqueue(request, from: client, token: token, size: size, hold: hold)
     }
 
     /// Queues one of several requests. `start` carries them out.
     public func enqueue(
-        _ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any NodeHold)? = nil
+        _ request: Request, from client: Client, token: Int64 = 0, size: Int = 0, hold: (any MemoryReservation)? = nil
     ) -> Bool {
         let before = size > 0 ? engine.context.meter.waitingBytes.add(size, ordering: .relaxed).oldValue : 0
         inbox.withLock { inbox in
@@ -218,7 +218,7 @@ public final class Database: Sendable {
     public func countRefusedWrite(of path: Path) { engine.context.meter.refusals.add(.write, path, engine.content.publishedRules) }
 
     /// Whether it is the writer or a follower; nil if the role never changes. From any thread.
-    public var role: Writership.Role? { writership?.role }
+    public var role: WriterRole.Role? { writerRole?.role }
 
     /// Requests waiting for the database queue, or for their turn on it.
     public var inboxDepth: Int { inbox.withLock { $0.items.count } + engine.context.meter.reading.waitingRequests }
@@ -246,7 +246,11 @@ public final class Database: Sendable {
                     root: content.root, sequence: content.sequence, pending: engine.pendingSessions, written: content.written,
                     owed: content.owed, peers: content.peers))
             }
-            if isLast { engine.loop.whenIdle { engine.whenListed(mayWait: false, show) } } else { engine.whenListed(mayWait: true, show) }
+            if isLast {
+                engine.loop.whenIdle { engine.whenRecipientsKnown(mayWait: false, show) }
+            } else {
+                engine.whenRecipientsKnown(mayWait: true, show)
+            }
         }
     }
 

@@ -7,31 +7,31 @@ import SecurityRules
 ///
 /// ```
 /// RequestLoop ─► RequestHandler ─► ReadRequests, ObserveRequests, WriteRequests, Sessions   (large work: Parking)
-///                                       WriteRequests, DisconnectWrites ─► CommitLine ─► ReadPermissions, Publisher
-/// DurabilityLine ◄─ Batch, Outbox ◄─────────────── commits and output of all of them
+///                                       WriteRequests, DisconnectWrites ─► CommitPipeline ─► ReadPermissions, Publisher
+/// DurabilityQueue ◄─ Batch, Outbox ◄─────────────── commits and output of all of them
 ///       └─ the log refuses ─► Rollback
-/// RoleKeeper ─► WriterTerm: counters, expiry, pending rows     on the writer
-///       └─────► Follower ─► CommitLine                         on a follower
+/// RoleController ─► WriterTerm: counters, expiry, pending rows     on the writer
+///       └─────► Follower ─► CommitPipeline                         on a follower
 /// ```
 final class Engine: @unchecked Sendable {
     // Sendable: confined to the database queue, which its entries check.
     let context: EngineContext
     let content: Content
-    let durability: DurabilityLine
+    let durability: DurabilityQueue
     private let ring: CommitRing
-    private let indexes: IndexKeeper
-    private let queries: QueryKeeper
+    private let indexes: IndexStore
+    private let queries: LiveQueryUpdater
     private let permissions: ReadPermissions
     private let disconnects: DisconnectWrites
     let loop: RequestLoop
     let derived: DerivedData
     let dataCount: DataCount
-    private let later: LaterParts
-    private let copies: CopyKeeper
+    private let later: CallbackTargets
+    private let copies: CopyIndexStore
     /// Nil without a cluster.
-    private let peers: PeerParts?
+    private let peers: PeerComponents?
     /// Switches between writer and follower.
-    let roles: RoleKeeper
+    let roles: RoleController
 
     /// - Parameters:
     ///   - epoch: of its writes, if it is the writer.
@@ -39,42 +39,42 @@ final class Engine: @unchecked Sendable {
     ///   - writership: changes the role; nil if the role never changes.
     init(
         _ context: EngineContext, rules: RuleSet, start: Content.State, journal: any Journal,
-        epoch: UInt64, follows: [PendingSession]?, writership: Writership?, link: (any HubLink)?,
+        epoch: UInt64, follows: [PendingSession]?, writerRole: WriterRole?, link: (any HubLink)?,
         refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
-        let box = link.map { PeerParts(context, $0) }
+        let box = link.map { PeerComponents(context, $0) }
         let outlet = box?.wrap(outlet) ?? outlet
         let content = Content(start, rules: rules)
         let places = PlaceTrie()
         // Commits of another writer are never rolled back.
         let batch = Batch(keepsHistory: !journal.isImmediate && follows == nil)
         let outbox = Outbox(lanes: context.lanes)
-        let encodings = EncodingLine(context.background, context.budget, heavier: EncodingLine(context.background, context.budget))
+        let encodings = EncodeQueue(context.background, context.budget, heavier: EncodeQueue(context.background, context.budget))
         let refusals = RefusalReports(context, content, listener)
-        let durability = DurabilityLine(context, content, batch, outbox, journal: journal, epoch: epoch, outlet: outlet)
-        let guardian = LogGuard(context, content, durability, journal: journal, writer: { writership?.writer() })
+        let durability = DurabilityQueue(context, content, batch, outbox, journal: journal, epoch: epoch, outlet: outlet)
+        let guardian = LogGuard(context, content, durability, journal: journal, writer: { writerRole?.writer() })
         let pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: guardian)
 
-        let indexes = IndexKeeper(context, content, places, durability)
+        let indexes = IndexStore(context, content, places, durability)
         let registry = ObserverRegistry(context, content, places, indexes, batch, durability)
         let ring = CommitRing(context, content)
         registry.onResumable = { ring.count($0) }
         let slowReaders = SlowReaders(context, places, batch, outbox, durability)
-        let foresight = PermissionForesight(context, content, places)
+        let foresight = PermissionPrecheck(context, content, places)
         let permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
         let pacing = Pacing(context, batch, durability)
-        let queries = QueryKeeper(context, content, places, indexes, batch, durability)
+        let queries = LiveQueryUpdater(context, content, places, indexes, batch, durability)
         registry.queries = queries.places
         let publisher = Publisher(context, content, places, indexes, queries, batch, outbox, slowReaders, encodings, pacing)
 
-        let commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
+        let commits = CommitPipeline(context, content, batch, guardian, foresight, permissions, publisher, refusals)
         commits.ring = ring
         let disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
         let derived = DerivedData(context)
-        let copies = CopyKeeper(context, content, derived)
+        let copies = CopyIndexStore(context, content, derived)
         commits.copies = copies
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
-        let parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
+        let parking = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
 
         let early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
         let answers = Answers(context, outbox, early, slowReaders, encodings)
@@ -83,7 +83,7 @@ final class Engine: @unchecked Sendable {
         let reads = ReadRequests(context, content, places, indexes, permissions, parking, answers, live)
         let observers = ObserveRequests(
             context, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
-        observers.comingBack = (ring, Resumption(context, content, places, ring))
+        observers.resumeSupport = (ring, Resumption(context, content, places, ring))
         let writes = WriteRequests(
             context, content, batch, journal, guardian, commits, disconnects, indexes, permissions, foresight, parking, answers,
             refusals)
@@ -95,12 +95,12 @@ final class Engine: @unchecked Sendable {
         box?.connect(pipeline, parts, commits, loop, handler, output, follows: follows != nil)
         let rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
 
-        let roles = RoleKeeper(
-            context, pipeline, journal: journal, commits, disconnects, rollback, loop, derived, writership,
+        let roles = RoleController(
+            context, pipeline, journal: journal, commits, disconnects, rollback, loop, derived, writerRole,
             epoch: follows == nil ? epoch : max(epoch, 1) - 1)
 
         // Callbacks do not retain the parts that they call.
-        let later = LaterParts(
+        let later = CallbackTargets(
             batch: batch, guardian: guardian, permissions: permissions, publisher: publisher, commits: commits, disconnects: disconnects,
             sessions: sessions, loop: loop, roles: roles, queries: queries)
         durability.onRefused = { [weak later] in later?.roles.refused($0) }
@@ -113,35 +113,35 @@ final class Engine: @unchecked Sendable {
         commits.onUncounted = { [weak later] in later?.roles.term?.counters.begin() }
         roles.connect = { [weak later] term in
             term.expiry.commits = { [weak later] in later?.commits }
-            term.expiry.mustWait = { [weak later] in later?.disconnects.comesFirst == true }
+            term.expiry.mustWait = { [weak later] in later?.disconnects.blocksRequests == true }
             term.expiry.onFirstDone = { [weak later] in
                 later?.loop.scheduleTurn()
                 later?.roles.term?.owed.begin()
             }
             term.owed.commits = { [weak later] in later?.commits }
-            term.owed.mustWait = { [weak later] in later?.disconnects.comesFirst == true || later?.commits.expiry?.comesFirst == true }
+            term.owed.mustWait = { [weak later] in later?.disconnects.blocksRequests == true || later?.commits.expiry?.blocksRequests == true }
         }
         guardian.onSuperseded = { [weak later] in later?.roles.superseded($0) }
         guardian.onTaken = { [weak later] in
             later?.loop.handle([])
-            later?.commits.owedKeeper?.begin()
+            later?.commits.inboxBackfill?.begin()
         }
         guardian.onFound = { [weak later] batch in
             for commit in batch.commits {
                 later?.commits.apply(commit)
                 later?.disconnects.found(commit)
             }
-            later?.commits.expiry?.lookForAll()
-            later?.commits.owedKeeper?.begin()
+            later?.commits.expiry?.searchAll()
+            later?.commits.inboxBackfill?.begin()
         }
-        indexes.onShown = { [weak later] path, ordering, owed in
+        indexes.onResultReady = { [weak later] path, ordering, owed in
             later?.batch.record(.show(path, ordering, owed))
             later?.publisher.publish(path, ordering, owed)
         }
         indexes.onReady = { [weak later] in later?.queries.goOn(at: $0) }
         queries.telling.onChanged = { [weak later] in later?.publisher.publish($0, $1, of: $2, $3) }
         queries.places.onEnded = { [weak later] in later?.permissions.end($0, of: $1, $2) }
-        queries.places.onLost = { [weak later] in later?.permissions.tellEnd($0, to: $1, $2) }
+        queries.places.onLost = { [weak later] in later?.permissions.notifyEnd($0, to: $1, $2) }
         pacing.onDue = { [weak later] path, query, style in later?.publisher.publish(path, query, to: style) }
         indexes.cancel = { [weak later] observation, client in later?.permissions.cancel(observation, of: client) }
         permissions.onStreamCancelled = { [weak later] in later?.sessions.end($0) }
@@ -190,7 +190,7 @@ final class Engine: @unchecked Sendable {
     }
 
     /// Expires nodes that became due while the process was down. Requests wait until that is done.
-    func expireFirst() {
+    func expireOverdue() {
         context.queue.assertCurrent()
         roles.term?.expiry.begin(isStart: true)
     }
@@ -204,16 +204,16 @@ final class Engine: @unchecked Sendable {
     /// Calls back when the recipients of all pending inbox rows are known. Until then they depend on the tree of an earlier commit, which
     /// no snapshot contains.
     /// - Parameter mayWait: if false, calls back at once with whether they are known.
-    func whenListed(mayWait: Bool, _ body: @escaping @Sendable (Bool) -> Void) {
+    func whenRecipientsKnown(mayWait: Bool, _ body: @escaping @Sendable (Bool) -> Void) {
         context.queue.assertCurrent()
         guard mayWait, let owed = roles.term?.owed else { return body(roles.term?.owed.isListed ?? true) }
-        owed.whenListed { body(true) }
+        owed.whenRecipientsKnown { body(true) }
     }
 
     /// Applies the onDisconnect writes of an earlier process's sessions, a turn's work at a time. Requests wait until all are applied.
-    func fireAbandoned(_ sessions: [PendingSession]) {
+    func applyAbandoned(_ sessions: [PendingSession]) {
         context.queue.assertCurrent()
-        disconnects.fireAbandoned(sessions)
+        disconnects.applyAbandoned(sessions)
         durability.finishBatch()
     }
 
@@ -227,7 +227,7 @@ final class Engine: @unchecked Sendable {
         guard let peers else { return }
         if !follows {
             let others = peers.remote?.begin(adopting: left) ?? []
-            if !others.isEmpty { fireAbandoned(others) }
+            if !others.isEmpty { applyAbandoned(others) }
         }
         peers.listen()
     }
@@ -241,21 +241,21 @@ final class Engine: @unchecked Sendable {
 
 /// The parts that earlier parts call back to. Retained by the engine; once the engine is gone, their calls end here. The parts themselves
 /// are not referenced weakly, because an object with weak references has a slower reference count, and each commit retains many parts.
-private final class LaterParts {
+private final class CallbackTargets {
     let batch: Batch
     let guardian: LogGuard
     let permissions: ReadPermissions
     let publisher: Publisher
-    let commits: CommitLine
+    let commits: CommitPipeline
     let disconnects: DisconnectWrites
     let sessions: Sessions
     let loop: RequestLoop
-    let roles: RoleKeeper
-    let queries: QueryKeeper
+    let roles: RoleController
+    let queries: LiveQueryUpdater
 
     init(
-        batch: Batch, guardian: LogGuard, permissions: ReadPermissions, publisher: Publisher, commits: CommitLine,
-        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, roles: RoleKeeper, queries: QueryKeeper
+        batch: Batch, guardian: LogGuard, permissions: ReadPermissions, publisher: Publisher, commits: CommitPipeline,
+        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, roles: RoleController, queries: LiveQueryUpdater
     ) {
         self.batch = batch
         self.guardian = guardian

@@ -5,7 +5,7 @@ struct BatchPipeline {
     /// The commits of the running batch.
     let batch: Batch
     /// The batches that wait for the log.
-    let durability: DurabilityLine
+    let durability: DurabilityQueue
     /// Whether the log accepts commits.
     let log: LogGuard
 }
@@ -19,7 +19,7 @@ struct ClientOutput {
     let early: EarlyAnswers
     let slowReaders: SlowReaders
     /// Encodes large values off the queue.
-    let encodings: EncodingLine
+    let encodings: EncodeQueue
 }
 
 /// The parts that carry out requests, by kind.
@@ -30,7 +30,7 @@ struct RequestParts {
     let writes: WriteRequests
     let disconnects: DisconnectWrites
     /// Live queries with conditions, and circles.
-    let queries: QueryKeeper
+    let queries: LiveQueryUpdater
     /// Requests whose work is done off the queue.
-    let parking: Parking
+    let parking: SuspendedRequests
 }

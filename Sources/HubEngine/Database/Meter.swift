@@ -98,7 +98,7 @@ public struct EngineCounters: Sendable {
     public var followedPlaces = 0
     /// Evaluations of the rules for an observer on the queue, and evaluations off the queue for many observers before a commit.
     public var observersAsked = 0
-    public var foreseen = 0
+    public var observerPrechecks = 0
     /// Observers now, and their weight: deep ones count more than once.
     public var observers = 0
     public var listens = 0
@@ -114,7 +114,7 @@ public struct EngineCounters: Sendable {
     /// queries were updated for a large change in the background.
     public var liveQueryChildren = 0
     public var liveQueriesFound = 0
-    public var liveQueriesLent = 0
+    public var liveQueriesUpdatedInBackground = 0
     /// Writes of large commits checked for live queries on the database queue, each counted once.
     public var changesOnQueue = 0
     /// Bytes of requests that wait for the queue or the journal.

@@ -14,17 +14,17 @@ struct BatchHistory {
         /// An observer's first content turned out to be too large.
         case tooLarge(Client, Observation)
         /// The observers of a slow client were sent the current state.
-        case catchUp(Client, Missed)
+        case catchUp(Client, MissedChanges)
         /// Live queries were updated after their index was rebuilt.
         case show(Path, TreeQuery.Index, Owed)
         /// Live queries of a path were sent changes of earlier commits; their state before that is lost.
-        case toldLater(Path)
+        case notifiedLater(Path)
         /// Observers with a pace were sent the changes held back before.
         case paced(Path, ChildQuery?, ObserverStyle)
         /// The onDisconnect writes of an ended session were applied, without a request.
         case fire(PendingSession)
         /// The pending onDisconnect writes of a session were logged again.
-        case restate(String)
+        case relog(String)
     }
 
     /// A change of a session, with the value before it.
@@ -32,7 +32,7 @@ struct BatchHistory {
         case named(Client, String, before: Client?)
         case ended(Client, wasNamed: Bool)
         case identified(Client, before: Identity)
-        case pended(Client, before: PendingWrites, id: String?)
+        case pendingChanged(Client, before: PendingWrites, id: String?)
         case observed(Client, Observation)
         case unobserved(Client, Observation)
     }

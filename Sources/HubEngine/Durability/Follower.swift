@@ -5,7 +5,7 @@ import JSONTree
 /// does not continue the last one ends the follower: the database keeps its content and reports that it is cut off.
 ///
 /// ```
-/// journal ─► tail ─► database queue: next batch ─► CommitLine.apply ─► observers
+/// journal ─► tail ─► database queue: next batch ─► CommitPipeline.apply ─► observers
 ///                                    └─► gap, end ─► cut off
 /// ```
 /// Confined to the database queue.
@@ -13,8 +13,8 @@ final class Follower: @unchecked Sendable {
     // Sendable: the tail only hops to the queue with it.
     private let context: EngineContext
     private let content: Content
-    private let commits: CommitLine
-    private let durability: DurabilityLine
+    private let commits: CommitPipeline
+    private let durability: DurabilityQueue
     private let log: LogGuard
     private var pending = PendingSessions()
     /// The epoch of the newest writer.
@@ -31,7 +31,7 @@ final class Follower: @unchecked Sendable {
 
     /// - Parameter pending: the pending onDisconnect writes before the first commit that is followed.
     init(
-        _ context: EngineContext, _ content: Content, _ commits: CommitLine, _ durability: DurabilityLine, _ log: LogGuard,
+        _ context: EngineContext, _ content: Content, _ commits: CommitPipeline, _ durability: DurabilityQueue, _ log: LogGuard,
         pending: [PendingSession]
     ) {
         self.context = context

@@ -11,7 +11,7 @@ final class LogGuard: @unchecked Sendable {
     // Sendable: only hops back to the queue.
     private let context: EngineContext
     private let content: Content
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
     private let journal: any Journal
     private var breaker = LogBreaker.closed
     /// Whether writes are refused until deferred onDisconnect writes are applied.
@@ -33,7 +33,7 @@ final class LogGuard: @unchecked Sendable {
 
     /// - Parameter writer: name of the writer that a follower follows, for the texts of refusals.
     init(
-        _ context: EngineContext, _ content: Content, _ durability: DurabilityLine, journal: any Journal,
+        _ context: EngineContext, _ content: Content, _ durability: DurabilityQueue, journal: any Journal,
         writer: @escaping @Sendable () -> String? = { nil }
     ) {
         self.writer = writer
@@ -66,7 +66,7 @@ final class LogGuard: @unchecked Sendable {
     func open() { isClosed = false }
 
     /// - Throws: while the journal refuses. Called last, when the write is otherwise permitted.
-    func mustTakeWrites() throws(Failure) {
+    func mustAcceptWrites() throws(Failure) {
         guard isRefusing else { return }
         context.meter.counters.refusedWrites += 1
         throw Failure(.unavailable, breaker.reason?.text(naming: writer()) ?? Self.closedText)

@@ -1,6 +1,6 @@
 import Journal
 
-/// Whether a database is the writer of its namespace or a follower. A pure value: `RoleKeeper` acts on it.
+/// Whether a database is the writer of its namespace or a follower. A pure value: `RoleController` acts on it.
 ///
 /// ```
 /// following ── request: write ──► claiming ── the first commit of the new epoch is applied ──► writing
@@ -20,8 +20,8 @@ enum Role {
 
     /// The next step.
     /// - Parameter isBehind: whether written commits still wait for the log.
-    func step(wished: Writership.Wish, isBehind: Bool) -> Step? {
-        switch (self, wished) {
+    func step(requestedRole: WriterRole.RequestedRole, isBehind: Bool) -> Step? {
+        switch (self, requestedRole) {
         case (.following, .write): .claim
         case (.claiming, .follow): .withdraw
         case (.writing, .follow): .yield
@@ -36,7 +36,7 @@ enum Role {
         return false
     }
 
-    var shown: Writership.Role {
+    var shown: WriterRole.Role {
         switch self {
         case .following: .following
         case .claiming: .claiming

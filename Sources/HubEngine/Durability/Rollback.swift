@@ -10,20 +10,20 @@ final class Rollback {
     private let content: Content
     private let batch: Batch
     private let outbox: Outbox
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
     private let log: LogGuard
-    private let indexes: IndexKeeper
-    private let queries: QueryKeeper
+    private let indexes: IndexStore
+    private let queries: LiveQueryUpdater
     private let permissions: ReadPermissions
-    private let commits: CommitLine
+    private let commits: CommitPipeline
     private let sessions: Sessions
-    private let parking: Parking
+    private let parking: SuspendedRequests
     private let handler: RequestHandler
     private let loop: RequestLoop
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ outbox: Outbox, _ indexes: IndexKeeper,
-        _ permissions: ReadPermissions, _ commits: CommitLine, parts: RequestParts, _ handler: RequestHandler, _ loop: RequestLoop
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ outbox: Outbox, _ indexes: IndexStore,
+        _ permissions: ReadPermissions, _ commits: CommitPipeline, parts: RequestParts, _ handler: RequestHandler, _ loop: RequestLoop
     ) {
         self.context = context
         (content, batch) = (pipeline.content, pipeline.batch)

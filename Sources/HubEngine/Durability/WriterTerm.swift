@@ -4,23 +4,23 @@ import SecurityRules
 /// The upkeep that only the writer does: correcting counters, expiring nodes, continuing pending rows and removals. A database that becomes
 /// the writer again gets a new one. Confined to the database queue.
 final class WriterTerm {
-    let counters: CounterKeeper
-    let expiry: ExpiryKeeper
-    let owed: OwedKeeper
+    let counters: CounterRecount
+    let expiry: ExpiryScheduler
+    let owed: InboxBackfill
     private let content: Content
-    private let commits: CommitLine
+    private let commits: CommitPipeline
     private let loop: RequestLoop
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitLine, _ derived: DerivedData, _ loop: RequestLoop
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitPipeline, _ derived: DerivedData, _ loop: RequestLoop
     ) {
         let (durability, log) = (pipeline.durability, pipeline.log)
         (content, self.commits, self.loop) = (pipeline.content, commits, loop)
-        counters = CounterKeeper(context, content, durability, log, commits, derived)
-        expiry = ExpiryKeeper(context, content, durability, log, derived)
-        owed = OwedKeeper(context, content, durability, log)
+        counters = CounterRecount(context, content, durability, log, commits, derived)
+        expiry = ExpiryScheduler(context, content, durability, log, derived)
+        owed = InboxBackfill(context, content, durability, log)
         commits.expiry = expiry
-        commits.owedKeeper = owed
+        commits.inboxBackfill = owed
         loop.expiry = expiry
     }
 
@@ -34,14 +34,14 @@ final class WriterTerm {
     /// Commits were rolled back.
     func rolledBack() {
         counters.rolledBack()
-        expiry.lookForAll()
+        expiry.searchAll()
         owed.begin()
     }
 
     /// Ends the upkeep.
     func end() {
         commits.expiry = nil
-        commits.owedKeeper = nil
+        commits.inboxBackfill = nil
         loop.expiry = nil
         counters.stop()
         expiry.stop()

@@ -21,7 +21,7 @@ final class ExpirySearch: @unchecked Sendable {
     // Sendable: background work only hops back to the queue with it.
     private let context: EngineContext
     private let content: Content
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
     private let log: LogGuard
     private let derived: DerivedData
     /// Number of the last search of all nodes. Results of earlier ones are discarded.
@@ -29,7 +29,7 @@ final class ExpirySearch: @unchecked Sendable {
     /// Whether a search of all nodes is running.
     private(set) var isOfAll = false
     /// The commit line.
-    var commits: () -> CommitLine? = { nil }
+    var commits: () -> CommitPipeline? = { nil }
     /// Whether other work still comes first.
     var mustWait: () -> Bool = { false }
     /// Reports a node's due time; nil for never.
@@ -45,7 +45,7 @@ final class ExpirySearch: @unchecked Sendable {
     static let waitingCommits = 1_000
     static let waitMs: Int64 = 2
 
-    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityLine, _ log: LogGuard, _ derived: DerivedData) {
+    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityQueue, _ log: LogGuard, _ derived: DerivedData) {
         self.context = context
         self.content = content
         self.durability = durability
@@ -147,7 +147,7 @@ final class ExpirySearch: @unchecked Sendable {
         for path in found {
             let known = content.written[path]
             var time: Int64?
-            if content.rules.asksWhenWritten(at: path), content.root.node(at: path).exists {
+            if content.rules.readsWritten(at: path), content.root.node(at: path).exists {
                 switch job.subject {
                 // A node that existed before such rules counts as written now; a node of an open write gets that write's time.
                 case .all: time = known ?? (content.written.time(of: path) == nil ? now : nil)
@@ -215,7 +215,7 @@ private struct Job: Sendable {
                 let nodes = walk.nodes(lookingAt: Self.lookedAtOnce)
                 let dues = rules.dues(at: nodes, in: root) { written.time(of: $0) }
                 for (path, due) in zip(nodes, dues) {
-                    if found.count < room, rules.asksWhenWritten(at: path), written.time(of: path) == nil {
+                    if found.count < room, rules.readsWritten(at: path), written.time(of: path) == nil {
                         found.append(path)
                     } else if let due {
                         all.index.set(path, due)
@@ -226,7 +226,7 @@ private struct Job: Sendable {
         case .idleTimes:
             written.forEach { path, _ in
                 guard found.count < Self.lookedAtOnce else { return }
-                if !rules.asksWhenWritten(at: path) || root.node(at: path).isNull { found.append(path) }
+                if !rules.readsWritten(at: path) || root.node(at: path).isNull { found.append(path) }
             }
             isOver = found.count < Self.lookedAtOnce
         }

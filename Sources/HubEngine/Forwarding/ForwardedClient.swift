@@ -12,10 +12,10 @@ final class ForwardedClient: @unchecked Sendable {
     /// Numbers of the client's unanswered requests, answered in this order. Later requests that are not writes wait in `parked`.
     var line: Deque<UInt64> = []
     /// The request that began the line, suspended until the line is empty. `head` is its number.
-    var parked: Parked?
+    var parked: SuspendedRequest?
     var head: UInt64 = 0
     /// True if the client may have onDisconnect writes stored at the writer.
-    var leavesBehind = false
+    var mayHaveDisconnectWrites = false
 
     init(number: UInt64, session: String) { (self.number, self.session) = (number, session) }
 }

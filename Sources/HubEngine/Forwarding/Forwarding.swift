@@ -15,7 +15,7 @@ final class Forwarding: @unchecked Sendable {
 
     /// What to do when the writer has applied the request.
     private enum Purpose {
-        case write(AskedWrite)
+        case write(WriteRequest)
         case done
         /// Run the rest of the request on this hub.
         case goOn
@@ -31,8 +31,8 @@ final class Forwarding: @unchecked Sendable {
 
     private let context: EngineContext
     private let batch: Batch
-    private let durability: DurabilityLine
-    private let parking: Parking
+    private let durability: DurabilityQueue
+    private let parking: SuspendedRequests
     private let writes: WriteRequests
     private let answers: Answers
     private let link: any HubLink
@@ -49,10 +49,10 @@ final class Forwarding: @unchecked Sendable {
     /// Clients that may have onDisconnect writes stored at the writer.
     private var leaving: [ObjectIdentifier: Client] = [:]
     /// Sessions of other hubs that ended while this hub was the writer, each with the last commit at that moment. Oldest first.
-    private var unprovenEnds: Deque<(session: String, behind: UInt64)> = []
+    private var unconfirmedEnds: Deque<(session: String, behind: UInt64)> = []
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ parking: Parking, _ writes: WriteRequests, _ answers: Answers,
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ parking: SuspendedRequests, _ writes: WriteRequests, _ answers: Answers,
         _ link: any HubLink, isFollowing: Bool, _ post: @escaping ([UInt8], UInt64) -> Void
     ) {
         self.context = context
@@ -71,7 +71,7 @@ final class Forwarding: @unchecked Sendable {
         get { stream.isFollowing }
         set {
             stream.isFollowing = newValue
-            if newValue { askForUnprovenEnds() }
+            if newValue { resendUnconfirmedEnds() }
         }
     }
 
@@ -81,14 +81,14 @@ final class Forwarding: @unchecked Sendable {
     func takes(_ item: Database.Item) -> Bool {
         let client = item.client
         if client.remote != nil { return false }
-        let leaves = client.forwarded?.leavesBehind == true
+        let leaves = client.forwarded?.mayHaveDisconnectWrites == true
         switch item.request {
         case .write(let asked, let condition, _) where isFollowing:
-            forward(item, .write(asked, condition), .write(AskedWrite(asked, if: condition)))
+            forward(item, .write(asked, condition), .write(WriteRequest(asked, if: condition)))
         case .push(let path, let value) where isFollowing:
             let key = writes.nextKey()
             let asked = [TreeWrite(path.appending(key), value)]
-            forward(item, .write(asked, nil), .write(AskedWrite(asked, .push(key))))
+            forward(item, .write(asked, nil), .write(WriteRequest(asked, .push(key))))
         case .exchange(let exchange) where isFollowing:
             let asked: [TreeWrite]
             var key: Key?
@@ -100,9 +100,9 @@ final class Forwarding: @unchecked Sendable {
                 asked = [TreeWrite(exchange.path.appending(next), value)]
                 key = next
             }
-            forward(item, .exchange(exchange, asked), .write(AskedWrite(asked, .exchange(exchange, key: key))))
+            forward(item, .exchange(exchange, asked), .write(WriteRequest(asked, .exchange(exchange, key: key))))
         case .system(let asked, let cause) where isFollowing:
-            forward(item, .system(asked, cause), .write(AskedWrite(asked, cause: cause)))
+            forward(item, .system(asked, cause), .write(WriteRequest(asked, cause: cause)))
         case .onDisconnect(let asked) where isFollowing || leaves:
             let forwarded = forwarded(client)
             if !asked.isEmpty { leave(client, forwarded) }
@@ -112,9 +112,9 @@ final class Forwarding: @unchecked Sendable {
         case .identify(let identity) where leaves && identity != client.identity:
             forward(item, .identify, .goOn, as: identity)
         case .signOut where leaves && client.identity != .anonymous: forward(item, .identify, .goOn, as: .anonymous)
-        case .begin(let session, let previous?) where isElsewhere(previous):
+        case .begin(let session, let previous?) where belongsToOtherHub(previous):
             guard isFollowing else {
-                noteEnd(of: previous)
+                rememberEnd(of: previous)
                 return false
             }
             _ = forwarded(client, named: session)
@@ -128,12 +128,12 @@ final class Forwarding: @unchecked Sendable {
     // MARK: Ends of sessions
 
     /// True if the session belongs to another hub, so onDisconnect writes of it may be stored at the writer.
-    private func isElsewhere(_ session: String) -> Bool { SessionName.hub(of: session).map { $0 != link.hub } ?? false }
+    private func belongsToOtherHub(_ session: String) -> Bool { SessionName.hub(of: session).map { $0 != link.hub } ?? false }
 
     /// Asks the writer to apply the onDisconnect writes of a client that has ended.
     func left(_ client: Client) {
-        guard let forwarded = client.forwarded, forwarded.leavesBehind else { return }
-        forwarded.leavesBehind = false
+        guard let forwarded = client.forwarded, forwarded.mayHaveDisconnectWrites else { return }
+        forwarded.mayHaveDisconnectWrites = false
         leaving[ObjectIdentifier(client)] = nil
         tell(.end(session: forwarded.session), facts(client, forwarded), of: forwarded.number)
     }
@@ -148,31 +148,31 @@ final class Forwarding: @unchecked Sendable {
         guard let entry = entries[end], entry.answer == nil else { return }
         entries[end]?.answer = .done
         moved.append(entry.item.client)
-        stream.tellMoved()
+        stream.answerSettled()
         durability.finishBatch()
     }
 
     /// Remembers a session of another hub that ended while this hub was the writer. The end is certain once a later commit is durable.
-    private func noteEnd(of session: String) {
-        while let first = unprovenEnds.first, first.behind < durability.durable.sequence { unprovenEnds.removeFirst() }
-        if unprovenEnds.count == context.limits.forwardedRequests { unprovenEnds.removeFirst() }
-        unprovenEnds.append((session, stream.content.sequence))
+    private func rememberEnd(of session: String) {
+        while let first = unconfirmedEnds.first, first.behind < durability.durable.sequence { unconfirmedEnds.removeFirst() }
+        if unconfirmedEnds.count == context.limits.forwardedRequests { unconfirmedEnds.removeFirst() }
+        unconfirmedEnds.append((session, stream.content.sequence))
     }
 
     /// Another hub is now the writer, perhaps since before the last session ends here became durable. Repeats those at the new writer.
-    private func askForUnprovenEnds() {
-        for end in unprovenEnds where end.behind >= durability.durable.sequence {
+    private func resendUnconfirmedEnds() {
+        for end in unconfirmedEnds where end.behind >= durability.durable.sequence {
             let number = nextClient()
             let facts = PeerRequest.Facts(session: context.sessionPrefix + "c\(number)", identity: .anonymous, address: nil)
             tell(.end(session: end.session), facts, of: number)
         }
-        unprovenEnds = []
+        unconfirmedEnds = []
     }
 
     // MARK: Clients
 
     private func leave(_ client: Client, _ forwarded: ForwardedClient) {
-        forwarded.leavesBehind = true
+        forwarded.mayHaveDisconnectWrites = true
         leaving[ObjectIdentifier(client)] = client
     }
 
@@ -254,7 +254,7 @@ final class Forwarding: @unchecked Sendable {
         let closed = leaving.values
         leaving = leaving.filter { $0.value.forwarded?.line.isEmpty == false }
         for client in closed {
-            client.forwarded?.leavesBehind = client.forwarded?.line.isEmpty == false
+            client.forwarded?.mayHaveDisconnectWrites = client.forwarded?.line.isEmpty == false
             close(client)
         }
     }
@@ -274,10 +274,10 @@ final class Forwarding: @unchecked Sendable {
     }
 
     private func answer(to entry: Entry, _ outcome: WriterStream.Outcome) -> Reply {
-        let asked: AskedWrite? = if case .write(let asked) = entry.purpose { asked } else { nil }
+        let asked: WriteRequest? = if case .write(let asked) = entry.purpose { asked } else { nil }
         return switch outcome {
-        case .carriedOut(let sequence): asked.map { writes.madeElsewhere($0, sequence: sequence, entry.item.client) } ?? .done
-        case .refused(let failure): asked.map { writes.notMadeElsewhere($0, failure) } ?? .failed(failure)
+        case .carriedOut(let sequence): asked.map { writes.forwardedReply($0, sequence: sequence, entry.item.client) } ?? .done
+        case .refused(let failure): asked.map { writes.forwardedRefusal($0, failure) } ?? .failed(failure)
         case .failed(let failure): .failed(failure)
         }
     }
@@ -301,7 +301,7 @@ final class Forwarding: @unchecked Sendable {
             }
             forwarded.parked = nil
             if number != forwarded.head { finished(item) }
-            return parking.unpark(parked, client, finish)
+            return parking.resumeSuspended(parked, client, finish)
         }
     }
 

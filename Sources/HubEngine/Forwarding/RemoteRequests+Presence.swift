@@ -48,7 +48,7 @@ extension RemoteRequests {
     }
 
     /// Records which hubs are not alive, whether this database writes or follows.
-    func lookAround() {
+    func updateLostHubs() {
         context.queue.assertCurrent()
         // A hub that has lost its own connection cannot judge whether others are alive.
         guard link.hears else { return lostSince = [:] }
@@ -66,7 +66,7 @@ extension RemoteRequests {
         let now = context.scheduler.steadyMs
         if !durability.isBehind { for client in clients.values where client.hasEnded { refuseAll(of: client) } }
         clients = clients.filter { !$0.value.isIdle }
-        lookAround()
+        updateLostHubs()
         if log.isRefusing { return }
         for (hub, since) in lostSince where now - since >= context.limits.presenceMs { giveUp(hub) }
     }

@@ -37,9 +37,9 @@ final class RemoteRequests: @unchecked Sendable {
 
     let context: EngineContext
     let content: Content
-    let durability: DurabilityLine
+    let durability: DurabilityQueue
     let log: LogGuard
-    let commits: CommitLine
+    let commits: CommitPipeline
     let disconnects: DisconnectWrites
     let sessions: Sessions
     let loop: RequestLoop
@@ -63,7 +63,7 @@ final class RemoteRequests: @unchecked Sendable {
     var isTicking = false
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitLine, _ disconnects: DisconnectWrites, _ sessions: Sessions,
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitPipeline, _ disconnects: DisconnectWrites, _ sessions: Sessions,
         _ loop: RequestLoop, _ outbox: Outbox, _ link: any HubLink, lane: Int, _ post: @escaping ([UInt8], UInt64) -> Void
     ) {
         self.context = context
@@ -134,7 +134,7 @@ final class RemoteRequests: @unchecked Sendable {
     }
 
     /// True if the message belongs to the current term and comes from a hub that has joined.
-    private func isOfNow(_ place: PeerMessage.Place, _ hub: UInt64) -> Bool {
+    private func isOfCurrentTerm(_ place: PeerMessage.Place, _ hub: UInt64) -> Bool {
         place.term == term && place.joined != 0 && content.peers[hub]?.joined == place.joined
     }
 
@@ -153,7 +153,7 @@ final class RemoteRequests: @unchecked Sendable {
     }
 
     private func receive(_ requests: [PeerRequest], _ place: PeerMessage.Place, _ messages: UInt64, _ bytes: Int, _ hub: UInt64) {
-        guard isOfNow(place, hub), place.index &+ 1 >= messages else { return }
+        guard isOfCurrentTerm(place, hub), place.index &+ 1 >= messages else { return }
         let first = place.index &+ 1 - messages
         var peer = peers[hub] ?? Peer()
         if place.stream > peer.stream, first == 0 { (peer.stream, peer.next) = (place.stream, 0) }

@@ -20,7 +20,7 @@ extension WriterStream {
         case .replies(let term, let replies):
             guard term == place.term else { return }
             for reply in replies { heard(reply) }
-            tellMoved()
+            answerSettled()
             durability.finishBatch()
         case .join, .probe, .requests: break
         }
@@ -40,11 +40,11 @@ extension WriterStream {
     private func heard(_ reply: PeerReply) {
         guard let i = index(of: reply.number), !entries[i].isSettled, entries[i].said == nil else { return }
         entries[i].said = reply
-        saidCount += 1
-        if reply.sequence <= content.sequence { settleSaid(i) }
+        heldReplyCount += 1
+        if reply.sequence <= content.sequence { settleReplied(i) }
     }
 
-    private func settleSaid(_ i: Int) {
+    private func settleReplied(_ i: Int) {
         guard let reply = entries[i].said else { return }
         switch reply.outcome {
         case .done: settle(i, .carriedOut(sequence: reply.sequence))
@@ -78,18 +78,18 @@ extension WriterStream {
 
     /// Answers requests that waited for the commits just applied.
     func catchUp() {
-        if saidCount > 0 {
+        if heldReplyCount > 0 {
             for i in entries.indices where !entries[i].isSettled {
-                if let said = entries[i].said, said.sequence <= content.sequence { settleSaid(i) }
+                if let said = entries[i].said, said.sequence <= content.sequence { settleReplied(i) }
             }
         }
-        tellMoved()
+        answerSettled()
     }
 
     // MARK: Settling
 
     func settle(_ i: Int, _ outcome: Outcome) {
-        if entries[i].said != nil { saidCount -= 1 }
+        if entries[i].said != nil { heldReplyCount -= 1 }
         if i < cursor, let frame = entries[i].frame {
             inFlight -= frame.count
             _ = held.become(inFlight)
@@ -100,14 +100,14 @@ extension WriterStream {
     }
 
     /// Answers settled requests, removes answered ones, and sends as many more as the window allows.
-    func tellMoved() {
-        moveOn()
+    func answerSettled() {
+        removeAnswered()
         if cursor < entries.count { pumpLater() }
     }
 
     /// - Returns: true if entries were removed from the front, so that more fit into the window.
     @discardableResult
-    func moveOn() -> Bool {
+    func removeAnswered() -> Bool {
         let before = base
         onMoved()
         while let first = entries.first, first.isSettled, !first.isAwaited {
@@ -158,7 +158,7 @@ extension WriterStream {
             guard entries[i].deadline <= now else { break }
             settle(i, .failed(entries[i].wasSent ? .outcomeUnknown : .noWriter))
         }
-        tellMoved()
+        answerSettled()
         probe()
         if cursor < entries.count { pumpLater() }
         durability.finishBatch()

@@ -44,7 +44,7 @@ final class WriterStream: @unchecked Sendable {
 
     let context: EngineContext
     let content: Content
-    let durability: DurabilityLine
+    let durability: DurabilityQueue
     let link: any HubLink
     let post: ([UInt8], UInt64) -> Void
     /// True if another hub is the writer.
@@ -70,7 +70,7 @@ final class WriterStream: @unchecked Sendable {
     var movedAt: Int64 = 0
     var received: UInt64 = 0
     /// Number of replies that wait for a commit.
-    var saidCount = 0
+    var heldReplyCount = 0
     private var isPumping = false
     var isTicking = false
 
@@ -154,7 +154,7 @@ final class WriterStream: @unchecked Sendable {
         }
         flush()
         // If the window is full, the next reply or tick continues.
-        if moveOn(), cursor < entries.count { pumpLater() }
+        if removeAnswered(), cursor < entries.count { pumpLater() }
     }
 
     /// A message of more bytes than this is sent before further requests are added.

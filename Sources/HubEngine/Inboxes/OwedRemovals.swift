@@ -3,7 +3,7 @@ import JSONTree
 import SecurityRules
 
 /// Pending removals: paths removed because others were removed, a part in each follow-up commit.
-extension OwedRows.Item {
+extension PendingInboxRows.Item {
     /// Whether these are removals rather than rows.
     var removes: Bool { ContinuedRemovals.areDescribed(by: terms) }
 
@@ -18,7 +18,7 @@ extension OwedRows.Item {
     /// Whether the path or an ancestor was written since the removal. Its current content is then kept. O(depth)
     private func isKept(_ path: Path) -> Bool {
         guard !without.isEmpty else { return false }
-        return (0...path.depth).contains { without.contains(Path(path.keys.prefix($0)).owedKey) }
+        return (0...path.depth).contains { without.contains(Path(path.keys.prefix($0)).listKey) }
     }
 
     /// The pending removals that a client's commit cancels: paths that it writes, and ancestors that it creates again.
@@ -31,24 +31,24 @@ extension OwedRows.Item {
             // Ancestors that were gone are created again. While the list of removals is unknown, all of them count.
             for depth in 1..<max(1, path.depth) {
                 let place = Path(path.keys.prefix(depth))
-                if !old.exists(at: place), !isListed || lists(place.owedKey) { kept.append(place.owedKey) }
+                if !old.exists(at: place), !isListed || lists(place.listKey) { kept.append(place.listKey) }
             }
-            let key = path.owedKey
+            let key = path.listKey
             if !isListed || lists(key) || listsBelow(path) { kept.append(key) }
         }
         return kept.filter { !without.contains($0) }.map { .owed(.without(id, $0)) }
     }
 
     private func listsBelow(_ path: Path) -> Bool {
-        if path.isRoot { return firstListed(from: path.owedKey) != nil }
-        let below = path.owedKey.string + "/"
+        if path.isRoot { return firstListed(from: path.listKey) != nil }
+        let below = path.listKey.string + "/"
         return firstListed(from: Key(below))?.string.hasPrefix(below) ?? false
     }
 }
 
 extension Path {
     /// Its key in the list of pending removals.
-    fileprivate var owedKey: Key { Key(relativeText) }
+    fileprivate var listKey: Key { Key(relativeText) }
 }
 
 extension ContinuedRemovals {

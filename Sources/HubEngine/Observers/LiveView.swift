@@ -1,7 +1,7 @@
 import JSONTree
 
 /// What a view currently shows of a place, updated with each commit. Kinds: the whole place (`WholePlace`), a query's window (`LiveWindow`), and a
-/// live query (`LiveQueryShown`), which `QueryKeeper` updates.
+/// live query (`LiveQueryShown`), which `LiveQueryUpdater` updates.
 ///
 /// Confined to the database queue.
 protocol LiveView: AnyObject {
@@ -13,19 +13,19 @@ protocol LiveView: AnyObject {
 
     /// Applies a commit that touched the place.
     /// - Returns: what its observers receive. Nil if the commit changes nothing shown, or if the result is not yet known.
-    func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference?
+    func apply(_ commit: PlaceChange, at place: TrieNode) -> Difference?
 
     /// The subrange of the writes that may change the view's result. At most O(log writes) where an order allows a search.
-    func concerned(by writes: WrittenBelow) -> Range<Int>
+    func concerned(by writes: SubtreeWrites) -> Range<Int>
 
     /// Applies many writes at once. The differences are computed later. O(log n)
-    func move(along writes: WrittenBelow, at place: ObservedPlace) -> Difference?
+    func move(along writes: SubtreeWrites, at place: TrieNode) -> Difference?
 
     /// Everything that is shown now. Nil while it is not known yet; observers then receive it later.
-    func all(of node: Node, at place: ObservedPlace) -> Difference?
+    func all(of node: Node, at place: TrieNode) -> Difference?
 
     /// Starts again from `node`, after an overwrite or a rollback.
-    func reset(over node: Node, at place: ObservedPlace)
+    func reset(over node: Node, at place: TrieNode)
 }
 
 /// What one commit did at one observed place.
@@ -44,7 +44,7 @@ struct PlaceChange {
     /// For many writes below the place, whose details the caller sets; or for an overwritten place, which has none.
     init(isOverwritten: Bool, _ old: Node, _ new: Node) { (self.isOverwritten, self.old, self.new) = (isOverwritten, old, new) }
 
-    init(_ place: ObservedPlace, _ paths: [Path], old: Node, new: Node, root: Node) {
+    init(_ place: TrieNode, _ paths: [Path], old: Node, new: Node, root: Node) {
         isOverwritten = place.isOverwritten
         self.old = old
         self.new = new
@@ -86,11 +86,11 @@ enum Difference {
     /// and whole children otherwise.
     case children([ChildChange], SiblingOrder)
     /// Many writes below the place, all of which is shown.
-    indirect case written(WrittenBelow)
+    indirect case written(SubtreeWrites)
     /// A change of a live query, or its whole result.
     indirect case live(LiveChange)
     /// Many writes to children that a query showed before, or shows now in this order.
-    indirect case moved(QueryWindow, WrittenBelow, over: OrderedChildren)
+    indirect case moved(QueryWindow, SubtreeWrites, over: OrderedChildren)
 }
 
 extension Difference {
@@ -166,15 +166,15 @@ final class WholePlace: LiveView {
     var showsWrites: Bool { true }
     var counts = false
 
-    func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
+    func apply(_ commit: PlaceChange, at place: TrieNode) -> Difference? {
         if commit.isOverwritten { return .value(commit.new, before: commit.old) }
         return .children(commit.children, .byKey(commit.new.children))
     }
 
-    func concerned(by writes: WrittenBelow) -> Range<Int> { writes.range }
-    func move(along writes: WrittenBelow, at place: ObservedPlace) -> Difference? { .written(writes) }
-    func all(of node: Node, at place: ObservedPlace) -> Difference? { .value(node, before: node) }
-    func reset(over node: Node, at place: ObservedPlace) {}
+    func concerned(by writes: SubtreeWrites) -> Range<Int> { writes.range }
+    func move(along writes: SubtreeWrites, at place: TrieNode) -> Difference? { .written(writes) }
+    func all(of node: Node, at place: TrieNode) -> Difference? { .value(node, before: node) }
+    func reset(over node: Node, at place: TrieNode) {}
 }
 
 /// Shows the children that a query selects.
@@ -192,7 +192,7 @@ final class LiveWindow: LiveView {
         self.window = window
     }
 
-    func apply(_ commit: PlaceChange, at place: ObservedPlace) -> Difference? {
+    func apply(_ commit: PlaceChange, at place: TrieNode) -> Difference? {
         if commit.isOverwritten { return all(of: commit.new, at: place)?.since(commit.old) }
         guard let children = place.children(of: commit.new, by: query.orderedBy) else { return nil }
         // `children` is the order after the commit. A count taken from it must not be adjusted by this commit again.
@@ -208,24 +208,24 @@ final class LiveWindow: LiveView {
         return differing.isEmpty ? nil : .children(differing, .window(window, children, of: commit.new))
     }
 
-    func concerned(by writes: WrittenBelow) -> Range<Int> {
+    func concerned(by writes: SubtreeWrites) -> Range<Int> {
         guard let window else { return writes.range.lowerBound..<writes.range.lowerBound }
         return query.orderedBy == .key ? writes.shown(in: window) : writes.range
     }
 
-    func move(along writes: WrittenBelow, at place: ObservedPlace) -> Difference? {
+    func move(along writes: SubtreeWrites, at place: TrieNode) -> Difference? {
         guard let before = window, let children = place.children(of: writes.new, by: query.orderedBy) else { return nil }
         window = QueryWindow(query, over: children)
         if counts { _ = window?.countShown(over: children) }
         return .moved(before, writes, over: children)
     }
 
-    func all(of node: Node, at place: ObservedPlace) -> Difference? {
+    func all(of node: Node, at place: TrieNode) -> Difference? {
         guard window != nil, let children = place.children(of: node, by: query.orderedBy) else { return nil }
         return .selection(query, children, of: node)
     }
 
-    func reset(over node: Node, at place: ObservedPlace) {
+    func reset(over node: Node, at place: TrieNode) {
         let children = place.children(of: node, by: query.orderedBy)
         window = children.map { QueryWindow(query, over: $0) }
         if counts, let children { _ = window?.countShown(over: children) }

@@ -9,13 +9,13 @@ final class ObserverRegistry: @unchecked Sendable {
     private let context: EngineContext
     private let content: Content
     private let places: PlaceTrie
-    private let indexes: IndexKeeper
+    private let indexes: IndexStore
     private let batch: Batch
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
     private var counts = ListenCounts()
     /// Set once, when the engine is assembled.
-    var queries: QueriedPlaces? {
-        didSet { queries?.onHeld = { [weak self] in self?.recharge($0) } }
+    var queries: QuerySetStore? {
+        didSet { queries?.onHeldChanged = { [weak self] in self?.recharge($0) } }
     }
     /// Called with the change in the number of resumable observers.
     var onResumable: (Int) -> Void = { _ in }
@@ -23,8 +23,8 @@ final class ObserverRegistry: @unchecked Sendable {
     private var leaving: [Client] = []
 
     init(
-        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ batch: Batch,
-        _ durability: DurabilityLine
+        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexStore, _ batch: Batch,
+        _ durability: DurabilityQueue
     ) {
         self.context = context
         self.content = content
@@ -55,7 +55,7 @@ final class ObserverRegistry: @unchecked Sendable {
         if !counts.hasRoom(forOrderAt: observation.path, client, ordersShare) { return refusal }
         // The rules declare members for places of any size, so each owner's first order is admitted whatever its size.
         if !isMissing, counts.isUncharged(client, \.unindexedEntries) { return nil }
-        let more = max(children, KeptIndex.leastEntries)
+        let more = max(children, ChildIndex.leastEntries)
         return counts.excess(client, more, of: \.unindexedEntries, limits.unindexedEntriesShare) == nil ? nil : refusal
     }
 
@@ -111,7 +111,7 @@ final class ObserverRegistry: @unchecked Sendable {
             counts.share(state, with: client, charge: charge)
         }
         if let ordering = observation.keptOrder, indexes.isCharged(ordering, observation.path) {
-            let entries = max(content.root.node(at: observation.path).childCount, KeptIndex.leastEntries)
+            let entries = max(content.root.node(at: observation.path).childCount, ChildIndex.leastEntries)
             let order = PlaceOrder(path: observation.path, ordering: ordering)
             counts.share(.order(order), with: client, charge: ListenCharge(unindexedEntries: entries))
         }
@@ -131,7 +131,7 @@ final class ObserverRegistry: @unchecked Sendable {
             queries?.lost(observation, client)
             return
         }
-        let view = places.existingView(of: observation) ?? indexes.returningView(observation.query?.window, at: observation.path)
+        let view = places.existingView(of: observation) ?? indexes.restoredView(observation.query?.window, at: observation.path)
         view.add(client, style: observation.style)
         insert(observation, of: client)
         // The client's end itself may not be rolled back; then remove the observer again.
@@ -144,14 +144,14 @@ final class ObserverRegistry: @unchecked Sendable {
 
     /// Replaces the places that an observer's permission depends on.
     /// - Parameter wholes: the places among them whose whole subtree counts.
-    func setDependencies(_ paths: [Path], wholes: Set<Path> = [], of observation: Observation, _ client: Client) {
+    func setDependencies(_ paths: [Path], subtreeDependencies: Set<Path> = [], of observation: Observation, _ client: Client) {
         if let known = client.dependents[observation] {
-            if known.places == paths, known.wholes == wholes { return }
+            if known.places == paths, known.subtreeDependencies == subtreeDependencies { return }
             client.dependents[observation] = nil
             for path in known.places { places.remove(known, at: path) }
         }
         guard !paths.isEmpty else { return }
-        let dependent = Dependent(client, observation, paths, wholes: wholes)
+        let dependent = Dependent(client, observation, paths, subtreeDependencies: subtreeDependencies)
         client.dependents[observation] = dependent
         for path in paths { places.add(dependent, at: path) }
     }

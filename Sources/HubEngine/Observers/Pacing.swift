@@ -4,9 +4,9 @@ import Scheduling
 /// The notification rate state of one view and style.
 struct Pace {
     /// Steady ms.
-    var toldAt: Int64
+    var notifiedAt: Int64
     /// True if the view has changed since.
-    var isOwed = false
+    var isPending = false
     /// Will notify the observers when it fires.
     var timer: ScheduledWork?
 }
@@ -23,11 +23,11 @@ final class Pacing: @unchecked Sendable {
     // Sendable: the scheduler calls back on the queue.
     private let context: EngineContext
     private let batch: Batch
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
     /// Sends the observers of a style the current value of a place or query.
     var onDue: (Path, ChildQuery?, ObserverStyle) -> Void = { _, _, _ in }
 
-    init(_ context: EngineContext, _ batch: Batch, _ durability: DurabilityLine) {
+    init(_ context: EngineContext, _ batch: Batch, _ durability: DurabilityQueue) {
         self.context = context
         self.batch = batch
         self.durability = durability
@@ -38,13 +38,13 @@ final class Pacing: @unchecked Sendable {
     func mayTell(_ view: View, _ style: ObserverStyle) -> Bool {
         guard case .events(_, _, let interval?) = style else { return true }
         let now = context.scheduler.steadyMs
-        guard var pace = view.paces[style], now - pace.toldAt < Int64(interval) else {
+        guard var pace = view.paces[style], now - pace.notifiedAt < Int64(interval) else {
             tell(view, style, now)
             return true
         }
-        pace.isOwed = true
+        pace.isPending = true
         if pace.timer == nil {
-            pace.timer = context.later(ms: pace.toldAt + Int64(interval) - now) { [weak self, view = Kept(view)] in
+            pace.timer = context.later(ms: pace.notifiedAt + Int64(interval) - now) { [weak self, view = Kept(view)] in
                 if let view = view.view { self?.due(view, style) }
             }
         }
@@ -63,7 +63,7 @@ final class Pacing: @unchecked Sendable {
     private func due(_ view: View, _ style: ObserverStyle) {
         context.queue.assertCurrent()
         view.paces[style]?.timer = nil
-        guard view.paces[style]?.isOwed == true else { return }
+        guard view.paces[style]?.isPending == true else { return }
         tell(view, style, context.scheduler.steadyMs)
         onDue(view.path, view.query, style)
         durability.finishBatch()
@@ -72,7 +72,7 @@ final class Pacing: @unchecked Sendable {
     private func tell(_ view: View, _ style: ObserverStyle, _ now: Int64) {
         let before = view.paces[style]
         // The notification includes changes of earlier batches. It must be repeated if this batch is rolled back.
-        if before?.isOwed == true { batch.record(.paced(view.path, view.query, style)) }
-        view.paces[style] = Pace(toldAt: now, timer: before?.timer)
+        if before?.isPending == true { batch.record(.paced(view.path, view.query, style)) }
+        view.paces[style] = Pace(notifiedAt: now, timer: before?.timer)
     }
 }

@@ -5,20 +5,20 @@ import JSONTree
 /// Confined to the database queue. A write walks its own path, then only those places below it whose value has changed. Cost: O(depth + places
 /// touched).
 final class PlaceTrie {
-    private let root = ObservedPlace(path: .root)
+    private let root = TrieNode(path: .root)
     /// Number of trie nodes, inner ones included. A long key counts as several.
     private(set) var count = 1
     /// Number of (dependent, place) pairs.
     private(set) var dependentCount = 0
 
     /// The node at a path; created if missing.
-    func place(at path: Path) -> ObservedPlace {
+    func place(at path: Path) -> TrieNode {
         var place = root
         for (depth, key) in path.keys.enumerated() {
             if let next = place.children[key] {
                 place = next
             } else {
-                let next = ObservedPlace(path: Path(path.keys[...depth]))
+                let next = TrieNode(path: Path(path.keys[...depth]))
                 place.children[key] = next
                 count += Self.cost(key)
                 place = next
@@ -27,7 +27,7 @@ final class PlaceTrie {
         return place
     }
 
-    func existingPlace(at path: Path) -> ObservedPlace? {
+    func existingPlace(at path: Path) -> TrieNode? {
         var place = root
         for key in path.keys {
             guard let next = place.children[key] else { return nil }
@@ -63,7 +63,7 @@ final class PlaceTrie {
     /// - Parameters:
     ///   - before: the value at the path before the write.
     ///   - after: the value after it.
-    func visit(touchedBy path: Path, before: Node, after: Node, _ touch: (ObservedPlace, _ isBelow: Bool) -> Void) {
+    func visit(touchedBy path: Path, before: Node, after: Node, _ touch: (TrieNode, _ isBelow: Bool) -> Void) {
         var place = root
         for key in path.keys {
             if place.isActive { touch(place, false) }
@@ -76,7 +76,7 @@ final class PlaceTrie {
 
     /// The same for many writes in one walk. The paths are ascending, and none is below another. `touch` receives the writes below the place, or nil
     /// if the place lies at or below one of them. O(places touched · log writes)
-    func visit(touchedBy paths: [Path], old: Node, new: Node, _ touch: (ObservedPlace, _ below: Range<Int>?) -> Void) {
+    func visit(touchedBy paths: [Path], old: Node, new: Node, _ touch: (TrieNode, _ below: Range<Int>?) -> Void) {
         walk(paths, old, new, into: { _ in true }) { place, below, before, after in
             guard below == nil else { return place.isActive ? touch(place, below) : () }
             visitBelow(place, before, after) { place, _ in touch(place, nil) }
@@ -86,10 +86,10 @@ final class PlaceTrie {
     /// Walks to many paths, ascending and none below another. Calls `body` for each existing node above them with the paths below it, and for the
     /// nodes at them with nil.
     private func walk(
-        _ paths: [Path], _ old: Node, _ new: Node, into isNeeded: (ObservedPlace) -> Bool,
-        _ body: (ObservedPlace, _ below: Range<Int>?, _ before: Node, _ after: Node) -> Void
+        _ paths: [Path], _ old: Node, _ new: Node, into isNeeded: (TrieNode) -> Bool,
+        _ body: (TrieNode, _ below: Range<Int>?, _ before: Node, _ after: Node) -> Void
     ) {
-        func visit(_ place: ObservedPlace, _ range: Range<Int>, _ before: Node, _ after: Node) {
+        func visit(_ place: TrieNode, _ range: Range<Int>, _ before: Node, _ after: Node) {
             guard isNeeded(place) else { return }
             let depth = place.path.depth
             if paths[range.lowerBound].depth == depth { return body(place, nil, before, after) }
@@ -112,7 +112,7 @@ final class PlaceTrie {
         if !paths.isEmpty { visit(root, paths.indices, old, new) }
     }
 
-    private func visitBelow(_ place: ObservedPlace, _ old: Node, _ new: Node, _ touch: (ObservedPlace, Bool) -> Void) {
+    private func visitBelow(_ place: TrieNode, _ old: Node, _ new: Node, _ touch: (TrieNode, Bool) -> Void) {
         if old.isIdentical(to: new) { return }
         if place.isActive { touch(place, true) }
         for (key, child) in place.children { visitBelow(child, old.child(key), new.child(key), touch) }
@@ -142,8 +142,8 @@ final class PlaceTrie {
     }
 
     /// Calls `body` for every active place with its value.
-    func forEach(over node: Node, _ body: (ObservedPlace, Node) -> Void) {
-        func visit(_ place: ObservedPlace, _ node: Node) {
+    func forEach(over node: Node, _ body: (TrieNode, Node) -> Void) {
+        func visit(_ place: TrieNode, _ node: Node) {
             if place.isActive { body(place, node) }
             for (key, child) in place.children { visit(child, node.child(key)) }
         }
@@ -151,9 +151,9 @@ final class PlaceTrie {
     }
 
     /// Calls `body` for the active places at and below a path, with their values. Visits at most `most` places.
-    func forEach(within path: Path, over node: Node, atMost most: Int, _ body: (ObservedPlace, Node) -> Void) {
+    func forEach(within path: Path, over node: Node, atMost most: Int, _ body: (TrieNode, Node) -> Void) {
         var left = most
-        func visit(_ place: ObservedPlace, _ node: Node) {
+        func visit(_ place: TrieNode, _ node: Node) {
             if place.isActive { body(place, node) }
             for (key, child) in place.children {
                 left -= 1
@@ -165,8 +165,8 @@ final class PlaceTrie {
     }
 
     /// Calls `body` for every active place whose value differs between two trees, with both values. O(places that differ)
-    func forEach(from old: Node, to new: Node, _ body: (ObservedPlace, _ old: Node, _ new: Node) -> Void) {
-        func visit(_ place: ObservedPlace, _ old: Node, _ new: Node) {
+    func forEach(from old: Node, to new: Node, _ body: (TrieNode, _ old: Node, _ new: Node) -> Void) {
+        func visit(_ place: TrieNode, _ old: Node, _ new: Node) {
             if old.isIdentical(to: new) { return }
             if place.isActive { body(place, old, new) }
             for (key, child) in place.children { visit(child, old.child(key), new.child(key)) }
@@ -177,7 +177,7 @@ final class PlaceTrie {
     func clients() -> [Client] {
         var seen: Set<ObjectIdentifier> = []
         var found: [Client] = []
-        func visit(_ place: ObservedPlace) {
+        func visit(_ place: TrieNode) {
             for client in place.allViews.flatMap(\.clients) where seen.insert(ObjectIdentifier(client)).inserted { found.append(client) }
             for child in place.children.values { visit(child) }
         }
@@ -190,7 +190,7 @@ final class PlaceTrie {
     func add(_ dependent: Dependent, at path: Path) {
         let place = place(at: path)
         guard place.dependents.updateValue(dependent, forKey: ObjectIdentifier(dependent)) == nil else { return }
-        if dependent.wholes.contains(path) { place.wholeDependents[ObjectIdentifier(dependent)] = dependent }
+        if dependent.subtreeDependencies.contains(path) { place.wholeDependents[ObjectIdentifier(dependent)] = dependent }
         countDependents(at: path, 1)
     }
 
@@ -203,7 +203,7 @@ final class PlaceTrie {
 
     private func countDependents(at path: Path, _ more: Int) {
         dependentCount += more
-        var place: ObservedPlace? = root
+        var place: TrieNode? = root
         root.dependentsWithin += more
         for key in path.keys {
             place = place?.children[key]
@@ -229,7 +229,7 @@ final class PlaceTrie {
         guard dependentCount > 0 else { return [] }
         var found = Found()
         for path in paths {
-            var place: ObservedPlace? = root
+            var place: TrieNode? = root
             var (before, after) = (old, new)
             for key in path.keys {
                 guard let here = place, here.dependentsWithin > 0 else { break }
@@ -259,7 +259,7 @@ final class PlaceTrie {
 
         var all: [Dependent] { Array(found.values) }
 
-        mutating func look(at place: ObservedPlace, _ before: Node, _ after: Node) {
+        mutating func look(at place: TrieNode, _ before: Node, _ after: Node) {
             if place.dependents.isEmpty { return }
             if !before.hasSameSurface(as: after) { return add(place.dependents) }
             if !place.wholeDependents.isEmpty, !before.isIdentical(to: after) { add(place.wholeDependents) }
@@ -271,7 +271,7 @@ final class PlaceTrie {
         }
 
         /// Checks the place and everything below it.
-        mutating func look(within place: ObservedPlace, _ before: Node, _ after: Node) {
+        mutating func look(within place: TrieNode, _ before: Node, _ after: Node) {
             if place.dependentsWithin == 0 || before.isIdentical(to: after) { return }
             look(at: place, before, after)
             // Skip the children if no dependents are below this place.
@@ -289,19 +289,19 @@ final class Dependent: Sendable {
     /// The places that the read rules read when they allowed it.
     let places: [Path]
     /// The places among them whose whole subtree counts.
-    let wholes: Set<Path>
+    let subtreeDependencies: Set<Path>
 
-    init(_ client: Client, _ observation: Observation, _ places: [Path], wholes: Set<Path> = []) {
+    init(_ client: Client, _ observation: Observation, _ places: [Path], subtreeDependencies: Set<Path> = []) {
         self.client = client
         self.observation = observation
         self.places = places
-        self.wholes = wholes
+        self.subtreeDependencies = subtreeDependencies
     }
 }
 
 extension Node {
     /// True if rules that read only this place see no difference: same leaf, or both with children and the same priority. Rules that count or compare
-    /// the subtree (`Dependent.wholes`) see more.
+    /// the subtree (`Dependent.subtreeDependencies`) see more.
     func hasSameSurface(as other: Node) -> Bool {
         guard hasChildren == other.hasChildren else { return false }
         return hasChildren ? isSameObject(as: other) || priority == other.priority : self == other

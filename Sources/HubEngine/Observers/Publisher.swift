@@ -14,20 +14,20 @@ final class Publisher {
     private let context: EngineContext
     private let content: Content
     private let places: PlaceTrie
-    private let indexes: IndexKeeper
-    private let queries: QueryKeeper
+    private let indexes: IndexStore
+    private let queries: LiveQueryUpdater
     private let batch: Batch
     private let outbox: Outbox
     private let slowReaders: SlowReaders
-    private let encodings: EncodingLine
+    private let encodings: EncodeQueue
     private let pacing: Pacing
-    let single: WriteTeller
+    let single: SingleWriteFanOut
     /// The place of the multi-path update that is being published.
     private var update: Path?
 
     init(
-        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ queries: QueryKeeper,
-        _ batch: Batch, _ outbox: Outbox, _ slowReaders: SlowReaders, _ encodings: EncodingLine, _ pacing: Pacing
+        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexStore, _ queries: LiveQueryUpdater,
+        _ batch: Batch, _ outbox: Outbox, _ slowReaders: SlowReaders, _ encodings: EncodeQueue, _ pacing: Pacing
     ) {
         self.context = context
         self.content = content
@@ -39,7 +39,7 @@ final class Publisher {
         self.slowReaders = slowReaders
         self.encodings = encodings
         self.pacing = pacing
-        single = WriteTeller(context, content, places, batch, outbox)
+        single = SingleWriteFanOut(context, content, places, batch, outbox)
     }
 
     private var limits: EngineLimits { context.limits }
@@ -72,7 +72,7 @@ final class Publisher {
             if place.touchedBy.count > RequestLoop.childrenForWork, !place.isOverwritten,
                 place.touchedBy.count * place.windowCount > limits.room {
                 let below = place.touchedBy.map { paths[$0] }.ascending()
-                let writes = WrittenBelow(path: place.path, old: before, new: after, paths: below, range: below.indices)
+                let writes = SubtreeWrites(path: place.path, old: before, new: after, paths: below, range: below.indices)
                 tell(writes, at: place, within: &limits)
             } else {
                 var commit = PlaceChange(place, paths, old: before, new: after, root: content.root)
@@ -86,7 +86,7 @@ final class Publisher {
 
     /// - Parameter shared: the frame that views showing all writes share for a single write; nil if there are several writes.
     private func tell(
-        _ commit: inout PlaceChange, at place: ObservedPlace, _ shared: inout SharedFrame?, within limits: inout ChangeLimits
+        _ commit: inout PlaceChange, at place: TrieNode, _ shared: inout SharedFrame?, within limits: inout ChangeLimits
     ) {
         if commit.isOverwritten {
             indexes.rebuild(place, over: commit.new, from: commit.old)
@@ -114,7 +114,7 @@ final class Publisher {
 
     /// Notifies the live queries of a place.
     private func tell(
-        _ queried: QueriedPlace, _ children: [ChildChange]?, from old: Node, to new: Node, within limits: inout ChangeLimits
+        _ queried: ObservedQuerySet, _ children: [ChildChange]?, from old: Node, to new: Node, within limits: inout ChangeLimits
     ) {
         queries.follow(queried, children, from: old, to: new) { view, change in
             context.meter.spend(1)
@@ -136,12 +136,12 @@ final class Publisher {
     /// The same for many writes, ascending. Examines writes only where they affect a view, and large numbers of them off the queue. O(places touched
     /// · log writes + views of their children + up to `windowsAtOnce` children)
     private func publish(many paths: [Path], old: Node) {
-        var touched: [(place: ObservedPlace, below: Range<Int>?)] = []
+        var touched: [(place: TrieNode, below: Range<Int>?)] = []
         places.visit(touchedBy: paths, old: old, new: content.root) { touched.append(($0, $1)) }
         var (limits, own) = (changeLimits, SharedFrame?.none)
         for (place, below) in touched {
             let (before, after) = (old.node(at: place.path), content.root.node(at: place.path))
-            let writes = WrittenBelow(path: place.path, old: before, new: after, paths: paths, range: below ?? 0..<0)
+            let writes = SubtreeWrites(path: place.path, old: before, new: after, paths: paths, range: below ?? 0..<0)
             if below == nil {
                 var commit = PlaceChange(isOverwritten: true, before, after)
                 tell(&commit, at: place, &own, within: &limits)
@@ -152,7 +152,7 @@ final class Publisher {
         spend(limits)
     }
 
-    private func tell(_ writes: WrittenBelow, at place: ObservedPlace, within limits: inout ChangeLimits) {
+    private func tell(_ writes: SubtreeWrites, at place: TrieNode, within limits: inout ChangeLimits) {
         if let children = writes.children(atMost: limits.children) {
             indexes.follow(children, at: place)
             place.views(concernedBy: children) { view, _ in tell(writes, at: place, to: view, within: &limits) }
@@ -164,7 +164,7 @@ final class Publisher {
         }
     }
 
-    private func tell(_ writes: WrittenBelow, at place: ObservedPlace, to view: View, within limits: inout ChangeLimits) {
+    private func tell(_ writes: SubtreeWrites, at place: TrieNode, to view: View, within limits: inout ChangeLimits) {
         let part = writes.part(view.shown.concerned(by: writes))
         if part.count == 0 { return }
         context.meter.spend(1)
@@ -199,8 +199,8 @@ final class Publisher {
     /// - Parameter alone: set to the values before and after the only write, if they were looked up.
     private func touchedPlaces(
         _ paths: [Path], old: Node, areCompared: Bool, alone: inout (old: Node, new: Node)?
-    ) -> [ObservedPlace] {
-        var touched: [ObservedPlace] = []
+    ) -> [TrieNode] {
+        var touched: [TrieNode] = []
         var room = limits.largeWritePlaces
         // With many writes, replaced subtrees are not measured one by one: the old tree is retired as a whole.
         if !areCompared, paths.count > RequestLoop.childrenForWork {
@@ -277,21 +277,23 @@ final class Publisher {
 
     /// Sends a client what its observers have missed, one message each. Observers suspended again receive it later. Observers that missed all of the
     /// same view share one encoded message.
-    func publish(_ missed: Missed, to client: Client) {
+    func publish(_ missed: MissedChanges, to client: Client) {
         var limits = changeLimits
-        var wholes: [ObjectIdentifier: SharedChange] = [:]
+        var wholeChanges: [ObjectIdentifier: SharedChange] = [:]
         for (observation, missed) in missed {
             if let lag = client.lag, lag.isSuspended {
                 lag.mark(observation, missed, limit: context.limits.stalePlaces)
                 continue
             }
-            guard let place = places.existingPlace(at: observation.path), let view = place.existingView(observation.query, for: observation.style) else { continue }
+            guard let place = places.existingPlace(at: observation.path),
+                let view = place.existingView(observation.query, for: observation.style)
+            else { continue }
             var known: SharedChange?
-            if case .whole = missed { known = wholes[ObjectIdentifier(view)] }
+            if case .whole = missed { known = wholeChanges[ObjectIdentifier(view)] }
             if known == nil {
                 guard let change = present(view, place, missed, &limits) else { continue }
                 known = SharedChange(change, context.format, context.limits)
-                if case .whole = missed { wholes[ObjectIdentifier(view)] = known }
+                if case .whole = missed { wholeChanges[ObjectIdentifier(view)] = known }
             }
             guard let shared = known else { continue }
             let isFull = outbox.batchBytes > context.limits.outputBytes
@@ -306,9 +308,9 @@ final class Publisher {
 
     /// Sends the observers of one rate-limited style the current value of a place or query.
     func publish(_ path: Path, _ query: ChildQuery?, to style: ObserverStyle) {
-        guard let place = places.existingPlace(at: path), let view = place.existingView(query, for: style), let audience = view.audiences[style] else {
-            return
-        }
+        guard let place = places.existingPlace(at: path), let view = place.existingView(query, for: style),
+            let audience = view.audiences[style]
+        else { return }
         var limits = changeLimits
         // Without its order nothing is sent now; the observers are notified when the order is ready.
         guard let change = present(view, place, .whole, &limits) else { return }
@@ -344,7 +346,7 @@ final class Publisher {
 
     /// The current state of a view, as a change for an observer that missed parts of it. Nil while its index is built; the observer is notified when
     /// it is ready.
-    private func present(_ view: View, _ place: ObservedPlace, _ missed: Staleness, _ limits: inout ChangeLimits) -> ViewChange? {
+    private func present(_ view: View, _ place: TrieNode, _ missed: MissedPaths, _ limits: inout ChangeLimits) -> ViewChange? {
         let node = content.root.node(at: view.path)
         guard let all = view.shown.all(of: node, at: place) else { return nil }
         guard case .at(let paths) = missed else {
@@ -409,7 +411,7 @@ final class Publisher {
             for client in missing { slowReaders.miss(observation, of: client) }
             if told.isEmpty { continue }
             outbox.send(event, to: told, lane: lane)
-            for client in told { slowReaders.holdWhileTaking(client, suspends: style.isValue) }
+            for client in told { slowReaders.holdUntilReceived(client, suspends: style.isValue) }
         }
         if shared == nil { encodings.add(event, isHeavy: { change.isLarger(than: $0, for: style) }) { _ in change.prepare(style) } }
         return event
@@ -419,7 +421,7 @@ final class Publisher {
     private func sendLater(_ change: LargeChange, _ style: ObserverStyle, to client: Client, least: Int, suspends: Bool = true) {
         let event = DeferredBytes(least)
         outbox.send(event, to: client)
-        slowReaders.holdWhileTaking(client, suspends: suspends)
+        slowReaders.holdUntilReceived(client, suspends: suspends)
         encodings.add(event, isHeavy: { change.isLarger(than: $0, for: style) }) { _ in
             client.isGone.load(ordering: .relaxed) ? .done(DeferredBytes.Outcome()) : change.prepare(style)
         }
@@ -444,7 +446,7 @@ extension ObserverStyle {
     /// True if observers receive whole values, perhaps among other events.
     var hasValues: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.value) } else { false } }
     /// True if observers receive events of single children.
-    var isOfChildren: Bool { if case .events(_, let kinds, _) = self { !kinds.isDisjoint(with: .children) } else { false } }
+    var hasChildEvents: Bool { if case .events(_, let kinds, _) = self { !kinds.isDisjoint(with: .children) } else { false } }
 }
 
 extension [Client] {

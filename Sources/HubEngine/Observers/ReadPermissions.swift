@@ -10,7 +10,7 @@ final class ReadPermissions {
     private let content: Content
     private let places: PlaceTrie
     private let registry: ObserverRegistry
-    private let foresight: PermissionForesight
+    private let foresight: PermissionPrecheck
     private let outbox: Outbox
     private let refusals: RefusalReports
     private var rates: CountRates
@@ -19,7 +19,7 @@ final class ReadPermissions {
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ registry: ObserverRegistry,
-        _ foresight: PermissionForesight, _ outbox: Outbox, _ refusals: RefusalReports
+        _ foresight: PermissionPrecheck, _ outbox: Outbox, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
@@ -97,7 +97,7 @@ final class ReadPermissions {
 
     private func follow(_ decision: ReadDecision, on observation: Observation, of client: Client, as request: RuledRequest) -> Bool {
         if decision.isAllowed {
-            registry.setDependencies(decision.dependencies, wholes: decision.wholes, of: observation, client)
+            registry.setDependencies(decision.dependencies, subtreeDependencies: decision.subtreeDependencies, of: observation, client)
         } else {
             registry.setDependencies([], of: observation, client)
         }
@@ -117,7 +117,8 @@ final class ReadPermissions {
                 continue
             }
             context.meter.spend(1)
-            if decision.isAllowed, decision.dependencies == dependent.places, decision.wholes == dependent.wholes { continue }
+            let isSame = decision.dependencies == dependent.places && decision.subtreeDependencies == dependent.subtreeDependencies
+            if decision.isAllowed, isSame { continue }
             if !follow(decision, on: observation, of: client, as: .cancelledListen) { cancel(observation, of: client) }
         }
     }
@@ -144,7 +145,7 @@ final class ReadPermissions {
     func end(_ observation: Observation, of client: Client, _ failure: Failure) {
         guard client.observations.contains(observation) else { return }
         registry.remove(observation, of: client)
-        tellEnd(observation, to: client, failure)
+        notifyEnd(observation, to: client, failure)
         if observation.style.isStream {
             onStreamCancelled(client)
             outbox.close(client)
@@ -154,7 +155,7 @@ final class ReadPermissions {
 
 extension ReadPermissions {
     /// Notifies a client that its observer, already removed, has ended.
-    func tellEnd(_ observation: Observation, to client: Client, _ failure: Failure) {
+    func notifyEnd(_ observation: Observation, to client: Client, _ failure: Failure) {
         if client.hasEnded { return }
         let told = context.format.ended(observation.path, query: observation.query, style: observation.style, failure)
         outbox.send(told, to: client)

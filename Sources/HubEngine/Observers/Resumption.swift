@@ -98,7 +98,7 @@ final class Resumption {
     ) -> [ViewChange]? {
         let path = observation.path
         guard let shown = places.existingView(of: observation)?.shown as? LiveQueryShown, !shown.view.isShort else { return nil }
-        let queries = PlaceQueries(context.limits.windows)
+        let queries = QuerySet(context.limits.windows)
         var index = query.keptOrder.flatMap { self.index($0, path, of: start) }
         if query.keptOrder != nil, index == nil { return nil }
         let view: LiveQueryView

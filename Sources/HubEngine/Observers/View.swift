@@ -57,7 +57,7 @@ final class View {
     private var patchStyles = 0
 
     private func count(_ style: ObserverStyle, _ change: Int) {
-        if style.isOfChildren { childStyles += change }
+        if style.hasChildEvents { childStyles += change }
         if style.hasPatches { patchStyles += change }
         if style.hasValues { valueStyles += change }
         if style.hasCounts {

@@ -29,14 +29,14 @@ public struct ViewChange: Sendable {
         /// Only the value, made of these children.
         case children(ContiguousArray<Key>, of: Node)
         /// The patches of these writes below the place, and the events if requested.
-        case written(WrittenBelow, events: Bool)
+        case written(SubtreeWrites, events: Bool)
         /// The same for a query, from its previous window to the current order, and its value if requested.
-        case moved(QueryWindow, WrittenBelow, over: OrderedChildren, events: Bool, value: Bool)
+        case moved(QueryWindow, SubtreeWrites, over: OrderedChildren, events: Bool, value: Bool)
 
         /// True if observers of this style receive something that is not computed yet.
         func concerns(_ style: ObserverStyle) -> Bool {
             switch self {
-            case .events: style.isOfChildren
+            case .events: style.hasChildEvents
             case .value: style.hasValues
             case .children: style.hasValues || style.hasPatches
             case .selection, .written, .moved: !style.isCount

@@ -8,9 +8,9 @@ final class Answers {
     private let outbox: Outbox
     private let early: EarlyAnswers
     private let slowReaders: SlowReaders
-    private let encodings: EncodingLine
+    private let encodings: EncodeQueue
 
-    init(_ context: EngineContext, _ outbox: Outbox, _ early: EarlyAnswers, _ slowReaders: SlowReaders, _ encodings: EncodingLine) {
+    init(_ context: EngineContext, _ outbox: Outbox, _ early: EarlyAnswers, _ slowReaders: SlowReaders, _ encodings: EncodeQueue) {
         self.context = context
         self.outbox = outbox
         self.early = early
@@ -50,7 +50,7 @@ final class Answers {
     }
 
     /// Sends an answer that was made without reading the database.
-    func answer(_ bytes: [UInt8], to client: Client) { outbox.send(bytes, to: client, early.admitsUnread(client) ? .early : .batch) }
+    func answer(_ bytes: [UInt8], to client: Client) { outbox.send(bytes, to: client, early.admitsWithoutRead(client) ? .early : .batch) }
 
     /// True if a value is encoded off the queue. O(`inlineBytes`)
     func isLarge(_ node: Node) -> Bool { node.isLarger(than: context.limits.inlineBytes) }
@@ -60,7 +60,7 @@ final class Answers {
         let (client, token, limit, format) = (item.client, item.token, context.limits.readBytes, context.format)
         let answer = DeferredBytes(context.limits.inlineBytes)
         outbox.send(answer, to: client, channel)
-        slowReaders.holdWhileTaking(client, suspends: false, channel)
+        slowReaders.holdUntilReceived(client, suspends: false, channel)
         encodings.add(answer, isHeavy: { node.isLarger(than: $0) }) { _ in
             if client.isGone.load(ordering: .relaxed) { return .done(DeferredBytes.Outcome()) }
             guard let size = node.encodedSize(upTo: limit) else {

@@ -34,7 +34,7 @@ public final class DeferredBytes: Sendable {
         var waiters: [@Sendable (DeferredBytes, Outcome) -> Void] = []
         /// Bytes of the budget that it holds, and the line that they return to.
         var held = 0
-        var holder: EncodingLine?
+        var holder: EncodeQueue?
     }
     private let state = Mutex(State())
     /// Set on the database queue when its batch is rolled back.
@@ -62,7 +62,7 @@ public final class DeferredBytes: Sendable {
     /// - Parameters:
     ///   - held: bytes of the budget that are released with this object.
     ///   - holder: the line that they return to.
-    func fill(_ outcome: Outcome, holding held: Int = 0, of holder: EncodingLine? = nil) {
+    func fill(_ outcome: Outcome, holding held: Int = 0, of holder: EncodeQueue? = nil) {
         let waiters = state.withLock { state in
             defer { state.waiters = [] }
             state.outcome = outcome

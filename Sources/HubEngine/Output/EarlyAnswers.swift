@@ -1,7 +1,7 @@
 import JSONTree
 
 /// When the answer to the current request is sent, relative to its batch.
-enum Departure {
+enum ReplyTiming {
     /// When the batch is durable.
     case withBatch
     /// Undecided: before the batch if possible.
@@ -25,14 +25,14 @@ enum Departure {
 final class EarlyAnswers {
     private let content: Content
     private let batch: Batch
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
     private let log: LogGuard
     private let places: PlaceTrie
     private let permissions: ReadPermissions
-    private(set) var departure = Departure.withBatch
+    private(set) var departure = ReplyTiming.withBatch
 
     init(
-        _ content: Content, _ batch: Batch, _ durability: DurabilityLine, _ log: LogGuard, _ places: PlaceTrie,
+        _ content: Content, _ batch: Batch, _ durability: DurabilityQueue, _ log: LogGuard, _ places: PlaceTrie,
         _ permissions: ReadPermissions
     ) {
         self.content = content
@@ -78,7 +78,7 @@ final class EarlyAnswers {
     // MARK: Answers
 
     /// Decides about an answer that was made without reading the database, and records the decision in `departure`.
-    func admitsUnread(_ client: Client) -> Bool {
+    func admitsWithoutRead(_ client: Client) -> Bool {
         guard canPass(client) else { return false }
         departure = .left
         return true

@@ -22,7 +22,7 @@ final class LargeChange: @unchecked Sendable {
         self.limit = limit
     }
 
-    func prepare(_ style: ObserverStyle) -> EncodingLine.Preparation {
+    func prepare(_ style: ObserverStyle) -> EncodeQueue.Preparation {
         let (isNothing, known) = lock.withLock { _ in
             if change.remainder != nil { measured = nil }
             change.finish()

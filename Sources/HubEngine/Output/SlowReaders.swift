@@ -8,9 +8,9 @@ final class SlowReaders {
     private let places: PlaceTrie
     private let batch: Batch
     private let outbox: Outbox
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
 
-    init(_ context: EngineContext, _ places: PlaceTrie, _ batch: Batch, _ outbox: Outbox, _ durability: DurabilityLine) {
+    init(_ context: EngineContext, _ places: PlaceTrie, _ batch: Batch, _ outbox: Outbox, _ durability: DurabilityQueue) {
         self.context = context
         self.places = places
         self.batch = batch
@@ -66,12 +66,12 @@ final class SlowReaders {
 
     /// A large message is sent to the client. Its requests wait until it has received that message. So do its value observers, if a newer state may
     /// replace older ones or an earlier large message is still being sent.
-    func holdWhileTaking(_ client: Client, suspends: Bool, _ channel: Outbox.Channel = .batch) {
+    func holdUntilReceived(_ client: Client, suspends: Bool, _ channel: Outbox.Channel = .batch) {
         if client.hasEnded || client.isGone.load(ordering: .relaxed) { return }
         let lag = client.lag ?? Lag()
         client.lag = lag
-        let wasTaking = lag.isTakingLarge
-        lag.isTakingLarge = true
+        let wasTaking = lag.isReceivingLarge
+        lag.isReceivingLarge = true
         if !wasTaking { outbox.probe(client, channel) }
         if suspends || wasTaking { suspend(client) }
     }
@@ -87,7 +87,7 @@ final class SlowReaders {
         for observation in client.observations where observation.mayConflate {
             guard let view = places.existingView(of: observation) else { continue }
             // A pending rate-limited change counts as missed from now on.
-            if view.paces[observation.style]?.isOwed == true { miss(observation, of: client) }
+            if view.paces[observation.style]?.isPending == true { miss(observation, of: client) }
             view.suspend(client, style: observation.style)
         }
     }
@@ -97,15 +97,15 @@ final class SlowReaders {
     func conflate(_ view: View, patches: [(path: Path, value: Node)]) {
         if view.suspended.isEmpty { return }
         let limit = context.limits.stalePlaces
-        let parts = view.shown.showsWrites && !patches.isEmpty ? Staleness.of(patches, limit: limit) : .whole
+        let parts = view.shown.showsWrites && !patches.isEmpty ? MissedPaths.of(patches, limit: limit) : .whole
         for (style, audience) in view.suspended {
-            let missed = style.tellsOfParts ? parts : .whole
+            let missed = style.sendsPartialChanges ? parts : .whole
             for client in audience.lanes.joined() { miss(view.observation(style), of: client, missed) }
         }
     }
 
     /// Records that a suspended observer has missed a change.
-    func miss(_ observation: Observation, of client: Client, _ missed: Staleness = .whole) {
+    func miss(_ observation: Observation, of client: Client, _ missed: MissedPaths = .whole) {
         client.lag?.mark(observation, missed, limit: context.limits.stalePlaces)
         context.meter.counters.conflated += 1
     }
@@ -114,11 +114,11 @@ final class SlowReaders {
 
     /// Resumes the observers of a client that has received everything.
     /// - Returns: the changes that its observers have missed, and its held requests in order. Nil for a client that was not held back.
-    func catchUp(_ client: Client) -> (missed: Missed, held: [Database.Item])? {
+    func catchUp(_ client: Client) -> (missed: MissedChanges, held: [Database.Item])? {
         guard let lag = client.lag else { return nil }
         stop(client)
         client.unprobedBytes = 0
-        guard lag.isSuspended else { return (Missed(), lag.held) }
+        guard lag.isSuspended else { return (MissedChanges(), lag.held) }
         for observation in client.observations where observation.mayConflate {
             places.existingView(of: observation)?.resume(client, style: observation.style)
         }

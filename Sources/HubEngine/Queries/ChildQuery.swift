@@ -6,7 +6,7 @@ import SecurityRules
 public indirect enum ChildQuery: Sendable, Hashable {
     /// Order, range and limit: a window (`QueryWindow`).
     case window(TreeQuery)
-    /// A query with conditions or a circle (`PlaceQueries`).
+    /// A query with conditions or a circle (`QuerySet`).
     case live(LiveQuery)
 
     /// Order, range and limit. A query by distance has no range.

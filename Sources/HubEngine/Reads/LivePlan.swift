@@ -72,7 +72,7 @@ struct LivePlan: Sendable {
     ///   - refused: orders that the limits do not allow, with the reasons.
     ///   - mustKeep: true if the order that fills an observer's limit must be kept.
     static func find(
-        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexKeeper, points: GeoIndex?,
+        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexStore, points: GeoIndex?,
         _ limits: EngineLimits, without refused: [TreeQuery.Index: Failure] = [:], mustKeep: Bool = true
     ) -> Result<Answer, Failure> {
         let count = node.childCount
@@ -178,7 +178,7 @@ struct LivePlan: Sendable {
     }
 
     /// True if the rules declare a line that the query can start from, whatever the data.
-    static func isDeclared(_ query: LiveQuery, at path: Path, _ indexes: IndexKeeper) -> Bool {
+    static func isDeclared(_ query: LiveQuery, at path: Path, _ indexes: IndexStore) -> Bool {
         let ordering = query.tree.orderedBy
         if query.near != nil || (ordering != .key && !indexes.isMissing(ordering, path)) { return true }
         return query.filter.conditions.contains { condition in
@@ -200,7 +200,7 @@ struct LivePlan: Sendable {
             switch FilteredWindow.searched(query, over: node, in: children, atMost: most, looks: steps, limits.windows) {
             case .found(let window): return .window(window)
             case .tooManyMatches: return .tooMany
-            case .tooManyLooks: return .tooManySteps
+            case .tooManyVisits: return .tooManySteps
             }
         case .points(let index):
             if showing == .count { return query.matches(over: node, around: index, looks: steps).map { .count($0) } ?? .tooManySteps }
@@ -222,7 +222,7 @@ struct LivePlan: Sendable {
             query, over: node, index, holdsAll: holdsCircle, atMost: most, looks: limits.liveQuerySteps, limits.windows) {
         case .found(let window): return .near(window)
         case .tooManyMatches: return .tooMany
-        case .tooManyLooks: return .tooManySteps
+        case .tooManyVisits: return .tooManySteps
         }
     }
 

@@ -15,12 +15,12 @@ final class LiveReads: @unchecked Sendable {
     // Sendable: background work that captures it only returns to the queue.
     private let context: EngineContext
     private let content: Content
-    private let indexes: IndexKeeper
-    private let keeper: QueryKeeper
-    let places: QueriedPlaces
-    private let parking: Parking
+    private let indexes: IndexStore
+    private let keeper: LiveQueryUpdater
+    let places: QuerySetStore
+    private let parking: SuspendedRequests
 
-    init(_ context: EngineContext, _ content: Content, _ indexes: IndexKeeper, _ keeper: QueryKeeper, _ parking: Parking) {
+    init(_ context: EngineContext, _ content: Content, _ indexes: IndexStore, _ keeper: LiveQueryUpdater, _ parking: SuspendedRequests) {
         self.context = context
         self.content = content
         self.indexes = indexes
@@ -69,7 +69,7 @@ final class LiveReads: @unchecked Sendable {
 
     private func find(_ asking: Asking) {
         let place = places.place(at: asking.path)
-        if place.isLent { return wait(asking, at: place) }
+        if place.isInBackground { return wait(asking, at: place) }
         if let view = place.view(of: asking.query, asking.showing) { return finish(asking, view, at: place) }
         let node = content.root.node(at: asking.path)
         if let near = asking.query.near {
@@ -79,13 +79,13 @@ final class LiveReads: @unchecked Sendable {
         }
     }
 
-    private func finish(_ asking: Asking, _ view: View, at place: QueriedPlace) {
+    private func finish(_ asking: Asking, _ view: View, at place: ObservedQuerySet) {
         if (view.shown as? LiveQueryShown)?.view.isShort == true { return wait(asking, at: place) }
         asking.done(.success(view), asking.isLater)
         places.settle(place)
     }
 
-    private func fail(_ asking: Asking, _ failure: Failure, at place: QueriedPlace) {
+    private func fail(_ asking: Asking, _ failure: Failure, at place: ObservedQuerySet) {
         asking.done(.failure(failure), asking.isLater)
         places.settle(place)
     }
@@ -93,11 +93,11 @@ final class LiveReads: @unchecked Sendable {
     /// Holds the suspended request that waits. Used on the database queue only.
     private final class Waiting: @unchecked Sendable {
         // Sendable: used on the database queue only.
-        var parked: Parked?
+        var parked: SuspendedRequest?
     }
 
     /// Suspends the request until work at the place is done, then tries again.
-    private func wait(_ asking: Asking, at place: QueriedPlace) {
+    private func wait(_ asking: Asking, at place: ObservedQuerySet) {
         let waiting = Waiting()
         waiting.parked = parking.park(asking.item)
         place.waiting.append { [self] in again(asking, waiting) }
@@ -105,7 +105,7 @@ final class LiveReads: @unchecked Sendable {
 
     private func again(_ asking: Asking, _ waiting: Waiting) {
         guard let parked = waiting.parked else { return }
-        parking.unpark(parked, asking.item.client) {
+        parking.resumeSuspended(parked, asking.item.client) {
             var asking = asking
             asking.isLater = true
             find(asking)
@@ -115,7 +115,7 @@ final class LiveReads: @unchecked Sendable {
     // MARK: Circles
 
     /// Searches once the points are ready.
-    private func find(_ asking: Asking, _ near: NearQuery, at place: QueriedPlace, over node: Node) {
+    private func find(_ asking: Asking, _ near: NearQuery, at place: ObservedQuerySet, over node: Node) {
         guard let fields = near.fields else { return fail(asking, .missingPoints(asking.path), at: place) }
         // New rules were deployed while it waited.
         guard fields == content.rules.geoFields(at: asking.path) else { return fail(asking, .changesTooFast, at: place) }
@@ -132,7 +132,7 @@ final class LiveReads: @unchecked Sendable {
 
     // MARK: Searching
 
-    private func look(_ asking: Asking, at place: QueriedPlace, over node: Node) {
+    private func look(_ asking: Asking, at place: ObservedQuerySet, over node: Node) {
         if let failure = tooMuch(asking.query) { return fail(asking, failure, at: place) }
         let points = asking.query.near == nil ? nil : place.queries.index
         let planned = places.metered(place) {
@@ -145,7 +145,7 @@ final class LiveReads: @unchecked Sendable {
         case .success(.ready(let plan)):
             context.meter.counters.liveQueriesFound += 1
             if plan.found != nil || plan.worst <= limits.inlineChildren {
-                let asked = plan.found == nil ? plan.worst * PlaceQueries.looksOfChild : 0
+                let asked = plan.found == nil ? plan.worst * QuerySet.visitsPerChild : 0
                 context.meter.spend(asked / RequestLoop.childrenForWork)
                 let result = places.metered(place) { plan.carryOut(over: node, limits) }
                 return found(asking, result, over: node, at: place)
@@ -159,13 +159,13 @@ final class LiveReads: @unchecked Sendable {
     }
 
     /// Updates a search result to the current state, and adds its view.
-    private func found(_ asking: Asking, _ result: LivePlan.Found, over node: Node, at place: QueriedPlace) {
-        if place.isLent { return wait(asking, at: place) }
+    private func found(_ asking: Asking, _ result: LivePlan.Found, over node: Node, at place: ObservedQuerySet) {
+        if place.isInBackground { return wait(asking, at: place) }
         let (query, most) = (asking.query, limits.followedChanges)
         if let view = place.view(of: query, asking.showing) { return finish(asking, view, at: place) }
         if let near = query.near {
             guard near.fields == content.rules.geoFields(at: asking.path) else { return fail(asking, .changesTooFast, at: place) }
-            guard place.queries.index != nil else { return lookAgain(asking) }
+            guard place.queries.index != nil else { return searchAgain(asking) }
         }
         let now = content.root.node(at: asking.path)
         switch result {
@@ -173,19 +173,19 @@ final class LiveReads: @unchecked Sendable {
         case .tooManySteps: fail(asking, .tooManySteps(limits.liveQuerySteps), at: place)
         case .count(let count):
             guard let surplus = now.isIdentical(to: node) ? 0 : query.surplus(from: node, to: now, atMost: most) else {
-                return lookAgain(asking)
+                return searchAgain(asking)
             }
             finish(asking, keeper.add(place.queries.add(countOf: query, matches: count + surplus), at: place), at: place)
         case .near(var window):
             guard let index = place.queries.index,
                 places.metered(place, { window.follow(from: node, to: now, index, atMost: most) })
-            else { return lookAgain(asking) }
+            else { return searchAgain(asking) }
             finish(asking, keeper.add(place.queries.add(window), at: place), at: place)
         case .window(var window):
             let order = places.orders(place, over: now)(query.tree.orderedBy)
-            guard window.follow(from: node, to: now, in: order, atMost: most) else { return lookAgain(asking) }
+            guard window.follow(from: node, to: now, in: order, atMost: most) else { return searchAgain(asking) }
             // The order must exist so that it is counted as in use.
-            if !window.holdsAll, query.tree.orderedBy != .key, order == nil { return lookAgain(asking) }
+            if !window.holdsAll, query.tree.orderedBy != .key, order == nil { return searchAgain(asking) }
             finish(asking, keeper.add(place.queries.add(window), at: place), at: place)
         }
     }
@@ -197,19 +197,19 @@ final class LiveReads: @unchecked Sendable {
         return .tooManyMatches(limits.liveQueryChildren)
     }
 
-    private func lookAgain(_ asking: Asking) {
+    private func searchAgain(_ asking: Asking) {
         guard asking.attempt < Self.attempts else { return fail(asking, .changesTooFast, at: places.place(at: asking.path)) }
         var asking = asking
         asking.attempt += 1
         find(asking)
     }
 
-    private func awaitOrder(_ asking: Asking, _ ordering: TreeQuery.Index, at place: QueriedPlace, over node: Node) {
+    private func awaitOrder(_ asking: Asking, _ ordering: TreeQuery.Index, at place: ObservedQuerySet, over node: Node) {
         let waiting = Waiting()
         let failure = indexes.awaitIndex(ordering, at: asking.path, over: node) { [self] failure in
             guard let failure else { return again(asking, waiting) }
             guard let parked = waiting.parked else { return }
-            parking.unpark(parked, asking.item.client) {
+            parking.resumeSuspended(parked, asking.item.client) {
                 var asking = asking
                 asking.isLater = true
                 fail(asking, failure, at: places.place(at: asking.path))
@@ -221,7 +221,7 @@ final class LiveReads: @unchecked Sendable {
 
     /// Searches from another start, because the limits do not allow an order.
     private func look(
-        refusing ordering: TreeQuery.Index, _ failure: Failure, _ asking: Asking, at place: QueriedPlace, over node: Node
+        refusing ordering: TreeQuery.Index, _ failure: Failure, _ asking: Asking, at place: ObservedQuerySet, over node: Node
     ) {
         var asking = asking
         asking.refused[ordering] = failure

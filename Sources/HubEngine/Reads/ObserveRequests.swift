@@ -14,25 +14,25 @@ final class ObserveRequests: @unchecked Sendable {
     private let context: EngineContext
     private let content: Content
     private let batch: Batch
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
     private let places: PlaceTrie
-    private let indexes: IndexKeeper
+    private let indexes: IndexStore
     private let registry: ObserverRegistry
     private let permissions: ReadPermissions
     private let reads: ReadRequests
     private let live: LiveReads
-    private let queries: QueryKeeper
+    private let queries: LiveQueryUpdater
     private let publisher: Publisher
     private let outbox: Outbox
     private let slowReaders: SlowReaders
     private let answers: Answers
-    private let encodings: EncodingLine
+    private let encodings: EncodeQueue
     /// What resumes returning observers.
-    var comingBack: (ring: CommitRing, resumption: Resumption)?
+    var resumeSupport: (ring: CommitRing, resumption: Resumption)?
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ places: PlaceTrie, _ indexes: IndexKeeper, _ registry: ObserverRegistry,
-        _ permissions: ReadPermissions, _ reads: ReadRequests, _ live: LiveReads, _ queries: QueryKeeper,
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ places: PlaceTrie, _ indexes: IndexStore, _ registry: ObserverRegistry,
+        _ permissions: ReadPermissions, _ reads: ReadRequests, _ live: LiveReads, _ queries: LiveQueryUpdater,
         _ publisher: Publisher, output: ClientOutput
     ) {
         self.context = context
@@ -80,7 +80,7 @@ final class ObserveRequests: @unchecked Sendable {
         if style.isStream, indexes.isMissing(query.orderedBy, path) {
             return refuse(observation, .missingIndex(query.orderedBy, path), item)
         }
-        let isTold = missed == nil || !style.isOfChildren
+        let isTold = missed == nil || !style.hasChildEvents
         reads.select(query, at: path, for: item, mustKeep: true, countsOnly: style.isCount || !isTold) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
@@ -112,7 +112,7 @@ final class ObserveRequests: @unchecked Sendable {
                     return refuse(observation, failure, item)
                 }
                 let missed = missed(observation, since, item.client)
-                let isTold = missed == nil || !observation.style.isOfChildren
+                let isTold = missed == nil || !observation.style.hasChildEvents
                 let selection = isTold ? live.selection(of: view) : Selection(value: .null, window: nil, count: 0)
                 establish(observation, selection, hash: "", since, missed, item)
             case .failure(let failure): refuse(observation, failure, item)
@@ -206,7 +206,7 @@ final class ObserveRequests: @unchecked Sendable {
     /// What a returning observer has missed; nil if it starts from scratch, or for the first time.
     private func missed(_ observation: Observation, _ since: Position?, _ client: Client) -> [ViewChange]? {
         guard let since, since != .unknown else { return nil }
-        return comingBack?.resumption.missed(by: observation, of: client, since: since)
+        return resumeSupport?.resumption.missed(by: observation, of: client, since: since)
     }
 
     /// Resumes an observer: sends the answer, then the child events that it has missed.
@@ -233,13 +233,13 @@ final class ObserveRequests: @unchecked Sendable {
         let node = selection?.value ?? content.root.node(at: path)
         registry.insert(observation, of: client, showing: selection?.window)
         var reply = Reply.observing(sequence: content.sequence, lacksIndex: unindexed)
-        if style.isResumable, let ring = comingBack?.ring {
+        if style.isResumable, let ring = resumeSupport?.ring {
             reply = .observed(
                 sequence: content.sequence, lacksIndex: unindexed, epoch: ring.epoch, isReset: since != nil && missed == nil)
         }
         reply = reads.explained(reply, observation.query, observation.showing, at: path, isHeld: true, item)
         // An observer of values that has missed changes receives the current value.
-        if let missed, style.isOfChildren || missed.isEmpty { return goOn(observation, missed, reply, item) }
+        if let missed, style.hasChildEvents || missed.isEmpty { return goOn(observation, missed, reply, item) }
         if style.isCount {
             answers.answer(reply, item)
             let count = selection?.count ?? node.childCount
@@ -282,7 +282,7 @@ final class ObserveRequests: @unchecked Sendable {
         let sequence = content.sequence
         let first = DeferredBytes(context.limits.inlineBytes)
         outbox.send(first, to: client)
-        slowReaders.holdWhileTaking(client, suspends: style.isValue)
+        slowReaders.holdUntilReceived(client, suspends: style.isValue)
         let finished = { @Sendable (reply: Reply, content: [UInt8]) -> DeferredBytes.Outcome in
             let answer = format.reply(reply, to: item.token, dialect: client.dialect)
             return switch style {
@@ -306,12 +306,12 @@ final class ObserveRequests: @unchecked Sendable {
                 refuse(first)
                 return .elsewhere
             }
-            return .make(reserving: (size + node.childCount * Self.bytesAroundChild) * encodingFactor) {
+            return .make(reserving: (size + node.childCount * Self.eventOverheadBytes) * encodingFactor) {
                 let content = withExtendedLifetime(hold) {
                     format.initial(node, at: observation.path, query: observation.query, style: style, sequence: sequence)
                 }
                 // Events of many small children are larger than the children.
-                if content.count > limit, style.isOfChildren {
+                if content.count > limit, style.hasChildEvents {
                     refuse(first)
                     return nil
                 }
@@ -321,7 +321,7 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     /// Approximate bytes of an event in addition to its child.
-    private static let bytesAroundChild = 80
+    private static let eventOverheadBytes = 80
 
     private func withdraw(_ observation: Observation, of client: Client, _ first: DeferredBytes) {
         context.queue.assertCurrent()

@@ -46,8 +46,8 @@ public struct QueryExplanation: Sendable, Equatable {
 struct QueryExplanations {
     let context: EngineContext
     let content: Content
-    let indexes: IndexKeeper
-    let queried: QueriedPlaces
+    let indexes: IndexStore
+    let queried: QuerySetStore
     let permissions: ReadPermissions
 
     /// The answer to a request, with the explanation if it was requested. REST cannot send both, so it gets only the explanation.
@@ -87,7 +87,7 @@ struct QueryExplanations {
     }
 
     /// Nil while a background thread owns the queries.
-    private func place(at path: Path) -> QueriedPlace? { queried[path].flatMap { $0.isLent ? nil : $0 } }
+    private func place(at path: Path) -> ObservedQuerySet? { queried[path].flatMap { $0.isInBackground ? nil : $0 } }
 
     private func start(of query: ChildQuery?, _ showing: LiveQueryView.Showing, at path: Path, over node: Node) -> QueryExplanation {
         func named(_ start: QueryExplanation.Start, _ ordering: TreeQuery.Index, looks: Int?) -> QueryExplanation {

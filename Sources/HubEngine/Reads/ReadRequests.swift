@@ -22,16 +22,16 @@ final class ReadRequests: @unchecked Sendable {
     private let context: EngineContext
     private let content: Content
     private let places: PlaceTrie
-    private let indexes: IndexKeeper
+    private let indexes: IndexStore
     private let permissions: ReadPermissions
-    private let parking: Parking
+    private let parking: SuspendedRequests
     private let answers: Answers
     private let live: LiveReads
     private let explanations: QueryExplanations
 
     init(
-        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexKeeper, _ permissions: ReadPermissions,
-        _ parking: Parking, _ answers: Answers, _ live: LiveReads
+        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexStore, _ permissions: ReadPermissions,
+        _ parking: SuspendedRequests, _ answers: Answers, _ live: LiveReads
     ) {
         self.context = context
         self.content = content
@@ -150,16 +150,16 @@ final class ReadRequests: @unchecked Sendable {
         _ query: TreeQuery, at path: Path, for item: Database.Item, mustKeep: Bool, countsOnly: Bool = false,
         _ done: @escaping @Sendable (Result<Selection, Failure>, _ isLater: Bool) -> Void
     ) {
-        select(Selecting(query: query, path: path, item: item, mustKeep: mustKeep, countsOnly: countsOnly, done: done))
+        select(PendingSelect(query: query, path: path, item: item, mustKeep: mustKeep, countsOnly: countsOnly, done: done))
     }
 
     /// Holds the suspended request that waits for an index. Used on the database queue only.
     private final class Waiting {
-        var parked: Parked?
+        var parked: SuspendedRequest?
     }
 
     /// A request for the result of a query, while it is computed.
-    private struct Selecting: Sendable {
+    private struct PendingSelect: Sendable {
         let query: TreeQuery
         let path: Path
         let item: Database.Item
@@ -182,7 +182,7 @@ final class ReadRequests: @unchecked Sendable {
     /// Memory of one collected child: its position in the order, its key and its value.
     static let bytesOfSelected = MemoryLayout<OrderedChild>.stride + MemoryLayout<(Key, Node)>.stride
 
-    private func select(_ selecting: Selecting) {
+    private func select(_ selecting: PendingSelect) {
         let (query, path) = (selecting.query, selecting.path)
         let node = content.root.node(at: path)
         if var own = selecting.own {
@@ -199,13 +199,13 @@ final class ReadRequests: @unchecked Sendable {
     }
 
     /// Suspends the request until its order is ready.
-    private func sort(_ selecting: Selecting, _ node: Node) {
+    private func sort(_ selecting: PendingSelect, _ node: Node) {
         let (item, ordering) = (selecting.item, selecting.query.orderedBy)
         // Set once the index is awaited. A request that runs again after a rollback waits with a new object.
         let waiting = Waiting()
         let failure = indexes.awaitIndex(ordering, at: selecting.path, over: node) { [self] failure in
             guard let parked = waiting.parked else { return }
-            parking.unpark(parked, item.client) {
+            parking.resumeSuspended(parked, item.client) {
                 var selecting = selecting
                 selecting.isLater = true
                 if let failure { selecting.done(.failure(failure), true) } else { select(selecting) }
@@ -230,7 +230,7 @@ final class ReadRequests: @unchecked Sendable {
         }
     }
 
-    private func select(_ selecting: Selecting, of node: Node, from children: OrderedChildren) {
+    private func select(_ selecting: PendingSelect, of node: Node, from children: OrderedChildren) {
         let query = selecting.query
         var found: Selection?
         if selecting.countsOnly {
@@ -266,12 +266,12 @@ final class ReadRequests: @unchecked Sendable {
         parking.pin(index(selecting), for: selecting.item.client)
     }
 
-    private func index(_ selecting: Selecting) -> KeptIndex? {
+    private func index(_ selecting: PendingSelect) -> ChildIndex? {
         places.existingPlace(at: selecting.path)?.existingIndex(selecting.query.orderedBy)
     }
 
     /// Updates a selection with the writes made since it was computed.
-    private func catchUp(_ selecting: Selecting, _ selection: Selection, _ node: Node) {
+    private func catchUp(_ selecting: PendingSelect, _ selection: Selection, _ node: Node) {
         let query = selecting.query
         let now = content.root.node(at: selecting.path)
         if now.isIdentical(to: node) { return selecting.done(.success(selection), true) }
@@ -309,7 +309,7 @@ final class ReadRequests: @unchecked Sendable {
     }
 
     /// Starts again after too many writes.
-    private func again(_ selecting: Selecting) {
+    private func again(_ selecting: PendingSelect) {
         guard selecting.attempt < Self.selectingAttempts else { return selecting.done(.failure(.changesTooFast), true) }
         var selecting = selecting
         selecting.attempt += 1

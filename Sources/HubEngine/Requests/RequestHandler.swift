@@ -10,22 +10,22 @@ final class RequestHandler: @unchecked Sendable {
     private let outbox: Outbox
     private let sessions: Sessions
     private let permissions: ReadPermissions
-    private let foresight: PermissionForesight
+    private let foresight: PermissionPrecheck
     private let publisher: Publisher
     private let slowReaders: SlowReaders
-    private let parking: Parking
+    private let parking: SuspendedRequests
     private let reads: ReadRequests
     private let observers: ObserveRequests
     private let writes: WriteRequests
     private let disconnects: DisconnectWrites
-    private let queries: QueryKeeper
+    private let queries: LiveQueryUpdater
     private let early: EarlyAnswers
     private let answers: Answers
     /// Nil without a cluster.
     var forwarding: Forwarding?
 
     init(
-        _ context: EngineContext, _ batch: Batch, _ permissions: ReadPermissions, _ foresight: PermissionForesight,
+        _ context: EngineContext, _ batch: Batch, _ permissions: ReadPermissions, _ foresight: PermissionPrecheck,
         _ publisher: Publisher, parts: RequestParts, output: ClientOutput
     ) {
         self.context = context
@@ -83,10 +83,10 @@ final class RequestHandler: @unchecked Sendable {
         switch request {
         case .explained(let asked): carryOut(asked, item)
         case .begin(let sessionID, let previous):
-            if let old = sessions.ended(by: client, replacing: previous), asksFirst(beforeEndOf: old, item) { return }
+            if let old = sessions.ended(by: client, replacing: previous), suspendsForPrecheck(beforeEndOf: old, item) { return }
             sessions.begin(client, sessionID, replacing: previous)
         case .end:
-            if asksFirst(beforeEndOf: client, item) { return }
+            if suspendsForPrecheck(beforeEndOf: client, item) { return }
             sessions.end(client)
         case .identify(let identity): identify(as: identity, .identified(identity), item)
         case .signOut: identify(as: .anonymous, .done, item)
@@ -98,8 +98,8 @@ final class RequestHandler: @unchecked Sendable {
         case .move(let id, let centre): observers.move(id, to: centre, item)
         case .get(let path, let query): reads.get(path, query, item)
         case .count(let path, let query): reads.count(path, query, item)
-        case .write(let asked, let condition, let update): writes.write(AskedWrite(asked, if: condition, update: update), item)
-        case .system(let asked, let cause): writes.write(AskedWrite(asked, cause: cause), item)
+        case .write(let asked, let condition, let update): writes.write(WriteRequest(asked, if: condition, update: update), item)
+        case .system(let asked, let cause): writes.write(WriteRequest(asked, cause: cause), item)
         case .accountData(let found, let uid): writes.accountData(found, of: uid, item)
         case .push(let path, let value): writes.push(path, value, item)
         case .exchange(let exchange):
@@ -110,12 +110,12 @@ final class RequestHandler: @unchecked Sendable {
             case .write(let asked): writes.exchange(exchange, asked, item)
             case .push(let value): writes.exchange(exchange, push: value, item)
             }
-        case .onDisconnect(let asked): writes.write(AskedWrite(asked, .onDisconnect), item)
+        case .onDisconnect(let asked): writes.write(WriteRequest(asked, .onDisconnect), item)
         case .cancelOnDisconnect(let path):
             if let remote = client.remote { remote.begin(item.token) }
             answers.answer(disconnects.cancel(path, of: client), item)
         case .revoke(let notice):
-            if asksFirst(beforeEndOf: client, item) { return sessions.endRights(of: client) }
+            if suspendsForPrecheck(beforeEndOf: client, item) { return sessions.endRights(of: client) }
             outbox.send(notice, to: client)
             sessions.end(client)
             outbox.close(client)
@@ -129,12 +129,12 @@ final class RequestHandler: @unchecked Sendable {
     /// Suspends the end of a session while the rules are evaluated for the observers that depend on its onDisconnect writes, if there are
     /// many. Not if the memory budget is exhausted.
     /// - Parameter item: the request that ends the session; carried out again when the results are known.
-    private func asksFirst(beforeEndOf client: Client, _ item: Database.Item) -> Bool {
+    private func suspendsForPrecheck(beforeEndOf client: Client, _ item: Database.Item) -> Bool {
         guard let bytes = foresight.bytes(before: disconnects.due(of: client)) else { return false }
         let round = foresight.round + 1
         return parking.park(item, holding: bytes, follows: .never) { [self] in
             let question = foresight.question(before: disconnects.due(of: client), round: round)
-            return { Foresight(question) }
+            return { PrecheckedDecisions(question) }
         } then: { [self] found in
             foresight.use(found) { carryOut(item) }
         }
@@ -164,10 +164,10 @@ final class RequestHandler: @unchecked Sendable {
         case .tooLarge(let client, let observation): observers.remove(observation, of: client)
         case .catchUp(let client, let missed): if !client.hasEnded { publisher.publish(missed, to: client) }
         case .show(let path, let ordering, let owed): publisher.publish(path, ordering, owed)
-        case .toldLater(let path): queries.endAll(at: path)
+        case .notifiedLater(let path): queries.endAll(at: path)
         case .paced(let path, let query, let style): publisher.publish(path, query, to: style)
         case .fire(let left): disconnects.fire(left)
-        case .restate(let id): disconnects.restateLater(id)
+        case .relog(let id): disconnects.relogLater(id)
         }
     }
 }

@@ -20,13 +20,13 @@ final class RequestLoop: @unchecked Sendable {
     private let context: EngineContext
     private let batch: Batch
     private let outbox: Outbox
-    private let durability: DurabilityLine
+    private let durability: DurabilityQueue
     private let log: LogGuard
-    private let indexes: IndexKeeper
+    private let indexes: IndexStore
     private let disconnects: DisconnectWrites
     private let handler: RequestHandler
     /// Expires the nodes that became due while the hub was down, before any request.
-    var expiry: ExpiryKeeper?
+    var expiry: ExpiryScheduler?
     /// Requests beyond those of a turn, whether the next turn is scheduled, and callbacks for when none are left.
     private var turns = RequestTurns()
     private var isTurnComing = false
@@ -35,7 +35,7 @@ final class RequestLoop: @unchecked Sendable {
     private var idleWaiters: [@Sendable () -> Void] = []
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ outbox: Outbox, _ indexes: IndexKeeper,
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ outbox: Outbox, _ indexes: IndexStore,
         _ disconnects: DisconnectWrites, _ handler: RequestHandler
     ) {
         self.context = context
@@ -120,7 +120,7 @@ final class RequestLoop: @unchecked Sendable {
     /// Schedules the next turn behind other work on the queue, if requests wait for one.
     func scheduleTurn() {
         context.meter.counters.waitingRequests = turns.requests
-        guard !turns.isEmpty, !isTurnComing, expiry?.comesFirst != true else { return }
+        guard !turns.isEmpty, !isTurnComing, expiry?.blocksRequests != true else { return }
         isTurnComing = true
         context.queue.async { [self] in runTurn() }
     }
@@ -171,8 +171,8 @@ final class RequestLoop: @unchecked Sendable {
     private func beginTurn() {
         context.meter.beginTurn()
         turnBeganNs = context.scheduler.steadyNs
-        if !log.isRefusing { disconnects.writeOwed() }
-        if disconnects.comesFirst || expiry?.comesFirst == true { context.meter.spend(context.limits.turnWork) }
+        if !log.isRefusing { disconnects.applyDeferred() }
+        if disconnects.blocksRequests || expiry?.blocksRequests == true { context.meter.spend(context.limits.turnWork) }
     }
 
     private func endTurn() {

@@ -58,7 +58,7 @@ final class Sessions {
         // A few observers are removed first, so that the onDisconnect writes have fewer receivers; many are removed later in slices.
         if client.observations.count <= removalsAtOnce { registry.removeAll(of: client) }
         disconnects.write(of: client)
-        if client.forwarded?.leavesBehind == true { onLeft(client) }
+        if client.forwarded?.mayHaveDisconnectWrites == true { onLeft(client) }
         if client.observations.count > 0 { registry.removeAll(of: client) }
         batch.record(.ended(client, wasNamed: id != nil))
     }
@@ -89,7 +89,7 @@ final class Sessions {
             if wasNamed, let id = client.sessionID { byID[id] = client }
             onRestored(client)
         case .identified(let client, let before): client.identity = before
-        case .pended(let client, let before, let id): disconnects.restore(before, id: id, of: client)
+        case .pendingChanged(let client, let before, let id): disconnects.restore(before, id: id, of: client)
         case .observed(let client, let observation): registry.remove(observation, of: client)
         // An expired credential stays expired, even if the log refuses the batch.
         case .unobserved(let client, _) where client.isRevoked: break

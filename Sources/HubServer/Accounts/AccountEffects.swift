@@ -10,10 +10,10 @@ import HubEngine
 /// Revoking first commits the sessions' onDisconnect writes, so the removal covers those too. If the end of a session waits for a large write, the
 /// removal waits as well.
 final class AccountEffects: Sendable {
-    private let lanes: [Lane]
+    private let lanes: [LoopSessions]
     private let removal: AccountRemoval
 
-    init(_ lanes: [Lane], _ removal: AccountRemoval) {
+    init(_ lanes: [LoopSessions], _ removal: AccountRemoval) {
         self.lanes = lanes
         self.removal = removal
     }
@@ -25,9 +25,9 @@ final class AccountEffects: Sendable {
         }
         for lane in lanes {
             lane.loop.execute {
-                let (revoked, runOut) = lane.signIns.revoke(uid: change.uid, session: change.session, author: change.author)
+                let (revoked, expireAfterLeeway) = lane.signIns.revoke(uid: change.uid, session: change.session, author: change.author)
                 for session in revoked { session.revoke() }
-                for session in runOut { session.runOut() }
+                for session in expireAfterLeeway { session.expireAfterLeeway() }
                 done.arrive()
             }
         }

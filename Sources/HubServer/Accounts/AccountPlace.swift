@@ -11,7 +11,7 @@ public struct AccountPlace: Sendable, Hashable, CustomStringConvertible {
     /// - Throws: `Fault` for a path without `$uid`, which would belong to all accounts, and for a text that is no path.
     public init(parsing text: String) throws(Fault) {
         let segments = text.split(separator: "/")
-        guard segments.contains(Substring(Self.wildcard)) else { throw .everybodys }
+        guard segments.contains(Substring(Self.wildcard)) else { throw .withoutUID }
         guard segments.count <= Path.maxDepth else { throw .tooDeep }
         var keys: [Key?] = []
         for segment in segments {
@@ -35,12 +35,12 @@ public struct AccountPlace: Sendable, Hashable, CustomStringConvertible {
 
     /// Why a text is not an account place.
     public enum Fault: Error, CustomStringConvertible {
-        case everybodys, tooDeep
+        case withoutUID, tooDeep
         case noKey(String)
 
         public var description: String {
             switch self {
-            case .everybodys: "there is no $uid in it, so the place is not one account's; write /users/$uid"
+            case .withoutUID: "there is no $uid in it, so the place is not one account's; write /users/$uid"
             case .tooDeep: "a path has at most \(Path.maxDepth) keys"
             case .noKey(let text): "\"\(text)\" cannot be a key"
             }

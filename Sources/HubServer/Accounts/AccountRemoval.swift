@@ -18,7 +18,7 @@ import Synchronization
 final class AccountRemoval: Sendable {
     private let places: [AccountPlace]
     private let database: Database
-    private let home: Lane
+    private let home: LoopSessions
     private let accounts: AccountService
     /// Most writes in one commit, and the most that one search returns.
     private let atOnce: Int
@@ -47,7 +47,7 @@ final class AccountRemoval: Sendable {
     }
 
     init(
-        _ places: [AccountPlace], database: Database, lane: Lane, accounts: AccountService,
+        _ places: [AccountPlace], database: Database, lane: LoopSessions, accounts: AccountService,
         atOnce: Int = EngineLimits().accountWrites, scheduler: Scheduler, logger: Logger
     ) {
         self.places = places
@@ -65,7 +65,7 @@ final class AccountRemoval: Sendable {
     /// Resumes the removals that the previous process left pending.
     func resume() {
         accounts.perform { [self] accounts in
-            for uid in accounts.owedRemovals() { remove(uid) }
+            for uid in accounts.pendingRemovalChanges() { remove(uid) }
         }
     }
 
@@ -137,7 +137,7 @@ final class AccountRemoval: Sendable {
     private func later(_ uid: String, _ work: @escaping @Sendable (AccountRemoval) -> Void) {
         scheduler.after(ms: Self.pauseMs, on: home.loop.queue) { [weak self] in
             guard let self else { return }
-            accounts.perform { accounts in if accounts.owesRemoval(of: uid) { work(self) } }
+            accounts.perform { accounts in if accounts.hasPendingRemoval(of: uid) { work(self) } }
         }
     }
 

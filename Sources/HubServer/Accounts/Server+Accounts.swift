@@ -82,7 +82,7 @@ extension Server {
     }
 
     /// Registers a sign-in before its credential is verified; nil when the credential can name no account. On the lane's loop.
-    func beginSignIn(_ credential: String?, _ lane: Lane) -> SignIn? {
+    func beginSignIn(_ credential: String?, _ lane: LoopSessions) -> SignIn? {
         guard accounts != nil, let credential else { return nil }
         return lane.signIns.begin(credential)
     }

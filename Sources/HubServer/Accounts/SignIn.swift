@@ -20,7 +20,7 @@ final class SignIn: @unchecked Sendable {
     /// The account changed after this sign-in began.
     fileprivate(set) var isRevoked = false
     /// Its own account session changed the account while the token was verified. The identity then runs out, like the session's other sign-ins.
-    fileprivate(set) var runsOut = false
+    fileprivate(set) var isExpiring = false
     /// Its index in `SignIns.byUser[uid]`.
     fileprivate var index = 0
 
@@ -79,7 +79,7 @@ struct SignIns {
     ///     now: its
     ///     SDK would fall back to the credential that has just ended and sign its user out.
     /// - Returns: the connections' sessions to revoke, and those of the author, whose identity is to run out.
-    mutating func revoke(uid: String, session: String?, author: String?) -> (revoked: [Session], runOut: [Session]) {
+    mutating func revoke(uid: String, session: String?, author: String?) -> (revoked: [Session], expireAfterLeeway: [Session]) {
         let affected = (byUser[uid] ?? []).filter { session == nil || $0.session == session }
         let isSpared = { (signIn: SignIn) in author != nil && signIn.session == author }
         let revoked = affected.filter { !isSpared($0) }
@@ -89,7 +89,7 @@ struct SignIns {
             if signIn.holder != nil { end(signIn) }
         }
         let spared = affected.filter(isSpared)
-        for signIn in spared where signIn.holder == nil { signIn.runsOut = true }
+        for signIn in spared where signIn.holder == nil { signIn.isExpiring = true }
         return (revoked.compactMap(\.holder), spared.compactMap(\.holder))
     }
 }

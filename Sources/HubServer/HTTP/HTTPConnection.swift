@@ -14,7 +14,7 @@ import WireProtocols
 ///   └── responding ──► sending (a large body, piece by piece) ──► http
 ///              └────► streaming
 /// ```
-final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
+final class HTTPConnection: ConnectionHandler, LoopMember, @unchecked Sendable {
     // Sendable: used on its connection's loop only.
     private enum State {
         /// Requests are read and answered one after the other.
@@ -37,7 +37,7 @@ final class HTTPConnection: ConnectionHandler, LaneMember, @unchecked Sendable {
 
     private let connection: Connection
     private let server: Server
-    private let lane: Lane
+    private let lane: LoopSessions
     private var parser: HTTPRequestParser
     private var state = State.http
     /// Pipelined bytes behind a pending request: the rest of one read.

@@ -14,13 +14,13 @@ import WireProtocols
 ///                                              └───► upstream ──► switch ──► RealtimeSession ─► Database
 ///  WebSocket ── text ────────── execute ──►  assembler ────────────┘
 /// ```
-final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable {
+final class LongPollCarrier: Carrier, LoopMember, ReservationMaker, @unchecked Sendable {
     // Sendable: mutable state is used on the lane's loop only; entry points from other threads hop to it.
     let key: LongPollKey
     let sessionID: String
     /// The network address of the client that opened the session.
     let network: SocketAddress
-    let lane: Lane
+    let lane: LoopSessions
     let database: Database
     let server: Server
     let limits: LongPollLimits
@@ -63,7 +63,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
 
     /// Call `begin` next.
     /// - Parameter callback: see `LongPollRequest.open`.
-    init(callback: String, from address: SocketAddress, lane: Lane, database: Database, server: Server) {
+    init(callback: String, from address: SocketAddress, lane: LoopSessions, database: Database, server: Server) {
         let key = LongPollKey(id: SecureRandom.text(16), password: SecureRandom.text(24))
         self.key = key
         sessionID = database.sessionPrefix + SecureRandom.text(32)
@@ -104,7 +104,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         respond(downstream.poll(ticket, serial: serial, bringsRequests: !segments.isEmpty))
         heldSince = lane.mark
         if downstream.hasClosed { return end() }
-        if let session, session.unanswered.bytes > limits.askedBytes { return fail(LongPollError.tooMuchAsked.reason) }
+        if let session, session.unanswered.bytes > limits.unansweredBytes { return fail(LongPollError.tooMuchUnanswered.reason) }
         receive(segments)
         guard !hasEnded, downstream.isHolding, downstream.queuedBytes > 0, !mustFlush else { return }
         _ = lane.loop.schedule(afterMs: limits.answerMs, everyMs: nil) { [weak self] in
@@ -289,7 +289,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
 
     // MARK: Back-pressure
 
-    /// Polls cannot be held back one by one; a client that keeps sending is closed (`tooMuchAsked`).
+    /// Polls cannot be held back one by one; a client that keeps sending is closed (`tooMuchUnanswered`).
     func holdInput(_ isHeld: Bool) { socket?.holdInput(isHeld) }
     func holdWhileReading(_ isHeld: Bool) { socket?.holdWhileReading(isHeld) }
     var peer: SocketAddress { network }
@@ -392,7 +392,7 @@ final class LongPollCarrier: Carrier, LaneMember, NodePayer, @unchecked Sendable
         }
     }
 
-    func makeHold() -> any NodeHold { server.memory.lease(of: network, for: .parsing) }
+    func makeReservation() -> any MemoryReservation { server.memory.lease(of: network, for: .parsing) }
 
     /// `no-store`: each response is for one request.
     static let scriptFields: HTTPFields = [

@@ -66,7 +66,7 @@ final class LongPollSessions: Sendable {
     func find(session: String) -> LongPollCarrier? { state.withLock { $0.bySession[session] } }
 
     /// Ends all sessions, each on its lane, then calls back.
-    func endAll(_ lanes: [Lane], _ done: @escaping @Sendable () -> Void) {
+    func endAll(_ lanes: [LoopSessions], _ done: @escaping @Sendable () -> Void) {
         let all = state.withLock { state in
             state.isClosed = true
             return Array(state.byID.values)

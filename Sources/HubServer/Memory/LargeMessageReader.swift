@@ -50,7 +50,7 @@ final class LargeMessageReader: @unchecked Sendable {
         /// Bytes of memory that its values take.
         var bytes = 0
         /// The budget's hold for those bytes.
-        var hold: (any NodeHold)?
+        var hold: (any MemoryReservation)?
 
         enum Failure: Error, Sendable {
             case memory(MemoryShare.Refusal)

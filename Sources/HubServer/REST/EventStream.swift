@@ -68,10 +68,10 @@ final class EventStream: Session, @unchecked Sendable {
 }
 
 /// Carries a stream's events, as chunks of an open-ended response.
-final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
+final class EventStreamCarrier: Carrier, LoopMember, @unchecked Sendable {
     // Sendable: used on its connection's loop only.
     private let connection: Connection
-    private let lane: Lane
+    private let lane: LoopSessions
     /// False for HTTP/1.0 peers, which do not understand chunked transfer coding.
     private let isChunked: Bool
     private var listener: (any SocketListener)?
@@ -79,7 +79,7 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
     /// When something was last sent, in the lane's seconds.
     private var lastSentAt: Int
 
-    init(_ connection: Connection, of peer: SocketAddress, lane: Lane, isChunked: Bool) {
+    init(_ connection: Connection, of peer: SocketAddress, lane: LoopSessions, isChunked: Bool) {
         self.connection = connection
         self.peer = peer
         self.lane = lane
@@ -151,7 +151,7 @@ final class EventStreamCarrier: Carrier, LaneMember, @unchecked Sendable {
 }
 
 /// Events without their chunks, for one lane's streams over HTTP/1.0. Each is unwrapped once, however many streams it goes to.
-struct UnwrappedEvents {
+struct UnchunkedEvents {
     /// The last frame and its unwrapped form, for the next stream of the same audience.
     private var last: (source: StagedFrame, result: StagedFrame)?
     /// Number of events unwrapped.

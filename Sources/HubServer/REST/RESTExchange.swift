@@ -13,12 +13,12 @@ import WireProtocols
 /// ```
 ///
 /// Work that grows with size runs in `LargeWork`, so that other connections of the loop do not wait.
-final class RESTExchange: Client, NodePayer, @unchecked Sendable {
+final class RESTExchange: Client, ReservationMaker, @unchecked Sendable {
     // Sendable: everything declared here is set before the request is submitted and used on the loop, or by the one worker thread that
     // parses the body.
     let request: RESTRequest
     let answer: PendingResponse
-    let home: Lane
+    let home: LoopSessions
     let database: Database
     private let requester: Identity
     let server: Server
@@ -34,7 +34,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
     /// Largest response that is measured, hashed and encoded on the loop, in one piece.
     static let inlineBytes = 128 << 10
 
-    init(_ request: RESTRequest, _ identity: Identity, _ answer: PendingResponse, lane: Lane, database: Database, server: Server) {
+    init(_ request: RESTRequest, _ identity: Identity, _ answer: PendingResponse, lane: LoopSessions, database: Database, server: Server) {
         self.request = request
         self.answer = answer
         home = lane
@@ -81,7 +81,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         return isTooLarge ? work : .failure(RESTRefusal(refusal))
     }
 
-    func makeHold() -> any NodeHold { server.memory.lease(of: answer.peer, for: .parsing) }
+    func makeReservation() -> any MemoryReservation { server.memory.lease(of: answer.peer, for: .parsing) }
 
     /// Whether the rules could allow the requester some write of a place; nil for administrators.
     private var permits: (@Sendable (Path) -> Bool)? {
@@ -127,7 +127,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         init(_ work: Result<Parsed, RESTRefusal>, _ body: [UInt8]) { (self.work, self.body) = (work, body) }
     }
 
-    private func carryOut(_ work: Result<Parsed, RESTRefusal>, _ body: [UInt8], _ size: Int, _ hold: (any NodeHold)?) {
+    private func carryOut(_ work: Result<Parsed, RESTRefusal>, _ body: [UInt8], _ size: Int, _ hold: (any MemoryReservation)?) {
         switch work {
         case .failure(let refusal): refuse(refusal)
         case .success(let parsed):
@@ -140,7 +140,7 @@ final class RESTExchange: Client, NodePayer, @unchecked Sendable {
         }
     }
 
-    private func submit(_ work: Exchange.Work, size: Int = 0, hold: (any NodeHold)? = nil) {
+    private func submit(_ work: Exchange.Work, size: Int = 0, hold: (any MemoryReservation)? = nil) {
         var exchange = Exchange(
             request.path, work, ifHash: request.ifMatch?.hash,
             wantsContent: request.method != .get && request.wantsETag || request.ifMatch != nil)

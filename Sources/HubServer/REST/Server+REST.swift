@@ -81,7 +81,7 @@ extension Server {
     /// not
     /// depend on the body, or nil. Multi-path updates pass: their places are in the body.
     func checkPermissionEarly(
-        _ head: HTTPInboundRequest, _ connection: Connection, _ lane: Lane, _ done: @escaping (RESTRefusal?) -> Void
+        _ head: HTTPInboundRequest, _ connection: Connection, _ lane: LoopSessions, _ done: @escaping (RESTRefusal?) -> Void
     ) {
         guard Self.isData(head.target), origins.permits(head, usesReferer: head.target.value("callback") != nil),
             let database = hub.database(Namespace.name(of: head, default: settings.namespace)),
@@ -102,7 +102,7 @@ extension Server {
     /// Identifies the requester. Calls back on the lane's loop, immediately if no verifier is needed.
     /// - Parameter address: see `TokenChecks.verify`.
     func identify(
-        _ credential: String?, override: Node?, _ lane: Lane, of address: () -> String?,
+        _ credential: String?, override: Node?, _ lane: LoopSessions, of address: () -> String?,
         _ done: @escaping (Result<Identity, Failure>) -> Void
     ) {
         guard let credential else { return done(.success(.anonymous)) }

@@ -68,7 +68,7 @@ final class RulesInForce: Sendable {
         }
         let rules = kept[StoredRules.setting].flatMap { deployed($0, namespace, file, hash) }
         if settings.isShared, file != nil {
-            if let rules { tellOfFile(rules, namespace) } else { seed(namespace) }
+            if let rules { logFile(rules, namespace) } else { seed(namespace) }
         }
         return state.withLock { state in
             // The file may have been reloaded meanwhile: then it is in force.
@@ -229,13 +229,13 @@ final class RulesInForce: Sendable {
                     var report = report
                     report.pending = database.derived.pending
                     answer(.accepted(report))
-                    if !report.pending.isEmpty { tellWhenAllHolds(of: database) }
+                    if !report.pending.isEmpty { respondWhenDerivedComplete(of: database) }
                 }
             }
         }
     }
 
-    private func tellWhenAllHolds(of database: Database) {
+    private func respondWhenDerivedComplete(of database: Database) {
         database.whenDerived(waitMs: nil) { [logger] report in
             logger.notice(
                 "counters, copies and expiry of the rules are complete",
@@ -247,7 +247,7 @@ final class RulesInForce: Sendable {
     /// - Parameter done: called once, on an arbitrary queue, with whether anything changed.
     func reload(_ rules: RuleSet, in hub: Hub, _ done: @escaping @Sendable (Bool) -> Void = { _ in }) {
         if settings.isShared {
-            for database in hub.all where self.rules(of: database.name).text != rules.text { tellNotInForce(database.name) }
+            for database in hub.all where self.rules(of: database.name).text != rules.text { logNotInForce(database.name) }
             return done(false)
         }
         change { [self] finished in
@@ -348,11 +348,11 @@ extension RulesInForce {
         }
     }
 
-    private func tellOfFile(_ rules: RuleSet, _ namespace: String) {
-        if state.withLock({ $0.first.text }) != rules.text { tellNotInForce(namespace) }
+    private func logFile(_ rules: RuleSet, _ namespace: String) {
+        if state.withLock({ $0.first.text }) != rules.text { logNotInForce(namespace) }
     }
 
-    private func tellNotInForce(_ namespace: String) {
+    private func logNotInForce(_ namespace: String) {
         logger.warning("the rules file is not in force: the cluster's deployed rules are (vigla rules deploy changes them)", metadata: [
             "namespace": "\(namespace)", "file": "\(state.withLock { $0.file } ?? "")",
         ])

@@ -13,8 +13,8 @@ extension Server {
     /// The body is one case of `vigla rules test` without expectation; the response is a `RuleTrace` as JSON (docs/rules.md).
     /// - Parameter done: called once, on an arbitrary queue: 200 with the explanation, or 400 or 404 with `{"error":…}`.
     public func explain(_ body: [UInt8], namespace: String, _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void) {
-        let inquiry: RuleInquiry
-        do throws(RuleInquiry.Fault) { inquiry = try RuleInquiry(body) } catch { return done(.badRequest, Self.fault(error.text)) }
+        let inquiry: ExplainRequest
+        do throws(ExplainRequest.Fault) { inquiry = try ExplainRequest(body) } catch { return done(.badRequest, Self.fault(error.text)) }
         hub.open(namespace) { database in
             guard let database else { return done(.notFound, Self.fault("Unknown namespace: \(namespace.prefix(64))")) }
             let answer: @Sendable (RuleQuestion) -> Void = { question in

@@ -34,7 +34,7 @@ extension Server {
         case .all: return true
         case .loopback:
             if let secret = Self.bearer(request.fields), secrets.admit(secret) { return true }
-            return connection.remoteAddress.isLoopback && Self.isOfThisMachine(request)
+            return connection.remoteAddress.isLoopback && Self.isLocalRequest(request)
         }
     }
 
@@ -67,7 +67,7 @@ extension Server {
 
     /// Whether a loopback request comes from a program on this machine. A proxy adds forwarding fields or keeps the client's `Host`; a web
     /// page under DNS rebinding sends its own name as `Host`.
-    private static func isOfThisMachine(_ request: HTTPInboundRequest) -> Bool {
+    private static func isLocalRequest(_ request: HTTPInboundRequest) -> Bool {
         let isPassedOn = request.fields.contains { field in
             let name = field.name.canonicalName
             return name.hasPrefix("x-forwarded-") || ["forwarded", "via", "x-real-ip"].contains(name)
@@ -178,7 +178,7 @@ extension Server {
             label: label, each(\.observersAsked))
         page.counter(
             "vigla_foreseen_commits_total", "Times that the permissions of many observers were evaluated off the database queue.",
-            label: label, each(\.foreseen))
+            label: label, each(\.observerPrechecks))
         page.counter(
             "vigla_conflated_changes_total", "Changes that slow readers skipped.", label: label, each(\.conflated))
         page.gauge(

@@ -27,7 +27,7 @@ public final class Server: Sendable {
     /// Throttles the log of pages that the observe protocol refused.
     let refusedOrigins: LogThrottle
     let hub: Hub
-    let lanes: [Lane]
+    let lanes: [LoopSessions]
     let console: ConsoleFiles?
     let longPolls: LongPollSessions
     let origins: OriginPolicy
@@ -96,7 +96,7 @@ public final class Server: Sendable {
             listener = try Listener.bind(host: settings.host, port: settings.port)
             secureListener = if let port = settings.tls?.port { try Listener.bind(host: settings.host, port: port) } else { nil }
         } catch { throw .cannotListen(error) }
-        let lanes = group.loops.map { Lane(loop: $0, limits: settings.limits) }
+        let lanes = group.loops.map { LoopSessions(loop: $0, limits: settings.limits) }
         self.lanes = lanes
         longPolls = LongPollSessions(
             limits: settings.limits.longPoll, countsLoopback: settings.limits.admission.countsLoopback)
@@ -159,7 +159,7 @@ public final class Server: Sendable {
                 let database = Database(
                     name: name, rules: try rulesInForce.open(name), start: (recovered.root, recovered.sequence),
                     written: recovered.written, owed: recovered.owed, pending: recovered.pending, journal: opened.journal,
-                    epoch: opened.epoch, follows: opened.writership != nil, writership: opened.writership, peers: recovered.peers,
+                    epoch: opened.epoch, follows: opened.writerRole != nil, writerRole: opened.writerRole, peers: recovered.peers,
                     link: opened.link, lanes: loopCount,
                     limits: settings.limits.engine, budget: memory.budget, format: HubFormat(),
                     refusals: recentRefusals.listener(name, beside: refusalLog?.listener(name)), outlet: outlet,

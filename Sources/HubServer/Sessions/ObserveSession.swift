@@ -77,12 +77,12 @@ final class ObserveSession: Session, @unchecked Sendable {
         closeWhenAnswered(SessionClose(WebSocketCloseCode.policyViolation, fault.message))
     }
 
-    private func submit(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?, updated: Path? = nil) {
+    private func submit(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any MemoryReservation)?, updated: Path? = nil) {
         guard isWaiting else { return carryOut(request, size: size, cost: cost, hold, updated) }
         waitForCredential(max(size, cost)) { [self] in carryOut(request, size: size, cost: cost, hold, updated) }
     }
 
-    private func carryOut(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any NodeHold)?, _ updated: Path?) {
+    private func carryOut(_ request: ObserveRequest, size: Int, cost: Int, _ hold: (any MemoryReservation)?, _ updated: Path?) {
         let id = request.id
         func ask(_ request: Request, _ id: Int64) { self.ask(request, id, size: max(size, cost), hold: hold) }
         func answer(_ reply: Reply, _ id: Int64) { ask(.answer(HubFormat().reply(reply, to: id, dialect: .observe)), id) }

@@ -157,7 +157,7 @@ extension RealtimeInbound {
     /// - Parameters:
     ///   - limits: with the loop's node allowance.
     ///   - payer: provides the memory hold when the values are many.
-    func message(limits: RealtimeLimits, payer: any NodePayer) throws(RealtimeError) -> RealtimeMessage? {
+    func message(limits: RealtimeLimits, payer: any ReservationMaker) throws(RealtimeError) -> RealtimeMessage? {
         limits.write.allowance?.begin(payer)
         defer { _ = limits.write.allowance?.end() }
         let message = try message(limits: limits)
@@ -188,7 +188,7 @@ extension RealtimeMessage {
     func cost(_ textBytes: Int) -> Int { if case .request(let request) = self { max(textBytes, request.bytes) } else { textBytes } }
 
     /// The message with its larger cost and its memory hold.
-    func costing(_ bytes: Int, _ hold: (any NodeHold)?) -> RealtimeMessage {
+    func costing(_ bytes: Int, _ hold: (any MemoryReservation)?) -> RealtimeMessage {
         guard case .request(var request) = self, bytes > request.bytes || hold != nil else { return self }
         request.bytes = max(request.bytes, bytes)
         request.hold = hold ?? request.hold

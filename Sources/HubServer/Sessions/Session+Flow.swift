@@ -31,7 +31,7 @@ extension Session {
     /// - Parameters:
     ///   - size: bytes of its message, or of its values.
     ///   - hold: the budget's hold for them, if they are many.
-    final func ask(_ request: Request, _ token: Int64, size: Int, hold: (any NodeHold)? = nil) {
+    final func ask(_ request: Request, _ token: Int64, size: Int, hold: (any MemoryReservation)? = nil) {
         let cost = size + server.settings.limits.requestOverheadBytes
         home.willStart(database, isWrite: request.isWrite)
         let isFull = database.enqueue(request, from: self, token: token, size: cost, hold: hold)
@@ -84,21 +84,21 @@ extension Session {
 
     /// The peer reads too slowly: the database conflates changes from now on.
     final func congested() {
-        owesDrain = true
+        isDrainExpected = true
         database.submit(.congested, from: self)
     }
 
     /// The carrier has sent all output.
     final func drained() {
-        guard owesDrain, outputQueue == nil else { return }
-        owesDrain = false
+        guard isDrainExpected, outputQueue == nil else { return }
+        isDrainExpected = false
         database.submit(.drained, from: self)
     }
 
     /// The database asks for a `drained` report.
     final func probe() {
         if let outputQueue { return outputQueue.add(.probe) }
-        owesDrain = true
+        isDrainExpected = true
         carrier.reportDrain()
     }
 }

@@ -24,7 +24,7 @@ final class OutputQueue {
     /// Whether the database was notified that the queue is over the soft limit.
     var isCongested = false
     /// Whether the queue is listed among its lane's senders; then only their turns send from it.
-    var awaitsTurn = false
+    var isWaitingForTurn = false
 
     var first: Entry? { entries.first }
 
@@ -101,7 +101,7 @@ extension Session {
         guard outputQueue == nil, frames.count > Self.smallBytes || carrier.isTurnFull else { return send(frames) }
         let outputQueue = OutputQueue()
         self.outputQueue = outputQueue
-        outputQueue.awaitsTurn = true
+        outputQueue.isWaitingForTurn = true
         appendOutput(.bytes(frames))
         home.enqueue(self)
     }
@@ -113,7 +113,7 @@ extension Session {
     /// is full.
     /// - Parameter frame: its bytes as the loop has staged them; nil if it has none.
     final func isReady(_ deferred: DeferredBytes, _ outcome: DeferredBytes.Outcome, _ frame: StagedFrame?) {
-        guard let outputQueue, !outputQueue.awaitsTurn, case .later(let first)? = outputQueue.first, first === deferred else { return }
+        guard let outputQueue, !outputQueue.isWaitingForTurn, case .later(let first)? = outputQueue.first, first === deferred else { return }
         if frame == nil, home.loop.isTurnFull { return awaitTurn(outputQueue) }
         outputQueue.removeFirst()
         deliver(outcome, frame)
@@ -124,16 +124,16 @@ extension Session {
     }
 
     private func awaitTurn(_ outputQueue: OutputQueue) {
-        outputQueue.awaitsTurn = true
+        outputQueue.isWaitingForTurn = true
         home.enqueue(self)
     }
 
     /// Takes the session's turn: sends one entry of its queue.
     /// - Returns: whether another one is ready.
     final func sendNext() -> Bool {
-        guard let outputQueue, outputQueue.awaitsTurn else { return false }
+        guard let outputQueue, outputQueue.isWaitingForTurn else { return false }
         if sendReady(outputQueue) { return true }
-        outputQueue.awaitsTurn = false
+        outputQueue.isWaitingForTurn = false
         return false
     }
 
@@ -146,9 +146,9 @@ extension Session {
 
     /// Sends all output that is ready: the last chance before the connection closes.
     final func sendWaiting() {
-        guard let outputQueue, outputQueue.awaitsTurn else { return }
+        guard let outputQueue, outputQueue.isWaitingForTurn else { return }
         while sendReady(outputQueue) {}
-        outputQueue.awaitsTurn = false
+        outputQueue.isWaitingForTurn = false
     }
 
     /// Sends the first entry if it is ready.
@@ -159,7 +159,7 @@ extension Session {
             guard let outcome = next.outcome else { return false }
             deliver(outcome, nil)
         case .bytes(let bytes)?: carrier.send(bytes)
-        case .probe?: owesDrain = true
+        case .probe?: isDrainExpected = true
         case .marked(let bytes)?: complete(bytes)
         case .close?: end()
         case nil: break
@@ -173,7 +173,7 @@ extension Session {
         guard outputQueue === queue else { return true }
         guard queue.first == nil else { return false }
         outputQueue = nil
-        if owesDrain { carrier.reportDrain() }
+        if isDrainExpected { carrier.reportDrain() }
         return true
     }
 

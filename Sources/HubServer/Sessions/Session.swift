@@ -11,18 +11,18 @@ import WireProtocols
 ///
 /// Created and used on the loop of its lane, except the fields of `Client`, which the engine uses. `Session+Flow` bounds the traffic in
 /// both directions.
-class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
+class Session: Client, SocketListener, LoopMember, @unchecked Sendable {
     // Sendable: everything declared here is constant and used on the lane's loop only.
     final let carrier: any Carrier
     final let database: Database
     /// The lane whose loop it is used on.
-    final let home: Lane
+    final let home: LoopSessions
     final let server: Server
     final var unanswered = UnansweredRequests()
     /// How to close the session once everything is answered; nil while it stays open.
     final var closing: SessionClose?
     /// The database expects a `drained` report.
-    final var owesDrain = false
+    final var isDrainExpected = false
     /// The output queue behind a frame that is still being encoded; nil when all output was sent.
     final var outputQueue: OutputQueue?
 
@@ -40,7 +40,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// When the credential and its leeway expire, ms since the epoch.
     private var endsAt: Int64?
     /// When the credential ends because its own session has changed the account; in steady ms, which clock changes do not affect.
-    private var runsOutAt: Int64?
+    private var leewayEndsAt: Int64?
     /// The sign-in of the client's identity; a change of the account revokes it.
     private var signIn: SignIn?
     /// Credentials refused since the last accepted one.
@@ -151,7 +151,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     final func expire(at time: Int64?) { end(at: time, steadily: nil) }
 
     private func end(at time: Int64?, steadily: Int64?) {
-        (endsAt, runsOutAt) = (time, steadily)
+        (endsAt, leewayEndsAt) = (time, steadily)
         let never = time == nil && steadily == nil
         if never || isGone.load(ordering: .relaxed) { home.leave(self) } else { home.join(self) }
     }
@@ -164,12 +164,12 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
         if isGone.load(ordering: .relaxed) { return home.signIns.end(signIn) }
         signIn.holder = self
         self.signIn = signIn
-        if signIn.runsOut { runOut() }
+        if signIn.isExpiring { expireAfterLeeway() }
     }
 
     final func tick(seconds: Int, limits: ServerLimits) {
         let hasExpired = endsAt.map { server.scheduler.wallMs >= $0 } ?? false
-        let hasRunOut = runsOutAt.map { server.scheduler.steadyMs >= $0 } ?? false
+        let hasRunOut = leewayEndsAt.map { server.scheduler.steadyMs >= $0 } ?? false
         if hasExpired || hasRunOut { revoke() }
     }
 
@@ -184,13 +184,13 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// Ends the client's identity as if its token expired now: after `tokenLeewaySeconds`, or with its token if that is sooner. A new sign-in before
     /// then
     /// prevents it.
-    final func runOut() {
+    final func expireAfterLeeway() {
         let end = server.scheduler.steadyMs + Int64(server.settings.limits.tokenLeewaySeconds) * 1000
-        self.end(at: endsAt, steadily: min(runsOutAt ?? .max, end))
+        self.end(at: endsAt, steadily: min(leewayEndsAt ?? .max, end))
     }
 
-    /// Sets when the session's credential expires, keeping an earlier `runOut`.
-    final func expireOrRunOut(at time: Int64?) { end(at: time, steadily: runsOutAt) }
+    /// Sets when the session's credential expires, keeping an earlier `expireAfterLeeway`.
+    final func expireOrRunOut(at time: Int64?) { end(at: time, steadily: leewayEndsAt) }
 
     /// Makes the client anonymous. The caller then submits `signOut` to the database.
     final func signedOut() {
@@ -218,7 +218,7 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     /// Parses a large message off the loop.
     final func readLarge<Value: Sendable>(
         _ text: LargeText, _ read: @escaping @Sendable (UnsafeRawBufferPointer, NodeAllowance) -> Value,
-        then: @escaping (Value, _ bytes: Int, _ hold: (any NodeHold)?) -> Void
+        then: @escaping (Value, _ bytes: Int, _ hold: (any MemoryReservation)?) -> Void
     ) {
         let largeReader = self.largeReader ?? LargeMessageReader(home.loop, server, carrier.peer) {
             [carrier] in carrier.holdWhileReading($0)
@@ -257,6 +257,6 @@ class Session: Client, SocketListener, LaneMember, @unchecked Sendable {
     }
 }
 
-extension Session: NodePayer {
-    final func makeHold() -> any NodeHold { server.memory.lease(of: carrier.peer, for: .parsing) }
+extension Session: ReservationMaker {
+    final func makeReservation() -> any MemoryReservation { server.memory.lease(of: carrier.peer, for: .parsing) }
 }

@@ -7,10 +7,10 @@ import WireProtocols
 ///                    └── the rest: `unread` ─► resume ─┘            until then, and while any hold is set, reading stops
 ///
 /// Created and used on the connection's loop; it is the connection's handler from the upgrade on.
-final class WebSocketCarrier: Carrier, ConnectionHandler, LaneMember, @unchecked Sendable {
+final class WebSocketCarrier: Carrier, ConnectionHandler, LoopMember, @unchecked Sendable {
     // Sendable: everything declared here is used on the connection's loop only.
     let connection: Connection
-    let lane: Lane
+    let lane: LoopSessions
     /// Receives the socket's messages; retained until the connection ends.
     var listener: (any SocketListener)?
     private var decoder: WebSocketDecoder

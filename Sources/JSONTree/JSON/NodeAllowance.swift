@@ -1,5 +1,5 @@
 /// Reserves bytes of a memory budget for a value being parsed.
-public protocol NodeHold: AnyObject, Sendable {
+public protocol MemoryReservation: AnyObject, Sendable {
     /// Reserves `bytes` more; false if the budget refuses.
     func grow(by bytes: Int) -> Bool
     /// Releases all but `bytes`.
@@ -7,9 +7,9 @@ public protocol NodeHold: AnyObject, Sendable {
 }
 
 /// Creates the budget's hold when a value needs more than the free bytes.
-public protocol NodePayer: AnyObject {
+public protocol ReservationMaker: AnyObject {
     /// A hold for the bytes beyond the free ones.
-    func makeHold() -> any NodeHold
+    func makeReservation() -> any MemoryReservation
 }
 
 /// Bounds the memory of one value while it is parsed: of the resulting nodes and of temporary buffers. Small values are free. Larger ones
@@ -29,18 +29,18 @@ public final class NodeAllowance: @unchecked Sendable {
     /// Bytes granted so far: free ones plus reserved ones.
     private var granted = freeBytes
     private var mayGrow = true
-    private var payer: (any NodePayer)?
+    private var payer: (any ReservationMaker)?
     /// The hold for bytes beyond the free ones; nil until needed.
-    public private(set) var hold: (any NodeHold)?
+    public private(set) var hold: (any MemoryReservation)?
 
     /// - Parameter payer: creates the hold beyond the free bytes; without it the value is limited to the free bytes.
-    public init(_ payer: (any NodePayer)? = nil) { self.payer = payer }
+    public init(_ payer: (any ReservationMaker)? = nil) { self.payer = payer }
 
     /// - Parameter hold: reserves the bytes beyond the free ones.
-    public init(_ hold: any NodeHold) { self.hold = hold }
+    public init(_ hold: any MemoryReservation) { self.hold = hold }
 
     /// Resets for another value.
-    public func begin(_ payer: any NodePayer) {
+    public func begin(_ payer: any ReservationMaker) {
         self.payer = payer
         hold = nil
         left = Self.freeBytes
@@ -50,7 +50,7 @@ public final class NodeAllowance: @unchecked Sendable {
 
     /// Ends the accounting of a value.
     /// - Returns: its bytes, and the hold for those beyond the free ones.
-    public func end() -> (bytes: Int, hold: (any NodeHold)?) {
+    public func end() -> (bytes: Int, hold: (any MemoryReservation)?) {
         payer = nil
         guard let hold else { return (bytes, nil) }
         self.hold = nil
@@ -85,7 +85,7 @@ public final class NodeAllowance: @unchecked Sendable {
     private func grow() -> Bool {
         guard mayGrow else { return false }
         let missing = max(Self.stepBytes, -left)
-        if hold == nil { hold = payer?.makeHold() }
+        if hold == nil { hold = payer?.makeReservation() }
         guard let hold, hold.grow(by: missing) else {
             mayGrow = false
             return false

@@ -42,12 +42,12 @@ struct ObjectBuilder: ~Copyable {
     /// Begins the next member; the caller adds its value, then calls `endMember`.
     mutating func beginMember(_ key: UnsafeBufferPointer<UInt8>) {
         bytes.reserve(key.count + 16)
-        if level.isAscending, !isBehindLast(key) { level.isAscending = false }
+        if level.isAscending, !sortsAfterLast(key) { level.isAscending = false }
         entries.append(UInt32(truncatingIfNeeded: bytes.count))
         bytes.count += PackedEntry.write(key, to: bytes.base + bytes.count)
     }
 
-    private func isBehindLast(_ key: UnsafeBufferPointer<UInt8>) -> Bool {
+    private func sortsAfterLast(_ key: UnsafeBufferPointer<UInt8>) -> Bool {
         if entries.count > level.firstEntry {
             return Key.order(PackedEntry(UnsafeRawPointer(bytes.base) + Int(entries[entries.count - 1])).key, key) < 0
         }

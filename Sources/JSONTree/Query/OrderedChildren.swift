@@ -44,7 +44,7 @@ public enum OrderedChildren: Sendable {
 
 extension OrderedChildren {
     /// The most steps that `TreeQuery.extent` takes.
-    public var stepsOfExtent: Int { if case .indexed(let index) = self { 3 * index.parts } else { 0 } }
+    public var extentSteps: Int { if case .indexed(let index) = self { 3 * index.parts } else { 0 } }
 
     fileprivate func rank(of child: OrderedChild) -> Int {
         switch self {

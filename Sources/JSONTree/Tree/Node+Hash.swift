@@ -18,7 +18,7 @@ extension Node {
     public func hasNodes(within room: inout Int) -> Bool { withUnsafePointer(to: self) { NodeCursor($0).hasNodes(within: &room) } }
 
     /// The hash in one of the variants; only the contract's variant is cached.
-    func hash(_ manner: HashManner) -> String { withUnsafePointer(to: self) { NodeCursor($0).hash(manner) } }
+    func hash(_ manner: HashVariant) -> String { withUnsafePointer(to: self) { NodeCursor($0).hash(manner) } }
 }
 
 extension NodeCursor {
@@ -32,7 +32,7 @@ extension NodeCursor {
         return allChildren { _, child in child.hasNodes(within: &room) }
     }
 
-    fileprivate func hash(_ manner: HashManner) -> String {
+    fileprivate func hash(_ manner: HashVariant) -> String {
         if form == .object {
             return Unmanaged<ObjectNode>.fromOpaque(address)._withUnsafeGuaranteedRef { object in
                 guard manner == .contract else { return sha1Base64(object.hashedText(manner)) }
@@ -94,7 +94,7 @@ extension PackedPage {
 }
 
 /// The variants of the hash.
-enum HashManner {
+enum HashVariant {
     case contract
     /// Takes the exponent of a double from a rounded logarithm, so that 63.99999999999999 counts as 64.
     case javaScript
@@ -104,7 +104,7 @@ enum HashManner {
 
 extension ObjectNode {
     /// The text that is hashed for the object.
-    fileprivate func hashedText(_ manner: HashManner) -> [UInt8] {
+    fileprivate func hashedText(_ manner: HashVariant) -> [UInt8] {
         var text = [UInt8]()
         text.appendPriority(priority, manner)
         if manner == .contract {
@@ -134,14 +134,14 @@ private func sha1Base64(_ text: [UInt8]) -> String {
 }
 
 extension [UInt8] {
-    fileprivate mutating func appendPriority(_ priority: Node, _ manner: HashManner) {
+    fileprivate mutating func appendPriority(_ priority: Node, _ manner: HashVariant) {
         guard priority.exists else { return }
         append(contentsOf: "priority:".utf8)
         appendPrimitive(priority, manner)
         append(UInt8(ascii: ":"))
     }
 
-    fileprivate mutating func appendPrimitive(_ leaf: Node, _ manner: HashManner) {
+    fileprivate mutating func appendPrimitive(_ leaf: Node, _ manner: HashVariant) {
         switch leaf {
         case .bool(let value): append(contentsOf: value ? "boolean:true".utf8 : "boolean:false".utf8)
         case .int(let value): appendNumber(Double(value), manner)
@@ -153,7 +153,7 @@ extension [UInt8] {
         }
     }
 
-    private mutating func appendNumber(_ value: Double, _ manner: HashManner) {
+    private mutating func appendNumber(_ value: Double, _ manner: HashVariant) {
         let bits = manner == .javaScript ? Self.bitsByLogarithm(value) : value.bitPattern
         append(contentsOf: "number:".utf8)
         let digits = Array<UInt8>("0123456789abcdef".utf8)
@@ -171,7 +171,7 @@ extension [UInt8] {
         return (value < 0 ? 1 << 63 : 0) | UInt64(Int64(exponent) + 1023) << 52 | low
     }
 
-    fileprivate mutating func appendChild(_ key: TextCursor, _ child: NodeCursor, _ manner: HashManner) {
+    fileprivate mutating func appendChild(_ key: TextCursor, _ child: NodeCursor, _ manner: HashVariant) {
         append(UInt8(ascii: ":"))
         key.withBytes { append(contentsOf: $0) }
         append(UInt8(ascii: ":"))
@@ -179,7 +179,7 @@ extension [UInt8] {
     }
 
     /// Appends the children in hash order: by priority if any has one, otherwise by key.
-    fileprivate mutating func appendChildren(of node: NodeCursor, _ manner: HashManner) {
+    fileprivate mutating func appendChildren(of node: NodeCursor, _ manner: HashVariant) {
         var (prioritised, all) = (false, true)
         _ = node.allChildren { _, child in
             if child.isPrioritized { prioritised = true } else { all = false }

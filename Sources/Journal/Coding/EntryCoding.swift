@@ -20,7 +20,7 @@ package enum EntryKind: String, CaseIterable {
     case forget = "f"
     /// `path, ms`: when the node was last written; null removes the time.
     case written = "w"
-    /// `id, source, most, terms`: begins pending rows; see `OwedChange`.
+    /// `id, source, most, terms`: begins pending rows; see `PendingInboxChange`.
     case owe = "q"
     /// `id, [key, …], isLast`; `id, count`; `id, key`; `id`.
     case owedList = "l"

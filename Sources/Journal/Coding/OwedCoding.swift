@@ -5,7 +5,7 @@ package import JSONTree
 ///     ["q",7,"news/n1",2,{"to":"inbox/$/n1","value":{"title":"Hi"}}]    ["l",7,["ana","ben"],true]
 ///     ["d",7,2]    ["x",7,"ana"]    ["e",7]
 extension JSONWriter {
-    package mutating func entry(_ change: OwedChange) {
+    package mutating func entry(_ change: PendingInboxChange) {
         switch change {
         case .begin(let id, let source, let most, let terms):
             begin(.owe, of: id)
@@ -44,7 +44,7 @@ extension JSONWriter {
 
 extension JSONReader {
     /// Reads the rest of an entry after its kind, up to the closing bracket.
-    mutating func owedChange(_ kind: EntryKind) throws(JSONError) -> OwedChange {
+    mutating func owedChange(_ kind: EntryKind) throws(JSONError) -> PendingInboxChange {
         let start = offset
         let id = try int()
         if kind == .owedEnd { return .end(id) }

@@ -43,7 +43,7 @@ public struct Condition: Sendable, Hashable {
         case prefix
 
         /// True for operators that compare by order.
-        var isOfOrder: Bool {
+        var comparesOrder: Bool {
             switch self {
             case .below, .atMost, .above, .atLeast: true
             case .equal, .notEqual, .oneOf, .has, .prefix: false

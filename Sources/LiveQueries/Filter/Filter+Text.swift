@@ -112,7 +112,7 @@ private struct ConditionText {
                 + "as status == open, rating > 3; for several values there is kind in [\"a\",\"b\"], and no other 'or'; "
                 + "a text with such words or signs has double quotes, \(quoted.prefix(66))"
         }
-        guard Condition.Operator(rawValue: name)?.isOfOrder == true else { return nil }
+        guard Condition.Operator(rawValue: name)?.comparesOrder == true else { return nil }
         return "\(name) takes a number, and \(text.prefix(64)) is none; to compare with a text, in the order of texts, put it in double "
             + "quotes: \(name) \(quoted.prefix(66))"
     }

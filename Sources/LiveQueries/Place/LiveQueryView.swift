@@ -39,12 +39,12 @@ public final class LiveQueryView {
     public let showing: Showing
     /// Number of children shown or counted.
     public var count: Int { filtered?.count ?? near?.count ?? query.told(total) }
-    /// True if fewer children are shown than may exist; `PlaceQueries.fill` continues the search.
+    /// True if fewer children are shown than may exist; `QuerySet.fill` continues the search.
     public var isShort: Bool { filtered?.isShort ?? near?.isShort ?? false }
-    /// True if `PlaceQueries.fill` should continue now, before the view becomes short.
+    /// True if `QuerySet.fill` should continue now, before the view becomes short.
     var needsFill: Bool { filtered?.needsFill ?? near?.needsFill ?? false }
-    /// True if the next children must be searched for off the queue and passed to `PlaceQueries.replace`.
-    public var isStuck: Bool { near?.isStuck ?? false }
+    /// True if the next children must be searched for off the queue and passed to `QuerySet.replace`.
+    public var needsBackgroundSearch: Bool { near?.needsBackgroundSearch ?? false }
     /// The order from which its next children come. Nil if all matches are held or found by their points, and for a count.
     public var refillOrder: TreeQuery.Index? {
         guard let filtered, query.tree.limit != nil, !filtered.holdsAll else { return nil }
@@ -72,7 +72,7 @@ public final class LiveQueryView {
     /// True while its next children are searched for off the queue.
     var isSearched = false
     /// The changes of the current commit that affect this view.
-    var pending: ContiguousArray<SeenWrite> = []
+    var pending: ContiguousArray<FilteredWrite> = []
 
     init(_ query: LiveQuery, _ showing: Showing, _ selector: Selector) {
         self.query = query
@@ -93,7 +93,7 @@ public final class LiveQueryView {
         let slot: Int
         var views: ContiguousArray<LiveQueryView> = []
         /// The last change that was evaluated, and the result before and after it.
-        var askedFor = 0
+        var evaluatedFor = 0
         var was = false
         var now = false
 

@@ -27,7 +27,7 @@ public struct FilteredWindow: Sendable {
         let window = FilteredWindow(query, over: place, in: children, wanted: most == .max ? most : most + 1, looks: looks, settings)
         if query.tree.limit == nil, window.heldCount > most { return .tooManyMatches }
         let isCutShort = window.window.frontier != nil && (query.tree.limit == nil || window.isShort)
-        return isCutShort ? .tooManyLooks : .found(window)
+        return isCutShort ? .tooManyVisits : .found(window)
     }
 
     private init(
@@ -105,7 +105,7 @@ public struct FilteredWindow: Sendable {
     ///   - children: its children in the query's order after the commit. If nil, no next matches are looked up.
     ///   - looks: maximum number of children visited to find the next ones; reduced by those visited.
     mutating func apply(
-        _ writes: ContiguousArray<SeenWrite>, over place: Node, in children: OrderedChildren?, looks: inout Int,
+        _ writes: ContiguousArray<FilteredWrite>, over place: Node, in children: OrderedChildren?, looks: inout Int,
         _ events: inout ContiguousArray<LiveEvent>
     ) {
         let order = query.tree.orderedBy
@@ -137,7 +137,7 @@ public struct FilteredWindow: Sendable {
     /// - Returns: false, with the window unchanged, if more than `most` differs.
     public mutating func follow(from old: Node, to new: Node, in children: OrderedChildren?, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
-        guard let writes = SeenWrite.between(old, new, query.filter, query.near?.fields, atMost: most) else { return false }
+        guard let writes = FilteredWrite.between(old, new, query.filter, query.near?.fields, atMost: most) else { return false }
         var events: ContiguousArray<LiveEvent> = []
         var looks = visits
         apply(writes, over: new, in: children, looks: &looks, &events)
@@ -153,7 +153,7 @@ public struct FilteredWindow: Sendable {
     }
 
     private func tell(
-        _ steps: ContiguousArray<MatchWindow<OrderedChild>.Step>, _ writes: ContiguousArray<SeenWrite>, _ scan: Scan,
+        _ steps: ContiguousArray<MatchWindow<OrderedChild>.Step>, _ writes: ContiguousArray<FilteredWrite>, _ scan: Scan,
         _ events: inout ContiguousArray<LiveEvent>
     ) {
         for step in steps {
@@ -190,7 +190,7 @@ extension GeoIndex {
             keys.append(entry.key)
             return true
         }
-        return isComplete ? .found(keys) : .tooManyLooks
+        return isComplete ? .found(keys) : .tooManyVisits
     }
 }
 

@@ -61,7 +61,7 @@ public struct LiveEvent: Sendable, Equatable {
 }
 
 /// One change with the results of a filter.
-struct SeenWrite {
+struct FilteredWrite {
     var write: ChildWrite
     /// Whether the filter selects the child before and after.
     var was = false
@@ -70,19 +70,19 @@ struct SeenWrite {
     var newPoint: GeoPoint?
 }
 
-extension SeenWrite {
+extension FilteredWrite {
     /// The changes between two states of a place, with the results of a filter. Nil if more than `most` differ (`ChildMap.changes`).
     static func between(
         _ old: Node, _ new: Node, _ filter: Filter, _ fields: GeoFields?, atMost most: Int
-    ) -> ContiguousArray<SeenWrite>? {
+    ) -> ContiguousArray<FilteredWrite>? {
         guard let changes = new.children.changes(since: old.children, atMost: most) else { return nil }
-        var seen: ContiguousArray<SeenWrite> = []
+        var seen: ContiguousArray<FilteredWrite> = []
         for change in changes {
             let write = ChildWrite(change.key, old: change.old ?? .null, new: change.new ?? .null)
             let (was, now) = (filter.admits(write.old), filter.admits(write.new))
             guard was || now else { continue }
             seen.append(
-                SeenWrite(
+                FilteredWrite(
                     write: write, was: was, now: now, oldPoint: fields.flatMap { $0.point(of: write.old) },
                     newPoint: fields.flatMap { $0.point(of: write.new) }))
         }
@@ -105,7 +105,7 @@ extension MatchWindow.Step {
     /// - Parameters:
     ///   - child: the current value of a child that was not changed itself.
     func event(
-        of writes: ContiguousArray<SeenWrite>, previous: Key?, distance: Double? = nil, child: (Key) -> Node
+        of writes: ContiguousArray<FilteredWrite>, previous: Key?, distance: Double? = nil, child: (Key) -> Node
     ) -> LiveEvent {
         if change >= 0 { return event(of: writes[change].write, previous: previous, distance: distance) }
         if kind == .left { return LiveEvent(.removed, key, child(key), distance: distance, why: .left) }

@@ -256,7 +256,7 @@ public struct WindowSettings: Sendable {
     /// Up to this many matches, all are held, so none is ever looked up. Default 1,000, about 50 KB.
     public var complete = 1_000
     /// Maximum number of children visited for one view and commit to find the next matches. The search then continues with the next commit, or with
-    /// `PlaceQueries.fill`. Default 2,000: some ms.
+    /// `QuerySet.fill`. Default 2,000: some ms.
     public var visits = 2_000
     /// The same for all views of a place together, in one commit. Default 10,000.
     public var visitsOfCommit = 10_000

@@ -21,7 +21,7 @@ public struct NearWindow: Sendable {
     /// The held children; nil for such a circle.
     private var held: MatchWindow<NearPlace>?
     /// True if the last search for more reached its limit. The next search must run off the queue (`searched`).
-    public private(set) var isStuck = false
+    public private(set) var needsBackgroundSearch = false
 
     /// - Parameter index: the points of the place's children.
     /// - Returns: nil for a query that is not ordered by distance.
@@ -52,7 +52,7 @@ public struct NearWindow: Sendable {
             window.held = MatchWindow(limit: query.tree.limit, keepsLast: false, settings) {
                 next(index, children, filter, centre, reach, after: $0, wanted: $1, looks: looks, &isComplete)
             }
-            return isComplete ? .found(window) : .tooManyLooks
+            return isComplete ? .found(window) : .tooManyVisits
         }
         var found: ContiguousArray<NearPlace> = []
         let isComplete = index.visit(centre, reach, looks: looks) { entry, chordSquared in
@@ -62,7 +62,7 @@ public struct NearWindow: Sendable {
             return window.shown <= most
         }
         if window.shown > most { return .tooManyMatches }
-        if !isComplete { return .tooManyLooks }
+        if !isComplete { return .tooManyVisits }
         if holdsAll { window.hold(found) }
         return .found(window)
     }
@@ -181,7 +181,7 @@ public struct NearWindow: Sendable {
     /// The fast path for the usual commit, which changes one child, without lists.
     /// - Parameter event: set to the event of the shown change, if any.
     /// - Returns: false, with nothing changed, if the caller must use `apply`.
-    mutating func applyAlone(_ seen: borrowing SeenWrite, _ event: inout LiveEvent?) -> Bool {
+    mutating func applyAlone(_ seen: borrowing FilteredWrite, _ event: inout LiveEvent?) -> Bool {
         let key = seen.write.key
         let change = MatchWindow<NearPlace>.Change(
             key: key, old: seen.was ? nearPlace(key, seen.oldPoint) : nil, new: seen.now ? nearPlace(key, seen.newPoint) : nil)
@@ -201,7 +201,7 @@ public struct NearWindow: Sendable {
     ///   - index: its points after the commit.
     ///   - looks: maximum number of cells and points visited to find the next ones; reduced by those visited.
     mutating func apply(
-        _ writes: ContiguousArray<SeenWrite>, over place: borrowing Node, _ index: GeoIndex, looks: inout Int,
+        _ writes: ContiguousArray<FilteredWrite>, over place: borrowing Node, _ index: GeoIndex, looks: inout Int,
         _ events: inout ContiguousArray<LiveEvent>
     ) {
         if isCircle {
@@ -237,7 +237,7 @@ public struct NearWindow: Sendable {
         body(&window) { Self.next(index, children, filter, centre, reach, after: $0, wanted: $1, looks: most, &isComplete) }
         held = window
         looks = max(0, looks - (index.looks - before))
-        isStuck = !isComplete && window.needsFill
+        needsBackgroundSearch = !isComplete && window.needsFill
     }
 
     /// Updates a window over `old`, computed off the queue, to `new`, another state of the same place.
@@ -247,7 +247,7 @@ public struct NearWindow: Sendable {
     /// - Returns: false, with the window unchanged, if more than `most` differs.
     public mutating func follow(from old: Node, to new: Node, _ index: GeoIndex, atMost most: Int) -> Bool {
         if old.isIdentical(to: new) { return true }
-        guard let writes = SeenWrite.between(old, new, query.filter, index.fields, atMost: most) else { return false }
+        guard let writes = FilteredWrite.between(old, new, query.filter, index.fields, atMost: most) else { return false }
         var events: ContiguousArray<LiveEvent> = []
         var looks = settings.visits
         apply(writes, over: new, index, looks: &looks, &events)
@@ -263,7 +263,7 @@ public struct NearWindow: Sendable {
     }
 
     private func tell(
-        _ steps: ContiguousArray<MatchWindow<NearPlace>.Step>, _ writes: ContiguousArray<SeenWrite>, _ place: borrowing Node,
+        _ steps: ContiguousArray<MatchWindow<NearPlace>.Step>, _ writes: ContiguousArray<FilteredWrite>, _ place: borrowing Node,
         _ events: inout ContiguousArray<LiveEvent>
     ) {
         for step in steps {
@@ -317,5 +317,5 @@ public enum WindowSearch<Window: Sendable>: Sendable {
     /// More matches than may be held or shown.
     case tooManyMatches
     /// The search reached its maximum number of visits.
-    case tooManyLooks
+    case tooManyVisits
 }

@@ -6,7 +6,7 @@ struct DurableState {
     var root = Node.null
     var pending = PendingSessions()
     var written = WrittenTimes()
-    var owed = OwedRows()
+    var owed = PendingInboxRows()
     var peers = PeerRequests()
 
     mutating func apply(_ operation: JournalOperation) {

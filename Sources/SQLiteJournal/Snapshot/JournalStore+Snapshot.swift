@@ -25,7 +25,7 @@ extension JournalStore {
     }
 
     /// Requests the tree when the log has grown enough. On the journal queue.
-    func askForSnapshotIfDue(_ state: SnapshotState) {
+    func requestSnapshotIfDue(_ state: SnapshotState) {
         guard let ask = state.whenDue, state.isDue(settings), !isEnding else { return }
         state.isRequested = true
         ask()

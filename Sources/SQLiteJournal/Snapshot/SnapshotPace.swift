@@ -19,7 +19,7 @@ struct SnapshotPace: Sendable {
     /// The total written at the last step.
     private var seen: WrittenBytes
     /// Whether nothing arrived since the last step, or commits write more than this work does.
-    private var mustHurry = false
+    private var isFallingBehind = false
     /// When the current step began, ns of the steady clock.
     var beganNs: Int64 = 0
 
@@ -28,7 +28,7 @@ struct SnapshotPace: Sendable {
     /// Target size of the next step in bytes; it stores or removes at least one chunk or row.
     func bytes(_ settings: JournalStore.Settings) -> Int {
         let (slice, calm) = (settings.sliceBytes, min(Self.calmBytes, settings.sliceBytes))
-        guard mustHurry else { return calm }
+        guard isFallingBehind else { return calm }
         return min(max(owed + calm, slice), Self.mostSlices * slice)
     }
 
@@ -39,9 +39,9 @@ struct SnapshotPace: Sendable {
     /// - Returns: ns until the next step may begin. The slower the disk, the longer: while commits arrive, the work uses a third of the time.
     mutating func pauseNs(after bytes: Int, _ written: WrittenBytes, now: Int64) -> Int64 {
         owed = max(0, owed + written.bytes - seen.bytes - bytes)
-        mustHurry = owed > 0 || seen.batches == written.batches
+        isFallingBehind = owed > 0 || seen.batches == written.batches
         seen = written
-        return mustHurry ? 0 : min(2 * (now - beganNs), Self.longestPauseNs)
+        return isFallingBehind ? 0 : min(2 * (now - beganNs), Self.longestPauseNs)
     }
 }
 

@@ -10,7 +10,7 @@ import Synchronization
 ///                          in the background        between two commits, once in 8 MiB
 ///
 /// The log's file keeps its length. A commit that overwrites a part of it is faster than one that extends it, because the file
-/// system need not store a new length. Before that, `LogRoom` lets most commits overwrite preallocated space.
+/// system need not store a new length. Before that, `LogPreallocation` lets most commits overwrite preallocated space.
 extension JournalStore {
     /// Uncopied bytes at which the log is copied. Not more, because a commit on the same disk waits for the copy in progress. Not less,
     /// because each copy waits for the disk up to twice, and small commits rewrite the same pages many times.

@@ -15,8 +15,8 @@ extension JournalStore {
     func enqueue(_ item: Waiting.Item, isHeld: Bool = false) {
         let verdict: (isClosed: Bool, mustSchedule: Bool) = waiting.withLock { waiting in
             let work = item.work
-            let isRefused = waiting.isClosed && !work.outlivesStore(isLate: waiting.isLate)
-                || !work.outlivesJournal && waiting.closed.contains(item.namespace)
+            let isRefused = waiting.isClosed && !work.survivesStoreClose(isLate: waiting.isLate)
+                || !work.survivesJournalClose && waiting.closed.contains(item.namespace)
             if isRefused { return (true, false) }
             if case .close = item.work { waiting.closed.insert(item.namespace) }
             waiting.items.append(item)
@@ -52,7 +52,7 @@ extension JournalStore {
         }
         if items.isEmpty { return }
         if !backlog.isEmpty { onQueue { [self] db in commitWaiting(db) } }
-        if removal.mustLook { removeUnusedParts() }
+        if removal.mayHaveUnusedParts { removeUnusedParts() }
         checkpointIfDue()
     }
 
@@ -208,7 +208,7 @@ extension JournalStore {
             openStages.remove(part.stage.number)
         }
         for tail in tails[namespace] ?? [] { tail.receive(batch) }
-        askForSnapshotIfDue(state)
+        requestSnapshotIfDue(state)
         if removal.hasFailed { startRemoval() }
     }
 

@@ -14,7 +14,7 @@ struct Removal {
     /// The newest of each namespace.
     var trims: [SnapshotTrim] = []
     /// Whether parts without a batch may exist; the next commit searches for them.
-    var mustLook = true
+    var mayHaveUnusedParts = true
     /// Whether a step is in progress, or the next one waits.
     var isUnderWay = false
     /// Whether a step has failed on disk; the next successful commit starts again.
@@ -44,7 +44,7 @@ extension JournalStore {
     /// Removes the parts of stages that were released, that a kill or a full disk interrupted, or whose batch a snapshot contains. On the
     /// journal queue.
     func removeUnusedParts() {
-        removal.mustLook = false
+        removal.mayHaveUnusedParts = false
         // The removal in progress searches for them itself.
         if removal.isUnderWay { return }
         onQueue { [self] db in

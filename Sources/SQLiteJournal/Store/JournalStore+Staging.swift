@@ -146,7 +146,7 @@ extension JournalStore {
     /// Completes a large batch. On the journal queue.
     private func finish(_ item: Waiting.Item, _ result: Result<Void, JournalError>) {
         staging.remove(item.namespace)
-        if case .failure = result { removal.mustLook = true }
+        if case .failure = result { removal.mayHaveUnusedParts = true }
         item.completion(result)
         staged.leave()
     }

@@ -69,7 +69,7 @@ extension JournalStore {
 
     /// Reads some batches after a position, at least one.
     private func batches(of known: Registry.Row, _ namespace: String, after position: UInt64, _ db: Database) throws -> [JournalBatch] {
-        struct Enough: Error {}
+        struct StopReading: Error {}
         var batches: [JournalBatch] = []
         var (operations, starts): ([JournalOperation], [Int]) = ([], [])
         var bytes = 0
@@ -86,9 +86,9 @@ extension JournalStore {
                     sequence: part.sequence, after: part.previous, operations: operations, starts: starts, id: part.mark.id,
                     epoch: part.mark.epoch))
                 (operations, starts) = ([], [])
-                if bytes >= Self.tailBytes { throw Enough() }
+                if bytes >= Self.tailBytes { throw StopReading() }
             }
-        } catch is Enough {
+        } catch is StopReading {
         } catch let fault as PlaceFault {
             guard batches.isEmpty else { return batches }
             // The batches were removed, never existed, or are damaged.

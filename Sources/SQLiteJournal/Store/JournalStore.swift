@@ -70,7 +70,7 @@ public final class JournalStore: @unchecked Sendable {
     /// Commits of all namespaces together.
     var commits: UInt64
     /// Tracks how far SQLite's log is acknowledged.
-    let log: LogWatch
+    let log: LogAcknowledgement
     /// The damage of SQLite's log found at the start, and how it was handled.
     public let finding: String?
     let waiting = Mutex(Waiting())
@@ -132,7 +132,7 @@ public final class JournalStore: @unchecked Sendable {
         do {
             // Check before SQLite reads its log: it would take the first damaged frame for the end.
             let admission = try LogCheck.admit(path, acceptingLoss: settings.acceptsLoss)
-            let log = LogWatch(path, durability: settings.durability, mark: admission.mark)
+            let log = LogAcknowledgement(path, durability: settings.durability, mark: admission.mark)
             PrivateFile.restrictDatabase(path)
             let database = try DatabaseQueue(path: LogVFS.location(of: path), configuration: configuration(settings, queue))
             let (registry, lastStage) = try database.writeWithoutTransaction { db in
@@ -170,7 +170,7 @@ public final class JournalStore: @unchecked Sendable {
     private struct Found {
         let registry: [String: Registry.Row]
         let nextStage: Int64
-        let log: LogWatch
+        let log: LogAcknowledgement
         let finding: String?
     }
 

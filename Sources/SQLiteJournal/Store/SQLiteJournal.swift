@@ -56,7 +56,7 @@ public final class SQLiteJournal: Journal {
         store.queue.async { [store, namespace] in
             let state = store.state(of: namespace)
             state.whenDue = ask
-            store.askForSnapshotIfDue(state)
+            store.requestSnapshotIfDue(state)
         }
     }
 }

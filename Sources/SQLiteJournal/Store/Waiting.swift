@@ -49,7 +49,7 @@ struct Waiting {
         case close
 
         /// Whether it still runs after its journal was closed: settings of a namespace outlive its journal, and so does a snapshot in progress.
-        var outlivesJournal: Bool {
+        var survivesJournalClose: Bool {
             switch self {
             case .put, .step, .slice, .seal: true
             default: false
@@ -57,7 +57,7 @@ struct Waiting {
         }
 
         /// Whether it still runs while the store closes: everything appended before is stored, in any number of slices.
-        func outlivesStore(isLate: Bool) -> Bool {
+        func survivesStoreClose(isLate: Bool) -> Bool {
             switch self {
             case .slice(let staging): staging.isOfBatch && !isLate
             case .seal: true

@@ -2,8 +2,8 @@ import Glibc
 import GRDBSQLite
 
 /// A SQLite VFS that changes only the write-ahead log: each commit is written in one write, a large one in pieces of up to
-/// 120 KiB (`FrameGatherer`), and the log has preallocated space behind its end (`LogRoom`). It is a "shim" (sqlite.org/vfs.html §2.1): everything
-/// else is passed on to the default VFS.
+/// 120 KiB (`FrameGatherer`), and the log has preallocated space behind its end (`LogPreallocation`). It is a "shim" (sqlite.org/vfs.html §2.1):
+/// everything else is passed on to the default VFS.
 ///
 ///     SQLite ── main file, others ─────────────────────────► unix
 ///           └── log ──► LogFileObject ── whole commits ────► unix
@@ -71,7 +71,7 @@ private struct LogFileObject {
     /// SQLite's part of the object; must be first.
     var base = sqlite3_file()
     var gatherer = FrameGatherer()
-    var room = LogRoom()
+    var room = LogPreallocation()
     /// The kept bytes. Allocated on first use.
     var bytes: UnsafeMutableRawPointer?
     var writes = 0
@@ -91,7 +91,7 @@ private struct LogFileObject {
     mutating func opened(_ file: File) {
         var length: Int64 = 0
         let file = self.file(at: file)
-        if file.pointee.pMethods.pointee.xFileSize(file, &length) == SQLITE_OK { room = LogRoom(length: length) }
+        if file.pointee.pMethods.pointee.xFileSize(file, &length) == SQLITE_OK { room = LogPreallocation(length: length) }
     }
 
     private mutating func write(_ piece: UnsafeRawBufferPointer, at offset: Int64, _ file: File) -> Int32 {
@@ -124,7 +124,7 @@ private struct LogFileObject {
         return file.pointee.pMethods.pointee.xWrite(file, piece.baseAddress, Int32(piece.count), offset)
     }
 
-    /// Writes the zeros of `LogRoom`, if due, and syncs. A failure to write zeros does not fail the commit. Some file systems
+    /// Writes the zeros of `LogPreallocation`, if due, and syncs. A failure to write zeros does not fail the commit. Some file systems
     /// report missing space only now: then the commit is refused, and later syncs write no zeros.
     private mutating func sync(_ flags: Int32, _ file: File) -> Int32 {
         let file = self.file(at: file)
@@ -147,8 +147,8 @@ private struct LogFileObject {
 
     // Written once, before it is read, and lives as long as the process.
     nonisolated(unsafe) private static let zeros: UnsafeRawPointer = {
-        let zeros = UnsafeMutableRawPointer.allocate(byteCount: LogRoom.bytes, alignment: 4096)
-        zeros.initializeMemory(as: UInt8.self, repeating: 0, count: LogRoom.bytes)
+        let zeros = UnsafeMutableRawPointer.allocate(byteCount: LogPreallocation.bytes, alignment: 4096)
+        zeros.initializeMemory(as: UInt8.self, repeating: 0, count: LogPreallocation.bytes)
         return UnsafeRawPointer(zeros)
     }()
 

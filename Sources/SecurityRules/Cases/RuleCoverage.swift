@@ -11,7 +11,7 @@ public struct RuleCoverage: Sendable {
         public internal(set) var trueCount = 0
         public internal(set) var falseCount = 0
         /// Whether one evaluation covers the rule: the constants `true` and `false` have one result.
-        let isOneWay: Bool
+        let isConstant: Bool
 
         /// Such as `/users/$uid.read`.
         public var name: String { RuleCoverage.name(pattern, kind) }
@@ -22,7 +22,7 @@ public struct RuleCoverage: Sendable {
         /// Whether every possible result occurred.
         public var isCovered: Bool {
             if isNeverFalse { return trueCount > 0 && falseCount == 0 }
-            return isOneWay ? trueCount + falseCount > 0 : trueCount > 0 && falseCount > 0
+            return isConstant ? trueCount + falseCount > 0 : trueCount > 0 && falseCount > 0
         }
 
         /// The result that no case covers; nil when covered.
@@ -48,7 +48,7 @@ public struct RuleCoverage: Sendable {
         let found = set.program.details.flatMap { place in
             place.sources.map { kind, source in
                 Rule(
-                    pattern: place.pattern, kind: kind, source: source, isOneWay: ["true", "false"].contains(source.text),
+                    pattern: place.pattern, kind: kind, source: source, isConstant: ["true", "false"].contains(source.text),
                     isNeverFalse: declared.contains(Self.name(place.pattern, kind)))
             }
         }

@@ -63,7 +63,7 @@ struct Scope {
     /// The part of an `.expire` that the expression belongs to; nil elsewhere.
     var expiry: ExpiryScope?
     /// Whether the expression decides who receives an inbox row. It may run after the tree before the commit is gone.
-    var isOfRow = false
+    var isRowFilter = false
     /// The meaning of `each`; nil where `each` is not available.
     var each: SnapshotTerm?
 }

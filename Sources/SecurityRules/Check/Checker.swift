@@ -87,7 +87,7 @@ struct Checker {
                     at: span, message: "'\(name)' is not seen here: what counts depends on 'each', the counted child, alone.")
             }
         }
-        if scope.isOfRow, name == "data" || name == "root" {
+        if scope.isRowFilter, name == "data" || name == "root" {
             let after = name == "data" ? "newData" : "newRoot"
             throw ExpressionError(at: span, message: "'\(name)' is not seen here: say '\(after)', as it is after the write.")
         }

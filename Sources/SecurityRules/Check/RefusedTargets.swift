@@ -101,7 +101,7 @@ struct RefusedTargets {
         guard case .children(let all) = content else { return nil }
         for (key, member) in all.sorted(by: { $0.key < $1.key }) where member.exists != false {
             guard let (next, below) = child(key, of: node, place) else { continue }
-            if let refusal = refusal(next, [], 0, below, member.ifThere, isOfHub) { return refusal }
+            if let refusal = refusal(next, [], 0, below, member.assumingExists, isOfHub) { return refusal }
         }
         return nil
     }
@@ -129,7 +129,7 @@ struct RefusedTargets {
 
 extension WrittenContent {
     /// The same content, for a place that is known to exist.
-    fileprivate var ifThere: WrittenContent { if case .anything = self { .something } else { self } }
+    fileprivate var assumingExists: WrittenContent { if case .anything = self { .something } else { self } }
 
     /// The content of a value in the rules file.
     /// - Parameter scope: the scope of its expressions.

@@ -12,7 +12,7 @@ extension RuleSet {
         var linter = RulesLinter(text: text)
         var faults: [LocatedError] = []
         linter.functions.add(reader.functions, text, &faults)
-        linter.visit(root, Surroundings())
+        linter.visit(root, LintScope())
         linter.functionsWithoutCalls()
         var targets = RefusedTargets(root: root, functions: linter.functions)
         linter.targets(root, [], [:], &targets)
@@ -21,7 +21,7 @@ extension RuleSet {
 }
 
 /// The context that a rule node inherits from those above it.
-private struct Surroundings {
+private struct LintScope {
     var depth = 0
     var captures: [String: Int] = [:]
     var hasWrite = false
@@ -44,7 +44,7 @@ struct RulesLinter {
 
     mutating func warn(_ offset: Int, _ message: String) { warnings.append(LocatedError(offset: offset, message: message)) }
 
-    fileprivate mutating func visit(_ node: SourceNode, _ above: Surroundings) {
+    fileprivate mutating func visit(_ node: SourceNode, _ above: LintScope) {
         var here = above
         hasGeoIndex = node.geoIndex != nil
         here.hasWrite = above.hasWrite || node.rules[.write] != nil
@@ -102,7 +102,7 @@ struct RulesLinter {
         self.targets(child, steps + [.wildcard], inner, &targets)
     }
 
-    private mutating func wildcard(_ name: LocatedString, _ child: SourceNode, _ above: Surroundings) {
+    private mutating func wildcard(_ name: LocatedString, _ child: SourceNode, _ above: LintScope) {
         var inner = above
         inner.captures[name.value] = above.depth
         visit(child, inner)
@@ -118,7 +118,7 @@ struct RulesLinter {
 
     // MARK: Expressions
 
-    private mutating func visit(_ kind: RuleKind, _ rule: SourceRule, _ here: inout Surroundings, _ above: Surroundings) {
+    private mutating func visit(_ kind: RuleKind, _ rule: SourceRule, _ here: inout LintScope, _ above: LintScope) {
         let scope = Scope(kind: kind, captures: above.captures)
         var constant: Bool?
         // A literal `false` is intended: it denies everyone.
@@ -147,7 +147,7 @@ struct RulesLinter {
     }
 
     /// Checks an expression that is not an access rule.
-    private mutating func visit(_ string: LocatedString, _ above: Surroundings) {
+    private mutating func visit(_ string: LocatedString, _ above: LintScope) {
         let scope = Scope(kind: .write, captures: above.captures)
         guard let expression = try? ExpressionParser.parse(string.value) else { return }
         look(expression, string, scope)
@@ -270,7 +270,7 @@ struct RulesLinter {
         }
     }
 
-    private mutating func rate(_ source: SourceRate, _ node: SourceNode, _ here: inout Surroundings) {
+    private mutating func rate(_ source: SourceRate, _ node: SourceNode, _ here: inout LintScope) {
         if !here.hasWrite, !Self.hasWrite(below: node) {
             warn(source.offset, ".rate counts nothing: no .write above, at or below this place grants a write.")
         } else if here.rates.contains(where: { $0.perSecond <= source.rate.perSecond && $0.burst <= source.rate.burst }) {

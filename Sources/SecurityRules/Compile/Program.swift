@@ -17,7 +17,7 @@ final class Program: Sendable {
     /// Whether any place has an `.expire`.
     let hasExpiry: Bool
     /// Whether any `.expire` reads `written`.
-    let asksWhenWritten: Bool
+    let readsWritten: Bool
     /// Whether any place has a `.copy` or an `.inbox`.
     let copies: Bool
     /// Whether any place has an `.inbox`.
@@ -43,7 +43,7 @@ final class Program: Sendable {
         copies = builder.places.first?.copies ?? false
         hasRates = builder.places.first?.rates ?? false
         hasExpiry = builder.places.first?.expires ?? false
-        asksWhenWritten = builder.places.contains { $0.asksWhenWritten }
+        readsWritten = builder.places.contains { $0.readsWritten }
         indexed = builder.indexed
         hasInboxes = builder.details.contains { !$0.inboxes.isEmpty }
         counters = builder.counters
@@ -150,7 +150,7 @@ struct Place {
     var isSource = false
     var ends = false
     /// Whether its `.expire` reads `written`, and the wildcards that it sees: one bit for the depth of each.
-    var asksWhenWritten = false
+    var readsWritten = false
     var expiryKeys: UInt64 = 0
     /// What the `.validate` rules of the node and of those below it depend on.
     var validity = Reach()

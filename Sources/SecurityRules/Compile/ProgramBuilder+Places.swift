@@ -56,7 +56,7 @@ extension ProgramBuilder {
     /// Adds an `.expire` to a place; its instructions are those emitted since `start`.
     mutating func addExpiry(_ rule: ExpiryRule, from start: Int, at place: Int32) {
         details[Int(place)].expires.append(rule)
-        if code[start...].contains(where: { $0.operation == .written }) { places[Int(place)].asksWhenWritten = true }
+        if code[start...].contains(where: { $0.operation == .written }) { places[Int(place)].readsWritten = true }
         for reach in reaches[start...] { places[Int(place)].expiryKeys |= reach.keys }
     }
 

@@ -48,7 +48,7 @@ struct RulesCompiler {
             return
         }
         var reader = RulesFileReader()
-        reader.passesOverExpiry = isInForce
+        reader.ignoresInvalidExpiry = isInForce
         let root = reader.read(json)
         errors += reader.errors
         unsupported = reader.unsupported
@@ -71,11 +71,11 @@ struct RulesCompiler {
                 : "A row that has rows follow where it came from never comes to an end."
             errors.append(LocatedError(offset: texts[circular].quote, message: message))
         }
-        if errors.isEmpty, !isInForce { rowsApart() }
+        if errors.isEmpty, !isInForce { checkInboxOverlap() }
     }
 
     /// Refuses two inboxes with rows at one place: the second row would overwrite the first, or lie inside it.
-    private mutating func rowsApart() {
+    private mutating func checkInboxOverlap() {
         let places = builder.details.flatMap(\.inboxes).map(\.to)
         for (i, place) in places.enumerated() {
             guard let other = places[..<i].firstIndex(where: { $0.mayMeet(place) }) else { continue }

@@ -74,7 +74,7 @@ extension ConsequenceRound {
     private mutating func source(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         let (copies, inboxes) = (program.details[Int(place)].copies, program.details[Int(place)].inboxes)
         guard !(copies.isEmpty && inboxes.isEmpty), was.exists || isNow.exists, !was.isIdentical(to: isNow),
-            !(findsRemovalsOnly && isNow.exists), seenSources.insert(path).inserted
+            !(processesRemovalsOnly && isNow.exists), seenSources.insert(path).inserted
         else { return }
         try ask(copies.count + inboxes.count, place, copies.isEmpty ? .inbox : .copy)
         // Includes the counters of this round. Removals of this round belong to the next one.
@@ -83,12 +83,12 @@ extension ConsequenceRound {
         keys = path.keys
         // The node is new, or equal to the one before the commit, and more consequences followed: its copies are those of this commit.
         let former = base.node(at: path)
-        let isMadeHere = former.isNull && !isFirst || former == node
+        let isCopiedInCommit = former.isNull && !isFirst || former == node
         for copy in copies {
             var (targets, left): ([Path], [Path]) = ([], [])
             if was.isNull {
                 try created(copy, place, isNow, &targets)
-            } else if isNow.exists, isMadeHere {
+            } else if isNow.exists, isCopiedInCommit {
                 for write in result.writes where write.kind == .copy {
                     if try isCopy(write.path, of: was, copy, place) { targets.append(write.path) }
                 }

@@ -65,7 +65,7 @@ struct ConsequenceRound {
     mutating func run(_ locations: [Path]) throws(ConsequenceFault) {
         if isFirst { try ask(locations.count, 0, program.counters.isEmpty ? program.copies ? .copy : .removes : .counts) }
         for location in locations where !isLater(location) { try removals(at: location) }
-        if !program.counters.isEmpty, !findsRemovalsOnly { try count(locations.filter { !isLater($0) }) }
+        if !program.counters.isEmpty, !processesRemovalsOnly { try count(locations.filter { !isLater($0) }) }
         if program.copies { try copy(locations) }
     }
 
@@ -73,7 +73,7 @@ struct ConsequenceRound {
     func isLater(_ location: Path) -> Bool { if case .without(let places) = scope { places.contains(location) } else { false } }
 
     /// Whether the round computes only the consequences of removals.
-    var findsRemovalsOnly: Bool { if case .only = scope { true } else { false } }
+    var processesRemovalsOnly: Bool { if case .only = scope { true } else { false } }
 
     // MARK: Removals
 
@@ -239,13 +239,13 @@ struct ConsequenceRound {
     // MARK: Bounds
 
     mutating func look(at count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
-        result.keysLookedAt += count
-        guard result.keysLookedAt <= limits.keys else { throw fault(.tooManyKeys(limits.keys), place, kind) }
+        result.keysScanned += count
+        guard result.keysScanned <= limits.keys else { throw fault(.tooManyKeys(limits.keys), place, kind) }
     }
 
     mutating func ask(_ count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
         result.asked += count
-        guard result.asked <= limits.asked else { throw fault(.tooManyAsked(limits.asked), place, kind) }
+        guard result.asked <= limits.asked else { throw fault(.tooManyProcessed(limits.asked), place, kind) }
     }
 
     func fault(_ reason: ConsequenceFault.Reason, _ place: Int32, _ kind: ConsequenceKind) -> ConsequenceFault {

@@ -34,10 +34,10 @@ public struct Consequences: Sendable {
     /// The places of the writes, ascending, without those below others.
     public internal(set) var places: [Path] = []
     /// Whether no write lies at, above or below another: then each place has exactly its written value.
-    var areApart: Bool { places.count == writes.count }
+    var areDisjoint: Bool { places.count == writes.count }
     mutating func findPlaces() { places = writes.map(\.path).outermost }
     /// The number of keys scanned.
-    public internal(set) var keysLookedAt = 0
+    public internal(set) var keysScanned = 0
     /// The number of written places processed, and of the counters, copies and removals there.
     public internal(set) var asked = 0
     /// The number of conditions evaluated: of copies, of rows and of members of counted sets.
@@ -77,7 +77,7 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         /// More keys to scan than the limit.
         case tooManyKeys(Int)
         /// More written places to process, or counters, copies and removals there, than the limit.
-        case tooManyAsked(Int)
+        case tooManyProcessed(Int)
         /// More pending inbox rows, over all commits, than the limit.
         case tooManyRows(Int)
         /// More nodes with pending rows than the limit.
@@ -106,7 +106,7 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
         case .tooManyWrites(let limit): "\(rule) at \(path): more than \(limit) writes would follow"
         case .tooManyBytes(let limit): "\(rule) at \(path): more than \(limit) bytes would follow"
         case .tooManyKeys(let limit): "\(rule) at \(path): more than \(limit) keys would have to be looked at"
-        case .tooManyAsked(let limit): "\(rule) at \(path): more than \(limit) places, counters and copies would have to be asked about"
+        case .tooManyProcessed(let limit): "\(rule) at \(path): more than \(limit) places, counters and copies would have to be asked about"
         case .tooManyRows(let limit): "\(rule) at \(path): more than \(limit) rows would be owed to inboxes"
         case .tooManyContinuations(let limit): "\(rule) at \(path): \(limit) nodes still owe rows or removals to later commits"
         case .illegalKey(let text): "\(rule) at \(path): '\(text.prefix(64))' cannot be a key"
@@ -133,7 +133,7 @@ public struct ConsequenceLimits: Sendable, Hashable {
     /// Most children of a set counted inline when a counter's node is created; larger sets are counted off the queue. Default 1,000.
     public var counted = 1_000
     /// Most places of possible copies recorded in the index for one commit; copies beyond are found by scanning. Default 1,000.
-    public var noted = CopyIndex.notedAtOnce
+    public var noted = CopyIndex.maxIndexed
 
     /// Most pending inbox rows, which follow in later commits, and most nodes with pending rows. Default 1,000,000 and 100.
     public var continuedRows = 1_000_000
@@ -152,7 +152,7 @@ public struct ConsequenceLimits: Sendable, Hashable {
     }
     public var continuesRemovals = Continuing.withinBound
     /// Whether every inbox row and every consequence of a removal becomes pending, however few there are.
-    var continuesAll = false
+    var defersAll = false
 
     public init() {}
 }
@@ -188,7 +188,7 @@ extension RuleSet {
             let removed = locations.filter { new.node(at: $0).isNull && old.node(at: $0).exists && mayFollow(from: $0) }
             guard program.hasInboxes && error.reason.isBound || !removed.isEmpty else { throw error }
             var limits = limits
-            limits.continuesAll = true
+            limits.defersAll = true
             var found = try find(locations, old, new, author, now, limits, index, later: Set(removed))
             found.addCost(of: error.reason)
             if !removed.isEmpty { try found.continueRemovals(removed, limits, error) }
@@ -248,7 +248,7 @@ extension ConsequenceFault.Reason {
     /// Whether the reason is a bound of a single commit.
     fileprivate var isBound: Bool {
         switch self {
-        case .tooManyWrites, .tooManyBytes, .tooManyKeys, .tooManyAsked: true
+        case .tooManyWrites, .tooManyBytes, .tooManyKeys, .tooManyProcessed: true
         default: false
         }
     }

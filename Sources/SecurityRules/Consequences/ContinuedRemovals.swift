@@ -72,8 +72,8 @@ extension Consequences {
     /// Charges the failed computation in full, up to the bound that it met.
     mutating func addCost(of bound: ConsequenceFault.Reason) {
         switch bound {
-        case .tooManyKeys(let limit): keysLookedAt += limit
-        case .tooManyAsked(let limit), .tooManyWrites(let limit): asked += limit
+        case .tooManyKeys(let limit): keysScanned += limit
+        case .tooManyProcessed(let limit), .tooManyWrites(let limit): asked += limit
         default: break
         }
     }

@@ -35,7 +35,7 @@ public final class CopyIndex: @unchecked Sendable {
     }
 
     /// A single key needs no set: sets for one element would use most of the memory.
-    private enum Rests {
+    private enum FreeKeys {
         case one(Key)
         case many(Shards<Key, Void>)
 
@@ -43,14 +43,14 @@ public final class CopyIndex: @unchecked Sendable {
     }
 
     private let rules: [IndexedPlaces]
-    private var groups = Shards<Group, Rests>()
+    private var groups = Shards<Group, FreeKeys>()
     /// The number of indexed places: about 150 bytes each.
     public private(set) var count = 0
     /// Places below which the index may be incomplete.
     public private(set) var open: [Path] = []
 
     /// Most places and keys scanned for one commit; what exceeds it stays open. Default 1,000: about a millisecond.
-    public static let notedAtOnce = 1_000
+    public static let maxIndexed = 1_000
 
     /// An empty index.
     init(_ program: Program) { rules = program.indexed }
@@ -80,7 +80,7 @@ public final class CopyIndex: @unchecked Sendable {
     ///   - most: the most places to scan.
     /// - Returns: the place that is open from now on; nil if the index is complete.
     @discardableResult
-    public func note(_ paths: [Path], exist: Bool = false, old: Node, new: Node, atMost most: Int = notedAtOnce) -> Path? {
+    public func note(_ paths: [Path], exist: Bool = false, old: Node, new: Node, atMost most: Int = maxIndexed) -> Path? {
         var (left, run) = (most, Run())
         defer { set(&run) }
         for (i, path) in paths.enumerated() {
@@ -215,7 +215,7 @@ public final class CopyIndex: @unchecked Sendable {
     }
 
     /// - Returns: the change in the number of places.
-    private static func change(_ rests: inout Rests?, _ run: [(rest: Key, isThere: Bool)]) -> Int {
+    private static func change(_ rests: inout FreeKeys?, _ run: [(rest: Key, isThere: Bool)]) -> Int {
         guard run.count > 1 else { return run.reduce(0) { $0 + change(&rests, $1.rest, isThere: $1.isThere) } }
         let before = rests?.count ?? 0
         var all = Shards<Key, Void>()
@@ -234,7 +234,7 @@ public final class CopyIndex: @unchecked Sendable {
     }
 
     /// - Returns: the change in the number of places.
-    private static func change(_ rests: inout Rests?, _ rest: Key, isThere: Bool) -> Int {
+    private static func change(_ rests: inout FreeKeys?, _ rest: Key, isThere: Bool) -> Int {
         if case .many(var all)? = rests {
             // Drop this reference, so that the change below does not copy the set.
             rests = nil

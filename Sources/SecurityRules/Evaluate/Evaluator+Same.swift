@@ -15,8 +15,8 @@ struct ValidPlace {
 extension Consequences {
     /// The places whose `.validate` must be evaluated, each with the number of writes it represents. Consecutive copies of the identical value
     /// are evaluated once if the rules depend on nothing else that differs. Reads no tree.
-    func placesToAsk(_ tables: ProgramTables) -> [(path: Path, times: Int)] {
-        guard areApart else { return writes.map { ($0.path, 1) } }
+    func placesToValidate(_ tables: ProgramTables) -> [(path: Path, times: Int)] {
+        guard areDisjoint else { return writes.map { ($0.path, 1) } }
         var asked: [(path: Path, times: Int)] = []
         var known: (number: Int, place: Int32, keys: UInt64)?
         for (i, write) in writes.enumerated() {

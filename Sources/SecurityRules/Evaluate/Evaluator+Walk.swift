@@ -69,7 +69,7 @@ extension Evaluator {
 
     /// Whether the consequences of a commit are valid.
     mutating func areValid(_ found: Consequences) -> Bool {
-        let asked = found.placesToAsk(tables)
+        let asked = found.placesToValidate(tables)
         return areValid(asked.map(\.path), times: asked.map(\.times))
     }
 
@@ -78,8 +78,8 @@ extension Evaluator {
     mutating func areValid(_ locations: [Path], times: [Int] = []) -> Bool {
         withExtendedLifetime(locations) {
             pop(to: 0)
-            asksOnce = locations.count > 1 && recorder == nil && dependencies == nil
-            defer { (asksOnce, lastValid) = (false, nil) }
+            reusesValidity = locations.count > 1 && recorder == nil && dependencies == nil
+            defer { (reusesValidity, lastValid) = (false, nil) }
             var number = 0
             return follow(locations, areKept: true) { evaluator, chain, keys in
                 evaluator.dependencies?.writtenDepth = keys.count
@@ -231,7 +231,7 @@ extension Evaluator {
             let level = chain.validated
             guard existsInNew(at: level) else { return true }
             let place = places[level]
-            if level == length, asksOnce, let node = node(.new, at: level) {
+            if level == length, reusesValidity, let node = node(.new, at: level) {
                 if isKnownValid(place, node) {
                     chain.validated += 1
                     return true
@@ -244,7 +244,7 @@ extension Evaluator {
         }
         guard length == chain.count - 1 else { return true }
         guard areChildrenValid(places[length]) else { return false }
-        if asksOnce { noteValid(places[length], keys, work: work - textWork) }
+        if reusesValidity { noteValid(places[length], keys, work: work - textWork) }
         return true
     }
 

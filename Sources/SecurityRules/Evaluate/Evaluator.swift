@@ -31,7 +31,7 @@ struct Evaluator: ~Copyable {
     private var newDepth = 0
 
     /// A write that is being decided but not applied to a tree yet. Then `newNodes` holds only nodes from its depth on.
-    private var unmade: UnmadeTree?
+    private var unmade: LazyNewTree?
 
     /// Cached nodes of shared paths, by their number.
     let shared: UnsafeMutablePointer<SharedNode>
@@ -52,7 +52,7 @@ struct Evaluator: ~Copyable {
     private var uid: Value?
 
     /// Whether places with equal values and rules are evaluated once, and the last such place.
-    var asksOnce = false
+    var reusesValidity = false
     var lastValid: ValidPlace?
 
     /// Records every evaluated rule; nil without a trace.
@@ -209,7 +209,7 @@ struct Evaluator: ~Copyable {
     /// The node at a depth of the path; nil if it does not exist.
     @inline(__always)
     mutating func node(_ tree: Tree, at level: Int) -> NodeCursor? {
-        if tree == .new, unmade != nil { return unmadeNode(at: level) }
+        if tree == .new, unmade != nil { return lazyNode(at: level) }
         fill(tree, to: level)
         return tree == .old ? oldNodes[level] : newNodes[level]
     }
@@ -218,7 +218,7 @@ struct Evaluator: ~Copyable {
 
     /// Begins the decision about a write of one value, when `newData` is known only at and below the written place. The new tree is created
     /// when the rules read above it.
-    mutating func begin(_ tree: UnmadeTree) {
+    mutating func begin(_ tree: LazyNewTree) {
         // At the root the value is the whole tree.
         if tree.depth == 0 { newNodes[0] = NodeCursor(tree.value) } else { unmade = tree }
     }
@@ -231,7 +231,7 @@ struct Evaluator: ~Copyable {
     }
 
     @inline(never)
-    private mutating func unmadeNode(at level: Int) -> NodeCursor? {
+    private mutating func lazyNode(at level: Int) -> NodeCursor? {
         guard let tree = unmade else { return nil }
         if level < tree.depth {
             newNodes[0] = tree.make()

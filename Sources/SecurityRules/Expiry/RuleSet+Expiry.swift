@@ -12,11 +12,11 @@ extension RuleSet {
     public var hasExpiry: Bool { program.hasExpiry }
 
     /// Whether any `.expire` reads `written`.
-    public var asksWhenWritten: Bool { program.asksWhenWritten }
+    public var readsWritten: Bool { program.readsWritten }
 
     /// Whether the `.expire` at a node's place reads `written`. O(depth)
-    public func asksWhenWritten(at path: Path) -> Bool {
-        rulesPlace(of: path).map { program.tables.places[Int($0)].asksWhenWritten } ?? false
+    public func readsWritten(at path: Path) -> Bool {
+        rulesPlace(of: path).map { program.tables.places[Int($0)].readsWritten } ?? false
     }
 
     /// The number of `.expire` rules at a node's place. O(depth)
@@ -42,11 +42,11 @@ extension RuleSet {
         Evaluator.run(program, old: root, new: root, auth: .null, now: 0, query: nil) { evaluator in
             // Keys are read in place, even those of the previous path.
             withExtendedLifetime(nodes) {
-                var (previous, known) = (Path.root, KnownDue?.none)
+                var (previous, known) = (Path.root, CachedDue?.none)
                 return nodes.map { path, value in
                     guard let place = rulesPlace(of: path) else { return nil }
                     let rules = program.tables.places[Int(place)]
-                    let time = rules.asksWhenWritten ? written(path) : nil
+                    let time = rules.readsWritten ? written(path) : nil
                     let isLike = known.map {
                         $0.place == place && $0.written == time && path.hasKeys(of: $0.path, at: rules.expiryKeys)
                     } ?? false
@@ -59,7 +59,7 @@ extension RuleSet {
                         guard let node = evaluator.node(.new, at: path.depth) else { return nil }
                         if isLike, let known, known.node.isIdentical(to: node) { return known.due }
                         let due = earliest(path, root, time, &evaluator)?.due
-                        known = KnownDue(place: place, path: path, value: value, node: node, written: time, due: due)
+                        known = CachedDue(place: place, path: path, value: value, node: node, written: time, due: due)
                         return due
                     }
                 }
@@ -68,7 +68,7 @@ extension RuleSet {
     }
 
     /// A node whose due time is known, with everything that the time depends on.
-    private struct KnownDue {
+    private struct CachedDue {
         let place: Int32
         let path: Path
         let value: Node?

@@ -36,8 +36,8 @@ extension ConsequenceRound {
             each: each, members: names.members, not: names.not, asks: inbox.condition >= 0, to: to, value: value, now: now)
         let (most, candidates) = self.candidates(inbox, rows)
         if most == 0 { return }
-        let room = min(limits.writes - result.writes.count, limits.keys - result.keysLookedAt)
-        guard most <= room, !limits.continuesAll, limits.owing[source] == nil else { return try owe(rows, most, place) }
+        let room = min(limits.writes - result.writes.count, limits.keys - result.keysScanned)
+        guard most <= room, !limits.defersAll, limits.owing[source] == nil else { return try owe(rows, most, place) }
         try look(at: most, place, .inbox)
         let reached = candidates().sorted().filter { rows.reaches($0, in: result.tree) }
         for bound in try holding(inbox.condition, place, reached.map { [$0] }, .inbox) {

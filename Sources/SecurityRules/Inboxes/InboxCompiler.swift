@@ -34,7 +34,7 @@ struct InboxCompiler {
 
         let scope = Scope(kind: .write, captures: captures)
         var rowScope = Scope(kind: .write, captures: all)
-        (rowScope.isOfRow, rowScope.each) = (true, CopyCompiler.snapshot(each, all))
+        (rowScope.isRowFilter, rowScope.each) = (true, CopyCompiler.snapshot(each, all))
         var members: [InboxRule.Names]?
         if let texts = source.members {
             members = []

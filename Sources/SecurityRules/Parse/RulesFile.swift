@@ -108,7 +108,7 @@ struct RulesFileReader {
     /// In the order of the file.
     var functions: [SourceFunction] = []
     /// Whether an `.expire` with a fault is treated as unsupported as a whole.
-    var passesOverExpiry = false
+    var ignoresInvalidExpiry = false
 
     /// The deepest rule node: data is at most this deep.
     static let maxDepth = Path.maxDepth
@@ -239,7 +239,7 @@ struct RulesFileReader {
         case ".expire":
             let known = errors.count
             if depth > 0 { expiries(json, node) } else { addError(member.name.quote, "An '.expire' stands below the root.") }
-            guard passesOverExpiry, errors.count > known else { return }
+            guard ignoresInvalidExpiry, errors.count > known else { return }
             unsupported += errors[known...]
             errors.removeSubrange(known...)
             node.expiries = []

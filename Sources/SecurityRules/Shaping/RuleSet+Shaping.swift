@@ -82,8 +82,8 @@ struct WriteShaper {
         result.textWork = most - textWork
         if let recorder {
             result.dependencies = WriteDecision(
-                isAllowed: true, dependencies: recorder.places, wholes: recorder.wholes, looksAtOverwritten: recorder.readsOverwritten,
-                looksAtAnything: recorder.hasOverflowed)
+                isAllowed: true, dependencies: recorder.places, subtreeDependencies: recorder.subtreeDependencies,
+                dependsOnOverwritten: recorder.readsOverwritten, dependsOnEverything: recorder.hasOverflowed)
         }
         return result
     }

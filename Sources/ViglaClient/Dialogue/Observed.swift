@@ -24,7 +24,7 @@ struct Observed {
     /// True until the difference after a move's answer has arrived: until then it is unknown which circle the last events belong to.
     private var isMoving = false
     /// Whether this connection starts from the beginning, although events were reported before.
-    private var isAnew = false
+    private var startsOver = false
 
     init(_ path: Path, _ events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil, _ handler: @escaping Dialogue.Handler) {
         self.path = path
@@ -39,7 +39,7 @@ struct Observed {
 
     /// The request for a new connection.
     mutating func begin() -> ObserveOperation {
-        isAnew = told != nil && isMoving
+        startsOver = told != nil && isMoving
         let since: ObserveSince = if let told, !isMoving { .after(epoch: told.epoch, seq: told.seq) } else { .now }
         (held, moves) = ([], 0)
         return .observe(path: path, events: isReadyHidden ? events.union(.ready) : events, query: query, maxHz: maxHz, since: since)
@@ -50,7 +50,7 @@ struct Observed {
         epoch = success.epoch ?? ""
         lacksIndex = success.lacksIndex
         // Held until the first event after it: until then the earlier events count.
-        if told != nil, isAnew || success.isReset { held = [.reset(seq: success.seq ?? 0)] }
+        if told != nil, startsOver || success.isReset { held = [.reset(seq: success.seq ?? 0)] }
     }
 
     /// The notifications to deliver now, in this order.

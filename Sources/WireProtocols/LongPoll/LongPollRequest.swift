@@ -90,8 +90,8 @@ public enum LongPollError: Error, Sendable, Hashable {
     case notBase64
     /// More than `queuedBytes` wait for the client's next poll.
     case tooMuchQueued
-    /// More than `askedBytes` of requests have no reply yet.
-    case tooMuchAsked
+    /// More than `unansweredBytes` of requests have no reply yet.
+    case tooMuchUnanswered
 
     /// A plain sentence for the log.
     public var reason: String {
@@ -100,7 +100,7 @@ public enum LongPollError: Error, Sendable, Hashable {
         case .tooFarAhead: "segments too far ahead of one that is missing"
         case .pieceCount: "impossible number of segments in a message"
         case .notBase64: "segment is not base64"
-        case .tooMuchAsked: "too much asked by a client that does not wait for answers"
+        case .tooMuchUnanswered: "too much asked by a client that does not wait for answers"
         case .tooMuchQueued: "too much queued for a client that does not poll"
         }
     }
@@ -125,7 +125,7 @@ public struct LongPollLimits: Sendable, Hashable {
     /// Most bytes that may wait for the client's next poll; exceeding it ends the session. Default 64 MiB.
     public var queuedBytes = 64 << 20
     /// Most bytes of requests without a reply; exceeding it ends the session. Default 32 MiB: two of the largest.
-    public var askedBytes = 32 << 20
+    public var unansweredBytes = 32 << 20
     /// Minimum average bytes per second, over each 30 s, of a message split into several requests. Low, as long polling is slow over long round
     /// trips. Default 512.
     public var bytesPerSecond = 512

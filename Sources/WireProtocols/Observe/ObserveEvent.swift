@@ -27,7 +27,7 @@ public enum ObservePrevious: Sendable, Hashable {
     /// `null`
     case first
     /// Without the member: the order is by distance, and the distances give the position.
-    case untold
+    case notSent
 
     /// - Parameter key: nil for the first child.
     public init(_ key: Key?) { self = key.map { .key($0) } ?? .first }
@@ -109,7 +109,7 @@ public struct ObservePush: Sendable {
             writer.raw(",\"prev\":")
             writer.string(key.text)
         case .first: writer.raw(",\"prev\":null")
-        case .untold: break
+        case .notSent: break
         }
         if let distance { Self.distance(distance, &writer) }
     }

@@ -57,7 +57,7 @@ private struct ObserveMessageParser {
         var event: String?
         var key: Key?
         var value: Node?
-        var prev = ObservePrevious.untold
+        var prev = ObservePrevious.notSent
         var distance: Double?
         var why: ObserveReason?
         var count: Int64?

@@ -102,7 +102,7 @@ extension ObserveQuery {
         private func made(_ query: TreeQuery, _ fault: inout RequestFault?) -> ObserveQuery? {
             do throws(QueryFault) {
                 let made = try ObserveQuery(query, where: filter, near: near)
-                if made.live?.asksForTooMany == true {
+                if made.live?.exceedsNearest == true {
                     fault = fault ?? .tooBig(LiveQuery.tooMany, member: "query.limitToFirst")
                 }
                 return made
@@ -177,7 +177,7 @@ extension ObserveQuery {
 
 extension LiveQuery {
     /// Whether it asks for more of the nearest than one `near` allows as `limit`.
-    var asksForTooMany: Bool { isByDistance && (tree.limit ?? 0) > NearLimits().nearest }
+    var exceedsNearest: Bool { isByDistance && (tree.limit ?? 0) > NearLimits().nearest }
 
     static let tooMany = "the nearest are at most \(NearLimits().nearest)"
 }

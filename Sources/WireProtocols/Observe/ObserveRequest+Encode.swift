@@ -93,7 +93,7 @@ extension ObserveRequest {
         }
     }
 
-    private static func leaving(_ leaving: ObserveLeaving, _ writer: inout JSONWriter) {
+    private static func leaving(_ leaving: DisconnectOperation, _ writer: inout JSONWriter) {
         switch leaving {
         case .set(let write):
             writer.raw("set\"")

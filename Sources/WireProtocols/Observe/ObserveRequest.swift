@@ -38,7 +38,7 @@ public enum ObserveOperation: Sendable, Equatable {
     /// - hash: the hash of the expected value, computed as in the realtime protocol; empty for null.
     case transaction(TreeWrite, hash: String)
     /// Runs after the connection has ended.
-    case onDisconnect(ObserveLeaving)
+    case onDisconnect(DisconnectOperation)
     case ping
     /// Parsed, but invalid: respond with the fault and continue.
     case invalid(ObserveFault)
@@ -58,7 +58,7 @@ public enum ObserveSince: Sendable, Equatable {
 }
 
 /// An operation that runs after the connection has ended: the member `do` of `onDisconnect`.
-public enum ObserveLeaving: Sendable, Equatable {
+public enum DisconnectOperation: Sendable, Equatable {
     case set(TreeWrite)
     /// Paths of the writes are relative to `path` and do not overlap.
     case update(path: Path, [TreeWrite])

@@ -131,7 +131,7 @@ extension RESTRequest {
         guard isLive, filter?.isEmpty != true || near != nil else { return }
         let live: LiveQuery
         do throws(QueryFault) { live = try LiveQuery(query, where: filter ?? .all, near: near) } catch { throw .bad(error.description) }
-        guard !live.asksForTooMany else { throw .bad("limitToFirst: \(LiveQuery.tooMany)") }
+        guard !live.exceedsNearest else { throw .bad("limitToFirst: \(LiveQuery.tooMany)") }
         (self.live, self.query) = (live, live.tree)
     }
 

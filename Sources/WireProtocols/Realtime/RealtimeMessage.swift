@@ -53,7 +53,7 @@ public struct RealtimeRequest: Sendable {
     /// The size of its message in bytes, or of its values in memory if that is larger.
     public var bytes = 0
     /// The budget's hold for the memory of the values, for the request's lifetime.
-    public var hold: (any NodeHold)?
+    public var hold: (any MemoryReservation)?
 
     public init(number: Int64, action: RealtimeAction) {
         self.number = number

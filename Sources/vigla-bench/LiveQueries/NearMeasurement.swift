@@ -59,7 +59,7 @@ struct NearMeasurement {
     private func nearestViews(
         _ children: Node, _ keys: [Key], _ index: GeoIndex, _ centres: [GeoPoint], _ random: inout SplitMix, _ show: (String) -> Void
     ) throws {
-        let views = PlaceQueries()
+        let views = QuerySet()
         views.adopt(index)
         var lists: [LiveQueryView] = []
         for centre in centres {
@@ -130,7 +130,7 @@ struct NearMeasurement {
     /// One child moves within many circles, all of which contain it.
     func movingPoint(_ show: (String) -> Void) throws {
         for (overlapping, far) in [(circles, 0), (circles, distant), (0, 0), (0, distant)] {
-            let queries = PlaceQueries()
+            let queries = QuerySet()
             queries.adopt(GeoIndex(Self.fields))
             let before = HeapMeter.allocated
             for i in 0..<(overlapping + far) {

@@ -9,7 +9,7 @@ struct QueriesMeasurement {
 
     func run(_ show: (String) -> Void) throws {
         var place = Node.object((0..<children).map { (Key("c\($0)"), record($0)) })
-        let views = PlaceQueries()
+        let views = QuerySet()
         var filters: [Filter] = []
         let build = try microseconds {
             for i in 0..<queries {

@@ -20,7 +20,7 @@ struct Cluster: ParsableCommand {
         @Argument(help: "A hub of the cluster, such as http://10.0.0.11:9000.", transform: HubURL.init(argument:)) var url: HubURL
         @Flag(help: "The hub's answer as JSON.") var json = false
         @OptionGroup var credential: AdminCredential
-        @OptionGroup var trust: Trust
+        @OptionGroup var trust: TLSOptions
 
         func validate() throws { try url.refusePath("A cluster is that of the whole hub") }
 

@@ -89,7 +89,7 @@ struct Get: ParsableCommand {
             let text: String? = if case .string(let text)? = value?.child("error") { text.string } else { nil }
             let advice = switch status {
             case 401: "\n\(target.credential.refusedByRules(target, query))"
-            case 404 where NoAnswer.isUnknownNamespace(status, text ?? ""): "\n" + NoAnswer.otherNamespace
+            case 404 where ConnectionAdvice.isUnknownNamespace(status, text ?? ""): "\n" + ConnectionAdvice.otherNamespace
             default: MissingIndex.advice(text ?? "", target.url.path, order: query.orderBy ?? target.url.order).map { "\n" + $0 } ?? ""
             }
             fail("\(address) answers \(status)\(text.map { ": \($0)" } ?? "")\(advice)")

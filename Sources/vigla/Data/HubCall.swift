@@ -12,7 +12,7 @@ struct Target: ParsableArguments {
         help: "Place in a hub, such as http://127.0.0.1:9000/users/ana?ns=demo (ns: namespace, if not the hub's default).",
         transform: { try HubURL(argument: $0, takesPriority: true) })
     var url: HubURL
-    @OptionGroup var trust: Trust
+    @OptionGroup var trust: TLSOptions
     @OptionGroup var credential: AdminCredential
 
     /// Ends the program when the address has a query, which the command would ignore.
@@ -115,7 +115,7 @@ enum HubCall {
         let (address, credential) = (target.url.address, target.credential)
         var text = error.description
         switch error {
-        case .unreachable, .notAccepted, .badAnswer: text = NoAnswer.text(error, from: address)
+        case .unreachable, .notAccepted, .badAnswer: text = ConnectionAdvice.text(error, from: address)
         case .refused(let failure) where failure.known == .permissionDenied: text += "\n" + credential.refusedByRules(target, query)
         case .refused(let failure) where failure.known == .missingIndex:
             if let advice = MissingIndex.advice(failure.message, target.url.path, order: query?.orderBy) { text += "\n" + advice }

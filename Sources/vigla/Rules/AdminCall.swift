@@ -46,7 +46,7 @@ enum AdminCall {
             connection.send(request)
             return Exchange(address, answer)
         } failed: { error in
-            fail(NoAnswer.text(.unreachable(ClientError.text(error)), from: address))
+            fail(ConnectionAdvice.text(.unreachable(ClientError.text(error)), from: address))
         }
         return answer.wait()
     }
@@ -91,12 +91,12 @@ enum AdminCall {
             case .response(let response):
                 if receivedBytes > 1 << 20 { progress.end() }
                 answer.give(response.status.code, response.body)
-            case .failure: fail(NoAnswer.text(.badAnswer("\(address) does not answer in HTTP/1.1"), from: address))
+            case .failure: fail(ConnectionAdvice.text(.badAnswer("\(address) does not answer in HTTP/1.1"), from: address))
             }
         }
 
         func ended(_ reason: CloseReason) {
-            if !answer.isGiven { fail(NoAnswer.text(.unreachable("\(address) ended the connection (\(reason.name))"), from: address)) }
+            if !answer.isGiven { fail(ConnectionAdvice.text(.unreachable("\(address) ended the connection (\(reason.name))"), from: address)) }
         }
     }
 }
@@ -107,7 +107,7 @@ extension AdminCall {
         if status == 401 || status == 403 { fail("\(address) refuses this (\(status)). \(credential.refused)") }
         let text = UserText.plain(ClientError.reason(String(decoding: body.prefix(2_000), as: UTF8.self)))
         fail("\(address) answers \(status)\(text.isEmpty ? "" : ": \(text)")\n"
-            + (NoAnswer.isUnknownNamespace(status, text) ? NoAnswer.otherNamespace : advice))
+            + (ConnectionAdvice.isUnknownNamespace(status, text) ? ConnectionAdvice.otherNamespace : advice))
     }
 }
 

@@ -37,7 +37,7 @@ struct RulesDeploy: ParsableCommand {
     @Flag(help: "Deploy rules that grant nothing without a question.") var denyAll = false
     @Flag(help: "Do not wait until the counters, copies and expiry of the rules are complete.") var noWait = false
     @OptionGroup var credential: AdminCredential
-    @OptionGroup var trust: Trust
+    @OptionGroup var trust: TLSOptions
 
     func validate() throws {
         try refuseSwapped(file, "vigla rules deploy URL FILE")

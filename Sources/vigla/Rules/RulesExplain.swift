@@ -36,7 +36,7 @@ struct RulesExplain: ParsableCommand {
     @OptionGroup(title: "Query") var query: QueryOptions
     @Flag(help: "Print the hub's answer as JSON (docs/rules.md).") var json = false
     @OptionGroup var credential: AdminCredential
-    @OptionGroup var trust: Trust
+    @OptionGroup var trust: TLSOptions
 
     func validate() throws {
         if [write != nil, update != nil, count].count(where: { $0 }) > 1 {

@@ -17,7 +17,7 @@ struct RulesGet: ParsableCommand {
     var url: HubURL
     @Flag(help: "Without comments, as plain JSON.") var strict = false
     @OptionGroup var credential: AdminCredential
-    @OptionGroup var trust: Trust
+    @OptionGroup var trust: TLSOptions
 
     func validate() throws { try url.refusePath("Rules belong to a whole namespace") }
 

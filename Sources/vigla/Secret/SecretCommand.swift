@@ -35,7 +35,7 @@ struct Secret: ParsableCommand {
         @Option(help: ArgumentHelp("Data folder of a hub that does not run. Default without a hub: VIGLA_DATA.", valueName: "folder"))
         var data: String?
         @OptionGroup var credential: AdminCredential
-        @OptionGroup var trust: Trust
+        @OptionGroup var trust: TLSOptions
 
         func validate() throws {
             try url?.refusePath("Secrets belong to the whole hub")

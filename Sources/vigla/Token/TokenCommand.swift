@@ -28,7 +28,7 @@ struct Token: ParsableCommand {
         @Option(help: ArgumentHelp("Without a hub: further claims; rules see them in auth.token.", valueName: "json")) var claims: String?
         @Option(parsing: .unconditional, help: "Without a hub: hours until the token expires. Default: 24.") var hours: Int?
         @OptionGroup var credential: AdminCredential
-        @OptionGroup var trust: Trust
+        @OptionGroup var trust: TLSOptions
 
         func validate() throws {
             if let url {

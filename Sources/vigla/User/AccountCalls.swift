@@ -8,7 +8,7 @@ import ViglaClient
 struct AccountHub: ParsableArguments {
     @Argument(help: "The hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL
     @OptionGroup var credential: AdminCredential
-    @OptionGroup var trust: Trust
+    @OptionGroup var trust: TLSOptions
 
     var calls: AccountCalls { AccountCalls(url: url, credential: credential, trust: trust) }
 
@@ -24,7 +24,7 @@ struct AccountCalls {
     /// A hint behind the message when the hub has no accounts or cannot search them.
     private let otherwise: String?
 
-    init(url: HubURL?, credential: AdminCredential, trust: Trust, otherwise: String? = nil) {
+    init(url: HubURL?, credential: AdminCredential, trust: TLSOptions, otherwise: String? = nil) {
         guard let url else { fail("no hub was named") }
         address = url.address
         self.credential = credential

@@ -91,7 +91,7 @@ import WireProtocols
         let log = LineLog()
         let mailbox = Mailbox()
         let service = try AccountService(
-            settings, folder: nil, logger: log.logger, scheduler: FakeClock().scheduler, transport: Unwilling(mailbox))
+            settings, folder: nil, logger: log.logger, scheduler: FakeClock().scheduler, transport: RejectingTransport(mailbox))
         func ask(_ path: String, _ body: String, form: Bool = false) async throws -> AccountAnswer {
             let type = form ? "application/x-www-form-urlencoded" : "application/json"
             let request = HTTPInboundRequest(
@@ -120,7 +120,7 @@ import WireProtocols
     }
 
     /// Refuses every message, but shows it.
-    private struct Unwilling: MailTransport {
+    private struct RejectingTransport: MailTransport {
         let mailbox: Mailbox
 
         init(_ mailbox: Mailbox) { self.mailbox = mailbox }

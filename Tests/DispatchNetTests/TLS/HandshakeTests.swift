@@ -8,7 +8,7 @@ import Testing
     private func network(_ text: String) throws -> SocketAddress { try #require(SocketAddress.numeric(text)).network }
 
     @Test func networks_takeTurns_whateverOneOfThemSends() throws {
-        var line = HandshakeLine(capacity: 100)
+        var line = HandshakeQueue(capacity: 100)
         let (flood, other) = (try network("10.0.0.1"), try network("10.0.0.2"))
         for tag in 0..<50 { #expect(line.append(UInt64(tag), of: flood, isAnswered: false) == nil) }
         #expect(line.append(100, of: other, isAnswered: false) == nil)
@@ -20,7 +20,7 @@ import Testing
     }
 
     @Test func answeredHandshakes_comeBeforeNewOnes_ofTheirNetworkOnly() throws {
-        var line = HandshakeLine(capacity: 100)
+        var line = HandshakeQueue(capacity: 100)
         let (one, two) = (try network("10.0.0.1"), try network("10.0.0.2"))
         _ = line.append(1, of: one, isAnswered: false)
         _ = line.append(2, of: two, isAnswered: false)
@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test func fullLine_losesTheLastOfTheLongest_andNoneBefore() throws {
-        var line = HandshakeLine(capacity: 4)
+        var line = HandshakeQueue(capacity: 4)
         let (flood, other) = (try network("10.0.0.1"), try network("2001:db8::1"))
         for tag: UInt64 in 1...3 { #expect(line.append(tag, of: flood, isAnswered: false) == nil) }
         #expect(line.append(4, of: other, isAnswered: false) == nil)

@@ -12,12 +12,12 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct ForwardingModelTests {
     private final class Asker {
         let client: Client
-        let hub: HubNet.Hub
+        let hub: HubNetwork.Hub
         let name: String
         var asked = 0
         var answers: [Int: String] = [:]
 
-        init(_ hub: HubNet.Hub, _ number: Int) {
+        init(_ hub: HubNetwork.Hub, _ number: Int) {
             (client, self.hub, name) = (hub.client(lane: number % 2), hub, "c\(number)")
         }
 
@@ -37,8 +37,8 @@ import TestSupport
         func roll(_ sides: Int) -> Int { Int.random(in: 0..<sides, using: &random) }
         var limits = EngineLimits()
         (limits.forwardMs, limits.forwardAgainMs) = (12_000, 500)
-        let weather = HubNet.Weather(loses: roll(30), doubles: roll(30), delays: roll(20))
-        let net = HubNet(limits: limits, seed: seed, weather: weather)
+        let weather = HubNetwork.Weather(loses: roll(30), doubles: roll(30), delays: roll(20))
+        let net = HubNetwork(limits: limits, seed: seed, weather: weather)
         var writer = net.addWriter()
         let followers = [net.addFollower(), net.addFollower()]
         let askers = (0..<5).map { Asker(followers[$0 % 2], $0) }
@@ -80,7 +80,7 @@ import TestSupport
             }
             for asker in askers { asker.hear() }
         }
-        net.weather = HubNet.Weather()
+        net.weather = HubNetwork.Weather()
         net.advance(ms: 15_000)
         for asker in askers { asker.hear() }
         let root = writer.root

@@ -9,7 +9,7 @@ import TestSupport
 
 /// Writes through a hub that is not the writer.
 @Suite(.timeLimit(.minutes(30))) struct ForwardingTests {
-    private let net = HubNet()
+    private let net = HubNetwork()
 
     @Test func writesOfAllKinds_throughAFollower_areStored_andAnsweredAsAtTheWriter() {
         let (writer, follower) = (net.addWriter(), net.addFollower())
@@ -58,7 +58,7 @@ import TestSupport
         limits.writeRate = WriteRate(perSecond: 0.001, burst: 2)
         let rules = try RuleSet(
             parsing: #"{"rules":{".read":true,"own":{"$u":{".write":"auth.uid === $u",".validate":"newData.isNumber()"}}}}"#)
-        let net = HubNet(rules: rules, limits: limits)
+        let net = HubNetwork(rules: rules, limits: limits)
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client(Identity(auth: .object([("uid", "ana")])))
         client.address = "10.0.0.1"
@@ -146,7 +146,7 @@ import TestSupport
     @Test func largeWrites_areDivided_andThoseOverTheLimitRefused() {
         var limits = EngineLimits()
         limits.forwardedBytes = 300_000
-        let net = HubNet(limits: limits)
+        let net = HubNetwork(limits: limits)
         let (writer, follower) = (net.addWriter(messageBytes: 4_000), net.addFollower(messageBytes: 4_000))
         let client = follower.client()
         let large = Node.object((0..<4_000).map { (Key("k\($0)"), .string(String(repeating: "x", count: 40))) })
@@ -165,7 +165,7 @@ import TestSupport
     @Test func requestsOverTheWindow_wait() {
         var limits = EngineLimits()
         (limits.forwardedBytes, limits.forwardedRequests) = (2_000, 8)
-        let net = HubNet(limits: limits)
+        let net = HubNetwork(limits: limits)
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let clients = (0..<40).map { _ in follower.client() }
         for (i, client) in clients.enumerated() { follower.harness.database.submit(.put(["a", Key("k\(i)")].path, 1), from: client) }
@@ -177,7 +177,7 @@ import TestSupport
     @Test func fullWindow_isLookedAtWhenAnswersCome_notAllTheTime() {
         var limits = EngineLimits()
         limits.forwardedBytes = 2_000
-        let net = HubNet(limits: limits)
+        let net = HubNetwork(limits: limits)
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client()
         #expect(follower.ask(client, .put("a", 1)) == ["ok 0"])
@@ -198,7 +198,7 @@ import TestSupport
     @Test(arguments: [false, true]) func write_overTheBytesThatTheWriterTakes_isNotStored(ofAllHubs: Bool) {
         var limits = EngineLimits()
         if ofAllHubs { limits.remoteBytesOfAll = 20_000 } else { limits.remoteBytes = 20_000 }
-        let net = HubNet(limits: limits)
+        let net = HubNetwork(limits: limits)
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client()
         let fits = Node.string(Text(String(repeating: "x", count: 18_000)))
@@ -213,7 +213,7 @@ import TestSupport
     @Test func hubsOverTheLimit_doNotJoin_untilOneIsGone() {
         var limits = EngineLimits()
         limits.hubs = 2
-        let net = HubNet(limits: limits)
+        let net = HubNetwork(limits: limits)
         let (writer, one, two, three) = (net.addWriter(), net.addFollower(), net.addFollower(), net.addFollower())
         #expect(one.ask(one.client(), .put("a/1", 1)) == ["ok 0"])
         #expect(two.ask(two.client(), .put("a/2", 1)) == ["ok 0"])
@@ -230,7 +230,7 @@ import TestSupport
     @Test func lostRequest_isSentAgain_afterTheChecks_notBefore() {
         var limits = EngineLimits()
         (limits.forwardCheckMs, limits.forwardAgainMs) = (400, 2_000)
-        let net = HubNet(limits: limits)
+        let net = HubNetwork(limits: limits)
         let (_, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client()
         #expect(follower.ask(client, .put("a", 0)) == ["ok 0"])

@@ -83,7 +83,7 @@ import TestSupport
     }
 
     @Test func damagedMessages_changeNothing() {
-        let net = HubNet()
+        let net = HubNetwork()
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client()
         #expect(follower.ask(client, .put("a", 1)) == ["ok 0"])

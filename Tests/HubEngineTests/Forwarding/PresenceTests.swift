@@ -8,10 +8,10 @@ import TestSupport
 
 /// Disconnect writes of sessions at a hub that is not the writer.
 @Suite(.timeLimit(.minutes(30))) struct PresenceTests {
-    private let net = HubNet()
+    private let net = HubNetwork()
 
     private func leave(_ path: Path, _ value: Node) -> Request { .onDisconnect([TreeWrite(path, WriteValue(value))]) }
-    private func name(_ hub: HubNet.Hub, _ text: String) -> String { SessionName.prefix(of: hub.hub) + text }
+    private func name(_ hub: HubNetwork.Hub, _ text: String) -> String { SessionName.prefix(of: hub.hub) + text }
 
     @Test func sessionThatEnds_atAFollower_leavesWhatItSaid_once() {
         let (writer, follower) = (net.addWriter(), net.addFollower())
@@ -38,7 +38,7 @@ import TestSupport
 
     @Test func identityAtTheEnd_isThatOfTheClient() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":true,"$u":{".write":"auth.uid === $u"}}}"#)
-        let net = HubNet(rules: rules)
+        let net = HubNetwork(rules: rules)
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client(Identity(auth: .object([("uid", "ana")])))
         #expect(follower.ask(client, leave("ana", 1), leave("ben", 1)) == ["ok 0", "error 1 permission_denied"])
@@ -101,7 +101,7 @@ import TestSupport
     }
 
     /// Another hub has replaced the writer. The new one does not know the session, and is asked again.
-    private func replacedWriter(_ net: HubNet) -> (old: HubNet.Hub, new: HubNet.Hub, third: HubNet.Hub) {
+    private func replacedWriter(_ net: HubNetwork) -> (old: HubNetwork.Hub, new: HubNetwork.Hub, third: HubNetwork.Hub) {
         let (old, new, third) = (net.addCandidate(), net.addCandidate(), net.addCandidate())
         net.elect(old)
         #expect(third.ask(third.client(), .put("first", 1)) == ["ok 0"])
@@ -193,7 +193,7 @@ import TestSupport
 
     @Test func identity_thatAReplacedWriterWasTold_isThatOfTheEnd() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":true,"first":{".write":true},"$u":{".write":"auth.uid === $u"}}}"#)
-        let net = HubNet(rules: rules)
+        let net = HubNetwork(rules: rules)
         let (old, new, third) = replacedWriter(net)
         let client = third.client(Identity(auth: .object([("uid", "ada")])))
         #expect(third.ask(client, leave("ada", "gone"), .put("ada", "here")) == ["ok 0", "ok 1"])
@@ -210,7 +210,7 @@ import TestSupport
 
     @Test func identityThatIsUnderWay_isThatOfTheEnd_thatSomeoneElseAsksFor() throws {
         let rules = try RuleSet(parsing: #"{"rules":{".read":true,"$u":{".write":"auth.uid === $u"}}}"#)
-        let net = HubNet(rules: rules)
+        let net = HubNetwork(rules: rules)
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client(Identity(auth: .object([("uid", "ada")])))
         let id = name(follower, "s1")

@@ -47,7 +47,7 @@ struct FollowModel {
         let withCopies = copied(counting(removing(candidate, before), before), before)
         // Rows are counted, too.
         let after = counting(sent(withCopies, before, now), before)
-        for kind in rules.kinds where kind.asksWhenWritten {
+        for kind in rules.kinds where kind.readsWritten {
             for (path, _, node) in nodes(kind.pattern, in: after) {
                 let isTouched = paths.contains { $0.contains(path) || path.contains($0) }
                 if isTouched || node != candidate.node(at: path) { written[path] = now }
@@ -313,7 +313,7 @@ struct FollowModel {
         self.rules = rules
         correct(now)
         var times: [Path: Int64] = [:]
-        for kind in rules.kinds where kind.asksWhenWritten {
+        for kind in rules.kinds where kind.readsWritten {
             for (path, _, _) in nodes(kind.pattern, in: root) { times[path] = written[path] ?? now }
         }
         written = times

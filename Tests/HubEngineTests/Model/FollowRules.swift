@@ -166,7 +166,7 @@ struct FollowRules {
         var inboxes: [Inbox] = []
         var accounts: [Account] = []
 
-        var asksWhenWritten: Bool { ends.contains { $0.written != nil } }
+        var readsWritten: Bool { ends.contains { $0.written != nil } }
 
         init(_ pattern: String) { self.pattern = pattern.split(separator: "/").map(String.init) }
 

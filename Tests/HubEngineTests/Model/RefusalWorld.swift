@@ -194,7 +194,7 @@ final class RefusalWorld {
     // MARK: The model
 
     private func judge(_ items: [Item]) {
-        if items.isEmpty { return writeOwed() }
+        if items.isEmpty { return applyDeferred() }
         for item in items { judge(item) }
     }
 
@@ -326,7 +326,7 @@ final class RefusalWorld {
         apply(writes.filter { speaksAgainst([$0], identity) == nil })
     }
 
-    private func writeOwed() {
+    private func applyDeferred() {
         let all = owed
         owed = []
         for (identity, writes) in all { write(identity, writes) }

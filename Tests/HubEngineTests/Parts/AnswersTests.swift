@@ -46,7 +46,7 @@ import Testing
         bench.endBatch()
         #expect(bench.lines(to: clients[0]).count == 1 && clients[0].lag == nil)
         #expect(bench.lines(to: clients[1]) == ["later", "probe", "behind"])
-        #expect(clients[1].lag?.isTakingLarge == true && clients[1].lag?.isSuspended == false)
+        #expect(clients[1].lag?.isReceivingLarge == true && clients[1].lag?.isSuspended == false)
         bench.work.open()
         bench.settle()
         #expect(bench.lines(to: clients[1])[0] == "value 1 \"" + String(repeating: "x", count: 51) + "\"")
@@ -98,7 +98,7 @@ import Testing
 
     @Test func answer_waits_whereNothingElseWaits() {
         let bench = Bench(root: ["b": 1])
-        bench.run { bench.early.carryOut(.init(.get("b"), of: .make())) { #expect(!bench.early.admitsUnread(.make())) } }
+        bench.run { bench.early.carryOut(.init(.get("b"), of: .make())) { #expect(!bench.early.admitsWithoutRead(.make())) } }
         #expect(bench.batch.end().history.steps.count == 1, "with its batch it leaves as soon")
     }
 

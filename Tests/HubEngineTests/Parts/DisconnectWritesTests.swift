@@ -144,11 +144,11 @@ import Testing
         bench.time.advance(ms: Int64(bench.context.limits.retryMs))
         bench.run {}
         bench.log.complete()
-        bench.run { bench.disconnects.writeOwed() }
+        bench.run { bench.disconnects.applyDeferred() }
         #expect(bench.content.root == ["open": ["a": 1]])
         #expect(Self.agrees(bench))
         #expect(bench.log.sessions.map(\.id) == ["q"] && bench.log.sessions[0].auth == ["uid": "u"])
-        bench.run { bench.disconnects.writeOwed() }
+        bench.run { bench.disconnects.applyDeferred() }
         #expect(bench.batch.commits.isEmpty, "once")
     }
 

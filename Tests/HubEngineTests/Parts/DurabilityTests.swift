@@ -23,7 +23,7 @@ import Testing
     @Test func batch_keepsHistory_onlyWhereItCanBeTakenBack() {
         for keeps in [true, false] {
             let batch = Batch(keepsHistory: keeps)
-            batch.record(.restate("s"))
+            batch.record(.relog("s"))
             batch.record(.identified(.make(), before: .anonymous))
             batch.append([], pending: [], as: 1)
             batch.count(5)
@@ -142,15 +142,15 @@ import Testing
             }
             bench.time.advance(ms: Int64(bench.context.limits.retryMs))
             bench.run {}
-            if isStored { bench.log.storeUnknown() } else { bench.log.complete(.failure(.outcomeUnknown)) }
+            if isStored { bench.log.storeWithUnknownOutcome() } else { bench.log.complete(.failure(.outcomeUnknown)) }
             bench.run {}
-            #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustTakeWrites() } }
+            #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustAcceptWrites() } }
             bench.time.advance(ms: Int64(bench.context.limits.retryMs))
             bench.run {}
             #expect(bench.log.appended == 2, "it is tried again")
             bench.log.complete()
             bench.run {}
-            try bench.run { try bench.guardian.mustTakeWrites() }
+            try bench.run { try bench.guardian.mustAcceptWrites() }
             #expect(bench.log.last == 1 && bench.content.sequence == 1 && bench.durability.durable.sequence == 1)
         }
     }
@@ -181,7 +181,7 @@ import Testing
         let taken = Counted()
         bench.guardian.onTaken = { taken.count += 1 }
         bench.run { bench.guardian.refused(.diskFull(reason: "test")) }
-        #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustTakeWrites() } }
+        #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustAcceptWrites() } }
         bench.run { bench.guardian.tryLater() }
         bench.time.advance(ms: Int64(bench.context.limits.retryMs) - 1)
         bench.run {}
@@ -191,7 +191,7 @@ import Testing
         #expect(bench.log.appended == 1)
         bench.log.complete()
         bench.run {}
-        try bench.run { try bench.guardian.mustTakeWrites() }
+        try bench.run { try bench.guardian.mustAcceptWrites() }
         #expect(taken.count == 1)
         #expect(bench.content.sequence == 1 && bench.durability.durable.sequence == 1, "the try was a commit")
     }

@@ -76,7 +76,7 @@ import Testing
     /// One place with a view of each query, the indexes they need, and commits that are applied in the same way as by the publisher.
     private struct Place {
         let trie = PlaceTrie()
-        let place: ObservedPlace
+        let place: TrieNode
         var views: [View] = []
         var root: Node
 
@@ -85,7 +85,7 @@ import Testing
             place = trie.place(at: "q")
             for query in LiveViewTests.queries {
                 if let query, query.orderedBy != .key, place.existingIndex(query.orderedBy) == nil {
-                    let kept = KeptIndex("q", query.orderedBy, isDeclared: true, over: node)
+                    let kept = ChildIndex("q", query.orderedBy, isDeclared: true, over: node)
                     kept.index = OrderedIndex(query.orderedBy, of: node)
                     place.add(kept)
                 }
@@ -104,7 +104,7 @@ import Testing
             root = try Candidate(writes, on: root, now: 0).tree
             let (before, after) = (old.child("q"), root.child("q"))
             let paths = Set(writes.map(\.path)).filter { old.node(at: $0) != root.node(at: $0) }.sorted()
-            let below = WrittenBelow(path: "q", old: before, new: after, paths: paths, range: paths.indices)
+            let below = SubtreeWrites(path: "q", old: before, new: after, paths: paths, range: paths.indices)
             for kept in place.indexes { kept.follow(try #require(below.children(atMost: 10))) }
             return views.compactMap { view in
                 let part = below.part(view.shown.concerned(by: below))
@@ -241,7 +241,7 @@ import Testing
     @Test func window_findsWhatConcernsIt_amongManyWrites() throws {
         let node = Node.object((0..<2_000).map { (Key("k\(10_000 + $0)"), .int(1)) })
         let paths = (0..<2_000).map { Path(["q", Key("k\(10_000 + $0)"), "x"]) }
-        let writes = WrittenBelow(path: "q", old: node, new: node, paths: paths, range: paths.indices)
+        let writes = SubtreeWrites(path: "q", old: node, new: node, paths: paths, range: paths.indices)
         func concerned(_ query: TreeQuery) -> Range<Int> {
             LiveWindow(query, QueryWindow(query, over: .byKey(node.children))).concerned(by: writes)
         }

@@ -38,31 +38,31 @@ final class Bench: @unchecked Sendable {
     /// Runs on the queue, as all parts expect.
     func run<Result>(_ body: () throws -> Result) rethrows -> Result { try queue.sync(body) }
 
-    lazy var durability = DurabilityLine(context, content, batch, outbox, journal: log) { [deliveries] lane, all in
+    lazy var durability = DurabilityQueue(context, content, batch, outbox, journal: log) { [deliveries] lane, all in
         deliveries.value[lane] += all
     }
     lazy var guardian = LogGuard(context, content, durability, journal: log)
     lazy var pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: guardian)
-    lazy var indexes = IndexKeeper(context, content, places, durability)
+    lazy var indexes = IndexStore(context, content, places, durability)
     lazy var registry = ObserverRegistry(context, content, places, indexes, batch, durability)
     lazy var slowReaders = SlowReaders(context, places, batch, outbox, durability)
     lazy var refusals = RefusalReports(context, content, listener)
-    lazy var foresight = PermissionForesight(context, content, places)
+    lazy var foresight = PermissionPrecheck(context, content, places)
     lazy var permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
-    lazy var encodings = EncodingLine(context.background, context.budget)
+    lazy var encodings = EncodeQueue(context.background, context.budget)
     lazy var pacing = Pacing(context, batch, durability)
     lazy var publisher = Publisher(
         context, content, places, indexes, queries, batch, outbox, slowReaders, encodings, pacing)
-    lazy var commits = CommitLine(context, content, batch, guardian, foresight, permissions, publisher, refusals)
+    lazy var commits = CommitPipeline(context, content, batch, guardian, foresight, permissions, publisher, refusals)
     lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
     lazy var sessions = Sessions(
         batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
-    lazy var parking = Parking(context, batch, durability, indexes, commits, sessions, slowReaders)
+    lazy var parking = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
 
     lazy var early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
     lazy var answers = Answers(context, outbox, early, slowReaders, encodings)
     lazy var output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
-    lazy var queries = QueryKeeper(context, content, places, indexes, batch, durability)
+    lazy var queries = LiveQueryUpdater(context, content, places, indexes, batch, durability)
     lazy var live = LiveReads(context, content, indexes, queries, parking)
     lazy var reads = ReadRequests(context, content, places, indexes, permissions, parking, answers, live)
     lazy var observers = ObserveRequests(
@@ -230,7 +230,7 @@ extension LogGuard {
     func refused(_ refusal: CommitRefusal) { refused(JournalError(refusal, JournalBatch(after: 0), 0)) }
 }
 
-extension CommitLine {
+extension CommitPipeline {
     /// Commits a prepared write immediately.
     func commit(_ write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> UInt64? {
         try commit(write, by: origin, stage: nil, mayWait: false)
@@ -248,7 +248,10 @@ extension View {
 }
 
 extension ChildQuery {
-    init(index: TreeQuery.Index? = nil, start: TreeQuery.Bound? = nil, end: TreeQuery.Bound? = nil, limit: Int? = nil, viewFrom: TreeQuery.Side? = nil) {
+    init(
+        index: TreeQuery.Index? = nil, start: TreeQuery.Bound? = nil, end: TreeQuery.Bound? = nil, limit: Int? = nil,
+        viewFrom: TreeQuery.Side? = nil
+    ) {
         self = .window(TreeQuery(index: index, start: start, end: end, limit: limit, viewFrom: viewFrom))
     }
 }

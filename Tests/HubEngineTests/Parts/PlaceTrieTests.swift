@@ -31,7 +31,7 @@ import Testing
                 dependent.places.contains { place in
                     paths.contains { $0.contains(place) || place.contains($0) }
                         && (!old.node(at: place).hasSameSurface(as: new.node(at: place))
-                            || (dependent.wholes.contains(place) && !old.node(at: place).isIdentical(to: new.node(at: place))))
+                            || (dependent.subtreeDependencies.contains(place) && !old.node(at: place).isIdentical(to: new.node(at: place))))
                 }
             }.map { ObjectIdentifier($0) })
         }
@@ -74,7 +74,7 @@ import Testing
             case 2:
                 let places = Array(Set((0...random.below(3)).map { _ in Self.path(&random) }))
                 let dependent = Dependent(
-                    .make(), Observation("x"), places, wholes: Set(places.filter { _ in random.chance(30) }))
+                    .make(), Observation("x"), places, subtreeDependencies: Set(places.filter { _ in random.chance(30) }))
                 model.dependents.append(dependent)
                 for place in places { trie.add(dependent, at: place) }
             case 3 where !model.dependents.isEmpty:

@@ -65,7 +65,7 @@ import Testing
     @Test func placesAreLeftClean_forTheNextCommit() throws {
         let bench = Bench(root: ["a": ["x": 1]])
         bench.observe(Observation("a"), by: .make())
-        // Otherwise the writes themselves are sent (`WriteTeller`).
+        // Otherwise the writes themselves are sent (`SingleWriteFanOut`).
         bench.observe(Observation("a", style: Self.values), by: .make())
         try Self.commit(bench, [TreeWrite("a", ["x": 2, "y": 3])])
         try Self.commit(bench, [TreeWrite("a/x", 4)])
@@ -104,7 +104,7 @@ import Testing
         bench.log.completeAll()
         bench.run {}
         #expect(bench.lines(to: fast) == ["later", "probe", "behind"] && bench.lines(to: slow) == ["later", "probe"])
-        #expect(fast.lag?.isTakingLarge == true && fast.lag?.isSuspended == false)
+        #expect(fast.lag?.isReceivingLarge == true && fast.lag?.isSuspended == false)
         bench.work.open()
         bench.settle()
         #expect(bench.lines(to: slow) == ["d a \"\(text)\"", "probe"])
@@ -183,7 +183,7 @@ import Testing
 
     @Test func manyWrites_letAnIndexBeFollowedBesideTheQueue_andItsWindowsShowAllThen() throws {
         let bench = Bench(root: ["q": .object(Self.numbers(5_000) { $0 })], limits: Self.roomy, lanes: 1)
-        bench.indexes.onShown = { bench.publisher.publish($0, $1, $2) }
+        bench.indexes.onResultReady = { bench.publisher.publish($0, $1, $2) }
         bench.observe(Observation("q", TreeQuery(index: .value, limit: 2, viewFrom: .last), style: .patches(tag: 1)), by: .make())
         let before = bench.context.meter.counters
         bench.work.close()

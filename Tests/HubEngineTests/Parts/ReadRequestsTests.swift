@@ -133,7 +133,7 @@ import Testing
         bench.work.close()
         let client = Client.make()
         Self.get(bench, "q", TreeQuery(index: .key, limit: 30), client)
-        var attempts: [Parked] = []
+        var attempts: [SuspendedRequest] = []
         for round in 1...20 {
             guard let parked = client.parked else { break }
             if attempts.last !== parked { attempts.append(parked) }

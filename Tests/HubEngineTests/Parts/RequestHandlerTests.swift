@@ -134,8 +134,8 @@ import Testing
         #expect(client.observations.count == 0 && bench.content.root == ["a": 1, "gone": 1])
         _ = bench.finish()
         bench.run {
-            bench.handler.repeatStep(.restate("s"))
-            bench.disconnects.writeOwed()
+            bench.handler.repeatStep(.relog("s"))
+            bench.disconnects.applyDeferred()
             #expect(bench.batch.commits.map(\.pending) == [[.forget(session: "s")]])
             client.hasEnded = true
             for step in [

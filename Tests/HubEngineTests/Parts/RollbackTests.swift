@@ -166,7 +166,7 @@ import Testing
         let client = Client.make()
         Self.batch(bench, client, .put("a", 1))
         bench.run {
-            bench.slowReaders.holdWhileTaking(client, suspends: false)
+            bench.slowReaders.holdUntilReceived(client, suspends: false)
             bench.durability.finishBatch()
         }
         Self.refuse(bench)

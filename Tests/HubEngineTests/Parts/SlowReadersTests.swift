@@ -13,7 +13,7 @@ import Testing
         }
     }
 
-    private static func text(_ missed: Staleness?) -> String {
+    private static func text(_ missed: MissedPaths?) -> String {
         switch missed {
         case .at(let places)?: places.map(\.description).sorted().joined(separator: " ")
         case .whole?: "whole"
@@ -123,15 +123,15 @@ import Testing
         let client = Client.make()
         bench.observe(Observation("a"), by: client)
         bench.run {
-            bench.slowReaders.holdWhileTaking(client, suspends: false)
-            #expect(client.lag?.isTakingLarge == true && client.lag?.isSuspended == false)
-            bench.slowReaders.holdWhileTaking(client, suspends: false)
+            bench.slowReaders.holdUntilReceived(client, suspends: false)
+            #expect(client.lag?.isReceivingLarge == true && client.lag?.isSuspended == false)
+            bench.slowReaders.holdUntilReceived(client, suspends: false)
             #expect(client.lag?.isSuspended == true, "two at once: from now on it is told the newest alone")
         }
         #expect(bench.finish() == ["probe"], "one for both")
         let lost = Client.make()
         lost.isGone.store(true, ordering: .relaxed)
-        bench.run { bench.slowReaders.holdWhileTaking(lost, suspends: true) }
+        bench.run { bench.slowReaders.holdUntilReceived(lost, suspends: true) }
         #expect(lost.lag == nil && bench.finish().isEmpty)
     }
 

@@ -24,11 +24,11 @@ import Testing
     }
 
     private static func ask(
-        _ bench: Bench, _ writes: [TreeWrite], if condition: Condition? = nil, _ purpose: AskedWrite.Purpose = .write, size: Int = 0,
+        _ bench: Bench, _ writes: [TreeWrite], if condition: Condition? = nil, _ purpose: WriteRequest.Purpose = .write, size: Int = 0,
         by client: Client = .make()
     ) {
         let item = Database.Item(.write(writes, condition: condition), of: client, size: size)
-        bench.run { bench.writes.write(AskedWrite(writes, if: condition, purpose), item) }
+        bench.run { bench.writes.write(WriteRequest(writes, if: condition, purpose), item) }
     }
 
     private static func three(_ place: String, _ value: Node = 1) -> [TreeWrite] {
@@ -130,7 +130,7 @@ import Testing
             var writes = (0..<count).map { TreeWrite("open/\($0)", 0) }
             for i in writes.indices { writes[i].value.deferred = [.init(path: .root, target: .value, value: .increment(1))] }
             Self.ask(bench, writes, by: client)
-            var (attempts, last): ([Parked], Int64) = ([], 0)
+            var (attempts, last): ([SuspendedRequest], Int64) = ([], 0)
             for round in 1...20 {
                 guard let parked = client.parked else { break }
                 if attempts.last !== parked { attempts.append(parked) }

@@ -45,12 +45,12 @@ import TestSupport
                     let before = model.filter(\.isRevoked).map(ObjectIdentifier.init)
                     let author = Bool.random(using: &random) ? "s1" : nil
                     let holders = signIns.revoke(uid: uid, session: session, author: author)
-                    #expect(holders.revoked.isEmpty && holders.runOut.isEmpty, "nobody acts as them yet")
+                    #expect(holders.revoked.isEmpty && holders.expireAfterLeeway.isEmpty, "nobody acts as them yet")
                     for signIn in model {
                         let isConcerned = signIn.uid == uid && (session == nil || signIn.session == session)
                         let isAuthor = author != nil && signIn.session == author
                         #expect(signIn.isRevoked == (isConcerned && !isAuthor || before.contains(ObjectIdentifier(signIn))))
-                        if isConcerned, isAuthor { #expect(signIn.runsOut) }
+                        if isConcerned, isAuthor { #expect(signIn.isExpiring) }
                     }
                 }
                 #expect(signIns.count == model.count)

@@ -5,7 +5,7 @@ import Testing
 /// The memory budget of a value while it is read, and the accuracy of the estimate.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct NodeAllowanceTests {
     /// Grants memory up to a limit, and checks the allocator on each request.
-    private final class Purse: NodeHold, @unchecked Sendable {
+    private final class Purse: MemoryReservation, @unchecked Sendable {
         // Sendable: only one test uses it.
         let limit: Int
         var held = 0

@@ -134,7 +134,7 @@ import TestSupport
         var new = old
         new.set(["user": "u", "t": 1], at: "posts/p")
         let found = try rules.consequences(of: ["/posts/p"], old: old, new: new)
-        #expect(found.writes.count == 502 && found.keysLookedAt == 500)
+        #expect(found.writes.count == 502 && found.keysScanned == 500)
     }
 
     /// With an index, a change visits the existing copies only, not every possible target.
@@ -147,8 +147,8 @@ import TestSupport
         let index = CopyIndex(rules, root: old)
         #expect(index.count == 1003)
         let found = try rules.consequences(of: ["/posts/p/t"], old: old, new: new, copies: index)
-        #expect(found.writes.count == 3 && found.keysLookedAt <= 6)
-        #expect(try rules.consequences(of: ["/posts/p/t"], old: old, new: new).keysLookedAt >= 1000)
+        #expect(found.writes.count == 3 && found.keysScanned <= 6)
+        #expect(try rules.consequences(of: ["/posts/p/t"], old: old, new: new).keysScanned >= 1000)
         index.note(["/timeline"], old: old, new: .null, atMost: .max)
         #expect(index.count == 0)
     }
@@ -192,7 +192,7 @@ import TestSupport
     }
 
     /// A commit that changes many possible copy places leaves them pending in the index: searches cover them until all are processed.
-    @Test func indexOfMuchThatChanges_isTakenInParts() throws {
+    @Test func indexOfManyChanges_isUpdatedInParts() throws {
         let rules = try RuleSet(parsing: Self.rules)
         let old: Node = ["posts": ["p17": ["user": "u", "comments": 0]], "timeline": ["x": ["p17": 1]]]
         var new = old
@@ -204,7 +204,7 @@ import TestSupport
             var changed = new
             changed.set(5, at: "posts/p17/t")
             let found = try rules.consequences(of: ["/posts/p17/t"], old: new, new: changed, copies: index)
-            return (found.writes.map(\.path), found.keysLookedAt)
+            return (found.writes.map(\.path), found.keysScanned)
         }
         let both: [Path] = ["/timeline/me/p17", "/timeline/x/p17"]
         #expect(try Set(copied().0) == Set(both), "where it is open there is one place to look at")

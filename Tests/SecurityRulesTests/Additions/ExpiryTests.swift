@@ -32,7 +32,7 @@ import Testing
         #expect(rules.due(at: "a/k", in: ["a": ["k": node]], written: written) == due)
         #expect(rules.due(at: "a/none", in: ["a": ["k": node]], written: written) == nil, "nothing is there")
         #expect(rules.due(at: "b/k", in: ["b": ["k": node]], written: written) == nil, "no such rule")
-        #expect(rules.asksWhenWritten(at: "a/k") == at.contains("written"))
+        #expect(rules.readsWritten(at: "a/k") == at.contains("written"))
     }
 
     @Test func expiry_isARemoval_fromItsTimeOn() throws {

@@ -82,7 +82,7 @@ import TestSupport
         #expect(try followed(ConsequenceLimits(), nil) == then)
         #expect(try followed(ConsequenceLimits(), CopyIndex(rules, root: old)) == then, "with an index")
         var limits = ConsequenceLimits()
-        limits.continuesAll = true
+        limits.defersAll = true
         #expect(try followed(limits, nil) == then, "behind the commit")
     }
 
@@ -179,9 +179,9 @@ import TestSupport
         }
         // One write is the counter's.
         var some = try found(999)
-        #expect(some.writes.count == 1_000 && some.continued.isEmpty && some.keysLookedAt <= 1_000)
+        #expect(some.writes.count == 1_000 && some.continued.isEmpty && some.keysScanned <= 1_000)
         some = try found(1_000)
-        #expect(some.writes.count == 1 && some.continued.map(\.most) == [1_000] && some.keysLookedAt <= 1)
+        #expect(some.writes.count == 1 && some.continued.map(\.most) == [1_000] && some.keysScanned <= 1)
         #expect(rules.reached(by: some.continued[0].rows, in: some.tree)?.count == 1_000)
         #expect(try found(3, isIndexed: false).continued.map(\.most) == [5_000], "how many it is, is not known")
         #expect(try found(0).continued.isEmpty)
@@ -205,7 +205,7 @@ import TestSupport
         new.set(["in": "x", "role": ["boss": 1]], at: "rooms/r/m/1")
         new.set(["x": ["a": ["set": ["boss": 1]]]], at: "members")
         var limits = ConsequenceLimits()
-        limits.continuesAll = true
+        limits.defersAll = true
         let found = try rules.consequences(of: ["news/n", "rooms/r/m/1"], old: old, new: new, now: 7, limits: limits)
         #expect(found.continued.count == 2)
         for (rows, _) in found.continued {
@@ -265,7 +265,7 @@ import TestSupport
             let expected = Self.model(tree, new, now: Int64(step))
             for way in 0..<4 {
                 var limits = ConsequenceLimits()
-                if way == 1 { limits.continuesAll = true }
+                if way == 1 { limits.defersAll = true }
                 if way == 3 { limits.noted = random.below(4) }
                 let found = try rules.consequences(
                     of: paths, old: tree, new: new, by: .administrator, now: Int64(step), limits: limits, copies: way < 2 ? nil : index)

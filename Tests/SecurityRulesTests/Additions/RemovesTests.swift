@@ -102,7 +102,7 @@ import TestSupport
         var limits = ConsequenceLimits()
         (limits.writes, limits.keys) = (10, 10)
         let found = try rules.consequences(of: ["/a"], old: old, new: new, limits: limits)
-        #expect(found.writes.count == 10 && found.keysLookedAt == 10 && found.tree.isNull)
+        #expect(found.writes.count == 10 && found.keysScanned == 10 && found.tree.isNull)
         // Removals beyond the limit are left to later commits, unless too many are pending already.
         for (writes, keys) in [(9, 10), (10, 9)] {
             (limits.writes, limits.keys, limits.continuations) = (writes, keys, 1)
@@ -122,9 +122,9 @@ import TestSupport
         let posts = Node.object((0..<1000).map { (Key("p\($0)"), ["t": 1]) })
         var new: Node = ["posts": posts]
         new.set(5, at: "posts/p7/x")
-        #expect(try rules.consequences(of: ["/posts/p7/x"], old: ["posts": posts], new: new).keysLookedAt == 0)
+        #expect(try rules.consequences(of: ["/posts/p7/x"], old: ["posts": posts], new: new).keysScanned == 0)
         new.set(.null, at: "posts/p7")
-        #expect(try rules.consequences(of: ["/posts/p7"], old: ["posts": posts], new: new).keysLookedAt == 0)
+        #expect(try rules.consequences(of: ["/posts/p7"], old: ["posts": posts], new: new).keysScanned == 0)
     }
 
     /// `.validate` is evaluated for the hub's writes, with the hub as the author.

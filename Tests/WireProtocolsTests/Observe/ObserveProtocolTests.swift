@@ -254,12 +254,12 @@ import Testing
         (.moved(key: "p1", prev: nil), "\"event\":\"moved\",\"key\":\"p1\",\"prev\":null}"), (.ready, "\"event\":\"ready\"}"),
         (.count(7), "\"event\":\"count\",\"count\":7}"),
         (
-            .added(key: "a", value: 1, prev: .untold, distance: 123.4),
+            .added(key: "a", value: 1, prev: .notSent, distance: 123.4),
             "\"event\":\"added\",\"key\":\"a\",\"value\":1,\"distance\":123.4}"),
         (
             .changed(key: "a", value: 1, prev: "b", distance: 80),
             "\"event\":\"changed\",\"key\":\"a\",\"value\":1,\"prev\":\"b\",\"distance\":80}"),
-        (.moved(key: "a", prev: .untold, distance: 0), "\"event\":\"moved\",\"key\":\"a\",\"distance\":0}"),
+        (.moved(key: "a", prev: .notSent, distance: 0), "\"event\":\"moved\",\"key\":\"a\",\"distance\":0}"),
         (
             .moved(key: "a", prev: .first, distance: 20_015_114.44),
             "\"event\":\"moved\",\"key\":\"a\",\"prev\":null,\"distance\":20015114.44}"),
@@ -286,7 +286,7 @@ import Testing
     /// Metres are sent with two decimals, and never as NaN or infinity.
     @Test(arguments: [(0.004, "0"), (0.005, "0.01"), (1.235, "1.24"), (999.999, "1000"), (1e7 / 3, "3333333.33"), (12.1, "12.1")])
     func distances_areRoundedToCentimetres(_ metres: Double, _ written: String) {
-        let rest = ObservePush(.moved(key: "a", prev: .untold, distance: metres), seq: 1).rest
+        let rest = ObservePush(.moved(key: "a", prev: .notSent, distance: metres), seq: 1).rest
         #expect(text(rest).hasSuffix("\"distance\":\(written)}"))
     }
 

@@ -25,7 +25,7 @@ struct CommitConsequences {
             case .tooManyBytes(let limit): return Failure(.tooBig, "More than \(limit) bytes would follow from this write.")
             case .tooManyKeys(let limit):
                 return Failure(.tooBig, "More than \(limit) keys would have to be looked at for what follows from this write.")
-            case .tooManyAsked(let limit):
+            case .tooManyProcessed(let limit):
                 return Failure(.tooBig, "More than \(limit) places, counters and copies would have to be asked about for this write.")
             case .tooManyRows(let limit):
                 return Failure(.tooBig, "More than \(limit) rows would be owed to inboxes, with those of writes before. Try again later.")

@@ -1,0 +1,146 @@
+import JSONTree
+import LiveQueries
+
+/// A node of the observer trie: a place with views, indexes or dependents (observers whose permission depends on it), or an ancestor of one. Confined
+/// to the database queue.
+final class TrieNode {
+    let path: Path
+    var children: [Key: TrieNode] = [:]
+    /// The view of the whole place.
+    private var whole: View?
+    /// Views of queries, grouped by order.
+    private var ordered: [OrderedViews] = []
+    /// Live queries with conditions or circles. Managed by `LiveQueryUpdater`.
+    var queried: ObservedQuerySet?
+    /// Indexes of the children, other than by key. Few, and changed in place.
+    private(set) var indexes: [ChildIndex] = []
+    /// Managed by `PlaceTrie`.
+    var dependents: [ObjectIdentifier: Dependent] = [:]
+    /// The dependents that also depend on everything below. Managed by `PlaceTrie`.
+    var wholeDependents: [ObjectIdentifier: Dependent] = [:]
+    /// Number of whole dependents here and below. Managed by `PlaceTrie`.
+    var dependentsWithin = 0
+
+    /// Scratch space of the current fan-out: indexes of the commit's writes below this place, and whether one covers it whole.
+    var touchedBy: [Int] = []
+    var isOverwritten = false
+    /// Also scratch space: a child before and after, if the last write was to the child itself. Consumed by `PlaceChange`.
+    var writtenChild: (old: Node, new: Node)?
+
+    init(path: Path) { self.path = path }
+
+    var isEmpty: Bool { !isActive && dependents.isEmpty && children.isEmpty }
+    /// True if writes must visit this place.
+    var isActive: Bool { whole != nil || !ordered.isEmpty || !indexes.isEmpty || queried != nil }
+
+    // MARK: Views
+
+    /// Appends the view if it is the only one, is plain, and nothing else here needs writes. Returns false if the place needs the full fan-out.
+    func collectPlainView(into views: inout [View]) -> Bool {
+        guard ordered.isEmpty, indexes.isEmpty, queried == nil else { return false }
+        guard let whole else { return true }
+        if whole.isPlain { views.append(whole) }
+        return whole.isPlain
+    }
+
+    /// All views, including those of live queries. O(views)
+    var allViews: [View] { views + (queried?.views ?? []) }
+
+    /// The views of the whole place and of windows. O(views)
+    var views: [View] { (whole.map { [$0] } ?? []) + ordered.flatMap(\.all) }
+
+    /// Number of views of windows. O(orders)
+    var windowCount: Int { ordered.reduce(0) { $0 + $1.count } }
+
+    func existingView(_ query: ChildQuery?, for style: ObserverStyle) -> View? {
+        switch query {
+        case nil: whole
+        case .window(let query)?: existingView(query)
+        case .live(let query)?: queried?.view(of: query, style.isCount ? .count : .children)
+        }
+    }
+
+    private func existingView(_ query: TreeQuery?) -> View? {
+        guard let query else { return whole }
+        return order(query.orderedBy).flatMap { ordered[$0][query] }
+    }
+
+    /// The view of a window, or of the whole place; created if missing.
+    /// - Parameter window: what the query shows now. Evaluated only if the view is missing.
+    func view(_ query: TreeQuery?, lanes: Int, window: @autoclosure () -> QueryWindow?) -> View {
+        if let view = existingView(query) { return view }
+        let shown: any LiveView = query.map { LiveWindow($0, window()) } ?? WholePlace()
+        let view = View(path: path, query: query.map { .window($0) }, shown: shown, lanes: lanes)
+        guard let query else {
+            whole = view
+            return view
+        }
+        let at = order(query.orderedBy) ?? ordered.count
+        if at == ordered.count { ordered.append(OrderedViews(query.orderedBy)) }
+        ordered[at].insert(view, of: query)
+        existingIndex(query.orderedBy)?.views += 1
+        return view
+    }
+
+    /// Removes a view without observers.
+    func removeView(_ query: TreeQuery?) {
+        guard let query else { return whole = nil }
+        guard let at = order(query.orderedBy), ordered[at].remove(query) else { return }
+        if ordered[at].isEmpty { ordered.remove(at: at) }
+        existingIndex(query.orderedBy)?.views -= 1
+    }
+
+    /// Calls `body` with each affected view, and with the changes in the view's order. Views whose range is a single value are found by that value.
+    /// O(orders + views without a single-value range + affected views)
+    /// - Parameter children: nil if the whole place was written, which affects all views.
+    func views(concernedBy children: [ChildChange]?, _ body: (View, [QueryWindow.Change]) -> Void) {
+        if let whole { body(whole, []) }
+        guard let children else {
+            for view in ordered.lazy.flatMap(\.all) { body(view, []) }
+            return
+        }
+        for views in ordered {
+            let changes = children.placed(by: views.ordering)
+            views.concerned(by: changes) { body($0, changes) }
+        }
+    }
+
+    func views(by ordering: TreeQuery.Index) -> [View] { order(ordering).map { ordered[$0].all } ?? [] }
+
+    private func order(_ ordering: TreeQuery.Index) -> Int? { ordered.firstIndex { $0.ordering == ordering } }
+
+    // MARK: Indexes
+
+    func existingIndex(_ ordering: TreeQuery.Index) -> ChildIndex? { indexes.first { $0.ordering == ordering } }
+
+    func add(_ kept: ChildIndex) {
+        kept.views = (order(kept.ordering).map { ordered[$0].count } ?? 0) + (queried?.views(needing: kept.ordering) ?? 0)
+        indexes.append(kept)
+    }
+
+    func remove(_ kept: ChildIndex) { indexes.removeAll { $0 === kept } }
+
+    /// The children in an order; nil if its index is not ready.
+    func children(of node: Node, by ordering: TreeQuery.Index) -> OrderedChildren? {
+        if ordering == .key { return .byKey(node.children) }
+        return existingIndex(ordering)?.index.map { .indexed($0) }
+    }
+}
+
+/// One child of a place before and after a commit; null where it does not exist.
+struct ChildChange {
+    let key: Key
+    let old: Node
+    let new: Node
+}
+
+extension [ChildChange] {
+    /// The changes with their positions in an order.
+    func placed(by ordering: TreeQuery.Index) -> [QueryWindow.Change] {
+        map { child in
+            QueryWindow.Change(
+                key: child.key, old: child.old.exists ? ordering.place(child.key, child.old) : nil,
+                new: child.new.exists ? ordering.place(child.key, child.new) : nil)
+        }
+    }
+}

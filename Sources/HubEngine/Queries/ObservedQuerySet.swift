@@ -1,0 +1,196 @@
+import JSONTree
+import LiveQueries
+
+/// The live queries of one place (`QuerySet`), with their observers.
+///
+/// Confined to the database queue, except `queries` while a background thread owns them.
+final class ObservedQuerySet {
+    let path: Path
+    /// While in the background, only that thread uses them.
+    let queries: QuerySet
+    /// Views by query and shown part, and by their `LiveQueryView`.
+    private var named: [Name: View] = [:]
+    private var byQuery: [ObjectIdentifier: View] = [:]
+    /// The content that observers have last seen. Set while a large change is applied in the background.
+    var told: Node?
+    /// True if commits were rolled back meanwhile.
+    var wasRolledBack = false
+    /// Events of views that show too few children, held back until the missing children are found.
+    private var deferred: [ObjectIdentifier: [ContiguousArray<LiveEvent>]] = [:]
+    /// True while a refill runs. `searches` counts the searches in the background.
+    var isFilling = false
+    var searches = 0
+    /// True while the points of the children are being collected.
+    var isCollecting = false
+    /// Views to refill when their order is ready again.
+    var unordered: ContiguousArray<LiveQueryView> = []
+    /// Requests that wait for such work. Each checks the state again.
+    var waiting: [() -> Void] = []
+    /// When it was last used, steady ms.
+    var usedAt: Int64 = 0
+    /// Children that the queries hold and that have a point, when last weighed. `heldAtLastCheck` is the value at the last check of every view.
+    var held = 0
+    var points = 0
+    var heldAtLastCheck = 0
+    /// Sum of the views' held children, when each was last counted.
+    private(set) var counted = 0
+    /// Views that have no observer any more, or not yet.
+    var emptied: [View] = []
+    /// Views whose observers must still receive the whole result.
+    var owing: [View] = []
+    /// Views whose observers are about to end.
+    var ending: Set<ObjectIdentifier> = []
+
+    private struct Name: Hashable {
+        let query: LiveQuery
+        let showing: LiveQueryView.Showing
+    }
+
+    init(_ path: Path, _ settings: WindowSettings) {
+        self.path = path
+        queries = QuerySet(settings)
+    }
+
+    /// True while a large change is applied in the background.
+    var isInBackground: Bool { told != nil }
+    /// True while background work runs for it, or requests wait.
+    var isBusy: Bool { isInBackground || isFilling || searches > 0 || isCollecting || !waiting.isEmpty }
+    var count: Int { named.count }
+    var views: [View] { Array(named.values) }
+    /// True if observers have pending notifications.
+    var owes: Bool { isInBackground || !deferred.isEmpty }
+
+    func view(of query: LiveQuery, _ showing: LiveQueryView.Showing) -> View? { named[Name(query: query, showing: showing)] }
+    func view(of view: LiveQueryView) -> View? { byQuery[ObjectIdentifier(view)] }
+
+    /// Number of views that take their next children from this order.
+    func views(needing ordering: TreeQuery.Index) -> Int {
+        named.values.count { ($0.shown as? LiveQueryShown)?.view.refillOrder == ordering }
+    }
+
+    /// Adds a view of the queries.
+    func add(_ view: LiveQueryView, lanes: Int) -> View {
+        if let known = self.view(of: view) { return known }
+        let shown = LiveQueryShown(view, self)
+        counted += shown.held
+        let made = View(path: path, query: .live(view.query), shown: shown, lanes: lanes)
+        named[Name(query: view.query, showing: view.showing)] = made
+        byQuery[ObjectIdentifier(view)] = made
+        // No observer has taken it yet.
+        emptied.append(made)
+        return made
+    }
+
+    /// Removes a view without observers. Not while the queries are in the background.
+    func remove(_ view: LiveQueryView) {
+        named[Name(query: view.query, showing: view.showing)] = nil
+        if let known = byQuery.removeValue(forKey: ObjectIdentifier(view))?.shown as? LiveQueryShown { counted -= known.held }
+        deferred[ObjectIdentifier(view)] = nil
+        queries.remove(view)
+    }
+
+    /// Counts the children that each view holds. Not while the queries are in the background. O(views)
+    /// - Returns: the views whose number has changed.
+    func recount() -> [View] {
+        counted = queries.held
+        return named.values.filter { ($0.shown as? LiveQueryShown)?.recount() ?? false }
+    }
+
+    /// Takes the views that wait for an order, without those removed meanwhile.
+    func takeUnordered() -> ContiguousArray<LiveQueryView> {
+        defer { unordered = [] }
+        return unordered.filter { byQuery[ObjectIdentifier($0)] != nil }
+    }
+
+    /// What to send the observers of a view. Nil while the view shows too few children; its events are then held back.
+    /// - Parameters:
+    ///   - change: nil to send only events held back before.
+    ///   - content: the content after the change.
+    func release(_ change: LiveQueryView.Change?, of view: LiveQueryView, _ content: Node) -> LiveChange? {
+        if view.isShort {
+            if let events = change?.events { deferred[ObjectIdentifier(view), default: []].append(events) }
+            return nil
+        }
+        let earlier = deferred.isEmpty ? [] : deferred.removeValue(forKey: ObjectIdentifier(view)) ?? []
+        if change == nil, earlier.allSatisfy(\.isEmpty) { return nil }
+        return told(change, earlier, of: view, content)
+    }
+
+    /// Number of commits whose events are held back for a view.
+    func deferredCount(of view: LiveQueryView) -> Int { deferred.isEmpty ? 0 : deferred[ObjectIdentifier(view)]?.count ?? 0 }
+
+    /// The whole result of a view.
+    func all(of view: LiveQueryView, _ content: Node) -> LiveChange { told(nil, [], of: view, content) }
+
+    /// The difference between another view's result and this one's.
+    func told(_ change: LiveQueryView.Change, of view: LiveQueryView, _ content: Node) -> LiveChange { told(change, [], of: view, content) }
+
+    private func told(
+        _ change: LiveQueryView.Change?, _ earlier: [ContiguousArray<LiveEvent>], of view: LiveQueryView, _ content: Node
+    ) -> LiveChange {
+        LiveChange(change: change, earlier: earlier, query: view.query, count: view.count) { [self] in queries.shown(view, over: content) }
+    }
+}
+
+/// The result of a live query. `LiveQueryUpdater` updates it with the others of its place, so this class only returns the whole result.
+final class LiveQueryShown: LiveView {
+    let view: LiveQueryView
+    private unowned let place: ObservedQuerySet
+    /// Children that the view held when last counted. The view itself must not be read while the queries are in the background.
+    private(set) var held: Int
+    init(_ view: LiveQueryView, _ place: ObservedQuerySet) {
+        self.view = view
+        self.place = place
+        held = view.held
+    }
+
+    /// Counts the children that the view holds. Not while the queries are in the background.
+    /// - Returns: true if the number has changed.
+    func recount() -> Bool {
+        defer { held = view.held }
+        return held != view.held
+    }
+
+    var showsWrites: Bool { false }
+    var counts = false
+
+    func apply(_ commit: PlaceChange, at place: TrieNode) -> Difference? { nil }
+    func concerned(by writes: SubtreeWrites) -> Range<Int> { writes.range.lowerBound..<writes.range.lowerBound }
+    func move(along writes: SubtreeWrites, at place: TrieNode) -> Difference? { nil }
+    func reset(over node: Node, at place: TrieNode) {}
+
+    func all(of node: Node, at place: TrieNode) -> Difference? {
+        if self.place.isInBackground || view.isShort {
+            if let view = self.place.view(of: view) { self.place.owing.append(view) }
+            return nil
+        }
+        return .live(self.place.all(of: view, node))
+    }
+
+    /// The keys of the shown children. O(shown · log n)
+    func keys(of node: Node) -> ContiguousArray<Key> { place.queries.shown(view, over: node) }
+}
+
+/// A change of a live query, or its whole result.
+struct LiveChange {
+    /// Nil if only the current result is sent.
+    let change: LiveQueryView.Change?
+    /// Events of earlier commits that were held back because the query showed too few children.
+    let earlier: [ContiguousArray<LiveEvent>]
+    let query: LiveQuery
+    /// How many children it shows now.
+    let count: Int
+    /// Keys of all shown children, in the query's order if it has one. Call at once or never. O(shown · log n)
+    let keys: () -> ContiguousArray<Key>
+
+    /// True for a whole result without events.
+    var isWhole: Bool { change == nil && earlier.isEmpty }
+    /// True if the number of children may have changed.
+    var hasOtherCount: Bool {
+        if isWhole || !earlier.isEmpty { return true }
+        if case .count? = change { return true }
+        return change?.events.contains { $0.kind == .added || $0.kind == .removed } ?? false
+    }
+    /// The events, commit by commit.
+    var commits: [ContiguousArray<LiveEvent>] { earlier + (change.map { [$0.events] } ?? []) }
+}

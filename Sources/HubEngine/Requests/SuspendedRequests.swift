@@ -1,0 +1,348 @@
+import JSONTree
+import Synchronization
+
+/// A request suspended for work off the database queue, and the later requests of its client.
+final class SuspendedRequest: @unchecked Sendable {
+    // Sendable: confined to the database queue.
+    let item: Database.Item
+    /// In the order of arrival.
+    fileprivate(set) var held: [Database.Item] = []
+    /// Its number in the order of suspension.
+    fileprivate let number: Int
+    /// Bytes of the memory budget that it holds.
+    fileprivate var bytes: Int
+    /// Whether commits are recorded for it, because it is a write being prepared.
+    fileprivate var follows = false
+    /// Whether it is complete and only yields to other clients.
+    fileprivate let isDone: Bool
+    /// Whether another hub carries it out. Later writes of the client may then be forwarded meanwhile.
+    var isForwarded = false
+    /// An index kept until the request is resumed.
+    fileprivate var pinned: ChildIndex?
+    /// User ids that held requests sign in as.
+    fileprivate var users: [String] = []
+
+    fileprivate init(_ item: Database.Item, number: Int, bytes: Int, isDone: Bool) {
+        self.item = item
+        self.number = number
+        self.bytes = bytes
+        self.isDone = isDone
+    }
+}
+
+/// Suspends requests whose cost depends on the size of the data. They are prepared on immutable values off the queue. Meanwhile requests of
+/// other clients are carried out; those of the same client wait, so that its answers keep their order.
+///
+/// ```
+/// carry out ── large ──► suspended: background work ──► back on the queue ──► resume: answered, or suspended again
+///                 │        │ later requests of the client are held             └► the held ones, in order
+///                 │        └ its session is taken over: the result is dropped
+///                 └── the same user has enough of them running: waits for its turn
+/// ```
+/// If the log refuses an earlier batch, suspended requests are carried out again from scratch, after those of the batch.
+///
+/// The end of a client waits for its suspended request: earlier requests are still carried out, in order. If it ends because its credential
+/// has expired, its observers are removed at once, and its pending reads are skipped.
+///
+/// Confined to the database queue.
+final class SuspendedRequests: @unchecked Sendable {
+    // Sendable: background work only hops back to the queue with it.
+    private let context: EngineContext
+    private let batch: Batch
+    private let durability: DurabilityQueue
+    private let indexes: IndexStore
+    private let commits: CommitPipeline
+    private let sessions: Sessions
+    private let slowReaders: SlowReaders
+    private let preparations = PreparationTurns()
+    /// Clients with a suspended request, and the number of suspensions so far.
+    private var clients: [ObjectIdentifier: Client] = [:]
+    private var count = 0
+    /// The request being resumed.
+    private var resumed: SuspendedRequest?
+    /// Requests suspended until certain other clients have none suspended.
+    private var behindOthers: [(parked: SuspendedRequest, others: [Client])] = []
+    /// Called with held requests of one client, in order, to carry them out.
+    var onResumed: ([Database.Item], Client) -> Void = { _, _ in }
+
+    init(
+        _ context: EngineContext, _ batch: Batch, _ durability: DurabilityQueue, _ indexes: IndexStore, _ commits: CommitPipeline,
+        _ sessions: Sessions, _ slowReaders: SlowReaders
+    ) {
+        self.context = context
+        self.batch = batch
+        self.durability = durability
+        self.indexes = indexes
+        self.commits = commits
+        self.sessions = sessions
+        self.slowReaders = slowReaders
+    }
+
+    // Suspending
+
+    /// Suspends a request until `work` is done. Called while the request is carried out, instead of answering it.
+    /// - Parameters:
+    ///   - work: on immutable values, on any thread.
+    ///   - resume: on the database queue. It answers the request or suspends it again. Not called for a client whose session has ended.
+    func park<Result: Sendable>(
+        _ item: Database.Item, _ work: @escaping @Sendable () -> Result, then resume: @escaping @Sendable (Result) -> Void
+    ) {
+        park(item, holding: 0, follows: .never, inTurn: { work }, then: resume)
+    }
+
+    /// Since when other commits are recorded for the request.
+    enum Following { case never, sinceItsTurn, sinceNow }
+
+    /// Suspends a request for work that depends on the state when it begins.
+    /// - Parameters:
+    ///   - bytes: memory of the work; reserved in the process's budget until the request is resumed, and passed on if it is then suspended
+    ///     again.
+    ///   - begin: on the database queue, when it is the user's turn; returns the work.
+    /// - Returns: false when the budget is exhausted; nothing happens then.
+    @discardableResult
+    func park<Result: Sendable>(
+        _ item: Database.Item, holding bytes: Int, follows: Following, inTurn begin: @escaping @Sendable () -> @Sendable () -> Result,
+        then resume: @escaping @Sendable (Result) -> Void
+    ) -> Bool {
+        let client = item.client
+        guard client.parked == nil, reserve(bytes, for: client) else { return false }
+        let parked = setAside(item, holding: bytes)
+        if follows == .sinceNow { follow(parked) }
+        let user = client.identity.line
+        preparations.enqueue(user, limit: context.limits.preparationsOfUser) { [self] in
+            guard client.parked === parked else {
+                // The work is not needed any more, and its captures may be large.
+                context.release([begin, resume])
+                return false
+            }
+            if follows == .sinceItsTurn { follow(parked) }
+            let work = begin()
+            context.background.run(.preparation) { [self] in
+                let result = work()
+                let back = DisposableWork { [self] in
+                    // Resumed first, so that the user's next job starts with the result of this one.
+                    resumeSuspended(parked, client) { resume(result) }
+                    preparations.done(user)
+                }
+                context.queue.async { [self] in
+                    back.run()
+                    // Its captures may be large.
+                    context.background.run(.upkeep) { back.dispose() }
+                }
+            }
+            return true
+        }
+        return true
+    }
+
+    /// Suspends a request for work done elsewhere in the process, which takes no turn. Other commits are recorded meanwhile.
+    /// - Parameter begin: starts the work. Called before this returns; it calls back once, from any thread.
+    func park<Result: Sendable>(
+        _ item: Database.Item, holding bytes: Int, until begin: (@escaping @Sendable (Result) -> Void) -> Void,
+        then resume: @escaping @Sendable (Result) -> Void
+    ) -> Bool {
+        let client = item.client
+        guard client.parked == nil, reserve(bytes, for: client) else { return false }
+        let parked = setAside(item, holding: bytes)
+        follow(parked)
+        begin { [self] result in
+            let back = DisposableWork { [self] in resumeSuspended(parked, client) { resume(result) } }
+            context.queue.async { [self] in
+                back.run()
+                context.background.run(.upkeep) { back.dispose() }
+            }
+        }
+        return true
+    }
+
+    /// Suspends a request until `resumeSuspended` is called for it: for work that several requests wait for.
+    func park(_ item: Database.Item) -> SuspendedRequest { setAside(item) }
+
+    private func setAside(_ item: Database.Item, holding bytes: Int = 0, isDone: Bool = false) -> SuspendedRequest {
+        count += 1
+        let parked = SuspendedRequest(item, number: count, bytes: bytes, isDone: isDone)
+        item.client.parked = parked
+        clients[ObjectIdentifier(item.client)] = item.client
+        // It still counts as waiting after its batch has ended.
+        context.meter.wait(item.size)
+        return parked
+    }
+
+    private func follow(_ parked: SuspendedRequest) {
+        parked.follows = true
+        commits.follow()
+    }
+
+    /// Reserves bytes for a client's work. Those of the client's request being resumed are reused.
+    private func reserve(_ bytes: Int, for client: Client) -> Bool {
+        let before = resumed.flatMap { $0.item.client === client ? $0 : nil }
+        let more = bytes - (before?.bytes ?? 0)
+        if more > 0, !context.budget.reserve(more, for: .parsing) { return false }
+        if more < 0 { context.budget.release(-more, from: .parsing) }
+        before?.bytes = 0
+        return true
+    }
+
+    /// Keeps an index until the client's suspended request is resumed.
+    func pin(_ index: ChildIndex?, for client: Client) {
+        guard let index, let parked = client.parked, parked.pinned == nil else { return }
+        indexes.pin(index)
+        parked.pinned = index
+    }
+
+    /// After a long request, carries out waiting requests of other clients before the client's next one.
+    /// - Parameter isAnswered: whether its answer was sent ahead of the batch.
+    func yieldTurn(_ item: Database.Item, isAnswered: Bool) {
+        let client = item.client
+        guard client.parked == nil, !client.hasEnded else { return }
+        batch.record(isAnswered ? .settled(item) : .request(item))
+        let parked = setAside(item, isDone: true)
+        context.queue.async { [self] in
+            guard client.parked === parked else { return }
+            leave(parked)
+            release(parked)
+            context.meter.finish(item.size)
+            handleHeld(parked.held, of: client)
+            endWork()
+        }
+    }
+
+    /// Whether the request must wait for a suspended one; if so, it is held.
+    func mustWait(_ item: Database.Item) -> Bool {
+        guard let parked = item.client.parked else { return false }
+        if parked.isForwarded, parked.held.isEmpty, item.client.lag == nil, item.request.isWrite { return false }
+        switch item.request {
+        case .congested, .drained: return false
+        case .revoke: sessions.endRights(of: item.client)
+        case .identify(let identity): if let user = identity.user { parked.users.append(user) }
+        default: break
+        }
+        parked.held.append(item)
+        context.meter.wait(item.size)
+        return true
+    }
+
+    // MARK: Resuming
+
+    /// Resumes a suspended request, then carries out the later requests of its client.
+    func resumeSuspended(_ parked: SuspendedRequest, _ client: Client, _ resume: () -> Void) {
+        context.queue.assertCurrent()
+        // If it differs, the log refused a batch meanwhile and the request was started again.
+        guard client.parked === parked else { return }
+        leave(parked)
+        defer {
+            release(parked)
+            endWork()
+        }
+        if client.hasEnded {
+            batch.count(parked.item.size)
+            batch.record(.request(parked.item))
+        } else {
+            let outer = resumed
+            resumed = parked
+            _ = context.meter.takeDerivedBytes()
+            resume()
+            let derived = context.meter.takeDerivedBytes()
+            if derived > 0 { batch.charge(derived, to: client.author) }
+            resumed = outer
+            if let again = client.parked {
+                (again.held, again.users) = (parked.held, parked.users)
+                return context.meter.finish(parked.item.size)
+            }
+            batch.count(parked.item.size)
+            batch.record(.request(parked.item))
+            slowReaders.probeIfNeeded(client)
+        }
+        batch.retire(parked.item)
+        handleHeld(parked.held, of: client)
+    }
+
+    private func endWork() {
+        durability.finishBatch()
+        resumeBehindOthers()
+    }
+
+    /// Carries out held requests in order, then those held for a slow reader, which arrived later.
+    private func handleHeld(_ held: [Database.Item], of client: Client) {
+        let later = slowReaders.dequeueHeld(of: client)
+        countAgain(later)
+        onResumed(held + later, client)
+    }
+
+    /// Carries out requests that were held for a slow reader, in order.
+    func resume(_ held: [Database.Item], of client: Client) {
+        countAgain(held)
+        onResumed(held, client)
+    }
+
+    /// Requests that are handled again count as waiting until then.
+    private func countAgain(_ items: [Database.Item]) { context.meter.wait(items.reduce(0) { $0 + $1.size }) }
+
+    private func leave(_ parked: SuspendedRequest) {
+        parked.item.client.parked = nil
+        clients[ObjectIdentifier(parked.item.client)] = nil
+    }
+
+    /// Releases its memory and its index.
+    private func release(_ parked: SuspendedRequest) {
+        if parked.bytes > 0 { context.budget.release(parked.bytes, from: .parsing) }
+        if parked.follows { commits.unfollow() }
+        if let pinned = parked.pinned { indexes.unpin(pinned) }
+    }
+
+    // Waiting for other clients
+
+    /// Suspends a request until no other client of the same user has a suspended request, if any has.
+    /// O(clients with suspended requests)
+    func waitBehind(_ user: String, _ item: Database.Item) {
+        let others = clients.values.filter { client in
+            client !== item.client && (client.identity.user == user || client.parked?.users.contains(user) == true)
+        }
+        if !others.isEmpty { behindOthers.append((park(item), others)) }
+    }
+
+    /// Resumes the requests whose predecessors are complete.
+    private func resumeBehindOthers() {
+        if behindOthers.isEmpty { return }
+        context.queue.async { [self] in
+            let waiting = behindOthers
+            behindOthers = []
+            for (parked, others) in waiting {
+                // A session that was taken over has ended, so it is not waited for.
+                if others.contains(where: { $0.parked != nil && !$0.hasEnded }) {
+                    behindOthers.append((parked, others))
+                } else {
+                    resumeSuspended(parked, parked.item.client) {}
+                }
+            }
+        }
+    }
+
+    // MARK: Rollback
+
+    /// Removes all suspended requests and those held behind them, because earlier requests are carried out again. Each client's are in
+    /// order; the results of their work are dropped.
+    func giveUp() -> [(client: Client, items: [Database.Item])] {
+        let parkedClients = clients.values.sorted { ($0.parked?.number ?? 0) < ($1.parked?.number ?? 0) }
+        return parkedClients.compactMap { client in
+            guard let parked = client.parked else { return nil }
+            leave(parked)
+            release(parked)
+            if parked.isDone { context.meter.finish(parked.item.size) }
+            return (client, (parked.isDone ? [] : [parked.item]) + parked.held)
+        }
+    }
+
+    /// Carries out again the suspended requests.
+    func handleAgain(_ taken: [(client: Client, items: [Database.Item])]) {
+        for (client, items) in taken { handleHeld(items, of: client) }
+    }
+}
+
+extension Identity {
+    /// The key for limiting parallel work: one per user, one for all clients that are not signed in, none for administrators.
+    fileprivate var line: String? {
+        if isAdmin { return nil }
+        return user.map { "=" + $0 } ?? ""
+    }
+}

@@ -1,0 +1,159 @@
+public import JSONTree
+
+extension QuerySet {
+    /// Applies a commit that changed children of the place to all views. O(affected views · log n for each change)
+    /// - Parameters:
+    ///   - writes: the changed children, each once.
+    ///   - place: the place after the commit.
+    ///   - orders: its children after the commit.
+    ///   - told: called once for each view that differs. Must not add or remove views.
+    public func apply(_ writes: ContiguousArray<ChildWrite>, over place: Node, in orders: Orders, _ told: Told) {
+        defer { relistCircles() }
+        refillVisits = settings.visitsOfCommit
+        if writes.count == 1 {
+            apply(writes[0], over: place, in: orders, told)
+            return
+        }
+        var touched: ContiguousArray<LiveQueryView> = []
+        for write in writes {
+            find(write) { view, seen in
+                if view.pending.isEmpty { touched.append(view) }
+                view.pending.append(seen)
+            } circle: { view, _, _ in
+                if view.pending.isEmpty { touched.append(view) }
+                let selector = view.selector
+                view.pending.append(
+                    FilteredWrite(write: write, was: selector.was, now: selector.now, oldPoint: oldPoint, newPoint: newPoint))
+            }
+        }
+        for view in touched {
+            let pending = view.pending
+            view.pending.removeAll(keepingCapacity: pending.count <= 16)
+            if let change = follow(view, pending, over: place, in: orders) { told(view, change) }
+        }
+    }
+
+    /// The fast path for the usual commit, which changes one child.
+    private func apply(_ write: ChildWrite, over place: Node, in orders: Orders, _ told: Told) {
+        var one: ContiguousArray<FilteredWrite> = [FilteredWrite(write: write)]
+        find(write) { view, seen in
+            one[0] = seen
+            if let change = follow(view, one, over: place, in: orders) { told(view, change) }
+        } circle: { view, old, new in
+            guard view.isCircle else {
+                one[0] = FilteredWrite(write: write, was: view.selector.was, now: view.selector.now, oldPoint: oldPoint, newPoint: newPoint)
+                if let change = followNear(view, one, over: place, in: orders) { told(view, change) }
+                return
+            }
+            let (was, now) = (view.selector.was, view.selector.now)
+            if let event = view.near?.step(write, from: old, was, to: new, now) { told(view, .child(event)) }
+        }
+    }
+
+    /// For the nearest children, the usual small move needs no lists.
+    private func followNear(
+        _ view: LiveQueryView, _ writes: ContiguousArray<FilteredWrite>, over place: Node, in orders: Orders
+    ) -> LiveQueryView.Change? {
+        var event: LiveEvent?
+        if view.near?.applyAlone(writes[0], &event) ?? false {
+            if !isListed(view) { unlisted.append(view) }
+            return event.map { .child($0) }
+        }
+        return follow(view, writes, over: place, in: orders)
+    }
+
+    /// Updates the point index with a change, and finds the affected views.
+    /// - Parameters:
+    ///   - body: called with each view without a circle whose filter selects the child before or after.
+    ///   - circle: the same for views whose circle contains it, with the squared chords to its old and new position.
+    private func find(
+        _ write: ChildWrite, _ body: (LiveQueryView, FilteredWrite) -> Void, circle: (LiveQueryView, Double, Double) -> Void
+    ) {
+        change += 1
+        var seen = FilteredWrite(write: write)
+        (oldPoint, newPoint) = (nil, nil)
+        if let index {
+            oldPoint = index.fields.point(of: write.old)
+            newPoint = index.fields.point(of: write.new)
+            index.move(write.key, from: oldPoint, to: newPoint)
+        }
+        withUnsafePointer(to: write.old) { old in
+            withUnsafePointer(to: write.new) { new in
+                let before = write.old.exists ? NodeCursor(old) : nil
+                let after = write.new.exists ? NodeCursor(new) : nil
+                predicates.concerned(old: before, new: after) { slot in
+                    guard let selector = bySlot[slot], selector.evaluatedFor != change else { return }
+                    ask(selector, before, after)
+                    guard selector.was || selector.now else { return }
+                    (seen.was, seen.now) = (selector.was, selector.now)
+                    for view in selector.views { body(view, seen) }
+                }
+                guard oldPoint != nil || newPoint != nil else { return }
+                measured += circles.concerned(old: oldPoint, new: newPoint) { slot, oldChord, newChord in
+                    guard let view = byCircle[slot] else { return }
+                    if view.selector.evaluatedFor != change { ask(view.selector, before, after) }
+                    if view.selector.was || view.selector.now { circle(view, oldChord, newChord) }
+                }
+            }
+        }
+    }
+
+    private func ask(_ selector: LiveQueryView.Selector, _ old: NodeCursor?, _ new: NodeCursor?) {
+        evaluations += 1
+        selector.evaluatedFor = change
+        selector.was = old.map { selector.name.filter.admits($0) } ?? false
+        selector.now = new.map { selector.name.filter.admits($0) } ?? false
+    }
+
+    private func follow(
+        _ view: LiveQueryView, _ writes: ContiguousArray<FilteredWrite>, over place: Node, in orders: Orders
+    ) -> LiveQueryView.Change? {
+        if view.showing == .count { return recount(view, writes) }
+        var events: ContiguousArray<LiveEvent> = []
+        let before = view.held
+        defer {
+            held += view.held - before
+            listUnfilled(view)
+        }
+        // `fill` finds the rest later.
+        var looks = view.isSearched ? 0 : min(settings.visits, refillVisits)
+        let most = looks
+        defer { refillVisits -= most - looks }
+        if view.filtered != nil {
+            view.filtered?.apply(writes, over: place, in: orders(view.query.tree.orderedBy), looks: &looks, &events)
+            visited += most - looks
+        } else if let index {
+            view.near?.apply(writes, over: place, index, looks: &looks, &events)
+            // Not now: the list of circles is being iterated.
+            if !isListed(view) { unlisted.append(view) }
+        }
+        return LiveQueryView.Change(events)
+    }
+
+    private func recount(_ view: LiveQueryView, _ writes: ContiguousArray<FilteredWrite>) -> LiveQueryView.Change? {
+        let before = view.count
+        view.total += view.query.surplus(of: writes)
+        return view.count == before ? nil : .count(view.count)
+    }
+
+    /// Continues the search for matches of a view that holds few.
+    /// - Returns: the added children; nil for none. A view that is still short is listed in `unfilled` again.
+    public func fill(_ view: LiveQueryView, over place: Node, in orders: Orders) -> LiveQueryView.Change? {
+        guard view.needsFill else { return nil }
+        var events: ContiguousArray<LiveEvent> = []
+        let before = view.held
+        defer {
+            held += view.held - before
+            listUnfilled(view)
+        }
+        if view.filtered != nil {
+            guard let children = orders(view.query.tree.orderedBy) else { return nil }
+            visited += settings.visits
+            view.filtered?.fill(over: place, in: children, &events)
+        } else if let index {
+            view.near?.fill(over: place, index, &events)
+            list(view)
+        }
+        return LiveQueryView.Change(events)
+    }
+}
