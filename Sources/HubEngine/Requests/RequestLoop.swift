@@ -153,11 +153,13 @@ final class RequestLoop: @unchecked Sendable {
         if isAnyReady { scheduleTurn() }
     }
 
+    /// Handles requests of a client, at least one, up to its share of the turn.
     private func serve(_ line: RequestTurns.Line, _ share: Int) {
-        let before = context.meter.work
-        while context.meter.work - before < share, !isTurnOver, !mustWait(turns.first(of: line)), let item = turns.next(of: line) {
+        let end = context.meter.work + share
+        repeat {
+            guard !mustWait(turns.first(of: line)), let item = turns.next(of: line) else { return }
             handleInBatch(item)
-        }
+        } while context.meter.work < end && !isTurnOver
     }
 
     /// Whether the turn has done its work, or has taken its time: the estimates of work are rough, and the machine may be slow.
