@@ -1,4 +1,4 @@
-// The page: one hub (hub.js), the tabs, the state of the connection, and the link.
+// The page: one hub (client/hub.js), the tabs, the state of the connection, and the link.
 //
 // A tab is a module that is loaded when it is first shown. It exports
 //
@@ -11,20 +11,20 @@
 // `window.vigla`: connection { phase, host, ns, session, clockOffsetMs, roundTripMs, pushes, identity, fault }, link, go(…) as if a link
 // had been opened, realtime, hub, disconnect(), reconnect(), and the state of every tab that was shown, by its id.
 
-import { SignIn } from './connect-view.js';
-import { byId, element, say } from './dom.js';
-import { Hub } from './hub.js';
-import { readLink } from './paths.js';
-import { StatusView } from './status-view.js';
+import { Hub } from './client/hub.js';
+import { readLink } from './client/paths.js';
+import { SignIn } from './page/connection-sheet.js';
+import { byId, element, say } from './page/dom.js';
+import { StatusView } from './page/status-view.js';
 
 const tabs = [
-  { id: 'data', title: 'Data', load: () => import('./data-tab.js'), style: 'data.css' },
-  { id: 'queries', title: 'Queries', load: () => import('./queries-tab.js'), style: 'queries.css' },
-  { id: 'follow', title: 'Follow', load: () => import('./follow-tab.js'), style: 'follow.css' },
-  { id: 'news', title: 'Announcements', short: 'News', load: () => import('./news-tab.js'), style: 'news.css' },
-  { id: 'rules', title: 'Rules', load: () => import('./rules-tab.js'), style: 'rules.css' },
-  { id: 'users', title: 'Users', load: () => import('./users-tab.js'), style: 'users.css' },
-  { id: 'health', title: 'Health', load: () => import('./health-tab.js'), style: 'health.css' },
+  { id: 'data', title: 'Data', load: () => import('./data/data-tab.js'), style: 'data/data.css' },
+  { id: 'queries', title: 'Queries', load: () => import('./queries/queries-tab.js'), style: 'queries/queries.css' },
+  { id: 'follow', title: 'Follow', load: () => import('./map/follow-tab.js'), style: 'map/follow.css' },
+  { id: 'news', title: 'Announcements', short: 'News', load: () => import('./announcements/announcements-tab.js'), style: 'announcements/announcements.css' },
+  { id: 'rules', title: 'Rules', load: () => import('./rules/rules-tab.js'), style: 'rules/rules.css' },
+  { id: 'users', title: 'Users', load: () => import('./users/users-tab.js'), style: 'users/users.css' },
+  { id: 'health', title: 'Health', load: () => import('./health/health-tab.js'), style: 'health/health.css' },
 ];
 
 const ids = tabs.map((tab) => tab.id);

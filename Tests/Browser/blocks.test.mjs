@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { BlockList, blockSize } from '../../web/block-list.js';
-import { NameReader, nameOf, prefixRanges } from '../../web/place-names.js';
-import { compareKeys } from '../../web/paths.js';
-import { ScrollMap, tallest } from '../../web/tree-scroll.js';
+import { BlockList, blockSize } from '../../web/data/block-list.js';
+import { NameReader, nameOf, prefixRanges } from '../../web/client/place-names.js';
+import { compareKeys } from '../../web/client/paths.js';
+import { ScrollMap, tallest } from '../../web/data/tree-scroll.js';
 
 test('names_areRead_howeverTheAnswerIsCut', () => {
   const keys = ['a', 'x":true,', 'y\\', '":true,"', 'é😀', '\\"', '__proto__', 'b'];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Circle, removeCircle } from '../../web/circles.js';
+import { Circle, removeCircle } from '../../web/queries/circle.js';
 
 const near = { lat: 1, lng: 2, radius: 100 };
 const soon = () => new Promise((done) => setTimeout(done, 0));

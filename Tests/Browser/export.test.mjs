@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { exportPlace } from '../../web/transfer.js';
-import { compareKeys } from '../../web/paths.js';
+import { exportPlace } from '../../web/data/transfer.js';
+import { compareKeys } from '../../web/client/paths.js';
 
 /** A hub with a tree in export form that gives out `most` bytes in one answer, and refuses more; `asked` are the addresses. */
 function hubWith(tree, most) {

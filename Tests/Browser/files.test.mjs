@@ -2,33 +2,41 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path/posix';
 import test from 'node:test';
 
 const web = new URL('../../web/', import.meta.url);
 const text = (name) => readFileSync(new URL(name, web), 'utf8');
+/** Paths below web/, without the documents that an installed console has beside it. */
+const files = (folder = '') => readdirSync(new URL(folder, web), { withFileTypes: true }).flatMap((entry) => {
+  const path = `${folder}${entry.name}`;
+  return entry.isDirectory() ? files(`${path}/`) : entry.isFile() ? [path] : [];
+});
+/** The modules that a module imports at once, not those that it loads on demand. */
+const imported = (name) => [...text(name).matchAll(/^(?:import|export) [^;]*?from '(\.[^']+)';/gms)].map(([, next]) => join(name, '..', next));
 
 /** Modules that a module imports, with those that they import; not those of other tabs, which are loaded when they are shown. */
 function reached(name, known = new Set()) {
   if (known.has(name)) return known;
   known.add(name);
-  for (const [, next] of text(name).matchAll(/^(?:import|export) [^;]*?from '\.\/([^']+)';/gms)) reached(next, known);
+  for (const next of imported(name)) reached(next, known);
   return known;
 }
 
 test('firstModules_areAnnounced_soThatTheyAreLoadedAtOnce', () => {
   const announced = [...text('index.html').matchAll(/<link rel="modulepreload" href="([^"]+)">/g)].map(([, name]) => name);
-  const needed = new Set([...reached('app.js'), ...reached('data-tab.js')]);
+  const needed = new Set([...reached('app.js'), ...reached('data/data-tab.js')]);
   needed.delete('app.js');
   assert.deepEqual(announced.sort(), [...needed].sort());
 });
 
 test('noModule_callsWhatBrowsersAndNode18Lack', () => {
   const late = /\.(toSorted|toReversed|toSpliced|isWellFormed|symmetricDifference)\(|(groupBy|fromAsync|withResolvers|isSubsetOf)\(/;
-  for (const name of readdirSync(web)) if (name.endsWith('.js')) assert.doesNotMatch(text(name), late, name);
+  for (const name of files()) if (name.endsWith('.js')) assert.doesNotMatch(text(name), late, name);
 });
 
 test('noFile_namesAnotherHost', () => {
-  for (const name of readdirSync(web)) {
+  for (const name of files()) {
     if (!/\.(js|css|html|svg)$/.test(name)) continue;
     const hosts = [...text(name).matchAll(/https?:\/\/[\w.-]+/g)].map(([host]) => host).filter((host) => !/127\.0\.0\.1|localhost|www\.w3\.org/.test(host));
     assert.deepEqual(hosts, [], name);

@@ -3,8 +3,8 @@
 
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { countPoints, findPoints } from '../../web/find-points.js';
-import { Refusal } from '../../web/realtime.js';
+import { countPoints, findPoints } from '../../web/map/find-points.js';
+import { Refusal } from '../../web/client/listens.js';
 
 const at = { latitude: 37.9, longitude: 23.7 };
 

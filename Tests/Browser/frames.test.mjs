@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { FrameJoiner, cut, segmentLength } from '../../web/frames.js';
+import { FrameJoiner, cut, segmentLength } from '../../web/client/frames.js';
 import { backoff } from '../../web/vigla.js';
 
 test('frames_stayWhole_upToTheSegmentLength', () => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Readings, byLabel, figure, linePoints, niceTop, parseMetrics, total } from '../../web/health-metrics.js';
+import { Readings, byLabel, figure, linePoints, niceTop, parseMetrics, total } from '../../web/health/metrics.js';
 
 const text = `# HELP vigla_connections Connections open now.
 # TYPE vigla_connections gauge

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { TextFault, readValue } from '../../web/json-text.js';
+import { TextFault, readValue } from '../../web/page/json-text.js';
 
 function fault(text, operation) {
   try { readValue(text, operation); } catch (error) { assert.ok(error instanceof TextFault, String(error)); return error; }

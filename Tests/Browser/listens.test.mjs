@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { Listens } from '../../web/listens.js';
+import { Listens } from '../../web/client/listens.js';
 
 function listens() {
   const got = [];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { LiveTrees } from '../../web/live-trees.js';
-import { Refusal } from '../../web/realtime.js';
+import { LiveTrees } from '../../web/client/live-trees.js';
+import { Refusal } from '../../web/client/listens.js';
 
 class FakeRealtime {
   listens = new Map();

@@ -3,10 +3,10 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import * as data from '../../web/coast-data.js';
-import { coastLines } from '../../web/map-ground.js';
-import { distanceMetres, project, unproject } from '../../web/map-camera.js';
-import { MapTiles, tilesFault } from '../../web/map-tiles.js';
+import * as data from '../../web/map/coast-data.js';
+import { coastLines } from '../../web/map/ground.js';
+import { distanceMetres, project, unproject } from '../../web/map/camera.js';
+import { MapTiles, tilesFault } from '../../web/map/tiles.js';
 
 /** The point of a stretch of coast that is nearest to another one. */
 function nearest(at, [x, y, toX, toY]) {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { distanceMetres, MapCamera, metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from '../../web/map-camera.js';
-import { MapPoints, labelOf, shownAt } from '../../web/map-points.js';
-import { LiveTrees } from '../../web/live-trees.js';
+import { distanceMetres, MapCamera, metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from '../../web/map/camera.js';
+import { MapPoints, labelOf, shownAt } from '../../web/map/points.js';
+import { LiveTrees } from '../../web/client/live-trees.js';
 
 /** A live tree at `path` whose pushes the test makes itself; returns [push(path, wire), points]. */
 function watched(path) {

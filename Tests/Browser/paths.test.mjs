@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { compareKeys, elide, joinPath, keyFault, normalPath, pathFault, pushIds, readLink, splitPath, writeLink } from '../../web/paths.js';
+import { compareKeys, elide, joinPath, keyFault, normalPath, pathFault, pushIds, readLink, splitPath, writeLink } from '../../web/client/paths.js';
 
 test('keys_sortIntegersFirstThenByUnit_asContract3.2', () => {
   const sorted = ['-5', '0', '1', '01', '2', '10', '2147483647', '-', '-K', '2147483648', 'a'];

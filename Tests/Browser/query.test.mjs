@@ -4,10 +4,10 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { latencyOf, placeOf } from '../../web/event-entry.js';
-import { Query, compareValues, explained } from '../../web/query.js';
-import { wanted } from '../../web/query-where.js';
-import { observeQuery } from '../../web/query-events.js';
+import { latencyOf, placeOf } from '../../web/queries/event-entry.js';
+import { Query, compareValues, explained } from '../../web/queries/query.js';
+import { wanted } from '../../web/queries/where-rows.js';
+import { observeQuery } from '../../web/queries/window-events.js';
 
 const latest = new Query({ path: '/scores/', order: 'child', child: '/by/points', bounds: { startAt: 2, endBefore: 'z' }, limit: { side: 'last', count: 3 } });
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { changedLines, compare, hunks, lineCount, markers, offsetOf } from '../../web/rules-editor.js';
+import { changedLines, compare, hunks, lineCount, markers, offsetOf } from '../../web/rules/editor.js';
 
 const text = '{\n  "rules": {\n    ".read": "dta.exists()"\n  }\n}';
 

@@ -86,6 +86,7 @@ def emptyDatabase_offersSampleData_aFile_andACommand(page, hub, client):
         page.until("return vigla.data.state === 'children' && vigla.data.count === 6", "the sample")
         page.said("Loaded the sample data.").find_element("css selector", ".button").click()
         page.until("return vigla.data.state === 'empty'", "the undo")
+        seen(page, "#tree-blank [data-offer=sample]", "the empty database again")
         page.find("#tree-blank [data-offer=sample]").click()
         page.until("return vigla.data.count === 6", "the sample again")
         looks_right(page, "first-dev-data")

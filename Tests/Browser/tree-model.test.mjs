@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Change, TreeModel, isNothing, wireAt } from '../../web/tree-model.js';
-import { compareKeys } from '../../web/paths.js';
+import { TreeModel, isNothing, wireAt } from '../../web/client/tree-model.js';
+import { Change } from '../../web/client/tree-node.js';
+import { compareKeys } from '../../web/client/paths.js';
 
 const paths = (nodes) => [...nodes].map((node) => node.path.join('/')).sort();
 

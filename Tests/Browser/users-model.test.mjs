@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { authOf, claimsFault, matches, shownClaims, titleOf, userOf, wording } from '../../web/users-model.js';
+import { authOf, claimsFault, matches, shownClaims, titleOf, userOf, wording } from '../../web/users/accounts.js';
 
 const entry = {
   localId: 'u1', email: 'ana@example.org', emailVerified: true, displayName: 'Ana', customAttributes: '{"role":"staff"}', createdAt: '1790000000000',

@@ -3,9 +3,9 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { named } from '../../web/edits.js';
-import { TextFault } from '../../web/json-text.js';
-import { kindOf, valueOf } from '../../web/value-editor.js';
+import { named } from '../../web/data/edits.js';
+import { TextFault } from '../../web/page/json-text.js';
+import { kindOf, valueOf } from '../../web/data/value-editor.js';
 
 test('kind_isToldFromTheText', () => {
   for (const [text, kind, value] of [['12', 'number', 12], ['-1.5e3', 'number', -1500], ['012', 'text', '012'], ['true', 'yes/no', true], ['True', 'text', 'True'],
