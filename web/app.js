@@ -1,5 +1,12 @@
 // The page: one hub (client/hub.js), the tabs, the state of the connection, and the link.
 //
+//   client/   the hub as the page sees it: connections, credentials, the local copy of the tree
+//   page/     what the tabs share: elements, messages, the connection sheet, the notice for those who are not administrators
+//   data/ queries/ map/ announcements/ rules/ users/ health/   a tab each, with its css file; map/ is Follow
+//   vigla.js  the client of the observe protocol, which other pages import as well
+//
+// client/ imports none of the others, page/ only client/; no two folders import each other.
+//
 // A tab is a module that is loaded when it is first shown. It exports
 //
 //   makeTab(hub) → { element, show(), hide(), state? }
@@ -29,7 +36,7 @@ const tabs = [
 
 const ids = tabs.map((tab) => tab.id);
 const hub = new Hub(readLink(location.hash, ids), say);
-const made = new Map(); // id → promise of the tab
+const loaded = new Map(); // id → promise of the tab
 let shown = null;
 
 for (const { id, title, short } of tabs) {
@@ -45,8 +52,8 @@ async function showTab() {
     button.scrollIntoView({ block: 'nearest', inline: 'nearest' });
   }
   document.title = `${title} · Vigla console`;
-  if (!made.has(id)) made.set(id, Promise.all([load(), addStyle(style)]).then(([module]) => makeTab(id, module)));
-  const tab = await made.get(id).catch((fault) => { made.delete(id); throw fault; });
+  if (!loaded.has(id)) loaded.set(id, Promise.all([load(), addStyle(style)]).then(([module]) => makeTab(id, module)));
+  const tab = await loaded.get(id).catch((fault) => { loaded.delete(id); throw fault; });
   if (hub.link.tab !== id || shown === tab) return;
   if (shown) { shown.hide(); shown.element.hidden = true; }
   shown = tab;

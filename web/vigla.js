@@ -1,5 +1,6 @@
 // @ts-self-types="./vigla.d.ts"
 // A client of a Vigla hub for browsers, Node, Deno and Bun: the observe protocol. See docs/clients.md.
+// It is one file, because pages import it from a hub and programs copy it.
 //
 //   const hub = new Vigla('http://127.0.0.1:9000');
 //   await hub.set('/status', 'open');
@@ -45,7 +46,7 @@ export class ReconnectingSocket {
   #socket = null;
   #timer = 0;
   #hooks;
-  #ears;
+  #wakeListeners;
 
   /** hooks: url(), opened(), message(text), lost(), phase() after each change of it, woken() when the device wakes up. */
   constructor(hooks) { this.#hooks = hooks; }
@@ -53,8 +54,8 @@ export class ReconnectingSocket {
   start() {
     this.stop();
     this.attempt = 0;
-    this.#ears = new AbortController();
-    const { signal } = this.#ears, woken = () => { this.retryNow(); if (this.phase === 'open') this.#hooks.woken?.(); };
+    this.#wakeListeners = new AbortController();
+    const { signal } = this.#wakeListeners, woken = () => { this.retryNow(); if (this.phase === 'open') this.#hooks.woken?.(); };
     globalThis.addEventListener?.('online', woken, { signal });
     globalThis.document?.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && woken(), { signal });
     this.#dial();
@@ -62,8 +63,8 @@ export class ReconnectingSocket {
 
   stop() {
     clearTimeout(this.#timer);
-    this.#ears?.abort();
-    if (this.#socket) letGo(this.#socket);
+    this.#wakeListeners?.abort();
+    if (this.#socket) closeSilently(this.#socket);
     this.#socket = null;
     if (this.phase !== 'idle') this.#enter('idle');
   }
@@ -77,7 +78,7 @@ export class ReconnectingSocket {
   /** Drops a connection that does not answer. */
   drop(reason) {
     if (!this.#socket) return;
-    letGo(this.#socket);
+    closeSilently(this.#socket);
     this.#closed(0, reason);
   }
 
@@ -106,7 +107,7 @@ export class ReconnectingSocket {
   }
 
   #load() {
-    const { signal } = this.#ears;
+    const { signal } = this.#wakeListeners;
     import('./vigla-node.js').then(({ NodeSocket }) => {
       Socket = NodeSocket;
       if (!signal.aborted) this.#dial();
@@ -138,7 +139,7 @@ export class ReconnectingSocket {
 }
 
 /** Closes a socket after it has opened: a browser warns when a connecting one is closed. */
-function letGo(socket) {
+function closeSilently(socket) {
   socket.onmessage = socket.onclose = null;
   socket.onopen = () => socket.close();
   if (socket.readyState) socket.close();
@@ -212,7 +213,7 @@ export class Vigla {
   #ticks = 0;               // since the hub last sent something
   #timer;
   #turn = 0;                // counts connections
-  #asked = new Map();       // id → { resolve, reject }: sent, not answered
+  #pending = new Map();       // id → { resolve, reject }: sent, not answered
   #unsent = [];             // { send, reject }: waits for a connection, in the order of the calls
   #observers = new Map();   // id → what is observed and its progress; the id is the observer's for good
   #signing = [];            // { resolve, reject } of auth calls without an answer
@@ -365,7 +366,7 @@ export class Vigla {
   #whenConnected(item) { if (this.state === 'connected') item.send(); else this.#unsent.push(item); }
 
   #send(id, text, answer) {
-    this.#asked.set(id, answer);
+    this.#pending.set(id, answer);
     this.#socket.send(text);
   }
 
@@ -390,11 +391,11 @@ export class Vigla {
     const o = this.#observers.get(id);
     this.#observers.delete(id);
     o.error = error;
-    this.#tell(o, { event: 'ended', error });
+    this.#deliver(o, { event: 'ended', error });
     if (o.handler && error.code !== 'closed') call(this.#onended, o.path, error);
   }
 
-  #tell(o, event) { if (o.handler) call(o.handler, event); else o.observer.tell(event); }
+  #deliver(o, event) { if (o.handler) call(o.handler, event); else o.observer.tell(event); }
 
   /** Sends the credential, if there is one; false when the connection has ended meanwhile. */
   async #sign(turn) {
@@ -440,11 +441,11 @@ export class Vigla {
       o.since = { epoch: o.epoch, seq: event.seq };
       o.isMoving = o.moves > 0;
       for (const one of o.held.splice(0)) {
-        if (this.#observers.has(sub) && !(o.isBare && one.event === 'ready')) this.#tell(o, one);
+        if (this.#observers.has(sub) && !(o.isBare && one.event === 'ready')) this.#deliver(o, one);
       }
-    } else if (this.#asked.has(id)) {
-      const { resolve, reject } = this.#asked.get(id);
-      this.#asked.delete(id);
+    } else if (this.#pending.has(id)) {
+      const { resolve, reject } = this.#pending.get(id);
+      this.#pending.delete(id);
       this.#socket.proved();
       if (error) reject(new ViglaError(error)); else resolve(ok);
     }
@@ -452,8 +453,8 @@ export class Vigla {
 
   #lost() {
     this.#turn += 1;
-    const asked = [...this.#asked.values()];
-    this.#asked.clear();
+    const asked = [...this.#pending.values()];
+    this.#pending.clear();
     for (const { reject } of asked) reject(lost());
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { Circle, removeCircle } from '../../web/queries/circle.js';
+import { Circle, removeCircle } from '../../web/queries/query-observer.js';
 
 const near = { lat: 1, lng: 2, radius: 100 };
 const soon = () => new Promise((done) => setTimeout(done, 0));
@@ -15,15 +15,15 @@ function made(move = async () => {}, events = ['added', 'removed']) {
 test('circle_countsWhatIsWithin_whereItIsTold', () => {
   const { circle } = made();
   assert.equal(circle.size, null);
-  for (const [event, key] of [['added', 'a'], ['added', 'b'], ['changed', 'a'], ['removed', 'a']]) circle.hear({ event, key });
+  for (const [event, key] of [['added', 'a'], ['added', 'b'], ['changed', 'a'], ['removed', 'a']]) circle.receive({ event, key });
   assert.equal(circle.size, 1);
-  circle.hear({ event: 'reset' });
+  circle.receive({ event: 'reset' });
   assert.equal(circle.size, 0);
   const counted = made(undefined, ['count']).circle;
-  counted.hear({ event: 'count', count: 7 });
+  counted.receive({ event: 'count', count: 7 });
   assert.equal(counted.size, 7);
   const half = made(undefined, ['added']).circle;
-  half.hear({ event: 'added', key: 'a' });
+  half.receive({ event: 'added', key: 'a' });
   assert.equal(half.size, null, 'without what leaves nobody knows');
 });
 

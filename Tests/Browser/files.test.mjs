@@ -30,6 +30,19 @@ test('firstModules_areAnnounced_soThatTheyAreLoadedAtOnce', () => {
   assert.deepEqual(announced.sort(), [...needed].sort());
 });
 
+test('folders_doNotImportEachOtherInACircle', () => {
+  const folderOf = (name) => (name.includes('/') ? name.slice(0, name.indexOf('/')) : '');
+  const below = new Map(); // folder → folders that its modules import
+  for (const name of files()) {
+    if (!name.endsWith('.js') || !folderOf(name)) continue;
+    const others = below.get(folderOf(name)) ?? new Set();
+    for (const next of imported(name)) if (folderOf(next) && folderOf(next) !== folderOf(name)) others.add(folderOf(next));
+    below.set(folderOf(name), others);
+  }
+  const reaches = (from, to, seen = new Set()) => [...below.get(from) ?? []].some((next) => next === to || (!seen.has(next) && reaches(next, to, seen.add(next))));
+  assert.deepEqual([...below.keys()].filter((folder) => reaches(folder, folder)), []);
+});
+
 test('noModule_callsWhatBrowsersAndNode18Lack', () => {
   const late = /\.(toSorted|toReversed|toSpliced|isWellFormed|symmetricDifference)\(|(groupBy|fromAsync|withResolvers|isSubsetOf)\(/;
   for (const name of files()) if (name.endsWith('.js')) assert.doesNotMatch(text(name), late, name);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { distanceMetres, MapCamera, metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from '../../web/map/camera.js';
+import { MapCamera, distanceMetres, metresPerUnit, project, roundStep, scaleLength, stepDecimals, unproject } from '../../web/map/camera.js';
 import { MapPoints, labelOf, shownAt } from '../../web/map/points.js';
 import { LiveTrees } from '../../web/client/live-trees.js';
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { authOf, claimsFault, matches, shownClaims, titleOf, userOf, wording } from '../../web/users/accounts.js';
+import { accountFault } from '../../web/client/credentials.js';
+import { authOf, claimsFault, matches, shownClaims, titleOf, userOf } from '../../web/users/accounts.js';
 
 const entry = {
   localId: 'u1', email: 'ana@example.org', emailVerified: true, displayName: 'Ana', customAttributes: '{"role":"staff"}', createdAt: '1790000000000',
@@ -46,7 +47,7 @@ test('auth_isWhatRulesSee', () => {
 });
 
 test('codes_becomeSentences', () => {
-  assert.equal(wording('EMAIL_EXISTS'), 'Another account has this address.');
-  assert.equal(wording('SOMETHING : It is so'), 'It is so');
-  assert.equal(wording('SOMETHING'), 'SOMETHING');
+  assert.equal(accountFault('EMAIL_EXISTS'), 'Another account has this address.');
+  assert.equal(accountFault('SOMETHING : It is so'), 'It is so');
+  assert.equal(accountFault('SOMETHING'), 'SOMETHING');
 });

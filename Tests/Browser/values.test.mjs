@@ -3,9 +3,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 
-import { named } from '../../web/data/edits.js';
-import { TextFault } from '../../web/page/json-text.js';
-import { kindOf, valueOf } from '../../web/data/value-editor.js';
+import { summaryOf } from '../../web/data/edits.js';
+import { TextFault, kindOf, valueOf } from '../../web/page/json-text.js';
 
 test('kind_isToldFromTheText', () => {
   for (const [text, kind, value] of [['12', 'number', 12], ['-1.5e3', 'number', -1500], ['012', 'text', '012'], ['true', 'yes/no', true], ['True', 'text', 'True'],
@@ -23,10 +22,10 @@ test('value_ofAnotherKind_isRefused', () => {
 });
 
 test('replacedValue_isNamed', () => {
-  assert.equal(named({ value: null }), '');
-  assert.equal(named({ value: 5 }), '5');
-  assert.equal(named({ value: { '.value': 'x', '.priority': 1 } }), '"x"');
-  assert.equal(named({ value: { '.priority': 1, a: 1 } }), '1 child (a)');
-  assert.equal(named({ value: { a: 1, b: 1, c: 1, d: 1, e: 1 } }), '5 children (a, b, c, d, …)');
-  assert.match(named({ large: true }), /8 MB/);
+  assert.equal(summaryOf({ value: null }), '');
+  assert.equal(summaryOf({ value: 5 }), '5');
+  assert.equal(summaryOf({ value: { '.value': 'x', '.priority': 1 } }), '"x"');
+  assert.equal(summaryOf({ value: { '.priority': 1, a: 1 } }), '1 child (a)');
+  assert.equal(summaryOf({ value: { a: 1, b: 1, c: 1, d: 1, e: 1 } }), '5 children (a, b, c, d, …)');
+  assert.match(summaryOf({ large: true }), /8 MB/);
 });

@@ -1,9 +1,9 @@
 // Announcements: the newest children of a place as a feed, with their counters live, and a form that adds one.
 
 import { LiveWindow } from '../client/live-trees.js';
-import { elide, joinPath, pathFault, splitPath } from '../client/paths.js';
-import { Edits, words } from '../data/edits.js';
-import { age, element, perFrame, plural, pressedIn, setText } from '../page/dom.js';
+import { elide, joinPath, splitPath } from '../client/paths.js';
+import { Edits, refusalText } from '../data/edits.js';
+import { age, button, element, field, isValidPath, pathInput, perFrame, plural, pressedIn, select, setText } from '../page/dom.js';
 
 const shownAtFirst = 50;
 const textNames = ['text', 'message', 'body', 'description'];
@@ -101,8 +101,8 @@ class NewsTab {
     const place = () => joinPath([...splitPath(this.#path), key]);
     const item = element('li', { class: 'news', 'data-key': key }, parts.title, parts.text, parts.counters,
       element('div', { class: 'news-foot' }, parts.facts,
-        element('button', { class: 'button plain', type: 'button', onclick: () => { this.#hub.go({ tab: 'data', path: this.#path }); this.#hub.select(place()); } }, 'Show'),
-        element('button', { class: 'button plain', type: 'button', 'aria-label': `Remove ${key}`, onclick: () => this.#edits.remove(place()) }, 'Remove')));
+        button('Show', () => { this.#hub.go({ tab: 'data', path: this.#path }); this.#hub.select(place()); }, { class: 'button plain' }),
+        button('Remove', () => this.#edits.remove(place()), { class: 'button plain', 'aria-label': `Remove ${key}` })));
     item.parts = parts;
     item.addEventListener('animationend', () => item.classList.remove('fresh'));
     return item;
@@ -110,11 +110,10 @@ class NewsTab {
 
   #fill(item, node) {
     const { title, text, facts, counters } = item.parts;
-    const textOf = (names) => names.map((name) => node.child(name)?.value).find((value) => typeof value === 'string' && value);
+    const textOf = (names) => node.firstValue(names, 'string'), numberOf = (names) => node.firstValue(names, 'number');
     const heading = textOf(['title', 'name']), body = textOf(textNames);
     setText(title, elide(heading ?? body ?? (node.isLeaf ? String(node.value) : node.key), 200));
     setText(text, heading ? elide(body ?? '', 1000) : '');
-    const numberOf = (names) => names.map((name) => node.child(name)?.value).find((value) => typeof value === 'number');
     const now = this.#hub.realtime.serverNow, at = numberOf(['at', 'timestamp', 'time', 'createdAt']), until = numberOf(['until']);
     const severity = textOf(['severity']) ?? 'info';
     item.dataset.severity = severity;
@@ -138,7 +137,7 @@ class NewsTab {
       p.title.value = p.text.value = '';
       this.#hub.say(`Announced at ${this.#path}.`);
     } catch (error) {
-      setText(p.result, words(error));
+      setText(p.result, refusalText(error));
     } finally {
       p.send.disabled = false;
     }
@@ -146,16 +145,12 @@ class NewsTab {
 
   #build() {
     const p = this.#p;
-    const field = (title, input) => element('label', { class: 'field' }, element('span', {}, title), input);
-    const choice = (options) => element('select', {}, ...options.map(([value, text]) => element('option', { value }, text)));
-    p.path = element('input', { id: 'news-path', spellcheck: 'false', autocapitalize: 'off', 'aria-label': 'Place of the announcements', enterkeyhint: 'go', oninput: () => p.path.setCustomValidity('') });
+    p.path = pathInput({ id: 'news-path', 'aria-label': 'Place of the announcements' });
     const goTo = (event) => {
       event.preventDefault();
-      const fault = pathFault(p.path.value);
-      p.path.setCustomValidity(fault ?? '');
-      if (fault) p.path.reportValidity(); else { this.#limit = shownAtFirst; this.#hub.go({ news: p.path.value.trim() }); }
+      if (isValidPath(p.path)) { this.#limit = shownAtFirst; this.#hub.go({ news: p.path.value.trim() }); }
     };
-    p.more = element('button', { class: 'button', type: 'button', hidden: true, onclick: () => { this.#limit *= 2; this.#open(); } }, 'Show older');
+    p.more = button('Show older', () => { this.#limit *= 2; this.#open(); }, { hidden: true });
     return element('section', { class: 'news-tab', 'aria-label': 'Announcements' },
       element('div', { class: 'news-feed' },
         element('form', { class: 'bar', autocomplete: 'off', onsubmit: goTo }, element('span', { class: 'path' }, p.path), p.count = element('span', { class: 'quiet', id: 'news-count' }), element('button', { class: 'button' }, 'Show')),
@@ -164,8 +159,8 @@ class NewsTab {
         element('form', { class: 'news-form', autocomplete: 'off', onsubmit: (event) => { event.preventDefault(); this.#send(); } },
           field('Title', p.title = element('input', { id: 'news-title', maxlength: '200' })),
           p.text = element('textarea', { id: 'news-text', rows: '4', 'aria-label': 'Text', placeholder: 'Text' }),
-          element('div', { class: 'news-row' }, field('Severity', p.severity = choice([['info', 'info'], ['notice', 'notice'], ['urgent', 'urgent']])),
-            field('Holds for', p.until = choice([['', 'ever'], ['60', 'an hour'], ['1440', 'a day'], ['10080', 'a week']]))),
+          element('div', { class: 'news-row' }, field('Severity', p.severity = select({}, [['info', 'info'], ['notice', 'notice'], ['urgent', 'urgent']])),
+            field('Holds for', p.until = select({}, [['', 'ever'], ['60', 'an hour'], ['1440', 'a day'], ['10080', 'a week']]))),
           p.result = element('p', { class: 'bad', role: 'alert' }), p.send = element('button', { class: 'button primary', id: 'announce' }, 'Announce'))));
   }
 }

@@ -3,9 +3,6 @@
 
 const renewBeforeMs = 120000; // a token is renewed this long before it expires
 
-/** Explains the administrator's secret and where to find it. */
-export const whereSecretsAre = 'The first start of a hub writes an administrator’s secret to the file admin-secret.txt in its data folder. “vigla secret add” creates more.';
-
 export class Credentials {
   /** visitor | user | guest | token | secret */
   kind = 'visitor';
@@ -31,8 +28,8 @@ export class Credentials {
   get isSecret() { return this.#token !== '' && this.#token.split('.').length !== 3; }
 
   /** Becomes a visitor again. */
-  clear(tell = true) {
-    this.#become('visitor', '', { token: '' }, tell);
+  clear(isReported = true) {
+    this.#become('visitor', '', { token: '' }, isReported);
   }
 
   /** Uses a pasted token, or an administrator's secret. */
@@ -43,20 +40,9 @@ export class Credentials {
     this.#become(kind, '', { token });
   }
 
-  async signIn(email, password) {
-    const answer = await this.#ask('signInWithPassword', { email, password, returnSecureToken: true });
-    this.#become('user', email, { token: answer.idToken, refresh: answer.refreshToken, seconds: answer.expiresIn, uid: answer.localId });
-  }
-
-  async signUp(email, password) {
-    const answer = await this.#ask('signUp', { email, password, returnSecureToken: true });
-    this.#become('user', email, { token: answer.idToken, refresh: answer.refreshToken, seconds: answer.expiresIn, uid: answer.localId });
-  }
-
-  async beGuest() {
-    const answer = await this.#ask('signUp', { returnSecureToken: true });
-    this.#become('guest', '', { token: answer.idToken, refresh: answer.refreshToken, seconds: answer.expiresIn, uid: answer.localId });
-  }
+  signIn(email, password) { return this.#enter('user', email, 'signInWithPassword', { email, password }); }
+  signUp(email, password) { return this.#enter('user', email, 'signUp', { email, password }); }
+  beGuest() { return this.#enter('guest', '', 'signUp'); }
 
   /** Sets the identity that an administrator's requests act as: undefined, null or { uid, token }. */
   act(who) {
@@ -103,6 +89,11 @@ export class Credentials {
     }
   }
 
+  async #enter(kind, name, action, body = {}) {
+    const answer = await this.#ask(action, { ...body, returnSecureToken: true });
+    this.#become(kind, name, { token: answer.idToken, refresh: answer.refreshToken, seconds: answer.expiresIn, uid: answer.localId });
+  }
+
   async #ask(action, body) {
     let response;
     try {
@@ -113,11 +104,11 @@ export class Credentials {
       throw new Error('The hub did not answer.');
     }
     const answer = await response.json().catch(() => ({}));
-    if (!response.ok) throw new Error(wording(answer.error?.message ?? `HTTP ${response.status}`));
+    if (!response.ok) throw new Error(signInFault(answer.error?.message ?? `HTTP ${response.status}`));
     return answer;
   }
 
-  #become(kind, name, { token, refresh = '', seconds = null, uid = null }, tell = true) {
+  #become(kind, name, { token, refresh = '', seconds = null, uid = null }, isReported = true) {
     this.kind = kind;
     this.name = name;
     this.uid = uid;
@@ -125,11 +116,13 @@ export class Credentials {
     this.#token = token;
     this.#refresh = refresh;
     this.#endsAt = seconds ? Date.now() + Number(seconds) * 1000 : Infinity;
-    if (tell) this.changed();
+    if (isReported) this.changed();
   }
 }
 
-const words = {
+// ---- The errors of the accounts API ("EMAIL_EXISTS : …") as sentences. Pure.
+
+const forUsers = {
   INVALID_LOGIN_CREDENTIALS: 'There is no account with this address and password.',
   EMAIL_NOT_FOUND: 'There is no account with this address.',
   INVALID_PASSWORD: 'The password is wrong.',
@@ -143,8 +136,29 @@ const words = {
   TOO_MANY_ATTEMPTS_TRY_LATER: 'Too many attempts. Try again in some minutes.',
 };
 
-/** "WEAK_PASSWORD : …" → a sentence. */
-function wording(message) {
+const forAdministrators = {
+  USER_NOT_FOUND: 'There is no such account.',
+  EMAIL_EXISTS: 'Another account has this address.',
+  ALIAS_EXISTS: 'Another account has this alias.',
+  DUPLICATE_LOCAL_ID: 'Another account has this id.',
+  INVALID_EMAIL: 'This is no e-mail address.',
+  INVALID_ALIAS: 'An alias has 1 to 64 letters, digits and . _ -, and no @.',
+  INVALID_CLAIMS: 'Claims are a JSON object.',
+  CLAIMS_TOO_LARGE: 'The claims are too large.',
+  FORBIDDEN_CLAIM: 'One of these claims is set by the hub itself.',
+  SESSION_NOT_FOUND: 'That session is over already.',
+  WEAK_PASSWORD: 'This password is too short or too common.',
+  OPERATION_NOT_ALLOWED: 'This hub sends no mail: start it with --smtp-url.',
+};
+
+/** The error of a sign-in or sign-up, as a sentence for the user. */
+export const signInFault = (message) => sentence(forUsers, message);
+
+/** The error of the account administration, as a sentence for an administrator. */
+export const accountFault = (message) => sentence(forAdministrators, message);
+
+/** For unknown codes the text after the code, if there is one. */
+function sentence(sentences, message) {
   const [code, ...rest] = message.split(' : ');
-  return words[code] ?? (rest.length ? rest.join(' : ') : message);
+  return sentences[code] ?? (rest.length ? rest.join(' : ') : message);
 }

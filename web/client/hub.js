@@ -5,8 +5,10 @@
 //   hub.identity      null: a visitor; { uid } a user; { admin: true } an administrator; { uid, acting: true } one who acts as a user
 //   hub.credentials   the credential of the requests (credentials.js); in memory only
 //   hub.fetch(path)   a request to the hub with the credentials: hub.fetch('/.settings/rules.json', { method: 'PUT', body })
-//   hub.realtime, hub.observe, hub.trees   the protocol clients (one connection each) and the shared live places
-//   hub.circles       observed circles (queries/circle.js), which the map shows: the list, the chosen one, and the one to show next
+//   hub.realtime      the SDKs' protocol: the tree, writes, and all that an administrator does as another user (realtime.js)
+//   hub.observe       the observe protocol, by the published client vigla.js: queries (observe-connection.js)
+//   hub.trees         the live places that views share (live-trees.js)
+//   hub.circles       observed circles (queries/query-observer.js), which the map shows: the list, the chosen one, and the one to show next
 //   hub.selected      the place that is selected in any tab; hub.select(path) selects
 //   hub.openSignIn(way)  opens the connection sheet on account, guest or token
 //   hub.isDev()       whether the hub runs with --dev, which accepts “owner” as a secret
@@ -16,14 +18,14 @@
 
 import { Credentials } from './credentials.js';
 import { LiveTrees } from './live-trees.js';
-import { Observe } from './observe-connection.js';
+import { ObserveConnection } from './observe-connection.js';
 import { normalPath, splitPath, writeLink } from './paths.js';
 import { Realtime } from './realtime.js';
 
 export class Hub {
   selected = '/';
   circles = { list: [], chosen: null, asked: null };
-  #ears = new Map();
+  #listeners = new Map();
 
   /** link: the state that the page was opened with; say(text, options) shows a message. */
   constructor(link, say) {
@@ -32,7 +34,7 @@ export class Hub {
     this.selected = link.path;
     this.credentials = new Credentials(() => this.base);
     this.realtime = new Realtime(() => this.#emit('connection'));
-    this.observe = new Observe(() => this.#emit('connection'));
+    this.observe = new ObserveConnection(() => this.#emit('connection'));
     this.trees = new LiveTrees(this.realtime);
     this.credentials.changed = () => this.#signIn();
     this.realtime.credentials = this.observe.credentials = this.credentials;
@@ -58,12 +60,12 @@ export class Hub {
   get isAdmin() { return Boolean(this.realtime.identity?.admin) && this.credentials.actAs === undefined; }
 
   on(name, listener) {
-    if (!this.#ears.has(name)) this.#ears.set(name, new Set());
-    this.#ears.get(name).add(listener);
-    return () => this.#ears.get(name).delete(listener);
+    if (!this.#listeners.has(name)) this.#listeners.set(name, new Set());
+    this.#listeners.get(name).add(listener);
+    return () => this.#listeners.get(name).delete(listener);
   }
 
-  #emit(name, ...facts) { for (const listener of this.#ears.get(name) ?? []) listener(...facts); }
+  #emit(name, ...facts) { for (const listener of this.#listeners.get(name) ?? []) listener(...facts); }
 
   select(path) {
     this.selected = normalPath(path);

@@ -2,14 +2,6 @@
 
 import { joinPath, splitPath } from './paths.js';
 
-/** A refused request; `code` is the status of the response (contract §2.4). */
-export class Refusal extends Error {
-  constructor(code, text) {
-    super(text || code);
-    this.code = code;
-  }
-}
-
 export class Listens {
   #places = new Map();  // path → default listen
   #queries = new Map(); // tag → listen of a query
@@ -64,9 +56,15 @@ function related(a, b) {
   return true;
 }
 
-// ---- requests
+// ---- Pending requests of the realtime protocol, by their request numbers.
 
-// Pending requests of the realtime protocol, by their request numbers.
+/** A refused request; `code` is the status of the response (contract §2.4). */
+export class Refusal extends Error {
+  constructor(code, text) {
+    super(text || code);
+    this.code = code;
+  }
+}
 
 export class Requests {
   #waiting = new Map();

@@ -1,8 +1,7 @@
 // Places kept live: one listen and one model per path, shared by all views of that path; and windows of a query.
 
-import { joinPath, splitPath, startsWith } from './paths.js';
-import { TreeModel, wireAt } from './tree-model.js';
-import { Change } from './tree-node.js';
+import { joinPath, splitPath } from './paths.js';
+import { TreeModel, applyPush } from './tree-model.js';
 
 /** One watched place: its model, and whether it is up to date. */
 class LiveTree {
@@ -85,20 +84,7 @@ export class LiveTrees {
   }
 }
 
-// ---- windows
-
-// A listen of a query, with a model of the children in its window.
-
-/** Applies a push of the realtime protocol to the model of a place (`parts`); returns what it changed. */
-export function applyPush(model, parts, pushed, kind, wire) {
-  const change = new Change();
-  const puts = kind === 'd' ? [[pushed, wire]] : Object.entries(wire ?? {}).map(([key, value]) => [[...pushed, ...splitPath(key)], value]);
-  for (const [at, value] of puts) {
-    if (startsWith(at, parts)) model.put(at.slice(parts.length), value, change);
-    else if (startsWith(parts, at)) model.put([], wireAt(value, parts.slice(at.length)), change);
-  }
-  return change;
-}
+// ---- A listen of a query, with a model of the children in its window.
 
 export class LiveWindow {
   model = new TreeModel();
@@ -111,7 +97,7 @@ export class LiveWindow {
   constructor(realtime, path, query, { changed, failed, lost }) {
     const parts = splitPath(path);
     let quiet = true; // the first content is not a change
-    const tell = (change) => {
+    const report = (change) => {
       const initial = quiet;
       quiet = false;
       if (initial || !change.isEmpty) changed(change, initial);
@@ -120,11 +106,11 @@ export class LiveWindow {
       push: (pushed, kind, wire) => {
         const change = applyPush(this.model, parts, pushed, kind, wire);
         this.isLive = true;
-        tell(change);
+        report(change);
       },
       ready: (empty) => {
         this.isLive = true;
-        if (empty) tell(this.model.put([], null));
+        if (empty) report(this.model.put([], null));
       },
       refused: failed,
       lost: () => { this.isLive = false; quiet = true; lost(); },

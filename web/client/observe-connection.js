@@ -2,14 +2,14 @@
 
 import { Vigla } from '../vigla.js';
 
-export class Observe {
+export class ObserveConnection {
   /** { code, message } of the refused token. */
   authFault = null;
   credentials = { fresh: async () => '' };
   #target = null;
   #client = null;
-  #running = new Set();
-  #asking = 0;            // requests under way
+  #observers = new Set();
+  #requests = 0;          // under way
   #changed;
 
   /** `changed()` is called after every change of the connection. */
@@ -19,7 +19,7 @@ export class Observe {
   connect(target) {
     this.disconnect();
     this.#target = target;
-    for (const one of this.#running) this.#begin(one);
+    for (const entry of this.#observers) this.#begin(entry);
   }
 
   disconnect() {
@@ -34,49 +34,49 @@ export class Observe {
 
   /** Sends one request; resolves with the `ok` of the answer. */
   async ask(request) {
-    this.#asking += 1;
+    this.#requests += 1;
     try {
-      return await (this.#client ??= this.#made()).ask(request);
+      return await (this.#client ??= this.#createClient()).ask(request);
     } finally {
-      this.#asking -= 1;
-      this.#rest();
+      this.#requests -= 1;
+      this.#closeIfIdle();
     }
   }
 
   /**
-   * hear(event) gets the client's events, and { event: 'lost' } while there is no connection. Returns the function that ends it; its
+   * handler(event) gets the client's events, and { event: 'lost' } while there is no connection. Returns the function that ends it; its
    * `move({ lat, lng })` moves the centre of a circle, and resolves when it has moved.
    */
-  observe(path, wanted, hear) {
-    const one = { path, wanted, hear, observer: null };
-    this.#running.add(one);
-    if (this.#target) this.#begin(one);
+  observe(path, wanted, handler) {
+    const entry = { path, wanted, handler, observer: null };
+    this.#observers.add(entry);
+    if (this.#target) this.#begin(entry);
     const end = () => {
-      one.observer?.end();
-      if (this.#running.delete(one)) this.#rest();
+      entry.observer?.end();
+      if (this.#observers.delete(entry)) this.#closeIfIdle();
     };
     end.move = async (centre) => {
-      await one.observer?.move(centre);
-      const { query } = one.wanted; // after a reconnect it starts with its current centre
-      one.wanted = { ...one.wanted, query: { ...query, near: { ...query.near, ...centre } } };
+      await entry.observer?.move(centre);
+      const { query } = entry.wanted; // after a reconnect it starts with its current centre
+      entry.wanted = { ...entry.wanted, query: { ...query, near: { ...query.near, ...centre } } };
     };
     return end;
   }
 
-  #rest() { if (!this.#running.size && !this.#asking) this.disconnect(); }
+  #closeIfIdle() { if (!this.#observers.size && !this.#requests) this.disconnect(); }
 
-  #begin(one) {
-    this.#client ??= this.#made();
-    one.observer = this.#client.observe(one.path, one.wanted, (event) => {
-      one.hear(event.error?.code === 'closed' ? { event: 'lost' } : event);
+  #begin(entry) {
+    this.#client ??= this.#createClient();
+    entry.observer = this.#client.observe(entry.path, entry.wanted, (event) => {
+      entry.handler(event.error?.code === 'closed' ? { event: 'lost' } : event);
     });
   }
 
-  #made() {
+  #createClient() {
     const { host, ns, secure } = this.#target;
     const onended = () => {}; // the observing view reports it
     return new Vigla(`${secure ? 'https' : 'http'}://${host}`, { ns, token: () => this.credentials.fresh(), onended, onstate: ({ state, error }) => {
-      if (state === 'waiting') for (const { hear } of this.#running) hear({ event: 'lost' });
+      if (state === 'waiting') for (const { handler } of this.#observers) handler({ event: 'lost' });
       if (state === 'credentialRefused') this.authFault = { code: error.code, message: error.text };
       if (state === 'connecting') this.authFault = null;
       this.#changed();

@@ -83,9 +83,7 @@ export function elide(text, length) {
   return text.slice(0, end) + '…';
 }
 
-// ---- new keys
-
-// Push ids: 20 characters that sort by creation time (contract §5).
+// ---- Push ids: 20 characters that sort by creation time (contract §5).
 
 const alphabet = '-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz';
 
@@ -116,11 +114,10 @@ function secureRandom(count) {
   return Array.from(crypto.getRandomValues(new Uint8Array(count)), (byte) => byte & 63);
 }
 
-// ---- links
-
-// The state of the page as URL fragment, so that a view can be sent as a link. It never contains a credential.
+// ---- The state of the page as URL fragment, so that a view can be sent as a link. It never contains a credential.
 
 // View names in links from before the page had tabs.
+
 const formerViews = { tree: 'data', write: 'data', events: 'queries', map: 'follow' };
 
 /** "#ns=default&tab=follow&points=/a&events=/b" → state with defaults for everything absent. `tabs`: the ids that exist. */

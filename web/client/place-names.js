@@ -6,36 +6,36 @@ import { compareKeys, integerKey } from './paths.js';
 const firstNames = 400;
 const moreNames = 250000;   // in one answer
 const filterNames = 2000;   // in one answer of a filter, which ends where the prefix does
-const toldEvery = 25000;
+const reportEvery = 25000;
 const countedAtMost = 4000000;
 
-/** told(isFirst, isCounted): more names were read. Resolves with the leaf if the place has a value instead of children, else undefined. */
-export async function readNames(source, path, list, told, signal) {
+/** progress(isFirst, isCounted): more names were read. Resolves with the leaf if the place has a value instead of children, else undefined. */
+export async function readNames(source, path, list, progress, signal) {
   list.begin();
   const { keys, leaf } = await source.page(path, { limit: firstNames, signal });
   if (signal.aborted || leaf !== undefined) return leaf;
   for (const key of keys) list.add(key);
   let isCounted = keys.length < firstNames, after = keys.at(-1);
   if (isCounted) list.end(); else list.cut();
-  told(true, isCounted);
+  progress(true, isCounted);
   while (!isCounted && list.count < countedAtMost) {
     let got = 0;
     await source.names(path, { after, limit: moreNames, signal }, (raw) => {
       after = nameOf(raw);
       list.add(after);
       got += 1;
-      if (got % toldEvery === 0) told(false, false);
+      if (got % reportEvery === 0) progress(false, false);
     });
     if (signal.aborted) return undefined;
     isCounted = got < moreNames;
     if (isCounted) list.end();
-    told(false, isCounted);
+    progress(false, isCounted);
   }
   return undefined;
 }
 
 /** The same for the children whose keys begin with `prefix`. */
-export async function readPrefix(source, path, prefix, list, told, signal) {
+export async function readPrefix(source, path, prefix, list, progress, signal) {
   for (const { lower, upper } of prefixRanges(prefix)) {
     list.begin(lower, upper);
     // Names can only be requested after a key, so a separate request checks the first one.
@@ -55,7 +55,7 @@ export async function readPrefix(source, path, prefix, list, told, signal) {
     }
     list.end();
   }
-  told(true, true);
+  progress(true, true);
   return undefined;
 }
 
@@ -66,9 +66,33 @@ export function keyBefore(key) {
   return unit > 33 ? key.slice(0, -1) + String.fromCharCode(unit - 1) + '\ufffd' : key.slice(0, -1);
 }
 
-// ---- names
+/**
+ * The ranges of keys, in key order, that begin with `prefix`: [{ lower, upper }], bounds as { key, inclusive }. Integers sort by
+ * number, so "12" is 12, 120 to 129, 1200 to 1299, … and then the texts.
+ */
+export function prefixRanges(prefix) {
+  const ranges = [];
+  const integer = integerKey(prefix);
+  if (prefix === '-' || (integer !== null && String(integer) === prefix)) {
+    const negative = prefix[0] === '-', digits = Math.abs(integer ?? 0);
+    const numbers = [];
+    for (let width = 1; width <= 1e9 && integer; width *= 10) {
+      const low = digits * width, high = Math.min(low + width - 1, negative ? 2147483648 : 2147483647);
+      if (low > high) break;
+      numbers.push(negative ? [-high, -low] : [low, high]);
+    }
+    if (integer === 0) numbers.push([0, 0]);
+    if (prefix === '-') numbers.push([-2147483648, -1]);
+    if (negative) numbers.sort((a, b) => a[0] - b[0]);
+    for (const [low, high] of numbers) ranges.push({ lower: { key: String(low), inclusive: true }, upper: { key: String(high), inclusive: true } });
+  }
+  // A space sorts before every other character that a key may have, and makes the bound a text.
+  const text = integer === null ? prefix : `${prefix} `;
+  ranges.push({ lower: { key: text, inclusive: true }, upper: { key: `${prefix}\uf8ff`, inclusive: true } });
+  return ranges;
+}
 
-// Names of children: parsing them while the answer arrives, and the ranges of keys that begin with a text. Pure.
+// ---- Names of children, parsed while the answer arrives. Pure.
 
 const between = '":true,"';
 
@@ -118,29 +142,3 @@ function isEscaped(text, at) {
 
 /** The key of a parsed name, as a string that does not retain the text it was cut from. */
 export const nameOf = (raw) => JSON.parse(`"${raw}"`);
-
-/**
- * The ranges of keys, in key order, that begin with `prefix`: [{ lower, upper }], bounds as { key, inclusive }. Integers sort by
- * number, so "12" is 12, 120 to 129, 1200 to 1299, … and then the texts.
- */
-export function prefixRanges(prefix) {
-  const ranges = [];
-  const integer = integerKey(prefix);
-  if (prefix === '-' || (integer !== null && String(integer) === prefix)) {
-    const negative = prefix[0] === '-', digits = Math.abs(integer ?? 0);
-    const numbers = [];
-    for (let width = 1; width <= 1e9 && integer; width *= 10) {
-      const low = digits * width, high = Math.min(low + width - 1, negative ? 2147483648 : 2147483647);
-      if (low > high) break;
-      numbers.push(negative ? [-high, -low] : [low, high]);
-    }
-    if (integer === 0) numbers.push([0, 0]);
-    if (prefix === '-') numbers.push([-2147483648, -1]);
-    if (negative) numbers.sort((a, b) => a[0] - b[0]);
-    for (const [low, high] of numbers) ranges.push({ lower: { key: String(low), inclusive: true }, upper: { key: String(high), inclusive: true } });
-  }
-  // A space sorts before every other character that a key may have, and makes the bound a text.
-  const text = integer === null ? prefix : `${prefix} `;
-  ranges.push({ lower: { key: text, inclusive: true }, upper: { key: `${prefix}\uf8ff`, inclusive: true } });
-  return ranges;
-}

@@ -82,9 +82,7 @@ export class PlaceSource {
   }
 }
 
-// ---- sizes
-
-// Sizes of places before they are read, so that no request has to fail to find out; and the texts of failed requests.
+// ---- Sizes of places before they are read, so that no request has to fail to find out; and the texts of failed requests.
 
 /** The bytes of a place in export form, or of what `parameters` select; null when they exceed `atMost`, or the hub's limit for one answer. */
 export async function sizeOf(hub, path, atMost, { parameters = {}, signal } = {}) {

@@ -5,7 +5,7 @@
 // Nodes keep their identity while they exist, so views can hang rows and points on them. Every operation costs
 // what it writes, never the size of the tree: a snapshot that repeats what is known reports nothing.
 
-import { compareKeys } from './paths.js';
+import { compareKeys, splitPath, startsWith } from './paths.js';
 import { Change, Node, indexFor } from './tree-node.js';
 
 export class TreeModel {
@@ -120,7 +120,7 @@ function build(node, wire) {
   attach(fresh, node);
 }
 
-/** Makes an existing node equal to a wire value, changing only what differs. */
+/** Sets an existing node equal to a wire value, changing only what differs. */
 function write(node, wire, change) {
   const body = bodyOf(wire);
   setPriority(node, priorityOf(wire), change);
@@ -196,4 +196,15 @@ function detach(nodes, parent, change) {
     for (const node of nodes) parent.order.splice(indexFor(parent.order, node.key), 1);
   }
   change.structure.add(parent);
+}
+
+/** Applies a push of the realtime protocol to the model of a place (`parts`); returns what it changed. */
+export function applyPush(model, parts, pushed, kind, wire) {
+  const change = new Change();
+  const puts = kind === 'd' ? [[pushed, wire]] : Object.entries(wire ?? {}).map(([key, value]) => [[...pushed, ...splitPath(key)], value]);
+  for (const [at, value] of puts) {
+    if (startsWith(at, parts)) model.put(at.slice(parts.length), value, change);
+    else if (startsWith(parts, at)) model.put([], wireAt(value, parts.slice(at.length)), change);
+  }
+  return change;
 }

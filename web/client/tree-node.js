@@ -37,6 +37,11 @@ export class Node {
     return object;
   }
 
+  /** The value of the first of these children that has one of a type, such as "number"; an empty text does not count. */
+  firstValue(keys, type) {
+    return keys.map((key) => this.child(key)?.value).find((value) => typeof value === type && value !== '');
+  }
+
   /** The value in export form, with priorities (contract §4.3). */
   exported() {
     if (this.isLeaf) return this.priority === null ? this.value : { '.value': this.value, '.priority': this.priority };

@@ -1,12 +1,13 @@
 // Data: the tree of a place in windows, what can be done with the selected place, and the write form.
 
 import { joinPath, keyFault, pathFault, splitPath, startsWith } from '../client/paths.js';
-import { copyText, element, perFrame, preview, setText } from '../page/dom.js';
+import { button, copyText, element, isValidPath, pathInput, perFrame, preview, setText, textInput } from '../page/dom.js';
+import { kindOf, valueOf } from '../page/json-text.js';
 import { EmptyOffer, SignInOffer } from '../page/offers.js';
-import { Edits, current, words } from './edits.js';
+import { Edits, currentValue, refusalText } from './edits.js';
 import { Transfer } from './transfer.js';
-import { DataView } from './tree-view.js';
-import { editValue, kindOf, valueOf } from './value-editor.js';
+import { TreeView } from './tree-view.js';
+import { editValue } from './value-editor.js';
 import { WriteForm } from './write-form.js';
 
 export function makeTab(hub) { return new DataTab(hub); }
@@ -28,8 +29,8 @@ class DataTab {
     this.#hub = hub;
     this.#edits = new Edits(hub);
     this.#transfer = new Transfer(hub);
-    this.#offers = { refused: new SignInOffer(hub), empty: new EmptyOffer(hub, this.#edits, () => this.#transfer.choose('/')) };
-    this.#view = new DataView(hub, {
+    this.#offers = { refused: new SignInOffer(hub), empty: new EmptyOffer(hub, this.#edits, () => this.#transfer.chooseFile('/')) };
+    this.#view = new TreeView(hub, {
       select: (path) => { hub.select(path); this.#paintActions(); },
       enter: (path) => hub.go({ path }),
       edit: (row, line) => this.#edit(row, line),
@@ -193,36 +194,34 @@ class DataTab {
   async #copyJSON() {
     const path = this.#hub.selected;
     try {
-      const { value, large } = await current(this.#hub, path);
+      const { value, large } = await currentValue(this.#hub, path);
       if (large) this.#hub.say(`${path} is too large for the clipboard: export it.`); else await copyText(JSON.stringify(value, null, 2), `Copied ${path} as JSON.`);
     } catch (error) {
-      this.#hub.say(words(error), { bad: true });
+      this.#hub.say(refusalText(error), { bad: true });
     }
   }
 
   #build() {
     const p = this.#p, hub = this.#hub;
-    const field = (label, attributes) => element('input', { spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', 'aria-label': label, ...attributes });
-    const tool = (title, id, run) => element('button', { class: 'button plain', type: 'button', id, onclick: run }, title);
+    const field = (label, attributes) => textInput({ 'aria-label': label, ...attributes });
+    const tool = (title, id, run) => button(title, run, { class: 'button plain', id });
     const goTo = (event) => {
       event.preventDefault();
-      const fault = pathFault(p.path.value);
-      p.path.setCustomValidity(fault ?? '');
-      if (fault) p.path.reportValidity(); else hub.go({ path: p.path.value });
+      if (isValidPath(p.path)) hub.go({ path: p.path.value });
     };
-    p.path = field('Place to show', { id: 'place-path', enterkeyhint: 'go', placeholder: '/', oninput: () => p.path.setCustomValidity('') });
+    p.path = pathInput({ 'aria-label': 'Place to show', id: 'place-path', placeholder: '/' });
     p.find = field('Key to go to, or to filter by', { id: 'find', type: 'search', placeholder: 'Key' });
     const find = element('form', { class: 'find', role: 'search', onsubmit: (event) => { event.preventDefault(); this.#jump(p.find.value); } }, p.find,
       element('button', { class: 'button plain', id: 'jump', title: 'Go to this key' }, 'Go to'),
-      element('button', { class: 'button plain', type: 'button', id: 'filter', title: 'Show only keys that begin with this', onclick: () => this.#filter(p.find.value.trim()) }, 'Filter'));
+      button('Filter', () => this.#filter(p.find.value.trim()), { class: 'button plain', id: 'filter', title: 'Show only keys that begin with this' }));
     p.find.addEventListener('input', () => { if (p.find.value === '') this.#filter(''); });
     p.form = element('form', { class: 'row-form', hidden: true, onsubmit: (event) => { event.preventDefault(); this.#submit(); } },
       p.formTitle = element('strong', {}), p.formKey = field('Key', { id: 'row-key' }), p.formValue = field('Value', { id: 'row-value', placeholder: 'Value' }),
-      p.formButton = element('button', { class: 'button primary' }, 'Add'), element('button', { class: 'button', type: 'button', onclick: () => this.#closeForm() }, 'Cancel'), p.formFault = element('span', { class: 'bad', role: 'alert' }));
+      p.formButton = element('button', { class: 'button primary' }, 'Add'), button('Cancel', () => this.#closeForm()), p.formFault = element('span', { class: 'bad', role: 'alert' }));
     p.form.addEventListener('keydown', (event) => { if (event.key === 'Escape') this.#closeForm(); });
     const main = element('div', { class: 'data-main' },
       element('form', { class: 'bar', id: 'place-form', autocomplete: 'off', onsubmit: goTo },
-        p.up = element('button', { class: 'icon', type: 'button', id: 'place-up', title: 'One level up', 'aria-label': 'One level up', onclick: () => hub.go({ path: joinPath(splitPath(hub.link.path).slice(0, -1)) }) }, '↑'),
+        p.up = button('↑', () => hub.go({ path: joinPath(splitPath(hub.link.path).slice(0, -1)) }), { class: 'icon', id: 'place-up', title: 'One level up', 'aria-label': 'One level up' }),
         element('span', { class: 'path' }, p.path), p.figures = element('span', { class: 'bar-figures quiet', id: 'place-figures' })),
       element('div', { class: 'tools' }, find,
         element('div', { class: 'tool-group', role: 'toolbar', 'aria-label': 'Selected place' },
@@ -230,7 +229,7 @@ class DataTab {
           tool('Add', 'add', () => this.#form('add')), p.rename = tool('Rename', 'rename', () => this.#form('rename')), p.clone = tool('Clone', 'clone', () => this.#form('clone')),
           tool('Remove', 'remove', () => this.#edits.remove(hub.selected)), tool('Undo', 'undo', () => this.#edits.undo()),
           tool('Copy path', 'copy-path', () => copyText(hub.selected, 'Copied the path.')), tool('Copy JSON', 'copy-json', () => this.#copyJSON()),
-          tool('Export', 'export', () => this.#transfer.give(hub.selected)), tool('Import', 'import', () => this.#transfer.choose(hub.selected)),
+          tool('Export', 'export', () => this.#transfer.exportFile(hub.selected)), tool('Import', 'import', () => this.#transfer.chooseFile(hub.selected)),
           p.write = tool('Write', 'show-write', () => p.write.setAttribute('aria-pressed', this.element.toggleAttribute('data-writing'))))),
       p.form, this.#transfer.element,
       element('div', { class: 'tree-pane' }, this.#view.element, p.blank = element('div', { class: 'blank', id: 'tree-blank', hidden: true },

@@ -3,7 +3,7 @@
 import { elide, joinPath, splitPath } from '../client/paths.js';
 import { fault, sizeOf } from '../client/place-source.js';
 import { isNothing } from '../client/tree-model.js';
-import { ask, plural, preview } from '../page/dom.js';
+import { askUser, plural, preview } from '../page/dom.js';
 
 const keptBytes = 8 << 20;     // most bytes remembered of one change, to undo it
 const socketLength = 400000;   // larger writes go over REST
@@ -11,7 +11,7 @@ const keptSteps = 50;
 const namedAtMost = 200;     // most names of an update that can be undone
 
 /** The current value of a place: { value } in export form, or { large: true } if it exceeds what is remembered. */
-export async function current(hub, path) {
+export async function currentValue(hub, path) {
   if (await sizeOf(hub, path, keptBytes) === null) return { large: true };
   const response = await hub.fetch(hub.placeAddress(path, { format: 'export' }));
   if (!response.ok) throw await fault(response);
@@ -19,7 +19,7 @@ export async function current(hub, path) {
 }
 
 /** "5", "3 children (a, b, c)": what a write would replace; "" for an empty place. */
-export function named({ value, large }) {
+export function summaryOf({ value, large }) {
   if (large) return `more than ${keptBytes >> 20} MB of data`;
   if (isNothing(value)) return '';
   if (typeof value !== 'object' || '.value' in value) return preview(typeof value === 'object' ? value['.value'] : value, 60);
@@ -41,7 +41,7 @@ export class Edits {
   /** Replaces the value of a place. */
   set(path, value, done = `Wrote ${path}.`) {
     return this.#run(async () => {
-      const before = await current(this.#hub, path);
+      const before = await currentValue(this.#hub, path);
       await this.#write(path, value);
       return { text: done, undo: before.large ? null : () => this.#write(path, before.value) };
     });
@@ -51,9 +51,9 @@ export class Edits {
   add(path, key, value) {
     return this.#run(async () => {
       const place = joinPath([...splitPath(path), key || this.#hub.realtime.newKey()]);
-      const before = await current(this.#hub, place);
+      const before = await currentValue(this.#hub, place);
       if (!isNothing(before.value ?? null) || before.large) {
-        if (!await ask('Something is there already', `${place} holds ${named(before)}. Replace it?`, 'Replace', { bad: true })) return null;
+        if (!await askUser('Something is there already', `${place} holds ${summaryOf(before)}. Replace it?`, 'Replace', { bad: true })) return null;
       }
       await this.#write(place, value);
       return { text: `Added ${place}.`, place, undo: before.large ? null : () => this.#write(place, before.value ?? null) };
@@ -65,11 +65,11 @@ export class Edits {
     return this.#run(async () => {
       const parts = splitPath(path), from = parts.pop(), parent = joinPath(parts), place = joinPath([...parts, key]);
       if (place === path) return null;
-      const what = await current(this.#hub, path), before = await current(this.#hub, place);
+      const what = await currentValue(this.#hub, path), before = await currentValue(this.#hub, place);
       if (what.large) throw new Error(`${path} is more than ${keptBytes >> 20} MB: export it, and import it at ${place}.`);
       if (isNothing(what.value)) throw new Error(`There is nothing at ${path} any more.`);
       if (before.large || !isNothing(before.value)) {
-        if (!await ask('Something is there already', `${place} holds ${named(before)}. Replace it?`, 'Replace', { bad: true })) return null;
+        if (!await askUser('Something is there already', `${place} holds ${summaryOf(before)}. Replace it?`, 'Replace', { bad: true })) return null;
       }
       await this.#update(parent, keep ? { [key]: what.value } : { [key]: what.value, [from]: null });
       const undo = () => this.#update(parent, keep ? { [key]: before.value } : { [key]: before.value, [from]: what.value });
@@ -79,12 +79,12 @@ export class Edits {
 
   remove(path) {
     return this.#run(async () => {
-      const before = await current(this.#hub, path);
+      const before = await currentValue(this.#hub, path);
       if (!before.large && isNothing(before.value)) throw new Error(`There is nothing at ${path}.`);
       const isObject = before.large || (typeof before.value === 'object' && !('.value' in before.value));
       if (isObject || splitPath(path).length === 0) {
         const after = before.large ? ' This cannot be taken back: export it first.' : '';
-        if (!await ask(`Remove ${path}?`, `It holds ${named(before)}.${after}`, 'Remove', { bad: true })) return null;
+        if (!await askUser(`Remove ${path}?`, `It holds ${summaryOf(before)}.${after}`, 'Remove', { bad: true })) return null;
       }
       await this.#write(path, null);
       return { text: `Removed ${path}.`, undo: before.large ? null : () => this.#write(path, before.value) };
@@ -95,17 +95,17 @@ export class Edits {
   async undo() {
     const step = this.#steps.at(-1);
     if (!step) { this.#hub.say('There is nothing to take back.'); return; }
-    await this.#takeBack(step);
+    await this.#undoStep(step);
   }
 
-  async #takeBack(step) {
+  async #undoStep(step) {
     if (!this.#steps.includes(step)) { this.#hub.say('That was taken back already, or is too long ago.'); return; }
     this.#steps = this.#steps.filter((other) => other !== step);
     try {
       await step.undo();
       this.#hub.say(`Taken back: ${step.text}`);
     } catch (error) {
-      this.#hub.say(`Could not take it back. ${words(error)}`, { bad: true });
+      this.#hub.say(`Could not take it back. ${refusalText(error)}`, { bad: true });
     }
   }
 
@@ -125,7 +125,7 @@ export class Edits {
     try {
       const sizes = await Promise.all(places.map((place) => sizeOf(this.#hub, place, keptBytes)));
       if (sizes.reduce((sum, size) => sum + (size ?? Infinity), 0) > keptBytes) return null;
-      const found = await Promise.all(places.map((place) => current(this.#hub, place)));
+      const found = await Promise.all(places.map((place) => currentValue(this.#hub, place)));
       return found.some(({ large }) => large) ? null : Object.fromEntries(found.map(({ value }, i) => [names[i], value]));
     } catch {
       return null; // a user who may write need not be able to read
@@ -136,7 +136,7 @@ export class Edits {
     if (!step.undo) return null;
     this.#steps.push(step);
     if (this.#steps.length > keptSteps) this.#steps.shift();
-    return () => this.#takeBack(step);
+    return () => this.#undoStep(step);
   }
 
   #done(step) {
@@ -151,7 +151,7 @@ export class Edits {
       if (step) this.#done(step);
       return step;
     } catch (error) {
-      this.#hub.say(words(error), { bad: true });
+      this.#hub.say(refusalText(error), { bad: true });
       return null;
     }
   }
@@ -178,7 +178,7 @@ async function send(hub, path, text, method) {
 }
 
 /** A refusal as a sentence. */
-export function words(error) {
+export function refusalText(error) {
   if (error.code === 'permission_denied') return 'The rules do not allow it. Sign in as someone who may, or change the rules.';
   if (error.code && error.code !== 'disconnected') return `The hub refused (${error.code}): ${error.message}`;
   return error.message;

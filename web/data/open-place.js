@@ -201,18 +201,18 @@ export class OpenPlace {
 
 /**
  * Watches a place without children: a value, or nothing. It cannot be large, so the place itself is listened to until it has children.
- * told: children() once it has some; leaf(value, priority, quiet) for the current value (null: nothing), quiet when it is not a change;
+ * hooks: children() once it has some; leaf(value, priority, quiet) for the current value (null: nothing), quiet when it is not a change;
  * stale(isStale) when the connection is lost or restored; refused(refusal). Returns the function that ends it.
  */
-function watchLeaf(trees, path, told) {
+function watchLeaf(trees, path, hooks) {
   let isQuiet = true;
   const look = (tree, quiet) => {
     const { root } = tree.model;
-    if (root.count) told.children(); else told.leaf(root.isLeaf ? root.value : null, root.priority, quiet);
+    if (root.count) hooks.children(); else hooks.leaf(root.isLeaf ? root.value : null, root.priority, quiet);
   };
   const watch = trees.open(path, {
     change: (change, tree) => look(tree, isQuiet || change.initial),
-    state: (tree) => { if (tree.state === 'refused') told.refused(tree.refusal); else told.stale(tree.state === 'stale'); },
+    state: (tree) => { if (tree.state === 'refused') hooks.refused(tree.refusal); else hooks.stale(tree.state === 'stale'); },
   });
   if (watch.tree.model.known) look(watch.tree, true);
   isQuiet = false;

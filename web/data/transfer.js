@@ -3,8 +3,8 @@
 import { elide, splitPath } from '../client/paths.js';
 import { PlaceSource, fault, sizeOf } from '../client/place-source.js';
 import { isNothing } from '../client/tree-model.js';
-import { ask, element, setText } from '../page/dom.js';
-import { current, named } from './edits.js';
+import { askUser, button, element, setText } from '../page/dom.js';
+import { currentValue, summaryOf } from './edits.js';
 
 const size = (bytes) => (bytes < 1000 ? `${bytes} bytes` : bytes < 1e6 ? `${Math.round(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(bytes < 1e8 ? 1 : 0)} MB`);
 
@@ -16,9 +16,9 @@ export class Transfer {
   constructor(hub) {
     this.#hub = hub;
     const bar = element('progress', { 'aria-label': 'Progress' }), text = element('span', {});
-    const stop = element('button', { class: 'button plain', type: 'button', onclick: () => this.#abort?.abort() }, 'Stop');
+    const stop = button('Stop', () => this.#abort?.abort(), { class: 'button plain' });
     const file = element('input', { type: 'file', accept: '.json,application/json', hidden: true, id: 'import-file', 'aria-label': 'File to import' });
-    file.addEventListener('change', () => { if (file.files[0]) this.take(file.path, file.files[0]); file.value = ''; });
+    file.addEventListener('change', () => { if (file.files[0]) this.importFile(file.path, file.files[0]); file.value = ''; });
     this.element = element('div', { class: 'transfer', role: 'status', hidden: true }, bar, text, stop);
     this.#parts = { bar, text, file };
     this.element.after(file);
@@ -26,7 +26,7 @@ export class Transfer {
   }
 
   /** Writes a place to a file, with priorities. It is a consistent state if the hub returns it in one answer. */
-  give(path) {
+  exportFile(path) {
     return this.#run(`Exporting ${path}`, async (signal) => {
       const pieces = [];
       let bytes = 0;
@@ -46,23 +46,23 @@ export class Transfer {
   }
 
   /** Asks for a file and imports it. */
-  choose(path) {
+  chooseFile(path) {
     this.#parts.file.path = path;
     this.#parts.file.click();
   }
 
   /** Replaces a place by the content of a file. */
-  async take(path, file) {
+  async importFile(path, file) {
     let before;
     try {
-      before = await current(this.#hub, path);
+      before = await currentValue(this.#hub, path);
     } catch (error) {
       this.#hub.say(error.message, { bad: true });
       return;
     }
     const holds = before.large || !isNothing(before.value);
     const undo = before.large ? ' It cannot be taken back.' : '';
-    if (holds && !await ask(`Replace ${path}?`, `It holds ${named(before)}. All of it is replaced by ${file.name} (${size(file.size)}).${undo}`, 'Replace', { bad: true })) return;
+    if (holds && !await askUser(`Replace ${path}?`, `It holds ${summaryOf(before)}. All of it is replaced by ${file.name} (${size(file.size)}).${undo}`, 'Replace', { bad: true })) return;
     await this.#run(`Importing ${file.name}`, async (signal) => {
       await this.#put(path, file, signal);
       const action = before.large ? null : { title: 'Undo', run: () => this.#run(`Putting back ${path}`, (again) => this.#put(path, new Blob([JSON.stringify(before.value)]), again)) };

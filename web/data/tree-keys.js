@@ -6,7 +6,7 @@ import { describe } from './tree-rows.js';
 /** The action of a key in a row, or null. tree: { rows, page, move(index), above(), toggle(open), edit(), select(), add(), remove() }. */
 export function keyAction({ key, altKey, metaKey, ctrlKey }, row, tree) {
   if (altKey || metaKey || (ctrlKey && key !== 'Home' && key !== 'End')) return null;
-  const said = describe(row);
+  const content = describe(row);
   const moves = {
     ArrowDown: () => tree.move(row.index + 1),
     ArrowUp: () => tree.move(row.index - 1),
@@ -17,14 +17,14 @@ export function keyAction({ key, altKey, metaKey, ctrlKey }, row, tree) {
   };
   const isKnown = row.kind === 'root' || row.key !== null;
   const actions = !isKnown ? {} : {
-    ArrowRight: () => { if (said.open === false) tree.toggle(true); else if (said.open) tree.move(row.index + 1); },
-    Enter: () => { if (said.editable) tree.edit(); else if (said.open !== null) tree.toggle(); },
-    F2: () => { if (said.editable) tree.edit(); },
+    ArrowRight: () => { if (content.open === false) tree.toggle(true); else if (content.open) tree.move(row.index + 1); },
+    Enter: () => { if (content.editable) tree.edit(); else if (content.open !== null) tree.toggle(); },
+    F2: () => { if (content.editable) tree.edit(); },
     ' ': () => tree.select(),
     Insert: () => tree.add(),
     Delete: () => tree.remove(),
   };
-  actions.ArrowLeft = () => { if (said.open && row.kind === 'child') tree.toggle(false); else if (row.parent) tree.move(tree.above()); };
+  actions.ArrowLeft = () => { if (content.open && row.kind === 'child') tree.toggle(false); else if (row.parent) tree.move(tree.above()); };
   return moves[key] ?? actions[key] ?? null;
 }
 

@@ -1,83 +1,56 @@
-// The rows of the tree as elements: their content, their elements, and how they light up.
+// The rows of the tree: their content, their elements, and how they light up.
 
 import { elide, splitPath } from '../client/paths.js';
 import { element, setText, typeOf } from '../page/dom.js';
 
-function makeRow() {
-  const row = element('div', { class: 'line', role: 'treeitem', tabindex: '-1' },
-    element('span', { class: 'twist', 'aria-hidden': 'true' }), element('span', { class: 'key' }), element('span', { class: 'value' }),
-    element('span', { class: 'count' }), element('span', { class: 'note' }));
-  [row.twist, row.keyPart, row.valuePart, row.countPart, row.notePart] = row.children;
-  return row;
-}
-
-/** Writes a Row (row-list.js) into its element; touches only what differs. */
-function writeRow(line, row, { selected, focused }) {
-  const shown = describe(row);
-  setText(line.keyPart, shown.key);
-  setText(line.valuePart, shown.value);
-  setText(line.countPart, shown.count);
-  setText(line.notePart, shown.note);
-  setClass(line.valuePart, shown.type ? `value type-${shown.type}` : 'value summary');
-  setClass(line, `line${row.kind === 'note' ? ' line-note' : ''}${row.key === null && row.kind === 'child' ? ' line-unknown' : ''}`);
-  set(line, 'aria-level', String(row.depth + 1));
-  set(line, 'aria-expanded', shown.open === null ? null : String(shown.open));
-  set(line, 'aria-selected', selected ? 'true' : null);
-  set(line, 'tabindex', focused ? '0' : '-1');
-  set(line, 'aria-setsize', row.kind === 'child' ? String(row.siblings) : null);
-  set(line, 'aria-posinset', row.kind === 'child' ? String(row.position + 1) : null);
-  set(line.valuePart, 'title', shown.type ? `${shown.type === 'string' ? 'text' : shown.type}${shown.editable ? ': click to change' : ''}` : null);
-  if (line.depth !== row.depth) { line.depth = row.depth; line.style.setProperty('--level', String(row.depth)); }
-}
-
 /** The content of a row: { key, value, type, count, note, open (null: nothing below), editable }. */
 export function describe(row) {
   const { place, node, single } = row;
-  const said = { key: '', value: '', type: '', count: '', note: '', open: null, editable: false };
+  const content = { key: '', value: '', type: '', count: '', note: '', open: null, editable: false };
   if (row.kind === 'note') {
-    said.note = place.state === 'loading' ? 'loading' : place.state === 'empty' ? 'nothing here' : refusal(place);
-    return said;
+    content.note = place.state === 'loading' ? 'loading' : place.state === 'empty' ? 'nothing here' : refusal(place);
+    return content;
   }
   if (row.kind === 'root') {
-    said.key = splitPath(row.path).at(-1) ?? '/';
-    if (place.state === 'leaf') return leaf(said, place.leaf, place.priority);
-    said.open = true;
-    said.count = counted(place);
-    return said;
+    content.key = splitPath(row.path).at(-1) ?? '/';
+    if (place.state === 'leaf') return leaf(content, place.leaf, place.priority);
+    content.open = true;
+    content.count = counted(place);
+    return content;
   }
-  if (row.key === null) { said.key = '…'; return said; }
-  said.key = elide(row.key, 120);
-  if (place) said.open = true;
-  if (node?.isLeaf) return leaf(said, node.value, node.priority);
-  if (place?.state === 'children') { said.count = counted(place); }
+  if (row.key === null) { content.key = '…'; return content; }
+  content.key = elide(row.key, 120);
+  if (place) content.open = true;
+  if (node?.isLeaf) return leaf(content, node.value, node.priority);
+  if (place?.state === 'children') { content.count = counted(place); }
   if (node) {
-    said.open ??= false;
+    content.open ??= false;
     if (!place) {
-      said.value = summary(node);
-      said.count = node.count.toLocaleString('en');
+      content.value = summary(node);
+      content.count = node.count.toLocaleString('en');
     }
-    if (node.priority !== null) said.note = `priority ${JSON.stringify(node.priority)}`;
+    if (node.priority !== null) content.note = `priority ${JSON.stringify(node.priority)}`;
   } else if (single?.kind === 'named') {
-    said.open ??= false;
+    content.open ??= false;
     if (!place) {
-      said.value = single.names.length ? `${single.names.join(', ')}${single.more ? ', …' : ''}` : 'a long text';
-      said.count = single.more ? `${single.names.length}+` : String(single.names.length || '');
+      content.value = single.names.length ? `${single.names.join(', ')}${single.more ? ', …' : ''}` : 'a long text';
+      content.count = single.more ? `${single.names.length}+` : String(single.names.length || '');
     }
-    said.note = 'large';
+    content.note = 'large';
   } else if (single?.kind === 'gone') {
-    said.note = 'removed';
+    content.note = 'removed';
   } else if (single?.kind === 'failed') {
-    said.note = 'not readable';
+    content.note = 'not readable';
   }
-  return said;
+  return content;
 }
 
-function leaf(said, value, priority) {
-  said.type = typeOf(value);
-  said.value = typeof value === 'string' ? JSON.stringify(elide(value, 400)) : String(value);
-  if (priority !== null && priority !== undefined) said.note = `priority ${JSON.stringify(priority)}`;
-  said.editable = true;
-  return said;
+function leaf(content, value, priority) {
+  content.type = typeOf(value);
+  content.value = typeof value === 'string' ? JSON.stringify(elide(value, 400)) : String(value);
+  if (priority !== null && priority !== undefined) content.note = `priority ${JSON.stringify(priority)}`;
+  content.editable = true;
+  return content;
 }
 
 const counted = (place) => (place.state === 'children' ? place.count.toLocaleString('en') + (place.isCounted ? '' : '+') : '');
@@ -97,15 +70,22 @@ function summary(node) {
   return parts.join(', ');
 }
 
-function set(target, name, value) {
-  if (value === null) { if (target.hasAttribute(name)) target.removeAttribute(name); } else if (target.getAttribute(name) !== value) target.setAttribute(name, value);
+/** The rows in which a change of a list of children is visible: [{ key, deep: below it, isGone: the row itself }]. Pure. */
+export function rowsOf(change) {
+  const rows = [];
+  const add = (node, isRemoved) => {
+    let deep = false;
+    if (!node.parent) return;
+    while (node.parent.parent) { node = node.parent; deep = true; }
+    // For a removed child its former parent glows.
+    rows.push({ key: node.key, deep: deep || isRemoved, isGone: isRemoved && !deep });
+  };
+  for (const node of [...change.changed, ...change.added]) add(node, false);
+  for (const node of change.removed) add(node, true);
+  return rows;
 }
 
-function setClass(target, name) { if (target.className !== name) target.className = name; }
-
-// ---- elements
-
-// The elements of the rows on the page. They are reused for other rows; a row keeps its element while it is visible.
+// ---- The elements of the rows on the page. They are reused for other rows; a row keeps its element while it is visible.
 
 /** A note has the path of its place, and a separate element. */
 const nameOf = (row) => (row.kind === 'note' ? `${row.path}#note` : row.path);
@@ -166,9 +146,40 @@ export class LinePool {
   }
 }
 
-// ---- lights
+function makeRow() {
+  const row = element('div', { class: 'line', role: 'treeitem', tabindex: '-1' },
+    element('span', { class: 'twist', 'aria-hidden': 'true' }), element('span', { class: 'key' }), element('span', { class: 'value' }),
+    element('span', { class: 'count' }), element('span', { class: 'note' }));
+  [row.twist, row.keyPart, row.valuePart, row.countPart, row.notePart] = row.children;
+  return row;
+}
 
-// Rows that light up because their value changed, or glow because a value below them did.
+/** Writes a Row (row-list.js) into its element; touches only what differs. */
+function writeRow(line, row, { selected, focused }) {
+  const shown = describe(row);
+  setText(line.keyPart, shown.key);
+  setText(line.valuePart, shown.value);
+  setText(line.countPart, shown.count);
+  setText(line.notePart, shown.note);
+  setClass(line.valuePart, shown.type ? `value type-${shown.type}` : 'value summary');
+  setClass(line, `line${row.kind === 'note' ? ' line-note' : ''}${row.key === null && row.kind === 'child' ? ' line-unknown' : ''}`);
+  set(line, 'aria-level', String(row.depth + 1));
+  set(line, 'aria-expanded', shown.open === null ? null : String(shown.open));
+  set(line, 'aria-selected', selected ? 'true' : null);
+  set(line, 'tabindex', focused ? '0' : '-1');
+  set(line, 'aria-setsize', row.kind === 'child' ? String(row.siblings) : null);
+  set(line, 'aria-posinset', row.kind === 'child' ? String(row.position + 1) : null);
+  set(line.valuePart, 'title', shown.type ? `${shown.type === 'string' ? 'text' : shown.type}${shown.editable ? ': click to change' : ''}` : null);
+  if (line.depth !== row.depth) { line.depth = row.depth; line.style.setProperty('--level', String(row.depth)); }
+}
+
+function set(target, name, value) {
+  if (value === null) { if (target.hasAttribute(name)) target.removeAttribute(name); } else if (target.getAttribute(name) !== value) target.setAttribute(name, value);
+}
+
+function setClass(target, name) { if (target.className !== name) target.className = name; }
+
+// ---- Rows that light up because their value changed, or glow because a value below them did.
 
 const lastMs = 1700;
 const remembered = 200;
@@ -201,19 +212,4 @@ export class Lights {
     if (this.last.length > remembered) this.last.splice(0, this.last.length - remembered);
     this.#next.clear();
   }
-}
-
-/** The rows in which a change of a list of children is visible: [{ key, deep: below it, isGone: the row itself }]. Pure. */
-export function rowsOf(change) {
-  const rows = [];
-  const add = (node, isRemoved) => {
-    let deep = false;
-    if (!node.parent) return;
-    while (node.parent.parent) { node = node.parent; deep = true; }
-    // For a removed child its former parent glows.
-    rows.push({ key: node.key, deep: deep || isRemoved, isGone: isRemoved && !deep });
-  };
-  for (const node of [...change.changed, ...change.added]) add(node, false);
-  for (const node of change.removed) add(node, true);
-  return rows;
 }

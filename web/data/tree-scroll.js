@@ -83,7 +83,7 @@ export class TreeScroll {
 // Browsers limit an element's height to some 17 million pixels. Beyond that the scroll bar is scaled: dragging
 // it moves in proportion, wheel and keys move by pixels, and when scrolling has come to rest the bar is set to its proportional position.
 
-export const tallest = 12000000;
+export const tallestPixels = 12000000;
 
 export class ScrollMap {
   rowHeight = 24;
@@ -94,8 +94,8 @@ export class ScrollMap {
 
   get height() { return this.rows * this.rowHeight; }
   /** Height of the box's content. */
-  get box() { return Math.min(this.height, tallest); }
-  get #isMapped() { return this.height > tallest; }
+  get box() { return Math.min(this.height, tallestPixels); }
+  get #isMapped() { return this.height > tallestPixels; }
   get #most() { return Math.max(0, this.height - this.view); }
   get #mostBar() { return Math.max(0, this.box - this.view); }
 

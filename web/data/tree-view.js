@@ -10,7 +10,7 @@ import { Press, keyAction } from './tree-keys.js';
 import { Lights, LinePool, describe } from './tree-rows.js';
 import { TreeScroll } from './tree-scroll.js';
 
-export class DataView {
+export class TreeView {
   source;
   #scroller = element('div', { class: 'tree-scroll', role: 'group', 'aria-label': 'Data', tabindex: '-1' });
   #box = element('div', { class: 'tree', role: 'tree', 'aria-label': 'Data', 'aria-multiselectable': 'false' });
@@ -22,7 +22,7 @@ export class DataView {
   #lights = new Lights();
   #selected = null;       // path
   #focus = null;          // path of the row that the Tab key focuses
-  #wish = null;           // a row to go to when its position is known
+  #target = null;           // a row to go to when its position is known
   #awaited = -1;          // index of a row that was moved to and is not loaded yet
   #visible = false;
   #draw = perFrame(() => this.#paint());
@@ -52,7 +52,7 @@ export class DataView {
   open(path, prefix = '') {
     this.#list.root?.close();
     this.#lights.clear();
-    this.#wish = null;
+    this.#target = null;
     this.#selected = path;
     this.#focus = path;
     this.#list.root = path === null ? null : new OpenPlace(this.source, path, this.#placeHooks, prefix);
@@ -95,9 +95,9 @@ export class DataView {
   reveal(path, { focus = false } = {}) {
     const base = splitPath(this.root.path), parts = splitPath(path);
     if (!startsWith(parts, base)) return;
-    this.#wish = { parts: parts.slice(base.length), focus, from: document.activeElement, tries: 40 };
+    this.#target = { parts: parts.slice(base.length), focus, from: document.activeElement, tries: 40 };
     this.select(path);
-    this.#follow();
+    this.#goToTarget();
   }
 
   select(path) {
@@ -130,7 +130,7 @@ export class DataView {
     if (!this.#visible || !this.root) { this.#clear(); return; }
     const { map } = this.#scroll, list = this.#list;
     const anchor = this.#rows.find((row) => row.index * map.rowHeight >= map.top && row.key !== null);
-    if (anchor && map.top > 0 && !isScrolling) this.#hold(anchor);
+    if (anchor && map.top > 0 && !isScrolling) this.#keepInPlace(anchor);
     this.#scroll.rows = list.total;
     const [first, last] = map.range();
     const { rows, shown } = list.window(first, last);
@@ -142,7 +142,7 @@ export class DataView {
     if (this.#awaited >= 0 && rows.some((row) => row.index === this.#awaited && row.key !== null)) this.#move(this.#awaited);
     this.#lights.shine((path) => this.#lines.line(path));
     this.#hooks.changed();
-    if (this.#wish) this.#follow();
+    if (this.#target) this.#goToTarget();
   }
 
   /** The focused row is gone: move the focus to the list while it scrolls, otherwise to the row that replaced it. */
@@ -152,7 +152,7 @@ export class DataView {
   }
 
   /** Keeps the visible rows in place when rows above them are added or removed. */
-  #hold(anchor) {
+  #keepInPlace(anchor) {
     if (anchor.kind !== 'child') return;
     const base = splitPath(this.root.path).length;
     const index = this.#list.indexOf(splitPath(anchor.path).slice(base));
@@ -162,42 +162,42 @@ export class DataView {
 
   #show(shown, isScrolling) {
     if (isScrolling && this.#scroll.isFast) return;
-    this.#letGo(this.root, shown);
+    this.#release(this.root, shown);
     for (const [place, ranges] of shown) place.show(ranges);
   }
 
   /** Ends the listens of a place and of the open places in it, except those that are shown. */
-  #letGo(place, shown = null) {
+  #release(place, shown = null) {
     if (!shown?.has(place)) place.show([]);
-    for (const kid of place.kids.values()) this.#letGo(kid.place, shown);
+    for (const kid of place.kids.values()) this.#release(kid.place, shown);
   }
 
   #clear() {
     this.#lines.clear();
     this.#rows = [];
-    if (this.root) this.#letGo(this.root);
+    if (this.root) this.#release(this.root);
   }
 
   // ---- navigation
 
-  #follow() {
-    const wish = this.#wish, { parts } = wish;
+  #goToTarget() {
+    const target = this.#target, { parts } = target;
     let place = this.root;
     for (let level = 0; level < parts.length - 1; level++) {
       if (place.state === 'loading') return;
-      if (place.state !== 'children') { this.#wish = null; return; }
+      if (place.state !== 'children') { this.#target = null; return; }
       place = place.open(parts[level], this.#placeHooks);
     }
-    if (place.state === 'loading' || (wish.tries -= 1) < 0) { if (wish.tries < 0) this.#wish = null; return; }
+    if (place.state === 'loading' || (target.tries -= 1) < 0) { if (target.tries < 0) this.#target = null; return; }
     const index = this.#list.indexOf(parts);
-    if (index < 0) { this.#wish = null; return; }
+    if (index < 0) { this.#target = null; return; }
     this.#scroll.rows = this.#list.total;
     if (this.#scroll.reveal(index, this.#scroll.map.rowHeight * 2)) this.#draw();
     const path = joinPath([...splitPath(this.root.path), ...parts]), line = this.#lines.line(path);
     if (!line || line.row?.key === null) return;
-    this.#wish = null;
+    this.#target = null;
     // Do not take the focus from a user who has moved it meanwhile.
-    if (wish.focus && [wish.from, document.body].includes(document.activeElement)) line.focus({ preventScroll: true });
+    if (target.focus && [target.from, document.body].includes(document.activeElement)) line.focus({ preventScroll: true });
   }
 
   // ---- input
@@ -209,18 +209,18 @@ export class DataView {
     if (!row || target.closest('.editor') || (row.key === null && row.kind === 'child')) return;
     const line = target.closest('.line');
     this.#awaited = -1;
-    this.#wish = null;
+    this.#target = null;
     this.select(row.path);
     line.focus({ preventScroll: true });
     if (row.kind === 'note') return;
-    const said = describe(row);
-    if (target.closest('.value') && said.editable) this.#hooks.edit(row, line);
-    else if (target.closest('.twist, .key') && said.open !== null) this.toggle(row.path);
+    const content = describe(row);
+    if (target.closest('.value') && content.editable) this.#hooks.edit(row, line);
+    else if (target.closest('.twist, .key') && content.open !== null) this.toggle(row.path);
   }
 
   #move(index, { focus = true } = {}) {
     index = Math.max(0, Math.min(this.#list.total - 1, index));
-    this.#wish = null;
+    this.#target = null;
     if (this.#scroll.reveal(index)) this.#paint();
     const row = this.#rows.find((other) => other.index === index);
     if (!row) return;

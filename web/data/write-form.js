@@ -3,9 +3,9 @@
 
 import { joinPath, normalPath, pathFault, splitPath } from '../client/paths.js';
 import { isNothing } from '../client/tree-model.js';
-import { element, setText } from '../page/dom.js';
+import { button, element, setText, textInput } from '../page/dom.js';
 import { TextFault, readValue } from '../page/json-text.js';
-import { current, named, words, write } from './edits.js';
+import { currentValue, refusalText, summaryOf, write } from './edits.js';
 
 const verbs = { set: 'Set', update: 'Update', push: 'Push', remove: 'Remove' };
 const loadedLength = 20000; // a longer value is loaded only on request
@@ -103,7 +103,7 @@ export class WriteForm {
       else if (this.#before) undo = this.#edits.wrote(place, this.#before, `${wanted.kind === 'set' ? 'Wrote' : 'Removed'} ${place}.`);
       this.#say('good', `${{ set: 'Written to', update: 'Updated', push: 'Pushed', remove: 'Removed' }[wanted.kind]} ${place} in ${ms} ms.`, undo);
     } catch (error) {
-      this.#say('bad', words(error));
+      this.#say('bad', refusalText(error));
     } finally {
       button.disabled = false;
     }
@@ -115,7 +115,7 @@ export class WriteForm {
     const fault = pathFault(path.value);
     if (fault) { this.#say('bad', fault); return; }
     try {
-      const { value, large } = await current(this.#hub, normalPath(path.value));
+      const { value, large } = await currentValue(this.#hub, normalPath(path.value));
       if (large) { this.#say('', 'It is too large for a text here: export it.'); return; }
       json.value = JSON.stringify(value, null, 2);
       this.#typed = false;
@@ -123,7 +123,7 @@ export class WriteForm {
       this.check();
       this.#say('', isNothing(value) ? `Nothing is stored at ${normalPath(path.value)}.` : `Loaded ${normalPath(path.value)}.`);
     } catch (error) {
-      this.#say('bad', words(error));
+      this.#say('bad', refusalText(error));
     }
   }
 
@@ -131,14 +131,14 @@ export class WriteForm {
   async #agreed({ kind, path }) {
     if (kind !== 'set' && kind !== 'remove') return true;
     if (this.#sure) return true;
-    const before = this.#before = await current(this.#hub, path).catch(() => null); // a user who may write need not be able to read
+    const before = this.#before = await currentValue(this.#hub, path).catch(() => null); // a user who may write need not be able to read
     const isObject = !before || before.large || (before.value !== null && typeof before.value === 'object' && !('.value' in before.value));
     if (!isObject && !(kind === 'remove' && !isNothing(before.value))) return true;
     this.#sure = true;
     const { button } = this.#p;
     setText(button, kind === 'remove' ? 'Yes, remove' : 'Yes, replace');
     button.classList.add('danger');
-    this.#say('', `This ${kind === 'remove' ? 'removes' : 'replaces'} ${before ? named(before) : 'what you cannot read'} at ${path}. Press again to do it.`);
+    this.#say('', `This ${kind === 'remove' ? 'removes' : 'replaces'} ${before ? summaryOf(before) : 'what you cannot read'} at ${path}. Press again to do it.`);
     return false;
   }
 
@@ -214,10 +214,10 @@ export class WriteForm {
     return element('section', { class: 'write-pane', 'aria-labelledby': 'write-title' },
       element('header', { class: 'pane-head' }, element('h2', { id: 'write-title' }, 'Write'),
         element('div', { class: 'pane-tools' },
-          element('button', { class: 'button plain', id: 'write-load', type: 'button', onclick: () => this.load() }, 'Load current'),
-          element('button', { class: 'button plain', type: 'button', title: 'Put {".sv": "timestamp"}, which the hub turns into its own time', onclick: server }, 'Server time'))),
+          button('Load current', () => this.load(), { class: 'button plain', id: 'write-load' }),
+          button('Server time', server, { class: 'button plain', title: 'Put {".sv": "timestamp"}, which the hub turns into its own time' }))),
       p.form = element('form', { id: 'write', autocomplete: 'off', novalidate: true },
-        element('label', { class: 'path' }, element('span', { class: 'sr' }, 'Place to write to'), p.path = element('input', { id: 'write-path', spellcheck: 'false', autocapitalize: 'off', placeholder: '/path' })),
+        element('label', { class: 'path' }, element('span', { class: 'sr' }, 'Place to write to'), p.path = textInput({ id: 'write-path', placeholder: '/path' })),
         p.kinds = element('fieldset', { class: 'switch wide', id: 'write-kind' }, element('legend', { class: 'sr' }, 'Operation'),
           kind('set', 'Set', true), kind('update', 'Update'), kind('push', 'Push'), kind('remove', 'Remove')),
         p.json = element('textarea', { id: 'write-json', rows: '8', spellcheck: 'false', autocapitalize: 'off', 'aria-label': 'Value as JSON', 'aria-describedby': 'write-check', placeholder: example }),

@@ -43,9 +43,7 @@ export const lists = [
   { id: 'files', title: 'Data folder', metric: 'vigla_data_file_bytes', label: 'file', unit: 'B' },
 ];
 
-// ---- a chart
-
-// A small live chart: a title, the current figure, and lines of the last minutes. Drawn as SVG by these few lines.
+// ---- a small live chart: a title, the current figure, and lines of the last minutes. Drawn as SVG by these few lines.
 
 const space = 'http://www.w3.org/2000/svg';
 const width = 240, height = 52;

@@ -3,20 +3,16 @@
 //   /.metrics ─► readings of the last minutes ─► charts, lists, table        /.health ─► the line on top        /.inspect/log ─► log
 //   /.inspect/cluster.json ─► the other hubs of its cluster
 
-import { Gate, Repeating, ask } from '../page/administration.js';
-import { element, setText } from '../page/dom.js';
+import { Gate, LogReader, Repeating, gatedTab, request } from '../page/administration.js';
+import { button, clockTime, element, setText } from '../page/dom.js';
 import { Chart, charts, lists } from './charts.js';
-import { LogLines } from './log.js';
 import { Readings, byLabel, figure, parseMetrics, total } from './metrics.js';
 
 const everyMs = 2000;
 const spanMs = 4 * 60 * 1000;
 const firstSpanMs = 30 * 1000;
 
-export function makeTab(hub) {
-  const tab = new HealthTab(hub);
-  return { element: tab.gate.element, show: () => tab.gate.show(), hide: () => tab.gate.hide(), get state() { return tab.state; } };
-}
+export const makeTab = (hub) => gatedTab(new HealthTab(hub));
 
 class HealthTab {
   #hub;
@@ -65,13 +61,13 @@ class HealthTab {
   async #read() {
     const generation = this.#generation;
     const [text, health, refusals] = await Promise.all([
-      ask(this.#hub, '/.metrics?by=user').catch((fault) => fault),
-      ask(this.#hub, '/.health').catch(() => null),
-      ask(this.#hub, `/.settings/refusals.json?after=${Number.MAX_SAFE_INTEGER}`).catch(() => null),
+      request(this.#hub, '/.metrics?by=user').catch((fault) => fault),
+      request(this.#hub, '/.health').catch(() => null),
+      request(this.#hub, `/.settings/refusals.json?after=${Number.MAX_SAFE_INTEGER}`).catch(() => null),
     ]);
     if (generation !== this.#generation) return;
     this.#health = health;
-    this.#cluster = health?.cluster ? await ask(this.#hub, '/.inspect/cluster.json').catch(() => null) : null;
+    this.#cluster = health?.cluster ? await request(this.#hub, '/.inspect/cluster.json').catch(() => null) : null;
     if (generation !== this.#generation) return;
     if (typeof text !== 'string') {
       this.#say('bad', text.status === 404 ? 'This hub shows its metrics to its own machine only, or to nobody (--metrics)' : text.message);
@@ -135,5 +131,54 @@ class HealthTab {
       }
     }
     p.rows.replaceChildren(...rows.slice(0, 1000));
+  }
+}
+
+// ---- The last lines of the hub's log, live.
+
+const logEveryMs = 3000;
+const shownLines = 300;
+const tones = { warning: 'warn', error: 'bad', critical: 'bad' };
+
+export class LogLines {
+  #list;
+  #blank;
+  #pause;
+  #isPaused = false;
+  #reader;
+
+  constructor(hub) {
+    this.#list = element('ol', { class: 'health-lines' });
+    this.#blank = element('p', { class: 'blank' }, 'Nothing was logged since the hub was started.');
+    this.#pause = button('Pause', () => this.#toggle(), { class: 'button plain', id: 'health-log-pause', 'aria-pressed': 'false' });
+    this.element = element('section', { class: 'health-log', 'aria-label': 'Log' },
+      element('header', { class: 'pane-head' }, element('h3', {}, 'Log'), this.#pause),
+      this.scroll = element('div', { class: 'health-scroll', tabindex: '0', role: 'region', 'aria-label': 'The last lines of the log' }, this.#list, this.#blank));
+    this.#reader = new LogReader(hub, '/.inspect/log.json', logEveryMs, {
+      isPaused: () => this.#isPaused,
+      added: ({ lines }) => this.#add(lines),
+      cleared: () => this.#list.replaceChildren(),
+      failed: ({ status }) => { if (status === 404) setText(this.#blank, 'This hub keeps no lines of its log.'); },
+    });
+  }
+
+  get lines() { return [...this.#list.children].map((line) => line.lastElementChild.textContent); }
+
+  start() { this.#reader.start(); }
+  stop() { this.#reader.stop(); }
+  clear() { this.#reader.clear(); }
+
+  #toggle() {
+    this.#isPaused = !this.#isPaused;
+    this.#pause.setAttribute('aria-pressed', String(this.#isPaused));
+    setText(this.#pause, this.#isPaused ? 'Go on' : 'Pause');
+  }
+
+  #add(lines) {
+    const isAtEnd = this.scroll.scrollHeight - this.scroll.scrollTop - this.scroll.clientHeight < 30;
+    this.#list.append(...lines.map(({ at, level, text }) => element('li', { class: tones[level] }, element('time', {}, clockTime(at)), element('span', { class: 'health-level' }, level), element('span', {}, text))));
+    while (this.#list.childElementCount > shownLines) this.#list.firstElementChild.remove();
+    this.#blank.hidden = this.#list.childElementCount > 0;
+    if (isAtEnd) this.scroll.scrollTop = this.scroll.scrollHeight;
   }
 }

@@ -102,9 +102,7 @@ export class MapCamera {
   }
 }
 
-// ---- projection
-
-// Web Mercator on the unit square, distances, and round steps for grid and scale. Pure.
+// ---- Web Mercator on the unit square, distances, and round steps for grid and scale. Pure.
 
 const earthCircumferenceMetres = 40075016.686;
 const degrees = Math.PI / 180;
@@ -152,53 +150,51 @@ export function stepDecimals(step) {
   return Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
 }
 
-// ---- input
-
-// Input on the map: dragging, wheel, two fingers, clicks and keys.
+// ---- Input on the map: dragging, wheel, two fingers, clicks and keys.
 
 const clickPixels = 3; // a shorter movement is a click
 
 /**
- * does: zoomBy(amount, x, y), panBy(dx, dy, atOnce), point(x, y), pointNowhere(), press(x, y); grab(x, y): whether drag(x, y) replaces
+ * actions: zoomBy(amount, x, y), panBy(dx, dy, atOnce), point(x, y), pointNowhere(), press(x, y); grab(x, y): whether drag(x, y) replaces
  * panBy; keys: { name of a key, with "Shift+" before an arrow's: its action }.
  */
-export function takeHands(canvas, does, keys) {
+export function handleInput(canvas, actions, keys) {
   const pointers = new Map();
   let dragged = 0, grabbed = false;
   canvas.addEventListener('wheel', (event) => {
     event.preventDefault();
-    does.zoomBy(-event.deltaY * (event.deltaMode ? 0.06 : 0.0022), event.offsetX, event.offsetY);
+    actions.zoomBy(-event.deltaY * (event.deltaMode ? 0.06 : 0.0022), event.offsetX, event.offsetY);
   }, { passive: false });
   canvas.addEventListener('pointerdown', (event) => {
     canvas.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     dragged = 0;
-    grabbed = pointers.size === 1 && does.grab(event.offsetX, event.offsetY);
+    grabbed = pointers.size === 1 && actions.grab(event.offsetX, event.offsetY);
   });
   canvas.addEventListener('pointermove', (event) => {
     const last = pointers.get(event.pointerId);
-    if (!last) { does.point(event.offsetX, event.offsetY); return; }
+    if (!last) { actions.point(event.offsetX, event.offsetY); return; }
     const now = { x: event.offsetX, y: event.offsetY };
     dragged += Math.hypot(now.x - last.x, now.y - last.y);
     if (pointers.size === 1) {
-      if (dragged > clickPixels && grabbed) does.drag(now.x, now.y);
-      else if (dragged > clickPixels) does.panBy(now.x - last.x, now.y - last.y, true);
+      if (dragged > clickPixels && grabbed) actions.drag(now.x, now.y);
+      else if (dragged > clickPixels) actions.panBy(now.x - last.x, now.y - last.y, true);
     } else {
       const other = [...pointers.entries()].find(([id]) => id !== event.pointerId)[1];
       const before = Math.hypot(last.x - other.x, last.y - other.y), after = Math.hypot(now.x - other.x, now.y - other.y);
-      if (before > 0 && after > 0) does.zoomBy(Math.log(after / before), (now.x + other.x) / 2, (now.y + other.y) / 2);
+      if (before > 0 && after > 0) actions.zoomBy(Math.log(after / before), (now.x + other.x) / 2, (now.y + other.y) / 2);
     }
     pointers.set(event.pointerId, now);
   });
   const up = (event) => {
     if (!pointers.delete(event.pointerId) || dragged > clickPixels || event.type !== 'pointerup') return;
-    does.point(event.offsetX, event.offsetY);
-    does.press(event.offsetX, event.offsetY);
+    actions.point(event.offsetX, event.offsetY);
+    actions.press(event.offsetX, event.offsetY);
   };
   canvas.addEventListener('pointerup', up);
   canvas.addEventListener('pointercancel', up);
-  canvas.addEventListener('pointerleave', () => does.pointNowhere());
-  canvas.addEventListener('dblclick', (event) => does.zoomBy(0.9, event.offsetX, event.offsetY));
+  canvas.addEventListener('pointerleave', () => actions.pointNowhere());
+  canvas.addEventListener('dblclick', (event) => actions.zoomBy(0.9, event.offsetX, event.offsetY));
   canvas.addEventListener('keydown', (event) => {
     const name = event.shiftKey && event.key.startsWith('Arrow') ? `Shift+${event.key}` : event.key;
     if (!keys[name] || event.ctrlKey || event.metaKey || event.altKey) return;

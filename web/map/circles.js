@@ -1,6 +1,6 @@
 // The circles on the map: drawn with a handle in the middle, which can be dragged; clicks and keys move the chosen one.
 
-import { metres } from '../queries/event-entry.js';
+import { metres } from '../page/dom.js';
 import { project, unproject } from './camera.js';
 
 const isTouched = matchMedia('(pointer: coarse)').matches;
@@ -102,7 +102,7 @@ export class MapCircles {
   }
 
   /** The description of a circle, as [title, text]. */
-  words({ text, near, size }) {
+  description({ text, near, size }) {
     const within = near.radius ? `within ${metres(near.radius)} of` : 'nearest to';
     const count = size === null ? '' : `${size.toLocaleString('en')} `;
     return [text.split('?')[0], `${count}${within} ${near.lat.toFixed(5)}, ${near.lng.toFixed(5)}`];

@@ -1,9 +1,9 @@
 // Follow: the map of moving positions below a place, and next to it the entries of a timeline.
 
-import { joinPath, pathFault, splitPath } from '../client/paths.js';
+import { joinPath, splitPath } from '../client/paths.js';
 import { PlaceSource } from '../client/place-source.js';
 import { Change } from '../client/tree-node.js';
-import { element, plural, setText } from '../page/dom.js';
+import { element, isValidPath, pathInput, plural, setText } from '../page/dom.js';
 import { SignInOffer } from '../page/offers.js';
 import { findPoints } from './find-points.js';
 import { MapView } from './map-view.js';
@@ -94,12 +94,12 @@ class FollowTab {
           this.#map.fixes.apply(change, tree, performance.now());
           this.#map.draw();
         },
-        state: () => this.#words(),
+        state: () => this.#paintTexts(),
       };
       this.#place = this.#hub.trees.open(path, watcher);
       if (this.#place.tree.model.known) watcher.change(Change.whole(), this.#place.tree);
     }
-    this.#words();
+    this.#paintTexts();
     if (path) this.#search?.abort(); else this.#find();
   }
 
@@ -152,7 +152,7 @@ class FollowTab {
     if (this.#entries.tree.model.known) watcher.change(Change.whole(), this.#entries.tree);
   }
 
-  #words() {
+  #paintTexts() {
     const tree = this.#place?.tree;
     this.element.dataset.state = tree?.state ?? '';
     this.#parts.places.hidden = Boolean(tree);
@@ -165,15 +165,13 @@ class FollowTab {
   #build() {
     const p = this.#parts;
     const path = (label, id, name, attributes) => {
-      const input = p[name] = element('input', { id, spellcheck: 'false', autocapitalize: 'off', enterkeyhint: 'go', ...attributes });
-      input.addEventListener('input', () => input.setCustomValidity(''));
-      return element('label', { class: 'path' }, element('span', { class: 'sr' }, label), input);
+      p[name] = pathInput({ id, ...attributes });
+      return element('label', { class: 'path' }, element('span', { class: 'sr' }, label), p[name]);
     };
     const go = (name) => (event) => {
       event.preventDefault();
-      const text = p[name].value.trim(), fault = pathFault(text);
-      p[name].setCustomValidity(fault ?? '');
-      if (fault) p[name].reportValidity(); else this.#hub.go({ [name]: text });
+      p[name].value = p[name].value.trim();
+      if (isValidPath(p[name])) this.#hub.go({ [name]: p[name].value });
     };
     const tool = (name, title, drawing, attributes = {}) => (p[name] = element('button', { class: 'icon', type: 'button', title, 'aria-label': title, ...attributes }, icon(drawing)));
     return element('section', { class: 'follow', 'aria-label': 'Follow' },

@@ -2,15 +2,14 @@
 // coast lines, graticule and scale bar. One canvas; it is drawn only while something moves.
 
 import { joinPath } from '../client/paths.js';
-import { age, element, setText } from '../page/dom.js';
-import { MapCamera, distanceMetres, takeHands } from './camera.js';
-import { MapCircles, howTo } from './circles.js';
+import { setText } from '../page/dom.js';
+import { MapCamera, handleInput } from './camera.js';
+import { MapCard } from './card.js';
+import { MapCircles } from './circles.js';
 import { MapGround } from './ground.js';
 import { MapPainter, pulseMs } from './painter.js';
-import { MapPoints, shownAt } from './points.js';
+import { MapPoints, nearestPoint, shownAt } from './points.js';
 import { MapTiles, askForTiles } from './tiles.js';
-
-const nearPixels = 16;
 
 export class MapView {
   fixes = new MapPoints();
@@ -23,18 +22,17 @@ export class MapView {
   #ground;
   #circles;
   #card;
-  #said;
   #blank;
   #credit;
   #fitButton;
   #hooks;
   #visible = false;
-  #asked = false;
+  #isFrameRequested = false;
   #lastFrame = 0;
   #hover = null;
   #marked = null;
   #followed = null; // the point that the map is centred on
-  #still = matchMedia('(prefers-reduced-motion: reduce)');
+  #reducedMotion = matchMedia('(prefers-reduced-motion: reduce)');
 
   /** parts: canvas, card, said, credit, blank, zoomIn, zoomOut, fit, tiles. circles: those of the hub. hooks: select(path). */
   constructor(parts, circles, hooks) {
@@ -42,8 +40,7 @@ export class MapView {
     this.#painter = new MapPainter(parts.canvas, this.#camera);
     this.#ground = new MapGround(this.#painter, this.#tiles, () => this.draw());
     this.#circles = new MapCircles(this.#painter, circles);
-    this.#card = parts.card;
-    this.#said = parts.said;
+    this.#card = new MapCard(parts.card, parts.said);
     this.#credit = parts.credit;
     this.#showCredit();
     this.#blank = parts.blank;
@@ -57,7 +54,7 @@ export class MapView {
     for (const query of ['(prefers-color-scheme: dark)', '(prefers-contrast: more)']) {
       matchMedia(query).addEventListener('change', () => { this.#painter.forgetColours(); this.draw(); });
     }
-    takeHands(parts.canvas, {
+    handleInput(parts.canvas, {
       zoomBy: (amount, x, y) => this.#zoomBy(amount, x, y),
       panBy: (dx, dy, atOnce) => this.#panBy(dx, dy, atOnce),
       point: (x, y) => this.#point(x, y),
@@ -132,9 +129,9 @@ export class MapView {
 
   /** Requests a frame. */
   draw() {
-    if (this.#asked || !this.#visible) return;
-    this.#asked = true;
-    requestAnimationFrame((now) => { this.#asked = false; this.#frame(now); });
+    if (this.#isFrameRequested || !this.#visible) return;
+    this.#isFrameRequested = true;
+    requestAnimationFrame((now) => { this.#isFrameRequested = false; this.#frame(now); });
   }
 
   // ---- view
@@ -165,7 +162,7 @@ export class MapView {
   #frame(now) {
     const camera = this.#camera, painter = this.#painter;
     if (!this.#visible || !camera.width) return;
-    const still = this.#still.matches;
+    const still = this.#reducedMotion.matches;
     const seconds = Math.min(0.1, (now - this.#lastFrame) / 1000);
     this.#lastFrame = now;
     let moving = camera.follow(this.fixes.points.size ? this.fixes.points : this.entries.points, this.fixes.hasMoved || this.entries.hasMoved, now);
@@ -192,7 +189,7 @@ export class MapView {
     painter.labels(drawn);
     painter.rings([this.#hover, this.#marked, this.#followed]);
     this.#ground.scale();
-    this.#words();
+    this.#paintTexts();
     if (moving) this.draw();
   }
 
@@ -202,7 +199,7 @@ export class MapView {
     setText(this.#credit, words);
   }
 
-  #words() {
+  #paintTexts() {
     const nothing = !this.fixes.points.size && !this.entries.points.size && !this.#circles.list.length;
     if (this.#blank.hidden === nothing) this.#blank.hidden = !nothing;
     let moving = 0;
@@ -228,14 +225,7 @@ export class MapView {
   }
 
   #point(x, y) {
-    let best = null, least = nearPixels;
-    for (const points of [this.fixes.points, this.entries.points]) {
-      for (const point of points.values()) {
-        if (point.px === undefined) continue;
-        const gap = Math.hypot(point.px - x, point.py - y) + (point.kind === 'destination' ? 4 : 0);
-        if (gap < least) { least = gap; best = point; }
-      }
-    }
+    const best = nearestPoint([...this.fixes.points.values(), ...this.entries.points.values()], x, y);
     this.#canvas.style.cursor = best ? 'pointer' : this.#circles.at(x, y) ? 'move' : '';
     if (best === this.#hover) return;
     this.#hover = best;
@@ -271,23 +261,8 @@ export class MapView {
   }
 
   #showCard() {
-    const point = this.#hover, { chosen } = this.#circles;
-    const gone = !point || point.node.gone;
-    this.#card.hidden = gone && !chosen;
-    const words = chosen ? this.#circles.words(chosen) : [];
-    setText(this.#said, words.join(' '));
-    if (gone) this.#hover = null;
-    if (gone && chosen) {
-      this.#card.replaceChildren(element('strong', {}, words[0]), element('span', {}, words[1]), element('span', { class: 'quiet' }, howTo));
-    }
-    if (gone) return;
-    const lines = [element('strong', {}, point.kind === 'destination' ? `${point.label}: destination` : point.label), element('span', { class: 'mono' }, joinPath(point.path)),
-      element('span', { class: 'mono' }, `${point.latitude.toFixed(5)}, ${point.longitude.toFixed(5)}`)];
-    const last = point.trail.at(-1);
-    if (last && point.intervalMs > 0) {
-      const speed = distanceMetres(last, point) / (point.intervalMs / 1000);
-      lines.push(element('span', {}, `${speed.toFixed(1)} m/s · ${point.moves} moves · ${age(performance.now() - point.movedAt)}`));
-    }
-    this.#card.replaceChildren(...lines);
+    const { chosen } = this.#circles;
+    if (this.#hover?.node.gone) this.#hover = null;
+    this.#card.show(this.#hover, chosen && this.#circles.description(chosen));
   }
 }

@@ -8,6 +8,7 @@ import { project } from './camera.js';
 const wordless = new Set(['current', 'destination', 'location', 'position', 'place', 'point', 'coords', 'coordinates', 'geo', 'fix', 'last', 'live', 'home', 'where']);
 const trailLength = 60;
 const trailMs = 240000;
+const nearPixels = 16;
 
 export class MapPoints {
   points = new Map(); // Node → point
@@ -94,4 +95,15 @@ export function shownAt(point, now) {
 export function labelOf(path) {
   for (let i = path.length - 1; i >= 0; i--) if (!wordless.has(path[i])) return path[i];
   return path.at(-1) ?? '/';
+}
+
+/** The drawn point closest to a pixel, or null if none is near; others go before destinations. */
+export function nearestPoint(points, x, y) {
+  let best = null, least = nearPixels;
+  for (const point of points) {
+    if (point.px === undefined) continue;
+    const gap = Math.hypot(point.px - x, point.py - y) + (point.kind === 'destination' ? 4 : 0);
+    if (gap < least) { least = gap; best = point; }
+  }
+  return best;
 }

@@ -1,7 +1,7 @@
 // Tiles under the map, from an address typed into the page; by default the page requests data only from its hub. The address is kept in this
 // browser only. A link does not contain it, so that no link can make a page call a foreign server.
 
-import { element, setText } from '../page/dom.js';
+import { button, element, field, setText, textInput } from '../page/dom.js';
 
 const stored = 'vigla.map-tiles';
 const side = 256;           // pixels of a tile's side
@@ -97,12 +97,8 @@ export class MapTiles {
 
 /** Asks for the address of tiles in a sheet. */
 export function askForTiles(tiles) {
-  const field = (title, attributes) => {
-    const input = element('input', { spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', ...attributes });
-    return [input, element('label', { class: 'field' }, element('span', {}, title), input)];
-  };
-  const [address, addressField] = field('Address, with {z}, {x} and {y}', { id: 'tiles-address', inputmode: 'url', value: tiles.address });
-  const [credit, creditField] = field('Words on the map, as whose they are asks for', { id: 'tiles-credit', value: tiles.credit });
+  const address = textInput({ id: 'tiles-address', inputmode: 'url', value: tiles.address }), addressField = field('Address, with {z}, {x} and {y}', address);
+  const credit = textInput({ id: 'tiles-credit', value: tiles.credit }), creditField = field('Words on the map, as whose they are asks for', credit);
   const fault = element('p', { class: 'bad', role: 'alert' });
   const close = () => { dialog.close(); dialog.remove(); };
   const set = (...wanted) => {
@@ -114,8 +110,8 @@ export function askForTiles(tiles) {
       element('p', {}, 'The page asks that server for pictures of the places you look at. The address is kept in this browser, not in links.'),
       addressField, creditField, fault,
       element('div', { class: 'ask-foot' },
-        element('button', { class: 'button', id: 'tiles-none', type: 'button', onclick: () => set('') }, 'No tiles'),
-        element('button', { class: 'button', type: 'button', onclick: close }, 'Cancel'),
+        button('No tiles', () => set(''), { id: 'tiles-none' }),
+        button('Cancel', close),
         element('button', { class: 'button primary', id: 'tiles-set' }, 'Show them'))));
   document.body.append(dialog);
   dialog.showModal();

@@ -1,7 +1,7 @@
 // The children of one place as a list, newest first. Fed by a live tree; a change touches only its own rows.
 
 import { compareKeys, elide } from '../client/paths.js';
-import { age, element, perFrame, plural, pressedIn, preview, setText } from '../page/dom.js';
+import { age, button, element, perFrame, plural, pressedIn, preview, setText } from '../page/dom.js';
 
 const pageSize = 80;
 
@@ -79,9 +79,7 @@ export class TimelineView {
     }
     list.querySelector('.more')?.remove();
     if (order.length > this.#limit) {
-      list.append(element('li', { class: 'more' }, element('button', {
-        type: 'button', class: 'link', onclick: () => { this.#limit += pageSize * 2; this.#flush(); },
-      }, `Show older (${(order.length - this.#limit).toLocaleString('en')})`)));
+      list.append(element('li', { class: 'more' }, button(`Show older (${(order.length - this.#limit).toLocaleString('en')})`, () => { this.#limit += pageSize * 2; this.#flush(); }, { class: 'link' })));
     }
     this.#stale.clear();
     this.#fresh.clear();
@@ -115,7 +113,7 @@ export class TimelineView {
 }
 
 function fill(item, node, now) {
-  const text = ['description', 'title', 'text', 'name', 'message'].map((key) => node.child(key)?.value).find((value) => typeof value === 'string' && value);
+  const text = node.firstValue(['description', 'title', 'text', 'name', 'message'], 'string');
   setText(item.querySelector('.post-title'), elide(text ?? (node.isLeaf ? preview(node.value, 120) : node.key), 200));
   const facts = [];
   for (const key of ['user', 'author', 'status']) {
@@ -131,6 +129,6 @@ function fill(item, node, now) {
 
 /** Times below 1e11 are seconds: the year 5138 is far enough. */
 function ageOf(node, now) {
-  const time = ['timestamp', 'at', 'createdAt', 'time'].map((key) => node.child(key)?.value).find((value) => typeof value === 'number');
+  const time = node.firstValue(['timestamp', 'at', 'createdAt', 'time'], 'number');
   return time ? age(now - (time < 1e11 ? time * 1000 : time)) : '';
 }

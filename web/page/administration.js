@@ -1,6 +1,6 @@
-// Administrators' requests to a hub, and what a tab shows to other users.
+// What the tabs for administrators share: requests to the hub, the notice for others, and repeated reading.
 
-import { wording } from '../users/accounts.js';
+import { accountFault } from '../client/credentials.js';
 import { element } from './dom.js';
 import { SignInOffer } from './offers.js';
 
@@ -17,7 +17,7 @@ export class Refused extends Error {
  * Sends a request and returns the answer as JSON. `json` or `text` is the request body.
  * Throws `Refused` for every status other than 200, with status 0 when there is no answer.
  */
-export async function ask(hub, path, { method, json, text, signal } = {}) {
+export async function request(hub, path, { method, json, text, signal } = {}) {
   const body = json === undefined ? text : JSON.stringify(json);
   let response, answer;
   try {
@@ -35,19 +35,19 @@ export async function ask(hub, path, { method, json, text, signal } = {}) {
 
 function sentence(status, body) {
   const error = body?.error;
-  if (error?.message) return wording(error.message);
+  if (error?.message) return accountFault(error.message);
   if (status === 401 || status === 403) return 'This takes an administrator.';
   return typeof error === 'string' ? error : `The hub answered ${status}.`;
 }
 
 /** Calls the account administration of the hub's only project. */
-export const accounts = (hub, action, json) => ask(hub, `/identitytoolkit.googleapis.com/v1/projects/-/accounts${action}`, { json });
+export const accounts = (hub, action, json) => request(hub, `/identitytoolkit.googleapis.com/v1/projects/-/accounts${action}`, { json });
 
 /** Whether the page's requests are an administrator's, also when that administrator acts as a user. */
 export const isAdministrator = (hub) => Boolean(hub.credentials.isSecret && hub.realtime.identity?.admin);
 
 /**
- * Shows a tab's content to administrators only, and tells others how to become one. `begin` is called when the content is shown, `end` when it
+ * Shows a tab's content to administrators only, and shows others how to become one. `begin` is called when the content is shown, `end` when it
  * is hidden; both are called again when the page moves to another hub or namespace.
  */
 export class Gate {
@@ -95,6 +95,9 @@ export class Gate {
   }
 }
 
+/** A tab (app.js) of an object with a `gate` and a `state`. */
+export const gatedTab = (tab) => ({ element: tab.gate.element, show: () => tab.gate.show(), hide: () => tab.gate.hide(), get state() { return tab.state; } });
+
 /** Repeats work every `ms` milliseconds while it is on, one run after the other; an error of one run does not end it. */
 export class Repeating {
   #work;
@@ -114,5 +117,56 @@ export class Repeating {
 
   async #step() {
     try { await this.#work(); } finally { if (this.#on) this.#timer = setTimeout(() => this.#step(), this.#ms); }
+  }
+}
+
+// ---- The hub's logs of numbered entries: refused requests, and the lines of its log.
+
+/** Reads the new entries of a log every `everyMs` milliseconds while it is started. */
+export class LogReader {
+  #hub;
+  #path;
+  #hooks;
+  #latest = 0;      // number of the last entry
+  #generation = 0;  // counts resets: answers to earlier requests are dropped
+  #repeating;
+
+  /**
+   * path: of the log. hooks: isPaused(); added(answer, isFirst): new entries, for the first time all that the hub keeps; cleared(): discard
+   * the entries; failed(error).
+   */
+  constructor(hub, path, everyMs, hooks) {
+    this.#hub = hub;
+    this.#path = path;
+    this.#hooks = hooks;
+    this.#repeating = new Repeating(everyMs, () => this.#read());
+  }
+
+  start() { this.#repeating.start(); }
+  stop() { this.#repeating.stop(); }
+
+  /** Starts again with all entries, for another hub or namespace. */
+  clear() {
+    this.#generation += 1;
+    this.#latest = 0;
+    this.#hooks.cleared();
+  }
+
+  async #read() {
+    const { isPaused, added, failed } = this.#hooks, generation = this.#generation;
+    if (isPaused()) return;
+    let answer;
+    try {
+      answer = await request(this.#hub, `${this.#path}?after=${this.#latest}`);
+    } catch (error) {
+      if (generation === this.#generation) failed?.(error);
+      return;
+    }
+    if (generation !== this.#generation || isPaused()) return;
+    // A restarted hub counts from 1 again.
+    if (answer.latest < this.#latest) { this.clear(); return; }
+    const isFirst = this.#latest === 0;
+    this.#latest = answer.latest;
+    added(answer, isFirst);
   }
 }

@@ -1,8 +1,7 @@
 // The connection sheet: which hub, the signed-in identity, and the user whom an administrator acts as.
 
-import { whereSecretsAre } from '../client/credentials.js';
-import { element, setText } from './dom.js';
-import { SignInOffer } from './offers.js';
+import { button, element, field, setText, textInput } from './dom.js';
+import { SignInOffer, whereSecretsAre } from './offers.js';
 
 const ways = [['account', 'Account'], ['guest', 'Guest'], ['token', 'Token, secret']];
 
@@ -44,18 +43,14 @@ export class SignIn {
   }
 
   #build() {
-    const field = (title, attributes) => {
-      const input = element('input', { spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', ...attributes });
-      return [input, element('label', { class: 'field' }, element('span', {}, title), input)];
-    };
     const p = this.#parts, hub = this.#hub;
-    const [host, hostField] = field('Host', { name: 'host', id: 'host' });
-    const [ns, nsField] = field('Namespace', { name: 'ns', id: 'ns' });
-    const [email, emailField] = field('E-mail address', { type: 'email', id: 'email', autocomplete: 'off' });
-    const [password, passwordField] = field('Password', { type: 'password', id: 'password', autocomplete: 'off' });
-    const [token, tokenField] = field('Token of a user, or an administrator’s secret', { type: 'password', id: 'token', 'aria-describedby': 'token-hint' });
-    const [uid, uidField] = field('Act as the user with this id (empty: a visitor)', { id: 'act-uid', spellcheck: 'false' });
-    const [claims, claimsField] = field('Claims as JSON, if the rules ask for any', { id: 'act-claims', placeholder: '' });
+    const host = textInput({ name: 'host', id: 'host' }), hostField = field('Host', host);
+    const ns = textInput({ name: 'ns', id: 'ns' }), nsField = field('Namespace', ns);
+    const email = textInput({ type: 'email', id: 'email', autocomplete: 'off' }), emailField = field('E-mail address', email);
+    const password = textInput({ type: 'password', id: 'password', autocomplete: 'off' }), passwordField = field('Password', password);
+    const token = textInput({ type: 'password', id: 'token', 'aria-describedby': 'token-hint' }), tokenField = field('Token of a user, or an administrator’s secret', token);
+    const uid = textInput({ id: 'act-uid', spellcheck: 'false' }), uidField = field('Act as the user with this id (empty: a visitor)', uid);
+    const claims = textInput({ id: 'act-claims', placeholder: '' }), claimsField = field('Claims as JSON, if the rules ask for any', claims);
     Object.assign(p, { host, ns, email, password, token, uid, claims });
 
     const hubForm = element('form', { onsubmit: (event) => { event.preventDefault(); this.#move(); } },
@@ -63,11 +58,11 @@ export class SignIn {
 
     p.now = element('h3', {});
     p.offer = new SignInOffer(hub, { done: () => this.#dialog.close() });
-    p.out = element('button', { class: 'button', type: 'button', id: 'sign-out', onclick: () => { hub.credentials.clear(); this.#paint(); } }, 'Sign out');
+    p.out = button('Sign out', () => { hub.credentials.clear(); this.#paint(); }, { id: 'sign-out' });
     p.ways = element('div', { class: 'switch wide', role: 'group', 'aria-label': 'Way to sign in' },
       ...ways.map(([way, title]) => element('button', { type: 'button', 'data-way': way, onclick: () => { this.#way = way; setText(p.result, ''); this.#paint(); } }, title)));
     p.account = element('div', { class: 'ways' }, emailField, passwordField,
-      element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'sign-in' }, 'Sign in'), element('button', { class: 'button', type: 'button', id: 'sign-up', onclick: () => this.#enter('signUp') }, 'Create an account')));
+      element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'sign-in' }, 'Sign in'), button('Create an account', () => this.#enter('signUp'), { id: 'sign-up' })));
     p.guest = element('div', { class: 'ways' }, element('p', { class: 'hint' }, 'A guest is a user without address and password: a new one each time.'),
       element('div', { class: 'row' }, element('button', { class: 'button primary', id: 'be-guest' }, 'Continue as a guest')));
     p.tokenPart = element('div', { class: 'ways' }, tokenField,
@@ -81,8 +76,8 @@ export class SignIn {
       element('h3', {}, 'Act as another user'), uidField, claimsField,
       element('p', { class: 'hint' }, 'Reads and writes are then decided by the rules as if that user had asked.'),
       element('div', { class: 'row' }, element('button', { class: 'button', id: 'act' }, 'Act as this user'),
-        p.self = element('button', { class: 'button', type: 'button', id: 'act-self', onclick: () => { hub.credentials.act(undefined); this.#paint(); } }, 'As myself again')));
-    const close = element('button', { class: 'icon', type: 'button', 'aria-label': 'Close', onclick: () => this.#dialog.close() }, '×');
+        p.self = button('As myself again', () => { hub.credentials.act(undefined); this.#paint(); }, { id: 'act-self' })));
+    const close = button('×', () => this.#dialog.close(), { class: 'icon', 'aria-label': 'Close' });
     return element('dialog', { class: 'sign-in', 'aria-label': 'Connection and sign-in', onclick: (event) => { if (event.target === this.#dialog) this.#dialog.close(); } },
       element('header', { class: 'pane-head' }, element('h2', {}, 'Connection'), close), hubForm, signForm, p.actForm);
   }

@@ -1,27 +1,33 @@
-// Small builders for the page, and its messages to the user. Text is always inserted as text, never as markup.
+// What the page is built from: elements, form fields, values as short texts, and messages to the user. Text is always inserted as text, never
+// as markup.
+
+import { pathFault } from '../client/paths.js';
 
 /** element('button', { class: 'x', type: 'button', onclick }, 'text', child, …) */
 export function element(name, attributes = {}, ...content) {
-  const made = document.createElement(name);
+  const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (key.startsWith('on')) made.addEventListener(key.slice(2), value);
-    else if (key === 'class') made.className = value;
-    else made.setAttribute(key, value === true ? '' : value);
+    if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
+    else if (key === 'class') node.className = value;
+    else node.setAttribute(key, value === true ? '' : value);
   }
-  for (const item of content) if (item !== null && item !== undefined) made.append(item);
-  return made;
+  for (const item of content) if (item !== null && item !== undefined) node.append(item);
+  return node;
 }
+
+/** A button that submits no form. */
+export const button = (title, onclick, attributes = {}) => element('button', { class: 'button', type: 'button', onclick, ...attributes }, title);
 
 export const byId = (id) => document.getElementById(id);
 
 /** Runs `work` once in the next frame, however often it is requested. */
 export function perFrame(work) {
-  let asked = false;
+  let isRequested = false;
   return () => {
-    if (asked) return;
-    asked = true;
-    requestAnimationFrame(() => { asked = false; work(); });
+    if (isRequested) return;
+    isRequested = true;
+    requestAnimationFrame(() => { isRequested = false; work(); });
   };
 }
 
@@ -39,6 +45,34 @@ export function setText(target, text) {
   if (target.textContent !== text) target.textContent = text;
 }
 
+// ---- Form fields.
+
+/** A text field for keys, paths and values: without spell check, automatic capitals and suggestions. */
+export const textInput = (attributes = {}) => element('input', { spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', ...attributes });
+
+/** A control with a title. */
+export const field = (title, control) => element('label', { class: 'field' }, element('span', {}, title), control);
+
+/** choices: [[value, title], …] */
+export const select = (attributes, choices) => element('select', attributes, ...choices.map(([value, title]) => element('option', { value }, title)));
+
+/** A text field for a path; the fault that `isValidPath` shows disappears when the user types. */
+export function pathInput(attributes = {}) {
+  const input = textInput({ enterkeyhint: 'go', ...attributes });
+  input.addEventListener('input', () => input.setCustomValidity(''));
+  return input;
+}
+
+/** Whether the field holds a valid path. If not, the browser shows the fault at the field. */
+export function isValidPath(input) {
+  const fault = pathFault(input.value);
+  input.setCustomValidity(fault ?? '');
+  if (fault) input.reportValidity();
+  return !fault;
+}
+
+// ---- Times, counts and values as short texts. Pure.
+
 const clock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false });
 export function clockTime(ms) {
   return `${clock.format(ms)}.${String(Math.floor(ms % 1000)).padStart(3, '0')}`;
@@ -53,6 +87,9 @@ export function age(ms) {
   if (seconds < 172800) return `${Math.floor(seconds / 3600)} h`;
   return `${Math.floor(seconds / 86400)} d`;
 }
+
+/** "142 m", "2.62 km". */
+export const metres = (distance) => (distance < 1000 ? `${Math.round(distance)} m` : `${(distance / 1000).toLocaleString('en', { maximumSignificantDigits: 3 })} km`);
 
 export const plural = (count, one, many = one + 's') => `${count.toLocaleString('en')} ${count === 1 ? one : many}`;
 
@@ -75,9 +112,7 @@ export function typeOf(value) {
   return value === null || value === undefined ? 'null' : typeof value;
 }
 
-// ---- messages
-
-// Messages to the user: short ones below, each with at most one action, and questions before important actions.
+// ---- Messages to the user: short ones below, each with at most one action, and questions before important actions.
 
 const shownMs = 7000;
 const atMost = 3;
@@ -91,8 +126,8 @@ export function say(text, { bad = false, action = null } = {}) {
   const close = () => { clearTimeout(timer); item.remove(); };
   const item = element('div', { class: 'word', 'data-bad': bad ? '' : null },
     element('span', {}, text),
-    action && element('button', { class: 'button plain', type: 'button', onclick: () => { close(); action.run(); } }, action.title),
-    element('button', { class: 'icon', type: 'button', 'aria-label': 'Close this message', onclick: close }, '×'));
+    action && button(action.title, () => { close(); action.run(); }, { class: 'button plain' }),
+    button('×', close, { class: 'icon', 'aria-label': 'Close this message' }));
   const wait = () => { clearTimeout(timer); if (!bad) timer = setTimeout(close, shownMs); };
   item.addEventListener('pointerenter', () => clearTimeout(timer));
   item.addEventListener('pointerleave', wait);
@@ -105,13 +140,13 @@ export function say(text, { bad = false, action = null } = {}) {
 }
 
 /** Resolves with true when the user agrees. verb: the text of the button; bad: the action removes something. */
-export function ask(title, text, verb, { bad = false } = {}) {
+export function askUser(title, text, verb, { bad = false } = {}) {
   return new Promise((answer) => {
     const done = (agreed) => { dialog.close(); dialog.remove(); answer(agreed); };
-    const no = element('button', { class: 'button', type: 'button', onclick: () => done(false) }, 'Cancel');
+    const no = button('Cancel', () => done(false));
     const dialog = element('dialog', { class: 'ask', 'aria-label': title, oncancel: (event) => { event.preventDefault(); done(false); } },
       element('h2', {}, title), element('p', {}, text),
-      element('div', { class: 'ask-foot' }, no, element('button', { class: bad ? 'button danger' : 'button primary', type: 'button', onclick: () => done(true) }, verb)));
+      element('div', { class: 'ask-foot' }, no, button(verb, () => done(true), { class: bad ? 'button danger' : 'button primary' })));
     document.body.append(dialog);
     dialog.showModal();
     (bad ? no : dialog.querySelector('.primary')).focus();

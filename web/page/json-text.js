@@ -170,3 +170,23 @@ class Reader {
     return value;
   }
 }
+
+// ---- Typed texts as values. Pure.
+
+/** The kind of value that a text suggests when none was chosen: 12 a number, true a truth value, {…} JSON, else a text. */
+export function kindOf(text) {
+  const trimmed = text.trim();
+  if (trimmed === 'true' || trimmed === 'false') return 'yes/no';
+  if (/^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/.test(trimmed)) return 'number';
+  if (/^([{["]|null$)/.test(trimmed)) return 'JSON';
+  return 'text';
+}
+
+/** The value of a text for a kind; throws TextFault. */
+export function valueOf(text, kind) {
+  if (kind === 'text') return text;
+  const { value } = readValue(text, 'set');
+  if (kind === 'number' && typeof value !== 'number') throw new TextFault('This is not a number.', text, 0);
+  if (kind === 'yes/no' && typeof value !== 'boolean') throw new TextFault('This is neither true nor false.', text, 0);
+  return value;
+}

@@ -1,7 +1,9 @@
 // The page's offers when nothing is visible yet: data for an empty database, and a sign-in where the rules refuse a visitor.
 
-import { whereSecretsAre } from '../client/credentials.js';
-import { copyText, element, setText } from './dom.js';
+import { button, copyText, element, setText } from './dom.js';
+
+/** Explains the administrator's secret and where to find it. */
+export const whereSecretsAre = 'The first start of a hub writes an administrator’s secret to the file admin-secret.txt in its data folder. “vigla secret add” creates more.';
 
 /** Sign-in buttons for users who are not administrators. A hub with --dev accepts the word “owner”, so there one click is enough. */
 export class SignInOffer {
@@ -13,10 +15,10 @@ export class SignInOffer {
   /** done(): closes the sign-in sheet if the offer is part of it. */
   constructor(hub, { done } = {}) {
     this.#hub = hub;
-    const button = (name, title, run) => element('button', { class: 'button primary', type: 'button', 'data-offer': name, onclick: run }, title);
-    this.#owner = button('owner', 'Continue as owner', () => { hub.credentials.paste('owner'); done?.(); });
+    const offer = (name, title, run) => button(title, run, { class: 'button primary', 'data-offer': name });
+    this.#owner = offer('owner', 'Continue as owner', () => { hub.credentials.paste('owner'); done?.(); });
     this.#owner.hidden = this.#hint.hidden = true;
-    if (!done) this.#secret = button('secret', 'Sign in with a secret', () => hub.openSignIn('token'));
+    if (!done) this.#secret = offer('secret', 'Sign in with a secret', () => hub.openSignIn('token'));
     this.element = element('div', { class: 'offers', 'data-asking': true }, this.#hint, this.#owner, this.#secret);
   }
 
@@ -41,11 +43,11 @@ export class EmptyOffer {
   constructor(hub, edits, choose) {
     this.#hub = hub;
     this.#edits = edits;
-    const button = (name, title, run, kind = '') => element('button', { class: `button ${kind}`, type: 'button', 'data-offer': name, onclick: run }, title);
+    const offer = (name, title, run, kind = '') => button(title, run, { class: `button ${kind}`, 'data-offer': name });
     this.element = element('div', { class: 'offers' },
-      button('sample', 'Load sample data', () => this.#load(), 'primary'), button('import', 'Import a file', choose),
+      offer('sample', 'Load sample data', () => this.#load(), 'primary'), offer('import', 'Import a file', choose),
       element('div', { class: 'offer-command' }, element('span', {}, 'Or write from a terminal:'), this.#command,
-        button('command', 'Copy', () => copyText(this.#command.textContent, 'Copied the command.'), 'plain')));
+        offer('command', 'Copy', () => copyText(this.#command.textContent, 'Copied the command.'), 'plain')));
   }
 
   /** Writes the command for the hub and the signed-in identity. A secret is never part of it. */

@@ -1,7 +1,7 @@
 // One line of the event log.
 
 import { elide } from '../client/paths.js';
-import { clockTime, element, preview } from '../page/dom.js';
+import { clockTime, element, metres, preview } from '../page/dom.js';
 
 const timeNames = ['timestamp', 'at', 'time', 'createdAt', 'updatedAt'];
 const recentMs = 600000;
@@ -14,9 +14,6 @@ export function latencyOf(value, now) {
 }
 
 const spell = (ms) => (ms < 1 ? '< 1 ms' : ms < 10000 ? `${Math.round(ms)} ms` : `${Math.round(ms / 1000)} s`);
-
-/** "142 m", "2.62 km". */
-export const metres = (distance) => (distance < 1000 ? `${Math.round(distance)} m` : `${(distance / 1000).toLocaleString('en', { maximumSignificantDigits: 3 })} km`);
 
 /** The position of a child: its distance, or the child before it; and why it left. */
 export function placeOf({ prev, distance, why }) {

@@ -1,8 +1,8 @@
 // Observers on places, and the log of their events: newest first, filtered, paused, cleared.
 
-import { element, perFrame, plural, pressedIn, preview, setText } from '../page/dom.js';
-import { Circle, removeCircle } from './circle.js';
-import { latencyOf, makeEntry } from './event-entry.js';
+import { button, element, perFrame, plural, pressedIn, preview, setText } from '../page/dom.js';
+import { makeEntry } from './event-entry.js';
+import { QueryObserver } from './query-observer.js';
 import { Query } from './query.js';
 
 const kept = 2000;       // entries kept in memory
@@ -13,6 +13,7 @@ export class EventsView {
   #hub;
   #changed;
   #observers = [];
+  #chips = new Map();     // observer → its elements
   #entries = [];          // oldest first
   #fresh = [];            // not on the page yet
   #paused = false;
@@ -41,10 +42,15 @@ export class EventsView {
   attach(query, events = ['added', 'changed', 'removed']) {
     const same = this.#observers.find((other) => other.query.text === query.text);
     if (same) this.#detach(same, false);
-    const observer = { query, events, state: 'asking', fault: '', count: 0, end: null, item: null };
+    const observer = new QueryObserver(this.#hub, query, events, {
+      event: (entry) => this.note(entry),
+      note: (text) => this.note({ mark: text }),
+      stateChanged: this.#counts,
+      moved: () => { this.#nameChip(observer); this.#changed(); },
+    });
     this.#observers.push(observer);
     this.#makeChip(observer);
-    this.#begin(observer);
+    observer.start();
     this.#counts();
     this.#changed();
   }
@@ -57,102 +63,13 @@ export class EventsView {
   }
 
   /** Restarts every observer, for another hub or another identity. */
-  again() {
-    for (const observer of this.#observers) {
-      observer.end();
-      Object.assign(observer, { state: 'asking', fault: '' });
-      this.#begin(observer);
-    }
+  restart() {
+    for (const observer of this.#observers) observer.start();
     this.#counts();
   }
 
-  /** Reads once: { value, order: [[key, distance], …] }, or only the count if that is all that was requested. */
-  async read(query, events) {
-    const { path, observed } = query, { realtime, observe, credentials } = this.#hub, isCount = events.join() === 'count';
-    if (credentials.actAs === undefined) {
-      const { value, count, keys, distances } = await observe.ask({ op: isCount ? 'count' : 'get', path, query: observed });
-      return isCount ? { value: count } : { value, order: keys?.map((key, i) => [key, distances?.[i]]) };
-    }
-    let value;
-    if (query.isLive) {
-      const answer = await this.#hub.fetch(this.#hub.placeAddress(path, Object.fromEntries(query.parameters)));
-      value = await answer.json();
-      if (!answer.ok) throw new Error(value.error);
-    } else value = await realtime.get(path, query.isPlain ? {} : query.wire);
-    return { value: isCount ? Object.keys(value ?? {}).length : value };
-  }
-
-  /** Logs an entry that no observer reported. */
+  /** Logs an entry (event-entry.js). */
   note(entry) { this.#log({ at: Date.now(), ...entry }); }
-
-  /** Uses the observe protocol, whose events the hub creates; when acting as another user, the realtime protocol. */
-  #begin(observer) {
-    const { query, events } = observer;
-    let path = query.text;
-    let initial = true; // until all initial data was reported
-    const begunAnew = () => { if (observer.state === 'lost') this.#mark(`Connected again: ${path} starts from its present state.`); };
-    const handlers = {
-      ready: () => {
-        initial = false;
-        observer.state = 'live';
-        this.#counts();
-      },
-      event: (message) => {
-        observer.count += 1;
-        const isOld = message.initial ?? initial;
-        this.#log({
-          at: Date.now(), path, event: message.event, key: message.key ?? null, prev: message.prev, value: message.event === 'count' ? message.count : message.value, distance: message.distance,
-          seq: message.seq, initial: isOld, why: message.why, latency: isOld ? null : latencyOf(message.value, this.#hub.realtime.serverNow),
-        });
-        this.#counts();
-      },
-      refused: ({ code, text, message }) => {
-        observer.state = 'refused';
-        observer.fault = code === 'permission_denied' ? 'the rules do not let you read here' : text || message || code;
-        this.#mark(`${path} refused: ${observer.fault.replace(/\.$/, '')}.${code === 'permission_denied' ? ' Sign in as someone who may read it.' : ''}`);
-        this.#counts();
-      },
-      lost: () => {
-        if (observer.state === 'live') observer.state = 'lost';
-        this.#counts();
-      },
-    };
-    const { realtime, observe, credentials } = this.#hub;
-    if (credentials.actAs !== undefined) {
-      if (query.isLive || events.includes('count')) {
-        observer.end = () => {};
-        handlers.refused({ text: 'while you act as a user, conditions, circles and counts are read once only' });
-        return;
-      }
-      let isEnded = false;
-      const end = () => { isEnded = true; };
-      observer.end = end;
-      // Acting as a user is rare, so the code that turns pushes into events is loaded on demand.
-      import('./window-events.js').then(({ observeQuery }) => {
-        if (!isEnded) observer.end = observeQuery(realtime, query, events, { ...handlers, ready: () => { begunAnew(); handlers.ready(); } });
-      });
-      return;
-    }
-    const circle = query.near && new Circle(query.near, path, events, (centre) => end.move(centre), (moved, error) => {
-      const { lat, lng } = moved.near;
-      observer.query = new Query({ ...query, near: { ...query.near, lat, lng } });
-      const refusal = (error?.text || error?.message)?.replace(/\.$/, '');
-      this.#mark(error ? `${path} stays where it is: ${refusal}.` : `${path}: the centre is now ${lat}, ${lng}.`);
-      path = moved.text = observer.query.text;
-      this.#nameChip(observer);
-      this.#changed();
-    });
-    const end = observe.observe(query.path, { events: [...events, 'ready'], query: query.observed }, (event) => {
-      circle?.hear(event);
-      if (event.event === 'ended') handlers.refused(event.error);
-      else if (event.event === 'lost' || event.event === 'ready') handlers[event.event]();
-      else if (event.event !== 'reset') handlers.event(event);
-      else { begunAnew(); initial = true; }
-      if (circle && event.event === 'ended') removeCircle(this.#hub.circles, circle);
-    });
-    if (circle) this.#hub.circles.list.push(observer.circle = circle);
-    observer.end = () => { if (circle) removeCircle(this.#hub.circles, circle); end(); };
-  }
 
   pause(paused) {
     this.#paused = paused;
@@ -167,37 +84,36 @@ export class EventsView {
     this.#rebuild();
   }
 
-  #detach(observer, tell = true) {
-    observer.end();
-    observer.item.remove();
+  #detach(observer, isReported = true) {
+    observer.stop();
+    this.#chips.get(observer).item.remove();
+    this.#chips.delete(observer);
     this.#observers = this.#observers.filter((other) => other !== observer);
     this.#paintBlank();
-    if (tell) this.#changed();
+    if (isReported) this.#changed();
   }
 
   #makeChip(observer) {
-    observer.dot = element('span', { class: 'chip-dot', 'aria-hidden': 'true' });
-    observer.text = element('span', { class: 'chip-note quiet' });
-    observer.path = element('span', { class: 'chip-path' });
-    observer.map = observer.query.near && element('button', {
-      type: 'button', class: 'chip-end', title: 'Show and move it on the map',
-      onclick: () => { this.#hub.circles.asked = observer.circle; this.#hub.go({ tab: 'follow' }); },
-    }, '◎');
-    const end = () => this.#detach(observer);
-    observer.stop = element('button', { type: 'button', class: 'chip-end', title: 'Stop observing', onclick: end }, '×');
-    observer.item = element('li', { class: 'chip' }, observer.dot, observer.path, observer.text, observer.map, observer.stop);
+    const map = observer.query.near && button('◎', () => { this.#hub.circles.asked = observer.circle; this.#hub.go({ tab: 'follow' }); }, { class: 'chip-end', title: 'Show and move it on the map' });
+    const chip = {
+      path: element('span', { class: 'chip-path' }), text: element('span', { class: 'chip-note quiet' }), map,
+      stop: button('×', () => this.#detach(observer), { class: 'chip-end', title: 'Stop observing' }),
+    };
+    chip.item = element('li', { class: 'chip' }, element('span', { class: 'chip-dot', 'aria-hidden': 'true' }), chip.path, chip.text, map, chip.stop);
+    this.#chips.set(observer, chip);
     this.#nameChip(observer);
-    this.#parts.chips.append(observer.item);
+    this.#parts.chips.append(chip.item);
   }
 
-  #nameChip({ query: { text }, events, path, map, stop }) {
+  #nameChip(observer) {
+    const chip = this.#chips.get(observer);
+    if (!chip) return; // its circle has moved, but it is not observed any more
+    const { query: { text }, events } = observer, { path, map, stop } = chip;
     setText(path, text);
     path.title = `${text}: ${events.join(', ')}`;
     stop.ariaLabel = `Stop observing ${text}`;
     if (map) map.ariaLabel = `Show ${text} on the map`;
   }
-
-  #mark(text) { this.#log({ at: Date.now(), mark: text }); }
 
   #log(entry) {
     this.#entries.push(entry);
@@ -241,9 +157,10 @@ export class EventsView {
 
   #paintCounts() {
     for (const observer of this.#observers) {
-      observer.item.dataset.state = observer.state;
-      setText(observer.text, observer.state === 'refused' ? 'refused' : observer.state === 'lost' ? 'waiting' : observer.count.toLocaleString('en'));
-      if (observer.fault) observer.text.title = observer.fault;
+      const { item, text } = this.#chips.get(observer);
+      item.dataset.state = observer.state;
+      setText(text, observer.state === 'refused' ? 'refused' : observer.state === 'lost' ? 'waiting' : observer.count.toLocaleString('en'));
+      if (observer.fault) text.title = observer.fault;
     }
     this.#paintPause();
   }

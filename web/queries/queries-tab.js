@@ -1,9 +1,10 @@
 // Queries: a place, conditions, a circle, order, range and limit; observers on it, the log of their events, and code to copy.
 
-import { kindOf, valueOf } from '../data/value-editor.js';
-import { copyText, element, setText } from '../page/dom.js';
+import { button, copyText, element, select, setText, textInput } from '../page/dom.js';
+import { kindOf, valueOf } from '../page/json-text.js';
 import { EventsView } from './events-view.js';
-import { Query, explained } from './query.js';
+import { explainQuery, readOnce } from './query-observer.js';
+import { Query } from './query.js';
 import { WhereRows } from './where-rows.js';
 
 const forms = [['sdk', 'SDK'], ['observe', 'Observe'], ['curl', 'curl'], ['command', 'vigla']];
@@ -24,7 +25,7 @@ class QueriesTab {
     this.#view = new EventsView(this.#p, hub, () => { hub.link.observe = this.#view.texts; hub.keepLink(); });
     this.#view.attachOnly(hub.link.observe);
     hub.on('link', (link, before) => { if (String(link.observe) !== String(before.observe)) this.#view.attachOnly(link.observe); });
-    hub.on('moved', () => this.#view.again());
+    hub.on('moved', () => this.#view.restart());
     hub.on('selected', (path) => { if (!this.#p.path.value) { this.#p.path.placeholder = path; this.#paint(); } });
     this.#p.path.placeholder = hub.selected;
     this.#paint();
@@ -97,7 +98,7 @@ class QueriesTab {
     if (fault) return;
     const started = performance.now();
     try {
-      const read = await this.#view.read(query, this.#events);
+      const read = await readOnce(this.#hub, query, this.#events);
       this.#view.note({ event: 'read', path: query.text, key: null, ...read, latency: performance.now() - started });
     } catch (refusal) {
       this.#view.note({ mark: `${query.text}: ${refusal.text || refusal.message || refusal.code}` });
@@ -106,22 +107,16 @@ class QueriesTab {
 
   /** Shows where the hub would start to look for the children, without reading them. */
   async #explain() {
-    const { query, fault } = this.#read(), { credentials, observe } = this.#hub;
+    const { query, fault } = this.#read();
     if (fault) return;
-    let text;
-    try {
-      if (credentials.actAs !== undefined) text = 'While you act as a user, queries are not explained.';
-      else text = explained(query.path, (await observe.ask({ op: 'count', path: query.path, query: query.observed, explain: true })).explain);
-    } catch (refusal) {
-      text = refusal.member === 'explain' ? 'This hub explains no queries.' : refusal.text || refusal.message;
-    }
+    const text = await explainQuery(this.#hub, query);
     if (query.text === this.#read().query?.text) setText(this.#p.plan, text);
   }
 
   #build() {
     const p = this.#p;
-    const input = (name, label, attributes = {}) => (p[name] = element('input', { 'aria-label': label, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', ...attributes }));
-    const choice = (name, label, options) => (p[name] = element('select', { 'aria-label': label, id: `query-${name}` }, ...options.map(([value, text]) => element('option', { value }, text))));
+    const input = (name, label, attributes = {}) => (p[name] = textInput({ 'aria-label': label, ...attributes }));
+    const choice = (name, label, options) => (p[name] = select({ 'aria-label': label, id: `query-${name}` }, options));
     const row = (title, ...content) => element('div', { class: 'query-row' }, element('span', { class: 'quiet' }, title), ...content);
     p.form = element('form', { class: 'query-form', id: 'attach', autocomplete: 'off', oninput: () => this.#paint(), onchange: () => this.#paint(), onsubmit: (event) => {
       event.preventDefault();
@@ -142,14 +137,14 @@ class QueriesTab {
       row('Events', p.kinds = element('fieldset', { class: 'kinds' }, element('legend', { class: 'sr' }, 'Events to hear of'),
         ...['added', 'changed', 'moved', 'removed', 'value', 'count'].map((name) => element('label', {}, element('input', { type: 'checkbox', name, checked: ['added', 'changed', 'removed'].includes(name) }), element('span', {}, name))))),
       p.fault = element('p', { class: 'bad query-fault', role: 'alert' }),
-      element('div', { class: 'query-foot' }, p.observe = element('button', { class: 'button primary', id: 'observe' }, 'Observe'), p.once = element('button', { class: 'button', type: 'button', id: 'read-once', onclick: () => this.#once() }, 'Read once'),
-        p.explain = element('button', { class: 'button plain', type: 'button', id: 'query-explain', title: 'From where the hub looks for the children', onclick: () => this.#explain() }, 'Explain')),
+      element('div', { class: 'query-foot' }, p.observe = element('button', { class: 'button primary', id: 'observe' }, 'Observe'), p.once = button('Read once', () => this.#once(), { id: 'read-once' }),
+        p.explain = button('Explain', () => this.#explain(), { class: 'button plain', id: 'query-explain', title: 'From where the hub looks for the children' })),
       p.plan = element('p', { class: 'quiet query-plan', role: 'status', id: 'query-plan' }));
     const side = element('div', { class: 'query-side' }, element('header', { class: 'pane-head' }, element('h2', {}, 'Query')), p.form,
       element('section', { class: 'same', 'aria-label': 'The same elsewhere' },
         element('div', { class: 'same-head' }, p.forms = element('div', { class: 'switch', role: 'group', 'aria-label': 'Form' },
           ...forms.map(([form, title]) => element('button', { type: 'button', 'data-form': form, onclick: () => { this.#form = form; this.#paint(); } }, title))),
-        element('button', { class: 'button plain', type: 'button', id: 'copy-same', onclick: () => copyText(p.same.textContent) }, 'Copy')),
+        button('Copy', () => copyText(p.same.textContent), { class: 'button plain', id: 'copy-same' })),
         p.same = element('pre', { class: 'mono', id: 'same', tabindex: '0', role: 'region', 'aria-label': 'The same elsewhere, as text' })));
     const log = element('div', { class: 'query-log' },
       element('header', { class: 'pane-head' }, element('h2', {}, 'Events'),

@@ -1,7 +1,7 @@
 // The conditions of a query as rows of its form: a child, an operator, and a value.
 
-import { kindOf, valueOf } from '../data/value-editor.js';
-import { element, setText } from '../page/dom.js';
+import { button, element, select, setText, textInput } from '../page/dom.js';
+import { kindOf, valueOf } from '../page/json-text.js';
 import { operators } from './query.js';
 
 export class WhereRows {
@@ -12,7 +12,7 @@ export class WhereRows {
   /** changed(): a row was added or removed. The surrounding form handles typing. */
   constructor(changed) {
     this.#changed = changed;
-    this.#add = element('button', { class: 'button plain', type: 'button', id: 'where-add', onclick: () => { this.#make().path.focus(); changed(); } });
+    this.#add = button('', () => { this.#make().path.focus(); changed(); }, { class: 'button plain', id: 'where-add' });
     this.element = element('div', { class: 'query-row' }, element('span', { class: 'quiet' }, 'Where'), element('div', { role: 'group', 'aria-label': 'Conditions' }, this.#list, this.#add));
     this.#paint();
   }
@@ -26,12 +26,12 @@ export class WhereRows {
   get #rows() { return [...this.#list.children].map(({ parts }) => parts); }
 
   #make() {
-    const input = (placeholder) => element('input', { class: 'mono', placeholder, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off' });
+    const input = (placeholder) => textInput({ class: 'mono', placeholder });
     const parts = {
       path: input('status'),
-      operator: element('select', {}, ...Object.entries(operators).map(([value, title]) => element('option', { value }, title))),
+      operator: select({}, Object.entries(operators)),
       value: input('open'),
-      remove: element('button', { class: 'icon', type: 'button', title: 'Remove this condition', onclick: () => { item.remove(); this.#paint(); this.#changed(); this.#add.focus(); } }, '×'),
+      remove: button('×', () => { item.remove(); this.#paint(); this.#changed(); this.#add.focus(); }, { class: 'icon', title: 'Remove this condition' }),
     };
     const item = element('div', { class: 'condition' }, ...Object.values(parts));
     item.parts = parts;

@@ -1,8 +1,7 @@
 // Events of the children in a query's window, computed from the pushes of the realtime protocol as the SDKs do.
 
-import { applyPush } from '../client/live-trees.js';
 import { compareKeys, splitPath } from '../client/paths.js';
-import { TreeModel } from '../client/tree-model.js';
+import { TreeModel, applyPush } from '../client/tree-model.js';
 import { compareValues } from './query.js';
 
 /** The children of a model in the order of a query. Pure. */
@@ -42,11 +41,11 @@ export class WindowOrder {
     const put = (node) => { this.#values.set(node.key, this.#valueOf(node)); this.#keys.splice(this.#place(node.key), 0, node.key); };
     for (const node of added) put(node);
     for (const node of moved) put(node);
-    const told = (event, node) => ({ event, key: node.key, prev: this.#keys[this.#keys.indexOf(node.key) - 1] ?? null, value: node.exported() });
+    const eventOf = (event, node) => ({ event, key: node.key, prev: this.#keys[this.#keys.indexOf(node.key) - 1] ?? null, value: node.exported() });
     added.sort((a, b) => this.#compare(a.key, b.key));
-    events.push(...added.map((node) => told('added', node)));
-    events.push(...moved.filter((node) => this.#keys.indexOf(node.key) !== before.get(node)).map((node) => told('moved', node)));
-    events.push(...changed.map((node) => told('changed', node)));
+    events.push(...added.map((node) => eventOf('added', node)));
+    events.push(...moved.filter((node) => this.#keys.indexOf(node.key) !== before.get(node)).map((node) => eventOf('moved', node)));
+    events.push(...changed.map((node) => eventOf('changed', node)));
     return events;
   }
 
@@ -80,11 +79,11 @@ export class WindowOrder {
   }
 }
 
-/** handlers as those of Observe.observe: ready(seq), event({ event, key, prev, value }), refused(error), lost(). */
+/** handlers: ready(), event({ event, key, prev, value, initial }), refused(error), lost(). */
 export function observeQuery(realtime, query, events, handlers) {
   const parts = splitPath(query.path);
   let model = new TreeModel(), order = new WindowOrder(query), isReady = false, isFresh = true;
-  const tell = (change) => {
+  const report = (change) => {
     if (!change.initial && change.isEmpty) return;
     for (const event of order.events(change, model.root)) if (events.includes(event.event)) handlers.event({ ...event, initial: !isReady });
     if (events.includes('value')) handlers.event({ event: 'value', value: model.root.exported(), initial: !isReady });
@@ -92,12 +91,12 @@ export function observeQuery(realtime, query, events, handlers) {
   return realtime.listenQuery(query.path, query.wire, {
     push: (pushed, kind, wire) => {
       if (isFresh) { model = new TreeModel(); order = new WindowOrder(query); isFresh = false; }
-      tell(applyPush(model, parts, pushed, kind, wire));
+      report(applyPush(model, parts, pushed, kind, wire));
     },
     ready: (empty) => {
-      if (empty) { isFresh = false; tell(model.put([], null)); }
+      if (empty) { isFresh = false; report(model.put([], null)); }
       isReady = true;
-      handlers.ready(null);
+      handlers.ready();
     },
     refused: (refusal) => handlers.refused({ code: refusal.code, message: refusal.message }),
     lost: () => { isFresh = true; isReady = false; handlers.lost(); },

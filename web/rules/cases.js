@@ -1,7 +1,7 @@
 // Cases: what the rules in the editor should allow and deny, the results, and the rules that the cases do not cover both ways.
 
-import { ask } from '../page/administration.js';
-import { element, plural } from '../page/dom.js';
+import { request } from '../page/administration.js';
+import { button, element, plural } from '../page/dom.js';
 import { Editor } from './editor.js';
 import { traceView } from './explain.js';
 
@@ -34,12 +34,12 @@ export class CasesView {
     this.#editor = new Editor({ id: 'rule-cases', title: 'Cases', done: () => this.run() });
     this.#result = element('div', { class: 'cases-result', 'aria-live': 'polite' });
     const file = element('input', { type: 'file', accept: '.json,.jsonc', hidden: true, id: 'cases-file', 'aria-label': 'File of cases', onchange: () => this.#open(file) });
-    this.#run = element('button', { class: 'button primary', id: 'cases-run', type: 'button', onclick: () => this.run() }, 'Run');
+    this.#run = button('Run', () => this.run(), { class: 'button primary', id: 'cases-run' });
     this.element = element('div', { class: 'pane cases' },
       element('div', { class: 'cases-head' },
         element('p', { class: 'quiet' }, 'Decided by the rules in the editor, on the data in the cases.'),
-        file, element('button', { class: 'button', type: 'button', onclick: () => file.click() }, 'Open…'),
-        element('button', { class: 'button', type: 'button', onclick: () => { this.#editor.value = example; this.#editor.focus(); } }, 'Example'), this.#run),
+        file, button('Open…', () => file.click()),
+        button('Example', () => { this.#editor.value = example; this.#editor.focus(); }), this.#run),
       this.#editor.element, this.#result);
   }
 
@@ -63,7 +63,7 @@ export class CasesView {
     this.answer = null;
     const turn = this.#turn;
     try {
-      const answer = await ask(this.#hub, '/.settings/testRules', { json: { cases: this.#editor.value || '{"cases":[]}', rules: this.#text() } });
+      const answer = await request(this.#hub, '/.settings/testRules', { json: { cases: this.#editor.value || '{"cases":[]}', rules: this.#text() } });
       if (turn !== this.#turn) return;
       this.answer = answer;
       this.#editor.mark([]);
@@ -76,7 +76,7 @@ export class CasesView {
       this.#result.replaceChildren(
         element('p', { class: 'bad', role: 'alert' }, fault.body?.of === 'rules' ? 'The rules in the editor are faulty: mend them first.' : faults.length ? 'The cases are faulty:' : fault.message),
         ...(isOfCases ? faults.map(({ line, column, message, hint }) => element('p', {},
-          element('button', { type: 'button', class: 'link', onclick: () => this.#editor.reveal(line, column) }, `${line}:${column}`), ` ${message}${hint ? ` (${hint})` : ''}`)) : []));
+          button(`${line}:${column}`, () => this.#editor.reveal(line, column), { class: 'link' }), ` ${message}${hint ? ` (${hint})` : ''}`)) : []));
     } finally {
       this.#run.disabled = false;
     }
@@ -89,7 +89,7 @@ export class CasesView {
         element('strong', { class: passed === count ? 'good' : 'bad' }, `${passed} of ${plural(count, 'case')} passed`), ` · ${covered} of ${plural(rules.length, 'rule')} seen both ways`),
       ...failures.map((failure) => element('details', { class: 'failure' },
         element('summary', {}, element('span', { class: 'verdict-word bad' }, 'failed'), ` ${failure.name}: ${failure.message}`),
-        element('button', { type: 'button', class: 'link', onclick: () => this.#editor.reveal(failure.line, failure.column) }, `Case at ${failure.line}:${failure.column}`),
+        button(`Case at ${failure.line}:${failure.column}`, () => this.#editor.reveal(failure.line, failure.column), { class: 'link' }),
         failure.explanation ? traceView(failure.explanation, this.#goTo) : null)),
       count - passed > failures.length ? element('p', { class: 'quiet' }, `${count - passed - failures.length} more failed.`) : null,
       ...unknown.map((name) => element('p', { class: 'bad' }, `“neverFalse” names a rule that is not there: ${name}`)),
@@ -97,7 +97,7 @@ export class CasesView {
         element('caption', {}, gaps.length ? `${plural(gaps.length, 'rule')} that could be turned round without a case telling` : 'Every rule was seen both ways'),
         element('thead', {}, element('tr', {}, ...['Rule', 'true', 'not true', ''].map((title) => element('th', { scope: 'col' }, title)))),
         element('tbody', {}, ...[...gaps, ...rules.filter(({ gap }) => !gap)].map((rule) => element('tr', { class: rule.gap ? 'gap' : null },
-          element('td', {}, element('button', { type: 'button', class: 'link mono', onclick: () => this.#goTo(rule.line, rule.column) }, rule.rule)),
+          element('td', {}, button(rule.rule, () => this.#goTo(rule.line, rule.column), { class: 'link mono' })),
           element('td', {}, String(rule.true)), element('td', {}, String(rule.notTrue)), element('td', { class: rule.gap ? 'bad' : 'good' }, rule.gap ?? 'covered'))))) : null,
     ].filter(Boolean);
   }

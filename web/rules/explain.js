@@ -1,8 +1,8 @@
 // Explain: one operation, as some identity, and how the rules in force decide it on the current data.
 
 import { pathFault } from '../client/paths.js';
-import { accounts, ask } from '../page/administration.js';
-import { element, setText } from '../page/dom.js';
+import { accounts, request } from '../page/administration.js';
+import { button, element, field, select, setText, textInput } from '../page/dom.js';
 import { authOf } from '../users/accounts.js';
 
 const operations = [['read', 'Read'], ['query', 'Query'], ['write', 'Write'], ['update', 'Update']];
@@ -27,9 +27,8 @@ export class ExplainView {
 
   #build() {
     const p = this.#p;
-    const field = (title, control) => element('label', { class: 'field' }, element('span', {}, title), control);
-    const choice = (id, list) => element('select', { id, onchange: () => this.#paint() }, ...list.map(([value, title]) => element('option', { value }, title)));
-    const input = (id, more = {}) => element('input', { id, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', ...more });
+    const choice = (id, list) => select({ id, onchange: () => this.#paint() }, list);
+    const input = (id, more = {}) => textInput({ id, ...more });
     const area = (id, rows) => element('textarea', { id, rows, spellcheck: 'false', autocapitalize: 'off' });
     p.operation = choice('explain-operation', operations);
     p.path = input('explain-path', { placeholder: '/users/ada', oninput: () => p.path.removeAttribute('aria-invalid') });
@@ -137,7 +136,7 @@ export class ExplainView {
     }
     p.path.removeAttribute('aria-invalid');
     try {
-      const answer = await ask(this.#hub, '/.settings/explain', { json: this.#inquiry() });
+      const answer = await request(this.#hub, '/.settings/explain', { json: this.#inquiry() });
       if (turn !== this.#turn) return;
       this.answer = answer;
       p.result.replaceChildren(traceView(this.answer, this.#goTo));
@@ -149,9 +148,7 @@ export class ExplainView {
   }
 }
 
-// ---- the trace
-
-// How the rules decided one operation: the answer of /.settings/explain, rule by rule, part by part.
+// ---- How the rules decided one operation: the answer of /.settings/explain, rule by rule, part by part.
 
 const results = { true: ['true', 'good'], false: ['false', 'bad'], null: ['failed', 'bad'] };
 
@@ -179,7 +176,7 @@ function ruleView(rule, isDecisive, goTo) {
       element('code', { class: 'rule-name' }, rule.rule),
       isDecisive ? element('span', { class: 'decided' }, 'decided') : null),
     element('p', { class: 'rule-where' }, element('span', { class: 'quiet' }, `asked at ${rule.path} · `),
-      element('button', { type: 'button', class: 'link', onclick: () => goTo(rule.line, rule.column) }, `line ${place}`)),
+      button(`line ${place}`, () => goTo(rule.line, rule.column), { class: 'link' })),
     rule.error ? element('p', { class: 'bad' }, `It failed: ${rule.error}`) : null,
     rule.parts.length ? element('ul', { class: 'parts', 'aria-label': `Parts of ${rule.rule}` }, ...rule.parts.map(partView))
       : element('p', { class: 'parts' }, element('code', {}, rule.text)));

@@ -1,7 +1,7 @@
 // Before a deploy: the difference from the rules in force, line by line and rule by rule. Former rules are restored the same way.
 
-import { ask } from '../page/administration.js';
-import { element, plural } from '../page/dom.js';
+import { request } from '../page/administration.js';
+import { button, element, plural } from '../page/dom.js';
 import { changedLines, compare, hunks } from './editor.js';
 
 const signs = { same: ' ', gone: '−', new: '+' };
@@ -28,10 +28,10 @@ export class ReviewView {
     this.#done = done;
     this.#title = element('h2', { tabindex: '-1' });
     this.#body = element('div', { class: 'review-body', tabindex: '0', role: 'region', 'aria-label': 'Difference to the rules in force' });
-    this.#deploy = element('button', { class: 'button primary', id: 'rules-deploy', type: 'button', onclick: () => this.#run() }, 'Deploy');
+    this.#deploy = button('Deploy', () => this.#run(), { class: 'button primary', id: 'rules-deploy' });
     this.element = element('div', { class: 'review', hidden: true },
       element('header', { class: 'pane-head' }, this.#title,
-        element('div', { class: 'rules-tools' }, element('button', { class: 'button', id: 'rules-back', type: 'button', onclick: back }, 'Back to editing'), this.#deploy)),
+        element('div', { class: 'rules-tools' }, button('Back to editing', back, { id: 'rules-back' }), this.#deploy)),
       this.#body);
   }
 
@@ -52,7 +52,7 @@ export class ReviewView {
   async #run() {
     this.#deploy.disabled = true;
     try {
-      const answer = await ask(this.#hub, '/.settings/rules.json?details=true', { method: 'PUT', text: this.#text });
+      const answer = await request(this.#hub, '/.settings/rules.json?details=true', { method: 'PUT', text: this.#text });
       const before = this.#before;
       this.#done(this.#text);
       this.#say(`Deployed. ${kept[answer.kept] ?? ''}`, { action: { title: 'Go back', run: () => this.goBack(before) } });
@@ -71,7 +71,7 @@ export class ReviewView {
   /** Puts a text in force again at once. */
   async goBack(text) {
     try {
-      await ask(this.#hub, '/.settings/rules.json?details=true', { method: 'PUT', text });
+      await request(this.#hub, '/.settings/rules.json?details=true', { method: 'PUT', text });
       this.#done(text);
       this.#say('The former rules are in force again.');
     } catch (fault) {

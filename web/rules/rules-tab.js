@@ -2,8 +2,8 @@
 //
 //   typing ─► (a pause) ─► POST checkRules ─► faults in the text, warnings, changes          review ─► PUT ─► in force
 
-import { Gate, ask } from '../page/administration.js';
-import { element, plural, setText } from '../page/dom.js';
+import { Gate, gatedTab, request } from '../page/administration.js';
+import { button, element, plural, setText } from '../page/dom.js';
 import { CasesView } from './cases.js';
 import { Editor } from './editor.js';
 import { ExplainView } from './explain.js';
@@ -13,10 +13,7 @@ import { ReviewView } from './review.js';
 const pauseMs = 350;
 const sides = [['editor', 'Editor'], ['explain', 'Explain'], ['refusals', 'Refusals'], ['cases', 'Cases']];
 
-export function makeTab(hub) {
-  const tab = new RulesTab(hub);
-  return { element: tab.gate.element, show: () => tab.gate.show(), hide: () => tab.gate.hide(), get state() { return tab.state; } };
-}
+export const makeTab = (hub) => gatedTab(new RulesTab(hub));
 
 class RulesTab {
   #hub;
@@ -49,11 +46,10 @@ class RulesTab {
 
   #build() {
     const p = this.#p;
-    const button = (id, title, run, more = {}) => element('button', { class: 'button', id, type: 'button', onclick: run, ...more }, title);
     p.state = element('p', { class: 'rules-state', id: 'rules-state', role: 'status' });
-    p.discard = button('rules-discard', 'Discard', () => this.#discard());
-    p.deploy = button('rules-review', 'Review, deploy', () => this.#review(), { class: 'button primary' });
-    p.former = button('rules-former', 'Former…', () => this.#toggleFormer(), { 'aria-expanded': 'false' });
+    p.discard = button('Discard', () => this.#discard(), { id: 'rules-discard' });
+    p.deploy = button('Review, deploy', () => this.#review(), { id: 'rules-review', class: 'button primary' });
+    p.former = button('Former…', () => this.#toggleFormer(), { id: 'rules-former', 'aria-expanded': 'false' });
     p.formerList = element('ul', { class: 'former', 'aria-label': 'Rules that were in force before', hidden: true });
     p.faults = element('ul', { class: 'faults', 'aria-label': 'Faults and warnings' });
     p.edit = element('div', { class: 'rules-edit' },
@@ -132,7 +128,7 @@ class RulesTab {
     this.#asking?.abort();
     const asking = this.#asking = new AbortController();
     try {
-      const report = await ask(this.#hub, '/.settings/checkRules', { text, signal: asking.signal });
+      const report = await request(this.#hub, '/.settings/checkRules', { text, signal: asking.signal });
       if (report.faults) this.#settle(text, null, report.faults.map((found) => ({ ...found, kind: 'fault' })));
       else this.#settle(text, report, report.warnings.map((warning) => ({ ...warning, kind: 'warning' })));
     } catch (fault) {
@@ -210,10 +206,10 @@ class RulesTab {
     p.formerList.hidden = !open;
     if (!open) return;
     try {
-      const { former } = await ask(this.#hub, '/.settings/formerRules.json');
+      const { former } = await request(this.#hub, '/.settings/formerRules.json');
       p.formerList.replaceChildren(...former.map(({ until, source }) => element('li', {},
         element('span', {}, `until ${new Date(until).toLocaleString()}`), element('span', { class: 'quiet' }, plural(source.split('\n').length, 'line')),
-        element('button', { class: 'button plain', type: 'button', onclick: () => this.#bringBack(source) }, 'Compare, go back'))));
+        button('Compare, go back', () => this.#bringBack(source), { class: 'button plain' }))));
       if (!former.length) p.formerList.append(element('li', { class: 'quiet' }, 'These are the first rules that the hub knows of.'));
     } catch (fault) {
       p.formerList.replaceChildren(element('li', { class: 'bad' }, fault.message));

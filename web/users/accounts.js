@@ -54,24 +54,3 @@ export function authOf(entry, provider = null) {
   if (user.name) token.name = user.name;
   return { uid: user.id, provider: way, token };
 }
-
-const sentences = {
-  USER_NOT_FOUND: 'There is no such account.',
-  EMAIL_EXISTS: 'Another account has this address.',
-  ALIAS_EXISTS: 'Another account has this alias.',
-  DUPLICATE_LOCAL_ID: 'Another account has this id.',
-  INVALID_EMAIL: 'This is no e-mail address.',
-  INVALID_ALIAS: 'An alias has 1 to 64 letters, digits and . _ -, and no @.',
-  INVALID_CLAIMS: 'Claims are a JSON object.',
-  CLAIMS_TOO_LARGE: 'The claims are too large.',
-  FORBIDDEN_CLAIM: 'One of these claims is set by the hub itself.',
-  SESSION_NOT_FOUND: 'That session is over already.',
-  WEAK_PASSWORD: 'This password is too short or too common.',
-  OPERATION_NOT_ALLOWED: 'This hub sends no mail: start it with --smtp-url.',
-};
-
-/** "EMAIL_EXISTS : …" → a sentence. */
-export function wording(message) {
-  const [code, ...rest] = message.split(' : ');
-  return sentences[code] ?? (rest.length ? rest.join(' : ') : message);
-}

@@ -1,7 +1,7 @@
 // A user's sessions, with a button to end them.
 
-import { Repeating, ask } from '../page/administration.js';
-import { age, element, plural } from '../page/dom.js';
+import { Repeating, request } from '../page/administration.js';
+import { age, button, element, plural } from '../page/dom.js';
 
 const everyMs = 5000;
 
@@ -16,7 +16,7 @@ export class SessionList {
   constructor(hub) {
     this.#hub = hub;
     this.#body = element('ul', { class: 'sessions' });
-    this.#all = element('button', { class: 'button', id: 'sessions-end', type: 'button', onclick: () => this.#end(null) }, 'End all sessions');
+    this.#all = button('End all sessions', () => this.#end(null), { id: 'sessions-end' });
     this.element = element('div', {}, this.#body, this.#all);
     this.#repeating = new Repeating(everyMs, () => this.#id && this.show(this.#id));
   }
@@ -31,7 +31,7 @@ export class SessionList {
     if (isOther) this.#paint([]);
     if (!id) return;
     try {
-      const { sessions } = await ask(this.#hub, '/.account/admin/sessions', { json: { user: id } });
+      const { sessions } = await request(this.#hub, '/.account/admin/sessions', { json: { user: id } });
       if (this.#id === id) this.#paint(sessions);
     } catch (fault) {
       if (this.#id === id) this.#body.replaceChildren(element('li', { class: 'bad' }, fault.message));
@@ -47,14 +47,14 @@ export class SessionList {
       element('div', {},
         element('p', {}, `${session.provider} · used ${used(session.lastUsedAt)}`),
         element('p', { class: 'quiet' }, [session.peer, session.userAgent].filter(Boolean).join(' · ') || 'unknown device')),
-      element('button', { class: 'button plain', type: 'button', 'aria-label': `End the session of ${session.provider} from ${session.peer ?? 'an unknown address'}`, onclick: () => this.#end(session.id) }, 'End'))));
+      button('End', () => this.#end(session.id), { class: 'button plain', 'aria-label': `End the session of ${session.provider} from ${session.peer ?? 'an unknown address'}` }))));
     if (!sessions.length) this.#body.append(element('li', { class: 'quiet' }, 'Signed in nowhere.'));
   }
 
   async #end(session) {
     const id = this.#id;
     try {
-      const { ended } = await ask(this.#hub, '/.account/admin/end-session', { json: { user: id, ...(session && { session }) } });
+      const { ended } = await request(this.#hub, '/.account/admin/end-session', { json: { user: id, ...(session && { session }) } });
       this.#hub.say(`${plural(ended, 'session')} ended.`);
     } catch (fault) {
       this.#hub.say(fault.message, { bad: true });

@@ -1,8 +1,8 @@
 // One user: what the hub knows, and the administrator's actions. Changes take effect at once, also for connected
 // clients.
 
-import { accounts, ask } from '../page/administration.js';
-import { age, element, setText } from '../page/dom.js';
+import { accounts, request } from '../page/administration.js';
+import { age, button, element, setText } from '../page/dom.js';
 import { authOf, claimsFault, shownClaims, titleOf, userOf } from './accounts.js';
 import { SessionList } from './session-list.js';
 
@@ -11,16 +11,16 @@ const wayNames = { password: 'password', phone: 'phone', emailLink: 'mailed link
 
 export class UserDetail {
   #hub;
-  #tell;
+  #hooks;
   #p = {};
   #user = null;
   #entry = null;
   #sessions;
 
-  /** tell: { changed(user), deleted(user), close() } */
-  constructor(hub, tell) {
+  /** hooks: { changed(user), deleted(user), close() } */
+  constructor(hub, hooks) {
     this.#hub = hub;
-    this.#tell = tell;
+    this.#hooks = hooks;
     this.#sessions = new SessionList(hub);
     this.element = this.#build();
   }
@@ -33,24 +33,23 @@ export class UserDetail {
 
   #build() {
     const p = this.#p;
-    const button = (id, title, run, more = {}) => element('button', { class: 'button', id, type: 'button', onclick: run, ...more }, title);
     p.title = element('h2', { tabindex: '-1' });
     p.facts = element('dl', { class: 'facts' });
-    p.disable = button('user-disable', '', () => this.#setDisabled(!this.#user.isDisabled));
-    p.reset = button('user-reset', 'Send reset mail', () => this.#reset());
-    p.act = button('user-act', 'Act as this user', () => this.#act());
-    p.remove = button('user-delete', 'Delete', () => this.#delete());
+    p.disable = button('', () => this.#setDisabled(!this.#user.isDisabled), { id: 'user-disable' });
+    p.reset = button('Send reset mail', () => this.#reset(), { id: 'user-reset' });
+    p.act = button('Act as this user', () => this.#act(), { id: 'user-act' });
+    p.remove = button('Delete', () => this.#delete(), { id: 'user-delete' });
     p.claims = element('textarea', { id: 'user-claims', rows: 4, spellcheck: 'false', 'aria-label': 'Claims as JSON', 'aria-describedby': 'user-claims-fault', oninput: () => this.#paintClaims() });
     p.claimsFault = element('p', { class: 'bad', id: 'user-claims-fault', role: 'status' });
     p.saveClaims = element('button', { class: 'button', id: 'user-claims-save' }, 'Save claims');
     p.link = element('input', { id: 'user-link', readonly: true, 'aria-label': 'Link to choose a new password' });
     p.password = element('input', { type: 'password', id: 'user-password', autocomplete: 'new-password' });
     return element('article', { class: 'user-detail', hidden: true },
-      element('header', { class: 'pane-head' }, p.title, element('button', { class: 'icon', type: 'button', 'aria-label': 'Close', onclick: () => this.#tell.close() }, '×')),
+      element('header', { class: 'pane-head' }, p.title, button('×', () => this.#hooks.close(), { class: 'icon', 'aria-label': 'Close' })),
       p.facts,
       element('div', { class: 'user-actions' }, p.disable, p.reset, p.act, p.remove),
       p.note = element('p', { class: 'user-note', role: 'status' }),
-      p.linkRow = element('div', { class: 'user-link', hidden: true }, p.link, element('button', { class: 'button', type: 'button', onclick: () => this.#copyLink() }, 'Copy')),
+      p.linkRow = element('div', { class: 'user-link', hidden: true }, p.link, button('Copy', () => this.#copyLink())),
       element('form', { class: 'user-part', novalidate: true, onsubmit: (event) => { event.preventDefault(); this.#saveClaims(); } },
         element('h3', {}, 'Claims'), element('p', { class: 'hint' }, 'Rules see them in auth.token. The user’s connections sign in anew with them.'), p.claims, p.claimsFault, element('div', {}, p.saveClaims)),
       element('section', { class: 'user-part', 'aria-label': 'Sessions' }, element('h3', {}, 'Sessions'), this.#sessions.element),
@@ -79,12 +78,12 @@ export class UserDetail {
   /** The whole entry, including the alias, which lists do not contain. */
   async #read(id) {
     try {
-      const { user: entry, alias } = await ask(this.#hub, '/.account/admin/find', { json: { user: id } });
+      const { user: entry, alias } = await request(this.#hub, '/.account/admin/find', { json: { user: id } });
       if (this.#user?.id !== id) return;
       const claimsWereEdited = this.#p.claims.value !== shownClaims(this.#user.claims);
       this.#entry = entry;
       this.#user = userOf(entry, alias);
-      this.#tell.changed(this.#user);
+      this.#hooks.changed(this.#user);
       this.#paint(!claimsWereEdited);
     } catch (fault) {
       if (this.#user?.id === id) this.#note(fault.message, true);
@@ -204,7 +203,7 @@ export class UserDetail {
     try {
       await accounts(this.#hub, ':delete', { localId: user.id });
       this.#hub.say(`${titleOf(user)} is deleted, with the data that goes with the account.`);
-      this.#tell.deleted(user);
+      this.#hooks.deleted(user);
     } catch (fault) {
       this.#note(fault.message, true);
       this.#sessions.show(this.#user?.id ?? null);

@@ -1,17 +1,14 @@
 // Users: the accounts of the hub, for administrators. The list loads page by page; a search for an exact id, address or alias
 // finds any account.
 
-import { Gate, accounts, ask } from '../page/administration.js';
-import { ask as askFirst, element, plural, setText } from '../page/dom.js';
+import { Gate, accounts, gatedTab, request } from '../page/administration.js';
+import { askUser, button, element, field, plural, setText, textInput } from '../page/dom.js';
 import { claimsFault, matches, titleOf, userOf } from './accounts.js';
 import { UserDetail } from './user-detail.js';
 
 const pageSize = 100;
 
-export function makeTab(hub) {
-  const tab = new UsersTab(hub);
-  return { element: tab.gate.element, show: () => tab.gate.show(), hide: () => tab.gate.hide(), get state() { return tab.state; } };
-}
+export const makeTab = (hub) => gatedTab(new UsersTab(hub));
 
 class UsersTab {
   #hub;
@@ -29,7 +26,7 @@ class UsersTab {
       deleted: (user) => { this.#users.delete(user.id); this.#choose(null); this.#paint(); this.#p.search.focus(); },
       close: () => { const row = this.#p.list.querySelector('[aria-current]'); this.#choose(null); row?.focus(); },
     });
-    this.maker = new NewUser(hub, { made: (id) => this.#find(id), close: () => this.#choose(null) });
+    this.maker = new NewUser(hub, { created: (id) => this.#find(id), close: () => this.#choose(null) });
     this.gate = new Gate(hub, 'Users', this.#build(), {
       begin: () => { this.#reload(); this.detail.start(); },
       end: () => { this.#generation++; this.detail.stop(); },
@@ -46,12 +43,12 @@ class UsersTab {
     p.search = element('input', { id: 'user-search', type: 'search', placeholder: 'Id, address, name or alias', spellcheck: 'false', autocapitalize: 'off', 'aria-label': 'Find a user', oninput: () => this.#paint() });
     p.list = element('ul', { class: 'user-list', 'aria-label': 'Users' });
     p.count = element('p', { class: 'quiet user-count', role: 'status' });
-    p.more = element('button', { class: 'link', id: 'users-more', type: 'button', onclick: () => this.#load() }, 'More');
+    p.more = button('More', () => this.#load(), { class: 'link', id: 'users-more' });
     p.side = element('div', { class: 'user-side' }, this.detail.element, this.maker.element, p.blank = element('p', { class: 'blank' }, 'Choose a user, or make a new one.'));
     p.root = element('div', { class: 'users' },
       element('div', { class: 'user-main' },
         element('form', { class: 'user-bar', id: 'user-find', autocomplete: 'off', onsubmit: (event) => { event.preventDefault(); if (p.search.value.trim()) this.#find(p.search.value.trim()); } },
-          p.search, element('button', { class: 'button' }, 'Find'), element('button', { class: 'button primary', id: 'user-new', type: 'button', onclick: () => this.#choose('new') }, 'New user')),
+          p.search, element('button', { class: 'button' }, 'Find'), button('New user', () => this.#choose('new'), { class: 'button primary', id: 'user-new' })),
         element('div', { class: 'user-scroll' }, p.count, p.list, p.more)),
       p.side);
     return p.root;
@@ -69,7 +66,7 @@ class UsersTab {
     const generation = this.#generation;
     this.#p.more.disabled = true;
     try {
-      const page = await ask(this.#hub, `/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=${pageSize}${this.#next ? `&nextPageToken=${encodeURIComponent(this.#next)}` : ''}`);
+      const page = await request(this.#hub, `/identitytoolkit.googleapis.com/v1/projects/-/accounts:batchGet?maxResults=${pageSize}${this.#next ? `&nextPageToken=${encodeURIComponent(this.#next)}` : ''}`);
       if (generation !== this.#generation) return;
       for (const entry of page.users ?? []) this.#users.set(entry.localId, userOf(entry));
       this.#next = page.nextPageToken ?? '';
@@ -85,7 +82,7 @@ class UsersTab {
   /** By an exact id, address or alias. */
   async #find(name) {
     try {
-      const { user: entry, alias } = await ask(this.#hub, '/.account/admin/find', { json: { user: name } });
+      const { user: entry, alias } = await request(this.#hub, '/.account/admin/find', { json: { user: name } });
       const user = userOf(entry, alias);
       this.#users.set(user.id, user);
       this.#paint();
@@ -132,31 +129,26 @@ class UsersTab {
   }
 }
 
-// ---- a new user
+// ---- a new user, created by an administrator. All fields are optional; an account without any way to sign in needs confirmation.
 
-// A new user, created by an administrator. All fields are optional; an account without any way to sign in needs confirmation.
-
-class NewUser {
+export class NewUser {
   #hub;
-  #tell;
+  #hooks;
   #p = {};
 
-  /** tell: { made(id), close() } */
-  constructor(hub, tell) {
+  /** hooks: { made(id), close() } */
+  constructor(hub, hooks) {
     this.#hub = hub;
-    this.#tell = tell;
+    this.#hooks = hooks;
     const p = this.#p;
-    const field = (name, title, more = {}) => {
-      p[name] = element('input', { id: `new-${name}`, spellcheck: 'false', autocapitalize: 'off', autocomplete: 'off', ...more });
-      return element('label', { class: 'field' }, element('span', {}, title), p[name]);
-    };
+    const input = (name, title, more = {}) => field(title, p[name] = textInput({ id: `new-${name}`, ...more }));
     p.claims = element('textarea', { id: 'new-claims', rows: 2, spellcheck: 'false' });
     p.verified = element('input', { type: 'checkbox', id: 'new-verified' });
     this.element = element('form', { class: 'user-detail user-new', hidden: true, autocomplete: 'off', novalidate: true, onsubmit: (event) => { event.preventDefault(); this.#make(); } },
-      element('header', { class: 'pane-head' }, element('h2', {}, 'New user'), element('button', { class: 'icon', type: 'button', 'aria-label': 'Close', onclick: () => tell.close() }, '×')),
+      element('header', { class: 'pane-head' }, element('h2', {}, 'New user'), button('×', () => hooks.close(), { class: 'icon', 'aria-label': 'Close' })),
       element('div', { class: 'user-part' },
-        field('email', 'e-mail address', { type: 'email' }), field('password', 'password', { type: 'password', autocomplete: 'new-password' }),
-        field('name', 'name to show'), field('alias', 'alias to sign in with instead of the address'), field('id', 'id (empty: the hub makes one)'),
+        input('email', 'e-mail address', { type: 'email' }), input('password', 'password', { type: 'password', autocomplete: 'new-password' }),
+        input('name', 'name to show'), input('alias', 'alias to sign in with instead of the address'), input('id', 'id (empty: the hub makes one)'),
         element('label', { class: 'check-line' }, p.verified, element('span', {}, 'The address is known to be the user’s')),
         element('label', { class: 'area' }, element('span', {}, 'claims (JSON), if any'), p.claims),
         p.result = element('p', { class: 'bad', role: 'alert' }),
@@ -180,7 +172,7 @@ class NewUser {
     const fault = claimsFault(p.claims.value) ?? (p.password.value && !wanted.email && !wanted.alias ? 'A password needs an address or an alias to sign in with.' : null);
     setText(p.result, fault ?? '');
     if (fault) return;
-    if (!wanted.email && !wanted.alias && !wanted.localId && !await askFirst('Make a guest?',
+    if (!wanted.email && !wanted.alias && !wanted.localId && !await askUser('Make a guest?',
       'There is neither an address nor an alias nor an id. This makes an account that nobody can sign in to: a guest, as the page of an app makes them.', 'Make a guest', { bad: true })) {
       p.email.focus();
       return;
@@ -193,7 +185,7 @@ class NewUser {
       const { localId } = await accounts(this.#hub, '', wanted);
       p.password.value = '';
       this.#hub.say('The account is made.');
-      this.#tell.made(localId);
+      this.#hooks.created(localId);
     } catch (refusal) {
       setText(p.result, refusal.message);
     } finally {
