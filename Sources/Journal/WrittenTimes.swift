@@ -60,7 +60,7 @@ public struct WrittenTimes: Sendable, Equatable {
     /// O(depth · open writes)
     public func time(of path: Path) -> Int64? {
         let known = self[path]
-        guard let last = opened.last(where: { $0.write.places.touch(path) }) else { return known }
+        guard let last = opened.last(where: { $0.write.places.overlaps(path) }) else { return known }
         return Self.time(of: path, in: last.before) == known ? last.write.ms : known
     }
 

@@ -54,7 +54,7 @@ import TestSupport
         #expect(wasThere)
     }
 
-    private func owed(_ server: TestServer) throws -> [String] { try accounts(server) { $0.pendingRemovalChanges() } }
+    private func pendingRemovals(_ server: TestServer) throws -> [String] { try accounts(server) { $0.pendingRemovals() } }
 
     @Test func placesOfADeletedAccount_goInOneCommit_behindWhatItsSessionsLeave() throws {
         let server = try server(places: ["/users/$uid", "/presence/$uid", "/rooms/one/members/$uid"])
@@ -72,7 +72,7 @@ import TestSupport
         #expect(try owner.line() == #"d presence/ana "left""#, "with the rights that it had, before its places go")
         #expect(try owner.line() == #"m  {"users/ana":null,"presence/ana":null,"rooms/one/members/ana":null}"#)
         #expect(try owner.get("/") == #"ok {"presence":{"bo":true},"rooms":{"one":{"members":{"bo":1}}},"users":{"bo":1},"x":"ana"}"#)
-        #expect(try becomes { try owed(server).isEmpty })
+        #expect(try becomes { try pendingRemovals(server).isEmpty })
     }
 
     /// 10,000 nodes take several commits; a read after the answer finds none of them.
@@ -88,7 +88,7 @@ import TestSupport
             #expect(answer.hasPrefix("200"), "\(answer)")
             #expect(try owner.get("/users/ana\(i).json?shallow=true") == "200 null")
         }
-        #expect(try owed(server).isEmpty)
+        #expect(try pendingRemovals(server).isEmpty)
     }
 
     @Test func withoutPlaces_nothingIsTouchedAndNothingOwed() throws {
@@ -98,7 +98,7 @@ import TestSupport
         try owner.signInAsOwner()
         try owner.put("/users/ana", "1")
         try delete("ana", from: server)
-        #expect(try becomes { try owed(server).isEmpty })
+        #expect(try becomes { try pendingRemovals(server).isEmpty })
         #expect(try owner.get("/users/ana") == "ok 1")
     }
 
@@ -109,7 +109,7 @@ import TestSupport
         try owner.signInAsOwner()
         try owner.put("/users/bo", #"{"x":1}"#)
         try delete("bo/x", from: server)
-        #expect(try becomes { try owed(server).isEmpty })
+        #expect(try becomes { try pendingRemovals(server).isEmpty })
         #expect(try owner.get("/users/bo") == #"ok {"x":1}"#)
     }
 
@@ -149,7 +149,7 @@ import TestSupport
         #expect(
             try owner.line() == #"m  {"friends/ana/bo":null,"friends/bo/ana":null,"lines/bo/p":{"user":"deleted"},"polls/q/votes":1,"#
                 + #""posts/p/user":"deleted","presence/ana":null,"users/ana":null,"votes/q/ana":null}"#)
-        #expect(try becomes { try owed(server).isEmpty })
+        #expect(try becomes { try pendingRemovals(server).isEmpty })
         #expect(try server.metric(#"vigla_system_commits_total{namespace="test",cause="account_deletion"}"#) == 1)
     }
 
@@ -162,7 +162,7 @@ import TestSupport
         let owner = try RESTPeer.owner(server)
         #expect(try owner.ask("PUT", "/posts.json?print=silent&derive=false", #"{\#(posts),"x":{"user":"bo"}}"#).status == 204)
         try delete("ana", from: server)
-        #expect(try becomes { try owed(server).isEmpty })
+        #expect(try becomes { try pendingRemovals(server).isEmpty })
         #expect(try server.metric(#"vigla_system_commits_total{namespace="test",cause="account_deletion"}"#) == commits)
         let after = try owner.get("/posts.json")
         #expect(after.components(separatedBy: #""user":"deleted""#).count == 2_501 && after.contains(#""x":{"user":"bo"}"#))
@@ -178,7 +178,7 @@ import TestSupport
         #expect(try owner.ask("PUT", "/.json?print=silent", data).status == 204)
         let countings = try server.metric(#"vigla_countings_total{namespace="test"}"#)
         try delete("ana", from: server)
-        #expect(try becomes { try owed(server).isEmpty })
+        #expect(try becomes { try pendingRemovals(server).isEmpty })
         let polls = try owner.get("/polls.json")
         #expect(polls.components(separatedBy: #""votes":1"#).count == 41, "\(polls)")
         #expect(try !owner.get("/votes.json").contains("ana"))
@@ -201,7 +201,7 @@ import TestSupport
             first.stop()
         }
         let second = try server(folder: folder, rules: Self.rules)
-        #expect(try becomes { try owed(second).isEmpty })
+        #expect(try becomes { try pendingRemovals(second).isEmpty })
         let owner = try RESTPeer.owner(second)
         #expect(try !owner.get("/votes.json").contains("ana"))
         #expect(try owner.get("/polls.json").components(separatedBy: #""votes":1"#).count == 501)
@@ -219,13 +219,13 @@ import TestSupport
             try owner.signInAsOwner()
             try owner.put("/users", #"{"ana":1,"bo":2}"#)
             try delete("ana", from: first, announcing: false)
-            #expect(try owed(first) == ["ana"] && owner.get("/users") == #"ok {"ana":1,"bo":2}"#)
+            #expect(try pendingRemovals(first) == ["ana"] && owner.get("/users") == #"ok {"ana":1,"bo":2}"#)
             first.stop()
         }
         let mode = try FileManager.default.attributesOfItem(atPath: folder + "/accounts.sqlite")[.posixPermissions] as? Int
         #expect(mode == 0o600, "nobody else may read it")
         let second = try server(folder: folder, places: ["/users/$uid"])
-        #expect(try becomes { try owed(second).isEmpty })
+        #expect(try becomes { try pendingRemovals(second).isEmpty })
         let owner = try Peer(second)
         try owner.signInAsOwner()
         #expect(try owner.get("/users") == #"ok {"bo":2}"#)
@@ -253,14 +253,14 @@ import TestSupport
         database.queue.sync {}
         try delete("ana", from: server, announcing: false)
         removal.resume()
-        _ = try owed(server)
+        _ = try pendingRemovals(server)
         database.queue.sync {}
         while let job = jobs.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
             job()
             database.queue.sync {}
             database.queue.sync {}
         }
-        while try !owed(server).isEmpty { sched_yield() }
+        while try !pendingRemovals(server).isEmpty { sched_yield() }
         let read = Mutex<Node?>(nil)
         database.snapshot { root, _, _ in read.withLock { $0 = root } }
         database.queue.sync {}
@@ -289,7 +289,7 @@ import TestSupport
             #expect(becomes { removal.searchesWaiting == waiting && jobs.withLock { $0.count } == 1 })
             if let job = jobs.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) { job() }
         }
-        #expect(try becomes { try owed(server).isEmpty })
+        #expect(try becomes { try pendingRemovals(server).isEmpty })
     }
 
     /// A disk that refuses at first.
@@ -336,7 +336,7 @@ import TestSupport
         #expect(becomes { clock.waiting == 1 }, "it waits for the scheduler, and for nothing else")
         clock.advance(seconds: 1)
         #expect(becomes { clock.waiting == 1 }, "refused again")
-        #expect(try owed(server) == ["ana"])
+        #expect(try pendingRemovals(server) == ["ana"])
         weak let gone = first
         first = nil
         #expect(becomes { gone == nil }, "what waits does not keep it")
@@ -345,7 +345,7 @@ import TestSupport
         second.resume()
         #expect(try becomes {
             clock.advance(seconds: 1)
-            return try owed(server).isEmpty
+            return try pendingRemovals(server).isEmpty
         })
         let read = Mutex<Node?>(nil)
         let done = DispatchSemaphore(value: 0)

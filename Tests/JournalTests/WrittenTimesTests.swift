@@ -53,7 +53,7 @@ import TestSupport
         for number in [7, 9] as [UInt64] { times.apply(.open(number, nil)) }
         #expect(times.time(of: "w/x") == 50 && times.open.isEmpty)
         let all = WrittenPlaces(.root)
-        #expect(all.touch("any/where") && all.touch(.root) && !WrittenPlaces().touch(.root))
+        #expect(all.overlaps("any/where") && all.overlaps(.root) && !WrittenPlaces().overlaps(.root))
     }
 
     /// Through the log, and through a snapshot of several parts.

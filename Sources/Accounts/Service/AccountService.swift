@@ -85,7 +85,7 @@ public actor AccountService {
         let arrivals = log == nil ? nil : AccountArrivals()
         self.arrivals = arrivals
         try AccountStoreFault.around(folder) { [store] in
-            if let log { try store.join(log, logger: logger) { arrivals?.tell() } } else { try store.leave() }
+            if let log { try store.join(log, logger: logger) { arrivals?.notify() } } else { try store.leave() }
         }
         mail = try AccountMail(settings, transport: transport, logger: logger, scheduler, clock)
         let fetcher = fetcher ?? CurlFetcher(settings.keyFetching, isDev: settings.isDev)
@@ -104,7 +104,7 @@ public actor AccountService {
             try AccountStoreFault.around(folder) { [store] in try store.read { try $0.throttleRows() } }, now: clock.steady(),
             wall: clock.wall())
         sweepRegularly()
-        followOthers()
+        followOtherHubs()
     }
 
     /// The wall clock, ms since the epoch. For intervals see `clock`.

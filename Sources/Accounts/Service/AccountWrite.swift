@@ -130,7 +130,7 @@ public struct AccountChange: Sendable, Hashable {
 
 /// The callback for changes. A struct, as `Mutex` would wrap a plain closure again at each use.
 struct AccountListener: Sendable {
-    let hear: @Sendable (AccountChange) -> Void
+    let notify: @Sendable (AccountChange) -> Void
     /// Whether the listener removes the data of deleted accounts and calls `removalDone`.
     let removesData: Bool
 }
@@ -140,14 +140,14 @@ extension AccountService {
     /// - Parameter removesData: whether the listener removes the data of deleted accounts and calls `removalDone`; responses to deletions then
     ///   wait for that.
     public nonisolated func whenChanged(removesData: Bool = false, _ listener: (@Sendable (AccountChange) -> Void)?) {
-        self.listener.withLock { $0 = listener.map { AccountListener(hear: $0, removesData: removesData) } }
+        self.listener.withLock { $0 = listener.map { AccountListener(notify: $0, removesData: removesData) } }
     }
 
     /// Announces a stored change. Call directly after the transaction, without suspension: then the listener still finds a sign-in whose token was
     /// verified before the announcement. Later verifications read the account again.
     func announce(_ change: AccountChange) {
         tokens.forget(uid: change.uid)
-        listener.withLock { $0 }?.hear(change)
+        listener.withLock { $0 }?.notify(change)
     }
 }
 

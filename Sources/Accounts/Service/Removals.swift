@@ -20,7 +20,7 @@ extension AccountTransaction {
 
 extension AccountService {
     /// Deleted accounts whose data must still be removed.
-    public func pendingRemovalChanges() -> [String] {
+    public func pendingRemovals() -> [String] {
         do { return try store.read { try $0.removals() } } catch AccountStoreFault.closed { return [] } catch {
             logger.error("deleted accounts cannot be read", metadata: ["reason": "\(error)"])
             return []

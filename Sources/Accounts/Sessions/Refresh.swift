@@ -43,7 +43,7 @@ extension AccountService {
         if isShared, !rotates {
             resumed = try store.read { try resume(token, call, nil, in: $0) }
             if case .opened(let opened, true) = resumed {
-                note(opened.session.id, SessionUse(uid: opened.account.id, at: opened.session.lastUsedAt, peer: call.peer))
+                record(opened.session.id, SessionUse(uid: opened.account.id, at: opened.session.lastUsedAt, peer: call.peer))
             }
         } else {
             // If a power cut undid a rotation, the new token would look stolen.

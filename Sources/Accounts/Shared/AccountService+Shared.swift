@@ -12,7 +12,7 @@ extension AccountService {
     nonisolated var isShared: Bool { arrivals != nil }
 
     /// Starts applying the changes of other hubs on the service's queue. Called at the end of the start.
-    nonisolated func followOthers() {
+    nonisolated func followOtherHubs() {
         arrivals?.begin { [weak self] in
             guard let self else { return }
             queue.async { [weak self] in self?.assumeIsolated { $0.applyArrived() } }
@@ -21,7 +21,7 @@ extension AccountService {
 
     private func applyArrived() {
         guard !isClosed else { return }
-        if store.shared?.heard == nil { store.shared?.heard = { [weak self] record in self?.assumeIsolated { $0.hear(record) } } }
+        if store.shared?.onRecord == nil { store.shared?.onRecord = { [weak self] record in self?.assumeIsolated { $0.apply(record) } } }
         do { try store.applyArrived() } catch AccountStoreFault.closed {
             // Retried at the next start.
         } catch {
@@ -33,7 +33,7 @@ extension AccountService {
     private static let againMs: Int64 = 1_000
 
     /// Applies the effects of another hub's record beyond its rows, directly after its transaction.
-    private func hear(_ record: AccountRecord) {
+    private func apply(_ record: AccountRecord) {
         for change in record.changes { announce(change) }
         endRemovedWaits()
         throttle.merge(record.counts, now: clock.steady(), wall: now())
@@ -79,8 +79,8 @@ extension AccountService {
     // MARK: Uses of sessions
 
     /// Records a use, to be sent to the other hubs.
-    func note(_ session: String, _ use: SessionUse) {
-        uses.note(session, use)
+    func record(_ session: String, _ use: SessionUse) {
+        uses.record(session, use)
         guard !usesWriteIsScheduled else { return }
         usesWriteIsScheduled = true
         scheduler.after(ms: Self.usesMs, on: queue) { [weak self] in self?.assumeIsolated { $0.keepUses() } }
@@ -96,7 +96,7 @@ extension AccountService {
                 try store.transaction(.withSystem) { transaction in for (id, use) in part { try transaction.use(id, of: use.uid, use) } }
             } catch {
                 faults.log("uses of sessions cannot be told to the other hubs", ["reason": "\(error)"])
-                for (id, use) in part where uses[id] == nil { note(id, use) }
+                for (id, use) in part where uses[id] == nil { record(id, use) }
                 return
             }
         }
@@ -105,14 +105,14 @@ extension AccountService {
 
 /// Notifies the service about new records; drops notifications from before the service exists.
 final class AccountArrivals: Sendable {
-    private let hear = Mutex<Listener?>(nil)
+    private let listener = Mutex<Listener?>(nil)
 
     private struct Listener { let call: @Sendable () -> Void }
 
-    func begin(_ hear: @escaping @Sendable () -> Void) {
-        self.hear.withLock { $0 = Listener(call: hear) }
-        hear()
+    func begin(_ listen: @escaping @Sendable () -> Void) {
+        listener.withLock { $0 = Listener(call: listen) }
+        listen()
     }
 
-    func tell() { hear.withLock { $0 }?.call() }
+    func notify() { listener.withLock { $0 }?.call() }
 }

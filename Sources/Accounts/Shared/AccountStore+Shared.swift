@@ -23,7 +23,7 @@ final class SharedAccounts {
     /// Records taken but not stored yet: the disk failed, or this version does not support them.
     fileprivate var backlog: [SharedEntry] = []
     /// Called with other hubs' records, for effects outside the database.
-    var heard: ((AccountRecord) -> Void)?
+    var onRecord: ((AccountRecord) -> Void)?
     /// The number of transactions run again because another hub was first, and of records that could not be applied.
     fileprivate(set) var conflicts = 0
     fileprivate(set) var skipped = 0
@@ -208,7 +208,7 @@ extension AccountStore {
         }
         shared.backlog.removeFirst(done)
         (shared.newest, shared.complete) = (newest, complete)
-        for record in applied { shared.heard?(record) }
+        for record in applied { shared.onRecord?(record) }
     }
 
     private func read(_ bytes: [UInt8], _ entry: SharedEntry, _ shared: SharedAccounts) -> AccountRecord? {

@@ -20,7 +20,7 @@ struct SessionUses {
 
     subscript(session: String) -> SessionUse? { uses[session] }
 
-    mutating func note(_ session: String, _ use: SessionUse) {
+    mutating func record(_ session: String, _ use: SessionUse) {
         guard uses.count < Self.most || uses[session] != nil else { return }
         uses[session] = use
     }

@@ -194,7 +194,7 @@ final class CommitPipeline {
     ) throws(CommitConsequences.Refusal) -> Consequences? {
         guard let found = try consequences.find(outermost: outermost, old: old, new: new, now: now) else { return nil }
         context.meter.spend(
-            found.keysScanned / Self.keysForWork + found.asked / Self.askedForWork + found.evaluated * Self.workOfEvaluation)
+            found.keysScanned / Self.keysForWork + found.stepCount / Self.askedForWork + found.evaluated * Self.workOfEvaluation)
         if found.isEmpty { return nil }
         try consequences.admit(found, old: old, now: now, textWork: &work)
         return found
@@ -237,8 +237,8 @@ final class CommitPipeline {
         default: break
         }
         for item in content.owed.items {
-            limits.owedRows += item.left
-            limits.owing[item.source, default: 0] += 1
+            limits.pendingRows += item.left
+            limits.pendingBySource[item.source, default: 0] += 1
         }
         return limits
     }

@@ -68,7 +68,7 @@ final class CopyIndexStore: @unchecked Sendable {
         // Each round takes a fraction of the time of the round before.
         begun = root
         context.background.run(.upkeep) { [self] in
-            built.note(paths, old: from, new: root, atMost: .max)
+            built.update(paths, old: from, new: root, atMost: .max)
             context.queue.async { [self] in finish(built, number) }
         }
     }
@@ -98,7 +98,7 @@ final class CopyIndexStore: @unchecked Sendable {
     /// - Parameter old: the tree that the index knows.
     private func follow(_ paths: [Path], _ index: CopyIndex, exist: Bool = false, old: Node) {
         let (rules, root, number, most) = (content.rules, content.root, building, context.limits.copyPlaces)
-        let open = index.note(paths, exist: exist, old: old, new: root)
+        let open = index.update(paths, exist: exist, old: old, new: root)
         if index.count > most { return giveUp() }
         guard let open else { return }
         guard index.open.count <= Self.openAtOnce else { return begin() }
@@ -113,7 +113,7 @@ final class CopyIndexStore: @unchecked Sendable {
     /// Other commits may have changed these paths since, so each is checked against the current tree.
     private func take(_ found: ArraySlice<CopyIndex.Place>, _ open: Path, _ number: Int) {
         guard number == building, let index else { return context.release([found]) }
-        index.take(found.prefix(CopyIndex.maxIndexed), in: content.root)
+        index.refresh(found.prefix(CopyIndex.maxIndexed), in: content.root)
         if index.count > context.limits.copyPlaces {
             context.release([found])
             return giveUp()

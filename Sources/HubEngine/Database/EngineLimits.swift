@@ -250,7 +250,7 @@ public struct EngineLimits: Sendable {
     var consequences: ConsequenceLimits {
         var limits = ConsequenceLimits()
         (limits.writes, limits.bytes, limits.counted) = (systemWrites, systemWriteBytes, countedAtOnce)
-        (limits.keys, limits.asked) = (systemWriteKeys, systemWriteQuestions)
+        (limits.keys, limits.stepCount) = (systemWriteKeys, systemWriteQuestions)
         (limits.continuedRows, limits.continuations) = (owedRows, owingNodes)
         return limits
     }

@@ -65,7 +65,7 @@ final class AccountRemoval: Sendable {
     /// Resumes the removals that the previous process left pending.
     func resume() {
         accounts.perform { [self] accounts in
-            for uid in accounts.pendingRemovalChanges() { remove(uid) }
+            for uid in accounts.pendingRemovals() { remove(uid) }
         }
     }
 

@@ -19,29 +19,29 @@ extension ChildMap {
     /// - Parameter most: the most entries and pages to visit.
     /// - Returns: nil if that is exceeded, as for maps that share nothing. O(min(`most`, changes · page size · log n))
     public func changes(since old: ChildMap, atMost most: Int) -> ContiguousArray<Change>? {
-        var look = Look(left: most)
-        return changes(since: old, &look)
+        var budget = Budget(left: most)
+        return changes(since: old, &budget)
     }
 
     /// The state of a comparison of two maps.
-    struct Look {
+    struct Budget {
         /// The number of entries and pages that may still be visited.
         var left: Int
         /// The bytes of the newer map's packed pages that the older map does not share.
         var ownBytes = 0
     }
 
-    /// Like `changes(since:atMost:)`; visits are subtracted from `look`.
-    func changes(since old: ChildMap, _ look: inout Look) -> ContiguousArray<Change>? {
+    /// Like `changes(since:atMost:)`; visits are subtracted from `budget`.
+    func changes(since old: ChildMap, _ budget: inout Budget) -> ContiguousArray<Change>? {
         var changes = ContiguousArray<Change>()
         if let one = root, let other = old.root, one === other { return changes }
         if let one = packed, let other = old.packed, one.isSame(as: other) { return changes }
         var before = PageWalk(old)
         var after = PageWalk(self)
-        if let packed { look.ownBytes += packed.memoryBytes }
+        if let packed { budget.ownBytes += packed.memoryBytes }
         while true {
-            look.left -= 1
-            if look.left < 0 { return nil }
+            budget.left -= 1
+            if budget.left < 0 { return nil }
             switch (before.page, after.page) {
             case (let a?, let b?):
                 if a === b {
@@ -50,7 +50,7 @@ extension ChildMap {
                 } else {
                     let (isTaller, isLower) = (before.height >= after.height, before.height <= after.height)
                     if isTaller { before.open() }
-                    if isLower, let leaf = after.open() { look.ownBytes += leaf.memoryBytes }
+                    if isLower, let leaf = after.open() { budget.ownBytes += leaf.memoryBytes }
                 }
             case (let a?, nil):
                 // Open a page only when the walk reaches it, so that both walks meet at shared pages.
@@ -65,10 +65,10 @@ extension ChildMap {
                     changes.append(Change(key: Key(entry.key), old: object.node(entry.value), new: nil))
                     before.advance()
                 } else if let leaf = after.open() {
-                    look.ownBytes += leaf.memoryBytes
+                    budget.ownBytes += leaf.memoryBytes
                 }
             case (nil, nil):
-                look.left -= PageWalk.passEqual(&before, &after)
+                budget.left -= PageWalk.passEqual(&before, &after)
                 if before.page != nil || after.page != nil { continue }
                 guard before.entry != nil || after.entry != nil else { return changes }
                 Self.compare(&before, &after, &changes)

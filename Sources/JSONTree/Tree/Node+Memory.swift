@@ -77,11 +77,11 @@ private struct MemorySum {
             return true
         }
         add(object)
-        var look = ChildMap.Look(left: left)
-        guard let changes = object.children.changes(since: other.children, &look) else { return false }
-        left = look.left
+        var budget = ChildMap.Budget(left: left)
+        guard let changes = object.children.changes(since: other.children, &budget) else { return false }
+        left = budget.left
         // Inner pages copied along add about one 24th.
-        bytes += look.ownBytes + look.ownBytes / 24
+        bytes += budget.ownBytes + budget.ownBytes / 24
         for change in changes {
             // Nodes in packed bytes are included in the pages' bytes.
             guard let node = change.new, node.packedSize == nil else { continue }

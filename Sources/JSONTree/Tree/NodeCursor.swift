@@ -207,18 +207,18 @@ public struct NodeCursor: Equatable {
 
 extension Node {
     /// Whether the node at a place below this one has children. Copies nothing. O(depth · log children)
-    public func hasChildren(at path: Path) -> Bool { look(at: path) { $0?.hasChildren ?? false } }
+    public func hasChildren(at path: Path) -> Bool { withNode(at: path) { $0?.hasChildren ?? false } }
 
     /// Calls `body` with a cursor at a place below this one, valid during the call; nil if no node exists there. Copies nothing.
     /// O(depth · log children)
-    public func withCursor(at path: Path, _ body: (NodeCursor?) -> Void) { look(at: path, body) }
+    public func withCursor(at path: Path, _ body: (NodeCursor?) -> Void) { withNode(at: path, body) }
 
     /// Whether a node exists at a place below this one, or at the first `depth` keys of it. Copies nothing. O(depth · log children)
-    public func exists(at path: Path, depth: Int = .max) -> Bool { look(at: path, depth: depth) { $0 != nil } }
+    public func exists(at path: Path, depth: Int = .max) -> Bool { withNode(at: path, depth: depth) { $0 != nil } }
 
     /// Calls `body` with a cursor at a place below this one; nil if no node exists there.
     @inline(__always)
-    private func look<R>(at path: Path, depth: Int = .max, _ body: (NodeCursor?) -> R) -> R {
+    private func withNode<R>(at path: Path, depth: Int = .max, _ body: (NodeCursor?) -> R) -> R {
         withUnsafePointer(to: self) { root in
             if isNull { return body(nil) }
             return path.keys.withUnsafeBufferPointer { keys in

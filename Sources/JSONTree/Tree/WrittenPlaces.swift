@@ -20,7 +20,7 @@ public struct WrittenPlaces: Sendable, Equatable {
     }
 
     /// Whether a place is at, above or below one in the set. O(depth)
-    public func touch(_ path: Path) -> Bool {
+    public func overlaps(_ path: Path) -> Bool {
         var mark = tree
         for key in path.keys {
             if case .bool = mark { return true }

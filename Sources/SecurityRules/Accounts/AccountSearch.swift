@@ -57,7 +57,7 @@ public struct AccountSearch: Sendable {
         var found: [AccountWrite] = []
         while !isDone {
             var keys: [Key] = []
-            look(program.accounts[number], root, 0, &keys, behind: last?.keys[...], max(1, most), &found)
+            search(program.accounts[number], root, 0, &keys, behind: last?.keys[...], max(1, most), &found)
             guard found.count < most else {
                 last = found.last?.path
                 return found
@@ -70,7 +70,7 @@ public struct AccountSearch: Sendable {
     /// - Parameters:
     ///   - place: the rule node for `node`.
     ///   - behind: the rest of the last place found; the search continues behind it. Nil searches everything.
-    private func look(
+    private func search(
         _ rule: AccountRule, _ node: Node, _ place: Int32, _ keys: inout [Key], behind: ArraySlice<Key>?, _ most: Int,
         _ found: inout [AccountWrite]
     ) {
@@ -93,7 +93,7 @@ public struct AccountSearch: Sendable {
                 next = here.literalCount > 0 && self.child(of: place, key) != here.wildcard ? -1 : here.wildcard
             }
             keys.append(key)
-            look(rule, child, next, &keys, behind: rest, most, &found)
+            search(rule, child, next, &keys, behind: rest, most, &found)
             keys.removeLast()
         }
         switch rule.segments[keys.count] {

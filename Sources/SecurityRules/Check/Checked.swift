@@ -59,7 +59,7 @@ struct Scope {
     /// Wildcards in force, by name with the `$`, and the depth of the rule node that declares each.
     var captures: [String: Int]
     /// Whether the expression is a filter over members of a counted set: it sees only `each` and the wildcards.
-    var isOfMember = false
+    var isSetMemberFilter = false
     /// The part of an `.expire` that the expression belongs to; nil elsewhere.
     var expiry: ExpiryScope?
     /// Whether the expression decides who receives an inbox row. It may run after the tree before the commit is gone.

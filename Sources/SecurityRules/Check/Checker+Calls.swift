@@ -35,7 +35,7 @@ extension Checker {
         switch method {
         case .val: return .value(Term(kind: .val(snapshot), span: span), .value)
         case .getPriority: return .value(Term(kind: .priority(snapshot), span: span), .value)
-        case .parent where scope.isOfMember:
+        case .parent where scope.isSetMemberFilter:
             throw ExpressionError(at: span, message: "parent() is not seen here: what counts depends on 'each', the counted child, alone.")
         case .parent where scope.expiry != nil:
             throw ExpressionError(at: span, message: "parent() is not seen here: when a node ends depends on the node alone.")

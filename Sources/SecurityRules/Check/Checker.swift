@@ -81,7 +81,7 @@ struct Checker {
     private func variable(_ name: String, _ span: Span) throws(ExpressionError) -> Checked {
         func value(_ kind: Term.Kind, _ type: StaticType) -> Checked { .value(Term(kind: kind, span: span), type) }
         if name == "each", let each = scope.each { return .snapshot(each) }
-        if scope.isOfMember {
+        if scope.isSetMemberFilter {
             if Self.variables.contains(name) {
                 throw ExpressionError(
                     at: span, message: "'\(name)' is not seen here: what counts depends on 'each', the counted child, alone.")

@@ -36,7 +36,7 @@ struct RulesLinter {
     private(set) var warnings: [LocatedError] = []
     let functions = Functions()
     /// Offsets of comparisons already reported, so that a function's are reported once.
-    private var missing: Set<Int> = []
+    private var reportedComparisons: Set<Int> = []
     /// Whether the place of the current rule has a `.geoIndex`.
     private var hasGeoIndex = false
 
@@ -128,7 +128,7 @@ struct RulesLinter {
         case .expression(let string):
             guard let expression = try? ExpressionParser.parse(string.value) else { return }
             if case .literal = expression.kind { isPlain = true }
-            look(expression, string, scope)
+            check(expression, string, scope)
             guard let term = try? Checker.rule(expression, scope: scope, functions: functions) else { break }
             if case .constant(.bool(let value)) = term.folded.kind { constant = value }
             if kind != .validate { missingSides(term, string) }
@@ -150,7 +150,7 @@ struct RulesLinter {
     private mutating func visit(_ string: LocatedString, _ above: LintScope) {
         let scope = Scope(kind: .write, captures: above.captures)
         guard let expression = try? ExpressionParser.parse(string.value) else { return }
-        look(expression, string, scope)
+        check(expression, string, scope)
         _ = try? Checker(scope: scope, functions: functions).check(expression)
     }
 
@@ -158,39 +158,39 @@ struct RulesLinter {
         for span in MissingSides.find(in: rule) {
             let source = span.function < 0 ? string : functions.all[Int(span.function)].source.body
             let offset = text.offset(in: source, at: Int(span.offset))
-            guard missing.insert(offset).inserted else { continue }
+            guard reportedComparisons.insert(offset).inserted else { continue }
             warn(offset, "Both sides of this == can be missing, and the rule then grants. Ask for one of them as well: … != null && …")
         }
     }
 
-    private mutating func look(_ expression: Expression, _ string: LocatedString, _ scope: Scope) {
+    private mutating func check(_ expression: Expression, _ string: LocatedString, _ scope: Scope) {
         let text = text
         func at() -> Int { text.offset(in: string, at: expression.offset) }
         switch expression.kind {
         case .literal, .regex, .variable: break
-        case .not(let a), .negate(let a): look(a, string, scope)
+        case .not(let a), .negate(let a): check(a, string, scope)
         case .any(let operands):
-            for operand in operands { look(operand, string, scope) }
+            for operand in operands { check(operand, string, scope) }
             for (field, offset) in NullComparisons.find(inAlternatives: operands) {
                 let place = text.offset(in: string, at: offset)
-                guard scope.kind.isOfReads, missing.insert(place).inserted else { continue }
+                guard scope.kind.isOfReads, reportedComparisons.insert(place).inserted else { continue }
                 let when = NullComparisons.fields[field] ?? ""
                 warn(
                     place,
                     "query.\(field) is null \(when): the whole rule fails then, with what stands behind this ||. Ask for it first: "
                         + "(query.\(field) != null && …) || …")
             }
-        case .all(let operands), .array(let operands): for operand in operands { look(operand, string, scope) }
+        case .all(let operands), .array(let operands): for operand in operands { check(operand, string, scope) }
         case .comparison(let comparison, let a, let b):
-            look(a, string, scope)
-            look(b, string, scope)
+            check(a, string, scope)
+            check(b, string, scope)
             compare(comparison, a, b, scope, at)
         case .arithmetic(_, let a, let b), .index(let a, let b):
-            look(a, string, scope)
-            look(b, string, scope)
-        case .conditional(let a, let b, let c): for part in [a, b, c] { look(part, string, scope) }
+            check(a, string, scope)
+            check(b, string, scope)
+        case .conditional(let a, let b, let c): for part in [a, b, c] { check(part, string, scope) }
         case .member(let target, let name):
-            look(target, string, scope)
+            check(target, string, scope)
             let fields = ["uid", "provider", "token"]
             if case .variable("query") = target.kind, name == "radius", scope.kind.isOfReads, !hasGeoIndex {
                 warn(at(), "query.radius is always null here: only a place with a .geoIndex is asked for what is near.")
@@ -200,8 +200,8 @@ struct RulesLinter {
                 warn(at(), "auth has uid, provider and token; auth.\(name) is null.\(hint)")
             }
         case .call(let callee, let arguments):
-            look(callee, string, scope)
-            for argument in arguments { look(argument, string, scope) }
+            check(callee, string, scope)
+            for argument in arguments { check(argument, string, scope) }
         }
     }
 

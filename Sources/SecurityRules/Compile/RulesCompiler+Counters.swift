@@ -57,7 +57,7 @@ struct CounterCompiler {
         var inSet: [Int: Int] = [:]
         for (i, segment) in set.enumerated() { if case .capture(let depth) = segment { inSet[depth] = i } }
         var scope = Scope(kind: .write, captures: [:])
-        (scope.isOfMember, scope.each) = (true, .newData)
+        (scope.isSetMemberFilter, scope.each) = (true, .newData)
         for (name, depth) in captures { scope.captures[name] = inSet[depth].map { $0 + 1 } ?? Self.unbound + depth }
         let missing = captures.filter { inSet[$0.value] == nil }.keys.sorted()
 

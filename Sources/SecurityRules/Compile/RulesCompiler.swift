@@ -14,7 +14,7 @@ struct RulesCompiler {
     /// Whether the file was accepted by an earlier version: then consequences that this version refuses are ignored.
     private let isInForce: Bool
     /// Offsets of faults in function bodies that were already reported, so that several calls report each once.
-    private var told: Set<Int> = []
+    private var reportedFaults: Set<Int> = []
 
     /// - Parameter keepsUnsupported: whether keys that this version does not implement are ignored; otherwise they are faults.
     static func compile(
@@ -208,7 +208,7 @@ struct RulesCompiler {
             return
         }
         let offset = text.offset(in: functions.all[Int(error.function)].source.body, at: error.offset)
-        guard told.insert(offset).inserted else { return }
+        guard reportedFaults.insert(offset).inserted else { return }
         let (line, column) = text.position(at: rule.quote)
         errors.append(LocatedError(offset: offset, message: error.message, hint: error.hint ?? "called by the rule at \(line):\(column)"))
     }

@@ -59,7 +59,7 @@ extension ConsequenceRound {
             return
         }
         keys = path.keys
-        try look(at: was.childCount + isNow.childCount, place, .copy)
+        try chargeKeys(was.childCount + isNow.childCount, place, .copy)
         for (key, node) in was.children {
             let next = child(of: place, key)
             if next >= 0 { try sources(next, path.appending(key), node, isNow.child(key)) }
@@ -76,7 +76,7 @@ extension ConsequenceRound {
         guard !(copies.isEmpty && inboxes.isEmpty), was.exists || isNow.exists, !was.isIdentical(to: isNow),
             !(processesRemovalsOnly && isNow.exists), seenSources.insert(path).inserted
         else { return }
-        try ask(copies.count + inboxes.count, place, copies.isEmpty ? .inbox : .copy)
+        try chargeSteps(copies.count + inboxes.count, place, copies.isEmpty ? .inbox : .copy)
         // Includes the counters of this round. Removals of this round belong to the next one.
         let node = result.tree.node(at: path)
         guard isNow.isNull || node.exists else { return }
@@ -170,7 +170,7 @@ extension ConsequenceRound {
         }
         var bound: [Key] = []
         for case .capture(let depth) in copy.to.segments where depth <= copy.nodeDepth { bound.append(keys[depth - 1]) }
-        try look(at: index.count(of: number, bound) + written.count(of: number, bound), place, .copy)
+        try chargeKeys(index.count(of: number, bound) + written.count(of: number, bound), place, .copy)
         let known = Set(index.places(of: number, bound) + written.places(of: number, bound))
         for path in known.sorted() where result.tree.node(at: path).exists {
             if try isCopy(path, of: node, copy, place) { targets.append(path) }
@@ -206,7 +206,7 @@ extension ConsequenceRound {
         switch template.segments[i] {
         case .every(let name):
             guard tree.hasChildren else { return }
-            try look(at: tree.childCount, place, .copy)
+            try chargeKeys(tree.childCount, place, .copy)
             for (key, child) in tree.children {
                 var next = bound
                 if name != nil { next.append(key) }

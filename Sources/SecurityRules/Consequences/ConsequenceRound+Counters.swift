@@ -38,7 +38,7 @@ extension ConsequenceRound {
         let key = location.keys[level]
         let counters = program.sets.places[set].counters
         if let first = counters.first {
-            try ask(counters.count, program.counters[first].place, .counts)
+            try chargeSteps(counters.count, program.counters[first].place, .counts)
             try member(set, Path(location.keys.prefix(level + 1)), was.child(key), isNow.child(key), counters)
         }
         for next in program.sets.below(set, key) { try members(next, location, level + 1, was.child(key), isNow.child(key)) }
@@ -50,7 +50,7 @@ extension ConsequenceRound {
         let place = program.sets.places[set]
         var asked: [Int] = []
         for number in place.counters where concerns(number, path) {
-            if program.counters[number].asks {
+            if program.counters[number].readsMember {
                 asked.append(number)
             } else if let target = program.counterPath(number, path, []) {
                 change(number, target) { $0.difference += CounterSum(count: isNow.childCount - was.childCount) }
@@ -60,7 +60,7 @@ extension ConsequenceRound {
             for (key, next) in place.literals { try allMembers(next, path.appending(key), was.child(key), isNow.child(key)) }
             return
         }
-        try look(at: (was.childCount + isNow.childCount) * max(1, asked.count), program.counters[asked.first ?? 0].place, .counts)
+        try chargeKeys((was.childCount + isNow.childCount) * max(1, asked.count), program.counters[asked.first ?? 0].place, .counts)
         for (key, child) in was.children {
             let other = isNow.child(key)
             if !child.isIdentical(to: other) { try changed(set, path.appending(key), key, child, other, asked) }
@@ -117,7 +117,7 @@ extension ConsequenceRound {
         guard member.exists else { return nil }
         let (found, work) = program.contribution(number, path, member, in: tree, textWork: textWork)
         textWork -= work
-        if program.counters[number].asks { result.evaluated += 1 }
+        if program.counters[number].readsMember { result.evaluated += 1 }
         keys = path.keys
         if textWork <= 0 { throw fault(.tooMuchWork, program.counters[number].place, .counts) }
         return found
@@ -131,7 +131,7 @@ extension ConsequenceRound {
         var (was, isNow) = (before, after)
         for (level, key) in location.keys.enumerated() {
             guard tables.places[Int(place)].counts, isNow.exists else { return }
-            note(place, Path(location.keys.prefix(level)), was, isNow, written: level == location.depth - 1 ? key : nil)
+            recordMember(place, Path(location.keys.prefix(level)), was, isNow, written: level == location.depth - 1 ? key : nil)
             place = child(of: place, key)
             if place < 0 { return }
             (was, isNow) = (was.child(key), isNow.child(key))
@@ -142,9 +142,9 @@ extension ConsequenceRound {
     private mutating func countedBelow(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node) throws(ConsequenceFault) {
         let rules = tables.places[Int(place)]
         guard rules.counts, isNow.hasChildren, !was.isIdentical(to: isNow) else { return }
-        note(place, path, was, isNow, written: nil)
+        recordMember(place, path, was, isNow, written: nil)
         if rules.wildcard >= 0, tables.places[Int(rules.wildcard)].counts {
-            try look(at: isNow.childCount, place, .counts)
+            try chargeKeys(isNow.childCount, place, .counts)
             for (key, node) in isNow.children {
                 let next = child(of: place, key)
                 if next >= 0 { try countedBelow(next, path.appending(key), was.child(key), node) }
@@ -158,7 +158,7 @@ extension ConsequenceRound {
     }
 
     /// - Parameter written: the only child that was written; nil if any child may have been.
-    private mutating func note(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node, written: Key?) {
+    private mutating func recordMember(_ place: Int32, _ path: Path, _ was: Node, _ isNow: Node, written: Key?) {
         for number in program.details[Int(place)].counts {
             let name = program.counters[number].name
             // A leaf has no counters, so the node counts as new.
@@ -204,7 +204,7 @@ extension ConsequenceRound {
             }
         }
         let members = after.node(at: set)
-        guard counter.asks else {
+        guard counter.readsMember else {
             result.counted.append(path)
             return CounterSum(count: members.childCount)
         }
@@ -212,7 +212,7 @@ extension ConsequenceRound {
             result.needsCounting = true
             return nil
         }
-        try look(at: members.childCount, counter.place, .counts)
+        try chargeKeys(members.childCount, counter.place, .counts)
         var sum = CounterSum.zero
         for (key, member) in members.children {
             guard let (target, amount) = try contribution(number, set.appending(key), member, in: after), target == path else { continue }
@@ -235,7 +235,7 @@ extension Program {
         case .sum: CounterSum(member: member.leaf)
         }
         guard let amount else { return (nil, 0) }
-        guard counter.asks else { return (counterPath(number, path, []).map { ($0, amount) }, 0) }
+        guard counter.readsMember else { return (counterPath(number, path, []).map { ($0, amount) }, 0) }
         return Evaluator.run(self, old: .null, new: tree, auth: .null, now: 0, query: nil) { evaluator in
             evaluator.textWork = most
             let values = path.keys.withUnsafeBufferPointer { keys -> [Key]? in

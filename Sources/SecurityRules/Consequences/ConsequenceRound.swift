@@ -63,7 +63,7 @@ struct ConsequenceRound {
     }
 
     mutating func run(_ locations: [Path]) throws(ConsequenceFault) {
-        if isFirst { try ask(locations.count, 0, program.counters.isEmpty ? program.copies ? .copy : .removes : .counts) }
+        if isFirst { try chargeSteps(locations.count, 0, program.counters.isEmpty ? program.copies ? .copy : .removes : .counts) }
         for location in locations where !isLater(location) { try removals(at: location) }
         if !program.counters.isEmpty, !processesRemovalsOnly { try count(locations.filter { !isLater($0) }) }
         if program.copies { try copy(locations) }
@@ -107,7 +107,7 @@ struct ConsequenceRound {
             }
             return
         }
-        try look(at: was.childCount, place, .removes)
+        try chargeKeys(was.childCount, place, .removes)
         for (key, node) in was.children { try descend(key, child(of: place, key), node, isNow.child(key)) }
     }
 
@@ -122,7 +122,7 @@ struct ConsequenceRound {
     private mutating func removed(_ place: Int32, _ was: Node) throws(ConsequenceFault) {
         let templates = program.details[Int(place)].removes
         guard !templates.isEmpty, seen.insert(Path(keys)).inserted else { return }
-        try ask(templates.count, place, .removes)
+        try chargeSteps(templates.count, place, .removes)
         // A value that is not a legal key names no place, and must not prevent the removal of its node.
         for template in templates where isNamed(template, by: was, place, .removes) {
             var targets: [Path] = []
@@ -134,7 +134,7 @@ struct ConsequenceRound {
     // MARK: Writes
 
     mutating func write(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
-        if try note(value, at: path, place, kind) { result.tree.set(value, at: path) }
+        if try record(value, at: path, place, kind) { result.tree.set(value, at: path) }
     }
 
     /// Writes one value at several distinct places of the same depth.
@@ -144,14 +144,14 @@ struct ConsequenceRound {
             for path in result.tree.set(value, atEach: paths) { try add(value, at: path, place, kind) }
         } else {
             var changed: [Path] = []
-            for path in paths where try note(value, at: path, place, kind) { changed.append(path) }
+            for path in paths where try record(value, at: path, place, kind) { changed.append(path) }
             result.tree.set(value, atEach: changed)
         }
     }
 
     /// Adds a write to the result, without applying it to the tree.
     /// - Returns: false if the place already has the value.
-    private mutating func note(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) -> Bool {
+    private mutating func record(_ value: Node, at path: Path, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) -> Bool {
         // An earlier target may lie above this one. Most targets are new.
         guard result.tree.exists(at: path) ? result.tree.node(at: path) != value : value.exists else { return false }
         try add(value, at: path, place, kind)
@@ -217,7 +217,7 @@ struct ConsequenceRound {
             return try expand(template, i + 1, of: node, place, kind, tree.child(named), path.appending(named), around: around, &found)
         }
         guard tree.hasChildren else { return }
-        try look(at: tree.childCount, place, kind)
+        try chargeKeys(tree.childCount, place, kind)
         for (key, child) in tree.children {
             try expand(template, i + 1, of: node, place, kind, child, path.appending(key), around: around, &found)
         }
@@ -238,14 +238,14 @@ struct ConsequenceRound {
 
     // MARK: Bounds
 
-    mutating func look(at count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+    mutating func chargeKeys(_ count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
         result.keysScanned += count
         guard result.keysScanned <= limits.keys else { throw fault(.tooManyKeys(limits.keys), place, kind) }
     }
 
-    mutating func ask(_ count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
-        result.asked += count
-        guard result.asked <= limits.asked else { throw fault(.tooManyProcessed(limits.asked), place, kind) }
+    mutating func chargeSteps(_ count: Int, _ place: Int32, _ kind: ConsequenceKind) throws(ConsequenceFault) {
+        result.stepCount += count
+        guard result.stepCount <= limits.stepCount else { throw fault(.tooManyProcessed(limits.stepCount), place, kind) }
     }
 
     func fault(_ reason: ConsequenceFault.Reason, _ place: Int32, _ kind: ConsequenceKind) -> ConsequenceFault {

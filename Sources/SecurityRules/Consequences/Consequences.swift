@@ -39,7 +39,7 @@ public struct Consequences: Sendable {
     /// The number of keys scanned.
     public internal(set) var keysScanned = 0
     /// The number of written places processed, and of the counters, copies and removals there.
-    public internal(set) var asked = 0
+    public internal(set) var stepCount = 0
     /// The number of conditions evaluated: of copies, of rows and of members of counted sets.
     public internal(set) var evaluated = 0
     /// Bytes of the writes, as `ConsequenceLimits.bytes` counts them.
@@ -129,18 +129,18 @@ public struct ConsequenceLimits: Sendable, Hashable {
     public var keys = 10_000
     /// Most steps: one for each written place that may have consequences, and for each counter, copy and removal there or below.
     /// Default 10,000.
-    public var asked = 10_000
+    public var stepCount = 10_000
     /// Most children of a set counted inline when a counter's node is created; larger sets are counted off the queue. Default 1,000.
     public var counted = 1_000
     /// Most places of possible copies recorded in the index for one commit; copies beyond are found by scanning. Default 1,000.
-    public var noted = CopyIndex.maxIndexed
+    public var maxIndexed = CopyIndex.maxIndexed
 
     /// Most pending inbox rows, which follow in later commits, and most nodes with pending rows. Default 1,000,000 and 100.
     public var continuedRows = 1_000_000
     public var continuations = 100
     /// The rows already pending, and for each source node the number of its pending entries. New rows of such a node queue behind those.
-    public var owedRows = 0
-    public var owing: [Path: Int] = [:]
+    public var pendingRows = 0
+    public var pendingBySource: [Path: Int] = [:]
     /// When a removal with too many consequences leaves them to later commits.
     public enum Continuing: Sendable {
         /// Regardless of the number of pending nodes.
@@ -208,7 +208,7 @@ extension RuleSet {
         var author: ConsequenceAuthor? = author
         if index != nil {
             result.written = CopyIndex(program)
-            result.written?.note(locations, old: old, new: new, atMost: limits.noted)
+            result.written?.update(locations, old: old, new: new, atMost: limits.maxIndexed)
         }
         while !next.isEmpty {
             var round = ConsequenceRound(
@@ -221,7 +221,7 @@ extension RuleSet {
             // Most of these writes have no consequences: rows and copies usually lie at places without such rules.
             next = written.filter { mayFollow(from: $0) }.outermost
             if next.isEmpty { break }
-            result.written?.note(written.outermost, old: after, new: result.tree, atMost: limits.noted)
+            result.written?.update(written.outermost, old: after, new: result.tree, atMost: limits.maxIndexed)
             (before, after) = (after, result.tree)
         }
         result.findPlaces()

@@ -38,7 +38,7 @@ extension RuleSet {
     /// - Parameter tree: the tree before the commit.
     public func removed(by removals: ContinuedRemovals, in tree: Node) -> [Path] {
         var limits = ConsequenceLimits()
-        (limits.writes, limits.bytes, limits.keys, limits.asked) = (.max, .max, .max, .max)
+        (limits.writes, limits.bytes, limits.keys, limits.stepCount) = (.max, .max, .max, .max)
         var after = tree
         for place in removals.places { after.set(.null, at: place) }
         var round = ConsequenceRound(
@@ -59,7 +59,7 @@ extension Consequences {
         switch limits.continuesRemovals {
         case .always: break
         case .withinBound:
-            if continued.count + limits.owing.values.reduce(0, +) >= limits.continuations {
+            if continued.count + limits.pendingBySource.values.reduce(0, +) >= limits.continuations {
                 throw ConsequenceFault(reason: .tooManyContinuations(limits.continuations), rule: fault.rule, path: fault.path)
             }
         case .never: throw fault
@@ -73,7 +73,7 @@ extension Consequences {
     mutating func addCost(of bound: ConsequenceFault.Reason) {
         switch bound {
         case .tooManyKeys(let limit): keysScanned += limit
-        case .tooManyProcessed(let limit), .tooManyWrites(let limit): asked += limit
+        case .tooManyProcessed(let limit), .tooManyWrites(let limit): stepCount += limit
         default: break
         }
     }

@@ -58,7 +58,7 @@ public final class CopyIndex: @unchecked Sendable {
     /// Indexes a whole tree. O(places that may hold copies)
     public convenience init(_ rules: RuleSet, root: Node) {
         self.init(rules.program)
-        note([.root], old: .null, new: root, atMost: .max)
+        update([.root], old: .null, new: root, atMost: .max)
     }
 
     /// Indexes a whole tree; nil if it would hold more than `most` places.
@@ -80,12 +80,12 @@ public final class CopyIndex: @unchecked Sendable {
     ///   - most: the most places to scan.
     /// - Returns: the place that is open from now on; nil if the index is complete.
     @discardableResult
-    public func note(_ paths: [Path], exist: Bool = false, old: Node, new: Node, atMost most: Int = maxIndexed) -> Path? {
+    public func update(_ paths: [Path], exist: Bool = false, old: Node, new: Node, atMost most: Int = maxIndexed) -> Path? {
         var (left, run) = (most, Run())
         defer { set(&run) }
         for (i, path) in paths.enumerated() {
             let isKnown = rules.indices.allSatisfy { rule in
-                if let isAt = noteOne(rule, path, exists: exist, new, &left, &run) { return isAt }
+                if let isAt = updateOne(rule, path, exists: exist, new, &left, &run) { return isAt }
                 set(&run)
                 return visit(rule, 0, path, old, new, nil, nil, &left) { place, isThere in
                     set(place, isThere: isThere)
@@ -104,12 +104,12 @@ public final class CopyIndex: @unchecked Sendable {
     /// Consecutive places of one group: those of a node's copies are updated together.
     private struct Run {
         var group = Group(rule: -1, bound: Key(""))
-        var rests: [(rest: Key, isThere: Bool)] = []
+        var freeKeys: [(rest: Key, isThere: Bool)] = []
     }
 
     /// Updates a location that lies at or below one place of a rule; nil for a location above such places.
     /// - Returns: false if the scan budget is spent.
-    private func noteOne(
+    private func updateOne(
         _ rule: Int, _ location: Path, exists: Bool, _ new: Node, _ left: inout Int, _ run: inout Run
     ) -> Bool? {
         let segments = rules[rule].segments
@@ -130,7 +130,7 @@ public final class CopyIndex: @unchecked Sendable {
             run.group = place.group
         }
         assert(!exists || new.exists(at: location), "nothing is at \(location)")
-        run.rests.append((place.rest, exists || new.exists(at: location, depth: segments.count)))
+        run.freeKeys.append((place.rest, exists || new.exists(at: location, depth: segments.count)))
         return true
     }
 
@@ -193,7 +193,7 @@ public final class CopyIndex: @unchecked Sendable {
     }
 
     /// Updates these places to their state in a later tree.
-    public func take(_ places: some Sequence<Place>, in tree: Node) {
+    public func refresh(_ places: some Sequence<Place>, in tree: Node) {
         for place in places { set(place, isThere: tree.node(at: path(of: place.group, place.rest)).exists) }
     }
 
@@ -201,11 +201,11 @@ public final class CopyIndex: @unchecked Sendable {
     public func close(_ path: Path) { if let i = open.firstIndex(of: path) { open.remove(at: i) } }
 
     private func set(_ run: inout Run) {
-        if run.rests.isEmpty { return }
+        if run.freeKeys.isEmpty { return }
         var difference = 0
-        groups.change(run.group) { difference = Self.change(&$0, run.rests) }
+        groups.change(run.group) { difference = Self.change(&$0, run.freeKeys) }
         count += difference
-        run.rests.removeAll(keepingCapacity: true)
+        run.freeKeys.removeAll(keepingCapacity: true)
     }
 
     private func set(_ place: Place, isThere: Bool) {
@@ -215,48 +215,48 @@ public final class CopyIndex: @unchecked Sendable {
     }
 
     /// - Returns: the change in the number of places.
-    private static func change(_ rests: inout FreeKeys?, _ run: [(rest: Key, isThere: Bool)]) -> Int {
-        guard run.count > 1 else { return run.reduce(0) { $0 + change(&rests, $1.rest, isThere: $1.isThere) } }
-        let before = rests?.count ?? 0
+    private static func change(_ freeKeys: inout FreeKeys?, _ run: [(rest: Key, isThere: Bool)]) -> Int {
+        guard run.count > 1 else { return run.reduce(0) { $0 + change(&freeKeys, $1.rest, isThere: $1.isThere) } }
+        let before = freeKeys?.count ?? 0
         var all = Shards<Key, Void>()
-        switch rests {
+        switch freeKeys {
         case .many(let known): all = known
         case .one(let known): all.change(known) { $0 = () }
         case nil: break
         }
         // Drop this reference, so that the change below does not copy the set.
-        rests = nil
+        freeKeys = nil
         all.reserve(run.count)
         for (rest, isThere) in run { all.change(rest) { $0 = isThere ? () : nil } }
         let count = all.count
-        if count > 1 { rests = .many(all) } else if let only = all.keys.first { rests = .one(only) }
+        if count > 1 { freeKeys = .many(all) } else if let only = all.keys.first { freeKeys = .one(only) }
         return count - before
     }
 
     /// - Returns: the change in the number of places.
-    private static func change(_ rests: inout FreeKeys?, _ rest: Key, isThere: Bool) -> Int {
-        if case .many(var all)? = rests {
+    private static func change(_ freeKeys: inout FreeKeys?, _ rest: Key, isThere: Bool) -> Int {
+        if case .many(var all)? = freeKeys {
             // Drop this reference, so that the change below does not copy the set.
-            rests = nil
+            freeKeys = nil
             let before = all.count
             all.change(rest) { $0 = isThere ? () : nil }
-            if all.count > 0 { rests = .many(all) }
+            if all.count > 0 { freeKeys = .many(all) }
             return all.count - before
         }
-        guard case .one(let known)? = rests else {
-            if isThere { rests = .one(rest) }
+        guard case .one(let known)? = freeKeys else {
+            if isThere { freeKeys = .one(rest) }
             return isThere ? 1 : 0
         }
         switch (known == rest, isThere) {
         case (true, true), (false, false): return 0
         case (true, false):
-            rests = nil
+            freeKeys = nil
             return -1
         case (false, true):
             var all = Shards<Key, Void>()
             all.change(known) { $0 = () }
             all.change(rest) { $0 = () }
-            rests = .many(all)
+            freeKeys = .many(all)
             return 1
         }
     }
@@ -273,13 +273,13 @@ public final class CopyIndex: @unchecked Sendable {
     /// These places, in no particular order.
     func places(of rule: Int, _ bound: [Key]) -> [Path] {
         let group = group(of: rule, bound)
-        return rests(of: group).map { path(of: group, $0) }
+        return freeKeys(of: group).map { path(of: group, $0) }
     }
 
     /// The free keys of the places with these lookup keys, in no particular order.
-    func keys(of rule: Int, _ bound: [Key]) -> [Key] { rests(of: group(of: rule, bound)) }
+    func keys(of rule: Int, _ bound: [Key]) -> [Key] { freeKeys(of: group(of: rule, bound)) }
 
-    private func rests(of group: Group) -> [Key] {
+    private func freeKeys(of group: Group) -> [Key] {
         switch groups[group] {
         case .one(let rest): [rest]
         case .many(let all): all.keys

@@ -32,7 +32,7 @@ struct Counter: Sendable {
     let filter: Int32
 
     /// Whether a member's data must be evaluated.
-    var asks: Bool { filter >= 0 || operation == .sum || node.contains { if case .value = $0 { true } else { false } } }
+    var readsMember: Bool { filter >= 0 || operation == .sum || node.contains { if case .value = $0 { true } else { false } } }
 }
 
 /// The places of the sets of all counters, as a tree from the root.

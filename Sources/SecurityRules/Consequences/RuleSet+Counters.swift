@@ -42,7 +42,7 @@ private struct WholeCount {
         guard node.hasChildren else { return }
         let place = program.sets.places[set]
         for number in place.counters {
-            guard program.counters[number].asks else {
+            guard program.counters[number].readsMember else {
                 if let target = program.counterPath(number, path, []) {
                     values[target, default: .zero] += CounterSum(count: node.childCount)
                 }

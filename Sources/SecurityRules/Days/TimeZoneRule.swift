@@ -71,7 +71,7 @@ struct TimeZoneRule: Sendable {
     private struct Reader {
         var rest: ArraySlice<UInt8>
 
-        private mutating func take(_ byte: UInt8) -> Bool {
+        private mutating func consume(_ byte: UInt8) -> Bool {
             guard rest.first == byte else { return false }
             rest.removeFirst()
             return true
@@ -79,7 +79,7 @@ struct TimeZoneRule: Sendable {
 
         /// Skips the name of an offset: three letters or more, or anything in `<>`.
         mutating func name() -> Bool {
-            if take(UInt8(ascii: "<")) {
+            if consume(UInt8(ascii: "<")) {
                 guard let end = rest.firstIndex(of: UInt8(ascii: ">")) else { return false }
                 rest = rest[(end + 1)...]
                 return true
@@ -98,11 +98,11 @@ struct TimeZoneRule: Sendable {
 
         /// `[+-]hh[:mm[:ss]]` in seconds; hours up to 167.
         mutating func time() -> Int64? {
-            let isNegative = take(UInt8(ascii: "-"))
-            if !isNegative { _ = take(UInt8(ascii: "+")) }
+            let isNegative = consume(UInt8(ascii: "-"))
+            if !isNegative { _ = consume(UInt8(ascii: "+")) }
             guard var seconds = number(), seconds <= 167 else { return nil }
             seconds *= 3600
-            for unit in [60, 1] as [Int64] where take(UInt8(ascii: ":")) {
+            for unit in [60, 1] as [Int64] where consume(UInt8(ascii: ":")) {
                 guard let part = number(), part < 60 else { return nil }
                 seconds += part * unit
             }
@@ -111,21 +111,21 @@ struct TimeZoneRule: Sendable {
 
         /// `,M3.5.0/3`, `,J60` or `,59/2`.
         mutating func change() -> Change? {
-            guard take(UInt8(ascii: ",")) else { return nil }
+            guard consume(UInt8(ascii: ",")) else { return nil }
             let day: Change.Day
-            if take(UInt8(ascii: "M")) {
-                guard let month = number(), take(UInt8(ascii: ".")), let week = number(), take(UInt8(ascii: ".")), let weekday = number(),
+            if consume(UInt8(ascii: "M")) {
+                guard let month = number(), consume(UInt8(ascii: ".")), let week = number(), consume(UInt8(ascii: ".")), let weekday = number(),
                     (1...12).contains(month), (1...5).contains(week), (0...6).contains(weekday)
                 else { return nil }
                 day = .weekday(month: month, week: week, day: weekday)
-            } else if take(UInt8(ascii: "J")) {
+            } else if consume(UInt8(ascii: "J")) {
                 guard let number = number(), (1...365).contains(number) else { return nil }
                 day = .julian(number)
             } else {
                 guard let number = number(), number <= 365 else { return nil }
                 day = .ordinal(number)
             }
-            guard take(UInt8(ascii: "/")) else { return Change(day: day, seconds: 7200) }
+            guard consume(UInt8(ascii: "/")) else { return Change(day: day, seconds: 7200) }
             return time().map { Change(day: day, seconds: $0) }
         }
     }

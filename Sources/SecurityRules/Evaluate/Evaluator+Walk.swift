@@ -107,13 +107,13 @@ extension Evaluator {
     mutating func violated(_ locations: [Path], validating added: [Path]) -> (kind: RuleKind, places: [Int32]) {
         withExtendedLifetime(locations) {
             let noted = Violations(limit: RulesLimits.messages)
-            let isTold = follow(locations, areKept: true) { evaluator, chain, _ in
+            let haveMessages = follow(locations, areKept: true) { evaluator, chain, _ in
                 if evaluator.isGranted(&chain) { return true }
                 let refusing = evaluator.refusing(chain.asked)
                 for place in refusing { noted.add(place) }
                 return !refusing.isEmpty
             }
-            guard isTold else { return (.write, []) }
+            guard haveMessages else { return (.write, []) }
             guard noted.places.isEmpty else { return (.write, noted.places) }
             pop(to: 0)
             violations = noted

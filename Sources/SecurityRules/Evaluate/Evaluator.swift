@@ -31,7 +31,7 @@ struct Evaluator: ~Copyable {
     private var newDepth = 0
 
     /// A write that is being decided but not applied to a tree yet. Then `newNodes` holds only nodes from its depth on.
-    private var unmade: LazyNewTree?
+    private var lazyNewTree: LazyNewTree?
 
     /// Cached nodes of shared paths, by their number.
     let shared: UnsafeMutablePointer<SharedNode>
@@ -209,7 +209,7 @@ struct Evaluator: ~Copyable {
     /// The node at a depth of the path; nil if it does not exist.
     @inline(__always)
     mutating func node(_ tree: Tree, at level: Int) -> NodeCursor? {
-        if tree == .new, unmade != nil { return lazyNode(at: level) }
+        if tree == .new, lazyNewTree != nil { return lazyNode(at: level) }
         fill(tree, to: level)
         return tree == .old ? oldNodes[level] : newNodes[level]
     }
@@ -220,23 +220,23 @@ struct Evaluator: ~Copyable {
     /// when the rules read above it.
     mutating func begin(_ tree: LazyNewTree) {
         // At the root the value is the whole tree.
-        if tree.depth == 0 { newNodes[0] = NodeCursor(tree.value) } else { unmade = tree }
+        if tree.depth == 0 { newNodes[0] = NodeCursor(tree.value) } else { lazyNewTree = tree }
     }
 
     /// Whether the node of the new tree at a depth of the path exists. Every ancestor of a written value does.
     @inline(__always)
     mutating func existsInNew(at level: Int) -> Bool {
-        if let unmade, level < unmade.depth { return true }
+        if let lazyNewTree, level < lazyNewTree.depth { return true }
         return node(.new, at: level) != nil
     }
 
     @inline(never)
     private mutating func lazyNode(at level: Int) -> NodeCursor? {
-        guard let tree = unmade else { return nil }
+        guard let tree = lazyNewTree else { return nil }
         if level < tree.depth {
             newNodes[0] = tree.make()
             newDepth = 0
-            unmade = nil
+            lazyNewTree = nil
         } else if newDepth < tree.depth {
             newNodes[tree.depth] = NodeCursor(tree.value)
             newDepth = tree.depth

@@ -19,7 +19,7 @@ extension ConsequenceRound {
     mutating func send(_ inbox: InboxRule, _ place: Int32, _ node: Node, isNew: Bool) throws(ConsequenceFault) {
         let source = Path(keys)
         if !isNew {
-            guard inbox.changes >= 0, try asks(inbox.changes, place) else { return }
+            guard inbox.changes >= 0, try holds(inbox.changes, place) else { return }
         }
         guard result.sent.insert(Sending(source: source, inbox: inbox.number)).inserted else { return }
         guard let each = try reached(inbox.each, place, node),
@@ -33,12 +33,12 @@ extension ConsequenceRound {
 
         let rows = ContinuedRows(
             rule: "\(program.details[Int(place)].pattern)\(ConsequenceKind.inbox.rawValue)", number: inbox.number, source: source,
-            each: each, members: names.members, not: names.not, asks: inbox.condition >= 0, to: to, value: value, now: now)
+            each: each, members: names.members, not: names.not, hasFilter: inbox.condition >= 0, to: to, value: value, now: now)
         let (most, candidates) = self.candidates(inbox, rows)
         if most == 0 { return }
         let room = min(limits.writes - result.writes.count, limits.keys - result.keysScanned)
-        guard most <= room, !limits.defersAll, limits.owing[source] == nil else { return try owe(rows, most, place) }
-        try look(at: most, place, .inbox)
+        guard most <= room, !limits.defersAll, limits.pendingBySource[source] == nil else { return try leavePending(rows, most, place) }
+        try chargeKeys(most, place, .inbox)
         let reached = candidates().sorted().filter { rows.reaches($0, in: result.tree) }
         for bound in try holding(inbox.condition, place, reached.map { [$0] }, .inbox) {
             try write(value, at: rows.place(of: bound[0]), place, .inbox)
@@ -46,11 +46,11 @@ extension ConsequenceRound {
     }
 
     /// Leaves the rows to later commits.
-    private mutating func owe(_ rows: ContinuedRows, _ most: Int, _ place: Int32) throws(ConsequenceFault) {
-        let owing = result.continued.count + limits.owing.values.reduce(0, +)
-        guard owing < limits.continuations else { throw fault(.tooManyContinuations(limits.continuations), place, .inbox) }
+    private mutating func leavePending(_ rows: ContinuedRows, _ most: Int, _ place: Int32) throws(ConsequenceFault) {
+        let pendingCount = result.continued.count + limits.pendingBySource.values.reduce(0, +)
+        guard pendingCount < limits.continuations else { throw fault(.tooManyContinuations(limits.continuations), place, .inbox) }
         result.continuedRows += most
-        guard result.continuedRows + limits.owedRows <= limits.continuedRows else {
+        guard result.continuedRows + limits.pendingRows <= limits.continuedRows else {
             throw fault(.tooManyRows(limits.continuedRows), place, .inbox)
         }
         // The stored parts: the row, and the keys that sets must have.
@@ -127,7 +127,7 @@ extension ConsequenceRound {
         }
         guard let node else { throw fault(.failed, place, .inbox) }
         guard node.hasChildren, case .keys = names else { return try key(node, place, .inbox).map { [$0] } ?? [] }
-        try look(at: node.childCount, place, .inbox)
+        try chargeKeys(node.childCount, place, .inbox)
         return node.children.map(\.0)
     }
 
@@ -138,7 +138,7 @@ extension ConsequenceRound {
         return value
     }
 
-    private mutating func asks(_ condition: Int32, _ place: Int32) throws(ConsequenceFault) -> Bool {
+    private mutating func holds(_ condition: Int32, _ place: Int32) throws(ConsequenceFault) -> Bool {
         try evaluate(place) { evaluator throws(Fault) in try evaluator.boolean(condition) } ?? false
     }
 

@@ -18,7 +18,7 @@ public struct ContinuedRows: Sendable, Equatable {
     /// The excluded recipients.
     let not: Set<Key>
     /// Whether the rule has an `if`.
-    let asks: Bool
+    let hasFilter: Bool
     let to: Path
     public let value: Node
     /// ms since the epoch: the time of the commit.
@@ -51,7 +51,7 @@ public struct ContinuedRows: Sendable, Equatable {
     public var terms: Node {
         func list(_ keys: [Key]) -> Node { .object(keys.enumerated().map { (Key(index: $0), Node.string($1.string)) }) }
         let children: [(Key, Node)] = [
-            ("any", members.map { list($0) } ?? Node.null), ("asks", Node.bool(asks)), ("each", Node.string(each.relativeText)),
+            ("any", members.map { list($0) } ?? Node.null), ("asks", Node.bool(hasFilter)), ("each", Node.string(each.relativeText)),
             ("not", list(not.sorted())), ("now", Node.int(now)), ("number", Node.int(Int64(number))), ("rule", Node.string(rule)),
             ("source", Node.string(source.relativeText)), ("to", Node.string(to.relativeText)), ("value", value),
         ]
@@ -71,14 +71,14 @@ public struct ContinuedRows: Sendable, Equatable {
         else { return nil }
         (self.rule, self.number, self.source, self.each, self.to, self.now) = (rule, Int(clamping: number), source, each, to, now)
         members = terms.child("any").exists ? keys("any") : nil
-        (not, asks, value) = (Set(keys("not")), terms.child("asks") == true, terms.child("value"))
+        (not, hasFilter, value) = (Set(keys("not")), terms.child("asks") == true, terms.child("value"))
     }
 
     init(
-        rule: String, number: Int, source: Path, each: Path, members: [Key]?, not: Set<Key>, asks: Bool, to: Path, value: Node, now: Int64
+        rule: String, number: Int, source: Path, each: Path, members: [Key]?, not: Set<Key>, hasFilter: Bool, to: Path, value: Node, now: Int64
     ) {
         (self.rule, self.number, self.source, self.each, self.members, self.not) = (rule, number, source, each, members, not)
-        (self.asks, self.to, self.value, self.now) = (asks, to, value, now)
+        (self.hasFilter, self.to, self.value, self.now) = (hasFilter, to, value, now)
     }
 }
 
@@ -88,7 +88,7 @@ extension RuleSet {
     /// - Returns: nil if the rows have an `if` and the rules no longer contain their `.inbox`.
     public func reached(by rows: ContinuedRows, in tree: Node) -> [Key]? {
         var condition: Int32 = -1
-        if rows.asks {
+        if rows.hasFilter {
             let place = program.details.first { "\($0.pattern)\(ConsequenceKind.inbox.rawValue)" == rows.rule }
             guard let inbox = place?.inboxes.first(where: { $0.number == rows.number }), inbox.condition >= 0,
                 inbox.nodeDepth == rows.source.depth

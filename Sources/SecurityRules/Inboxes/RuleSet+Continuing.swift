@@ -7,9 +7,9 @@ extension RuleSet {
     ///   - old: the tree before the commit.
     ///   - tree: the tree after it.
     func continuing(_ rows: [ContinuedRows], _ removals: ContinuedRemovals?, old: Node, in tree: Node, now: Int64) -> Node {
-        var (tree, owed) = (tree, rows.map { Owed.rows($0) }[...])
-        if let removals { owed.append(.removals(removed(by: removals, in: old))) }
-        while let next = owed.popFirst() {
+        var (tree, pending) = (tree, rows.map { DeferredWork.rows($0) }[...])
+        if let removals { pending.append(.removals(removed(by: removals, in: old))) }
+        while let next = pending.popFirst() {
             let writes: [(path: Path, value: Node)] = switch next {
             case .rows(let rows): (reached(by: rows, in: tree) ?? []).map { (rows.place(of: $0), rows.value) }
             case .removals(let places): places.map { ($0, .null) }
@@ -23,15 +23,15 @@ extension RuleSet {
                     let found = try? consequences(of: [path], old: tree, new: after, by: .administrator, now: now, limits: limits),
                     admits(found, old: tree, now: now, textWork: &work)
                 else { continue }
-                owed += found.continued.map { .rows($0.rows) }
-                if let more = found.continuedRemovals { owed.append(.removals(removed(by: more, in: tree))) }
+                pending += found.continued.map { .rows($0.rows) }
+                if let more = found.continuedRemovals { pending.append(.removals(removed(by: more, in: tree))) }
                 tree = found.tree
             }
         }
         return tree
     }
 
-    private enum Owed {
+    private enum DeferredWork {
         case rows(ContinuedRows)
         case removals([Path])
     }

@@ -18,7 +18,7 @@ public struct ShapedWrites: Sendable {
     public var dependencies: WriteDecision?
 
     /// Whether the stored data differs from the sent data.
-    public var isOther: Bool { !(ignored.isEmpty && changed.isEmpty && added.isEmpty) }
+    public var differsFromSent: Bool { !(ignored.isEmpty && changed.isEmpty && added.isEmpty) }
 }
 
 extension RuleSet {
@@ -149,7 +149,7 @@ struct WriteShaper {
                     let isChild = level == location.depth - 1
                     if !isChild { recorder?.record(parent.keys, whole: false) }
                     let isWritten = isChild || old.node(at: parent).isNull
-                    if isWritten { for added in put(place, parent, depth: nil) { note(added, in: location, i) } }
+                    if isWritten { for added in put(place, parent, depth: nil) { recordAdded(added, in: location, i) } }
                 }
                 place = child(of: place, key)
                 if place < 0 { break }
@@ -158,7 +158,7 @@ struct WriteShaper {
         }
     }
 
-    private mutating func note(_ added: Path, in location: Path, _ i: Int) {
+    private mutating func recordAdded(_ added: Path, in location: Path, _ i: Int) {
         if location.contains(added) { changed.insert(i) } else { shaped.added.append(added) }
     }
 

@@ -451,7 +451,7 @@ import TestSupport
         await #expect(throws: Refusal("USER_NOT_FOUND")) { try await bench.administrate("accounts:delete", ["localId": .string(uid)]) }
         await #expect(throws: Refusal("USER_NOT_FOUND")) { try await bench.refreshed(session) }
         // Its data in the database is still to be removed.
-        #expect(await bench.service.pendingRemovalChanges() == [uid])
+        #expect(await bench.service.pendingRemovals() == [uid])
     }
 
     @Test func check71_many_are_deleted_enabled_ones_with_force() async throws {

@@ -27,7 +27,7 @@ import TestSupport
         for reply in replies { #expect(isRefused(reply), "\(reply.text)") }
         await bench.service.sweep()
         await bench.service.removalDone("x")
-        #expect(await bench.service.pendingRemovalChanges() == [])
+        #expect(await bench.service.pendingRemovals() == [])
         let token = try #require(made["idToken"]?.string)
         bench.service.tokens.forgetAll()
         let result = await withCheckedContinuation { done in bench.service.verify(token, leeway: 0) { done.resume(returning: $0) } }

@@ -204,7 +204,7 @@ import TestSupport
         #expect(try await bench.signIn("ana@x.org").error == "EMAIL_NOT_FOUND")
         #expect(try await bench.signUp("ana@x.org")["localId"] != made["localId"])
         #expect(bench.changes.all == [AccountChange(try #require(made["localId"]?.string), .deleted)])
-        #expect(await bench.service.pendingRemovalChanges() == [made["localId"]?.string])
+        #expect(await bench.service.pendingRemovals() == [made["localId"]?.string])
     }
 
     @Test func check47_client_deletes_nobody_by_id() async throws {

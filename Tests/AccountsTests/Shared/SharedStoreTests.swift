@@ -134,7 +134,7 @@ import TestSupport
         let follower = log.follower()
         let store = try store(nil, follower)
         var heard: [AccountChange] = []
-        store.shared?.heard = { heard += $0.changes }
+        store.shared?.onRecord = { heard += $0.changes }
         follower.fault.withLock { $0 = .silent }
         #expect(throws: AccountStoreFault.self) {
             try store.transaction {

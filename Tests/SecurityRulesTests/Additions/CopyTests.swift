@@ -149,7 +149,7 @@ import TestSupport
         let found = try rules.consequences(of: ["/posts/p/t"], old: old, new: new, copies: index)
         #expect(found.writes.count == 3 && found.keysScanned <= 6)
         #expect(try rules.consequences(of: ["/posts/p/t"], old: old, new: new).keysScanned >= 1000)
-        index.note(["/timeline"], old: old, new: .null, atMost: .max)
+        index.update(["/timeline"], old: old, new: .null, atMost: .max)
         #expect(index.count == 0)
     }
 
@@ -198,7 +198,7 @@ import TestSupport
         var new = old
         new.set(.object((0..<100).map { (Key("p\($0)"), 1) }), at: "timeline/me")
         let index = CopyIndex(rules, root: old)
-        #expect(index.note(["/other", "/timeline/me"], old: old, new: new, atMost: 50) == "/timeline/me")
+        #expect(index.update(["/other", "/timeline/me"], old: old, new: new, atMost: 50) == "/timeline/me")
         #expect(index.open == ["/timeline/me"] && index.count <= 51)
         func copied() throws -> ([Path], Int) {
             var changed = new
@@ -214,9 +214,9 @@ import TestSupport
         #expect(CopyIndex(rules, root: new, most: 101)?.count == 101 && CopyIndex(rules, root: new, most: 100) == nil)
         // Removed again before it was processed.
         new.set(.null, at: "timeline/me/p3")
-        index.note(["/timeline/me/p3"], old: .null, new: new)
-        index.take(all.prefix(60), in: new)
-        index.take(all.dropFirst(60), in: new)
+        index.update(["/timeline/me/p3"], old: .null, new: new)
+        index.refresh(all.prefix(60), in: new)
+        index.refresh(all.dropFirst(60), in: new)
         index.close("/timeline/me")
         #expect(index.open.isEmpty && index.count == CopyIndex(rules, root: new).count)
         #expect(try copied().0 == both)
@@ -232,7 +232,7 @@ import TestSupport
             let path = Path(["timeline", Key("f\(i)"), "p"])
             var tree = Node.null
             tree.set(value, at: path)
-            index.note([path], old: .null, new: tree)
+            index.update([path], old: .null, new: tree)
         }
         var most = 0
         for i in 0..<count {
@@ -252,7 +252,7 @@ import TestSupport
             let path = Path(["timeline", "me", Key("p\(i)")])
             var tree = Node.null
             tree.set(1, at: path)
-            wide.note([path], old: .null, new: tree)
+            wide.update([path], old: .null, new: tree)
         }
         #expect(wide.count == count && wide.moved < 4 * count)
     }
@@ -290,23 +290,23 @@ import TestSupport
             let known = try rules.consequences(
                 of: writes.map(\.path), old: tree, new: writes.after(tree), by: .administrator, copies: index)
             #expect(known.tree == found.tree, "with an index")
-            limits.noted = random.below(8)
+            limits.maxIndexed = random.below(8)
             let open = try rules.consequences(
                 of: writes.map(\.path), old: tree, new: writes.after(tree), by: .administrator, limits: limits, copies: late)
             #expect(open.tree == found.tree, "with one that does not know all")
             let paths = writes.map(\.path) + known.writes.map(\.path)
-            if let place = late.note(paths, old: tree, new: known.tree, atMost: random.below(12)) {
+            if let place = late.update(paths, old: tree, new: known.tree, atMost: random.below(12)) {
                 rest.append((place, try #require(CopyIndex.places(rules, below: place, old: tree, new: known.tree))[...]))
             }
             while let next = rest.first, random.chance(60) {
-                late.take(next.places.prefix(2), in: known.tree)
+                late.refresh(next.places.prefix(2), in: known.tree)
                 rest[0].places = next.places.dropFirst(2)
                 if !rest[0].places.isEmpty { continue }
                 late.close(next.open)
                 rest.removeFirst()
             }
             #expect(late.open == rest.map(\.open))
-            index.note(writes.map(\.path) + known.writes.map(\.path), old: tree, new: known.tree)
+            index.update(writes.map(\.path) + known.writes.map(\.path), old: tree, new: known.tree)
             #expect(index.count == Self.places(known.tree))
             let expected = Self.model(tree, writes.after(tree))
             guard found.tree == expected else {
@@ -317,7 +317,7 @@ import TestSupport
             tree = found.tree
         }
         for (open, places) in rest {
-            late.take(places, in: tree)
+            late.refresh(places, in: tree)
             late.close(open)
         }
         #expect(late.count == index.count)

@@ -188,12 +188,12 @@ import TestSupport
         // Other limits that the rows may exceed.
         #expect(try found(500, { $0.bytes = 10_000 }).continued.map(\.most) == [500])
         #expect(try found(500, { $0.keys = 400 }).continued.map(\.most) == [500])
-        #expect(try found(500, { $0.owing = ["news/n": 1] }).continued.map(\.most) == [500], "behind what it owes already")
+        #expect(try found(500, { $0.pendingBySource = ["news/n": 1] }).continued.map(\.most) == [500], "behind what it owes already")
         // The limit of pending rows.
-        #expect(try found(4_000, { ($0.continuedRows, $0.owedRows) = (5_000, 1_000) }).continued.count == 1)
-        #expect(throws: ConsequenceFault.self) { try found(4_000, { ($0.continuedRows, $0.owedRows) = (5_000, 1_001) }) }
-        #expect(try found(4_000, { ($0.continuations, $0.owing) = (3, ["x": 2]) }).continued.count == 1)
-        #expect(throws: ConsequenceFault.self) { try found(4_000, { ($0.continuations, $0.owing) = (3, ["x": 1, "y": 2]) }) }
+        #expect(try found(4_000, { ($0.continuedRows, $0.pendingRows) = (5_000, 1_000) }).continued.count == 1)
+        #expect(throws: ConsequenceFault.self) { try found(4_000, { ($0.continuedRows, $0.pendingRows) = (5_000, 1_001) }) }
+        #expect(try found(4_000, { ($0.continuations, $0.pendingBySource) = (3, ["x": 2]) }).continued.count == 1)
+        #expect(throws: ConsequenceFault.self) { try found(4_000, { ($0.continuations, $0.pendingBySource) = (3, ["x": 1, "y": 2]) }) }
     }
 
     /// Pending rows keep all of their properties when stored and read back.
@@ -266,13 +266,13 @@ import TestSupport
             for way in 0..<4 {
                 var limits = ConsequenceLimits()
                 if way == 1 { limits.defersAll = true }
-                if way == 3 { limits.noted = random.below(4) }
+                if way == 3 { limits.maxIndexed = random.below(4) }
                 let found = try rules.consequences(
                     of: paths, old: tree, new: new, by: .administrator, now: Int64(step), limits: limits, copies: way < 2 ? nil : index)
                 let made = rules.continuing(found.continued.map(\.rows), nil, old: .null, in: found.tree, now: Int64(step))
                 try #require(made == expected, "step \(step) way \(way)\n\(tree.json)\n\(writes)\n\(made.json)\n\(expected.json)")
             }
-            index.note([.root], old: tree, new: expected, atMost: .max)
+            index.update([.root], old: tree, new: expected, atMost: .max)
             tree = expected
         }
     }

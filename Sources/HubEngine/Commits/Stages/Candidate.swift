@@ -104,7 +104,7 @@ struct Candidate: Sendable {
         if shaped.needsTooMuchWork { throw .tooMuchShaping }
         (shaped.ignored, shaped.changed) = (shaped.ignored.map { values[$0] }, shaped.changed.map { values[$0] })
         (textWork, shapeDependencies) = (shaped.textWork, shaped.dependencies)
-        guard shaped.isOther else { return }
+        guard shaped.differsFromSent else { return }
         isShaped = true
         tree = shaped.tree
         for i in shaped.changed { operations[i] = .set(paths[i], tree.node(at: paths[i])) }
