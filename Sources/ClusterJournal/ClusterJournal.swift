@@ -30,7 +30,7 @@ public final class ClusterJournal: Journal {
     public func stage(_ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void) {
         let number = stages.add(1, ordering: .relaxed).newValue
         shard.queue.async { [shard] in
-            completion(shard.standing == .closed ? .failure(.closed) : .success(JournalStage(number: number, parts: 1, bytes: 0) { _ in }))
+            completion(shard.followState == .closed ? .failure(.closed) : .success(JournalStage(number: number, parts: 1, bytes: 0) { _ in }))
         }
     }
 
@@ -42,7 +42,7 @@ public final class ClusterJournal: Journal {
     public func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
         shard.locally(namespace, completion) { [shard] in
             $0.store(snapshot, completion: $1)
-            shard.goOn()
+            shard.resumeLocalStores()
         }
     }
 

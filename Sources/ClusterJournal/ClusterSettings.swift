@@ -4,13 +4,13 @@ public struct ClusterSettings: Sendable {
     public var name: String
     /// A fixed directory of hubs and writers, for tests; nil: the hubs find out by themselves.
     package var hubs: HubDirectory?
-    /// The address under which other hubs show this one to administrators; nil uses the one of `JournalStorage.shown`.
+    /// The address under which other hubs show this one to administrators; nil uses the one of `JournalStorage.announceAddress`.
     public var address: String?
     /// Interval between heartbeats to the other hubs, and the silence after which a hub counts as lost.
     public var heartbeatMs: Int64 = 250
     public var deadAfterMs: Int64 = 1_500
     /// Time for which a hub does not write a shard after another hub has superseded it.
-    public var restMs: Int64 = 5_000
+    public var cooldownMs: Int64 = 5_000
     /// Time for which a hub must be ready before the current writer yields to it.
     public var yieldAfterMs: Int64 = 2_000
     /// Number of logs into which the namespaces are divided. The same on all hubs, and constant for the cluster's lifetime.
@@ -61,7 +61,7 @@ public struct ClusterSettings: Sendable {
         return log
     }
 
-    var election: ShardElection.Settings { ShardElection.Settings(restMs: restMs, yieldAfterMs: yieldAfterMs) }
+    var election: ShardElection.Settings { ShardElection.Settings(cooldownMs: cooldownMs, yieldAfterMs: yieldAfterMs) }
 
     func logName(_ shard: Int) -> String { "VIGLA_\(name)_\(shard)" }
     func snapshotName(_ shard: Int) -> String { logName(shard) + "_snapshot" }

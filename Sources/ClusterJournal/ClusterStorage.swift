@@ -66,7 +66,7 @@ public final class ClusterStorage: JournalStorage {
     }
 
     public var cluster: ClusterReport? { hubs.report }
-    public func shown(at address: String) { hubs.shown(at: address) }
+    public func announceAddress(_ address: String) { hubs.announceAddress(address) }
 
     /// Opens a namespace for a caller that writes it without an election. Blocks until the log's whole content has arrived.
     package func openToWrite(_ namespace: String, patienceMs: Int) throws(JournalError) -> OpenedJournal {

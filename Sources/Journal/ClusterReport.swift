@@ -20,7 +20,7 @@ public struct ClusterReport: Sendable {
     }
 
     /// The hub's role for a shard's log.
-    public enum Standing: String, Sendable, CaseIterable {
+    public enum ShardRole: String, Sendable, CaseIterable {
         case writer, follower
         /// It has not received or stored everything in the log.
         case behind
@@ -29,7 +29,7 @@ public struct ClusterReport: Sendable {
     }
 
     public struct Shard: Sendable {
-        public var standing: Standing
+        public var role: ShardRole
         /// The current writer; nil while unknown.
         public var writer: UInt64?
         /// The newest message in the log as far as known, and the newest one applied by this hub.
@@ -41,8 +41,8 @@ public struct ClusterReport: Sendable {
         /// For how long it has been behind; 0 if it is not.
         public var lagMs: Int64
 
-        public init(standing: Standing, writer: UInt64?, last: UInt64, applied: UInt64, lagMs: Int64) {
-            (self.standing, self.writer, self.last, self.applied, self.lagMs) = (standing, writer, last, applied, lagMs)
+        public init(role: ShardRole, writer: UInt64?, last: UInt64, applied: UInt64, lagMs: Int64) {
+            (self.role, self.writer, self.last, self.applied, self.lagMs) = (role, writer, last, applied, lagMs)
         }
     }
 

@@ -12,14 +12,14 @@ public protocol HubLink: AnyObject, Sendable {
     /// Whether a heartbeat of the hub arrived recently.
     func isAlive(_ hub: UInt64) -> Bool
     /// Whether this hub has received heartbeats for long enough to declare another hub absent.
-    var hears: Bool { get }
+    var isMembershipKnown: Bool { get }
     func send(_ message: [UInt8], to hub: UInt64)
     /// Starts to receive; called once. Calls back on any thread, one message of each hub at a time.
     func listen(_ receive: @escaping @Sendable (HubEvent) -> Void)
 }
 
 extension HubLink {
-    public var hears: Bool { true }
+    public var isMembershipKnown: Bool { true }
 }
 
 /// The writer of a namespace.

@@ -145,7 +145,7 @@ public enum JournalOperation: Sendable, Equatable {
     case written(Path, Int64?)
     /// Changes pending rows or removals; the tree is unchanged. It comes after the tree changes of its commit, or before them if the tree
     /// before the commit determines the rows.
-    indirect case owed(PendingInboxChange)
+    indirect case pendingRows(PendingInboxChange)
     /// A large write, by the number of its commit, whose nodes do not all have stored times yet; nil once they have. The tree is unchanged.
     indirect case open(UInt64, OpenWrite?)
     /// Changes the state of forwarded requests; the tree is unchanged.
@@ -155,7 +155,7 @@ public enum JournalOperation: Sendable, Equatable {
     public var path: Path? {
         switch self {
         case .set(let path, _), .priority(let path, _), .add(let path, _): path
-        case .pending, .written, .owed, .open, .peer: nil
+        case .pending, .written, .pendingRows, .open, .peer: nil
         }
     }
 }
@@ -166,7 +166,7 @@ extension Node {
         case .set(let path, let node): set(node, at: path)
         case .priority(let path, let priority): setPriority(priority, at: path)
         case .add(let path, let node): merge(node, at: path)
-        case .pending, .written, .owed, .open, .peer: break
+        case .pending, .written, .pendingRows, .open, .peer: break
         }
     }
 }

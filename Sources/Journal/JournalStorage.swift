@@ -12,7 +12,7 @@ public protocol JournalStorage: Sendable {
     /// The state of the cluster; nil without a cluster. From any thread.
     var cluster: ClusterReport? { get }
     /// Announces this hub's address to the other hubs of the cluster.
-    func shown(at address: String)
+    func announceAddress(_ address: String)
     /// The log that replicates accounts to all hubs of a cluster; nil without a cluster.
     var accountLog: (any SharedLog)? { get }
 
@@ -32,7 +32,7 @@ public protocol JournalStorage: Sendable {
 
 extension JournalStorage {
     public var cluster: ClusterReport? { nil }
-    public func shown(at address: String) {}
+    public func announceAddress(_ address: String) {}
     public var accountLog: (any SharedLog)? { nil }
 }
 
@@ -69,7 +69,7 @@ public struct Recovered: Sendable {
     /// When nodes were last written.
     public var written = WrittenTimes()
     /// Inbox rows and removals left pending.
-    public var owed = PendingInboxRows()
+    public var pendingRows = PendingInboxRows()
     /// Which requests of other hubs were carried out.
     public var peers = PeerRequests()
     /// The newest epoch of a writer.
@@ -77,10 +77,10 @@ public struct Recovered: Sendable {
 
     public init(
         root: Node = .null, sequence: UInt64 = 0, replayed: Int = 0, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(),
-        owed: PendingInboxRows = PendingInboxRows(), peers: PeerRequests = PeerRequests(), epoch: UInt64 = 0
+        pendingRows: PendingInboxRows = PendingInboxRows(), peers: PeerRequests = PeerRequests(), epoch: UInt64 = 0
     ) {
         (self.root, self.sequence, self.replayed, self.pending, self.epoch) = (root, sequence, replayed, pending, epoch)
-        (self.written, self.owed, self.peers) = (written, owed, peers)
+        (self.written, self.pendingRows, self.peers) = (written, pendingRows, peers)
     }
 }
 
@@ -94,18 +94,18 @@ public struct JournalSnapshot: Sendable {
     /// When nodes were last written.
     public var written: WrittenTimes
     /// Pending inbox rows and removals. Their recipients must be known, because unknown ones depend on the tree of an earlier commit.
-    public var owed: PendingInboxRows
+    public var pendingRows: PendingInboxRows
     /// Which requests of other hubs were carried out.
     public var peers: PeerRequests
 
     public init(
         root: Node, sequence: UInt64, pending: [PendingSession] = [], written: WrittenTimes = WrittenTimes(),
-        owed: PendingInboxRows = PendingInboxRows(), peers: PeerRequests = PeerRequests()
+        pendingRows: PendingInboxRows = PendingInboxRows(), peers: PeerRequests = PeerRequests()
     ) {
         self.root = root
         self.sequence = sequence
         self.pending = pending
-        (self.written, self.owed, self.peers) = (written, owed, peers)
+        (self.written, self.pendingRows, self.peers) = (written, pendingRows, peers)
     }
 }
 

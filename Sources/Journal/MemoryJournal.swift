@@ -35,7 +35,7 @@ public final class MemoryJournal: Journal {
     private let most: Int
     private let state: Mutex<State>
     /// Held while followers are called, so that each receives one event at a time and in order.
-    private let telling = Mutex(())
+    private let deliveryLock = Mutex(())
 
     /// - Parameters:
     ///   - last: the commit that the first batch continues.
@@ -48,7 +48,7 @@ public final class MemoryJournal: Journal {
     }
 
     public func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        let result: Result<Void, JournalError> = telling.withLock { _ in
+        let result: Result<Void, JournalError> = deliveryLock.withLock { _ in
             let (result, followers): (Result<Void, JournalError>, [Follower]) = state.withLock { state in
                 if state.isClosed { return (.failure(.closed), []) }
                 if state.has(batch) { return (.success(()), []) }
@@ -82,7 +82,7 @@ public final class MemoryJournal: Journal {
     @discardableResult
     public func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
         let follower = Follower(handle: JournalTail(), receive: receive)
-        telling.withLock { _ in
+        deliveryLock.withLock { _ in
             let (batches, fault): ([JournalBatch], JournalError?) = state.withLock { state in
                 if state.isClosed { return ([], .closed) }
                 if position < state.first { return ([], .truncated(upTo: state.first)) }
@@ -121,7 +121,7 @@ public final class MemoryJournal: Journal {
     }
 
     public func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        let wasClosed = telling.withLock { _ in
+        let wasClosed = deliveryLock.withLock { _ in
             let (wasClosed, followers) = state.withLock { state in
                 defer { (state.isClosed, state.tails) = (true, []) }
                 return (state.isClosed, state.tails)

@@ -29,7 +29,7 @@ public protocol SettingStore: Sendable {
 
     /// Calls back with each change of a shared setting, including this hub's own. Called before the change's completion, in log order, on a
     /// queue of the store.
-    func whenChanged(_ hear: @escaping @Sendable (SettingChange) -> Void)
+    func whenChanged(_ listener: @escaping @Sendable (SettingChange) -> Void)
 }
 
 extension SettingStore {
@@ -40,7 +40,7 @@ extension SettingStore {
         completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
     ) { put(value, setting: name, of: namespace, completion: completion) }
 
-    public func whenChanged(_ hear: @escaping @Sendable (SettingChange) -> Void) {}
+    public func whenChanged(_ listener: @escaping @Sendable (SettingChange) -> Void) {}
 }
 
 /// A new value of a setting, or its removal.

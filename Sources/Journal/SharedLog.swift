@@ -16,7 +16,7 @@ public protocol SharedLog: Sendable {
 
     /// The messages that have arrived, in order.
     /// - Parameter waitMs: how long to wait for the first message.
-    func take(waitMs: Int) -> [SharedEntry]
+    func receive(waitMs: Int) -> [SharedEntry]
 
     /// Appends a record if the log ends with `place`. Blocks for some seconds at most until the result is known; returns at once while the
     /// log is known to be unreachable.
@@ -66,17 +66,17 @@ public enum SharedOutcome: Sendable {
 
 extension SharedLog {
     /// Blocks until everything that the log held after this call has arrived; for a start.
-    /// - Parameter take: takes arrived messages, so that more can arrive.
+    /// - Parameter receive: receives arrived messages, so that more can arrive.
     /// - Returns: false on timeout.
-    public func waitForAll(withinMs ms: Int, _ take: () -> Void) -> Bool {
+    public func waitForAll(withinMs ms: Int, _ receive: () -> Void) -> Bool {
         let end = DispatchTime.now() + .milliseconds(ms)
         while true {
             let answer = SyncAnswer()
-            sync { answer.tell($0) }
+            sync { answer.complete($0) }
             var isReached: Bool?
             while isReached == nil {
                 isReached = answer.wait(ms: 20)
-                take()
+                receive()
             }
             if isReached == true { return true }
             guard DispatchTime.now() < end else { return false }
@@ -87,15 +87,15 @@ extension SharedLog {
 
 private final class SyncAnswer: Sendable {
     private let isReached = Mutex<Bool?>(nil)
-    private let told = DispatchSemaphore(value: 0)
+    private let answered = DispatchSemaphore(value: 0)
 
-    func tell(_ isReached: Bool) {
+    func complete(_ isReached: Bool) {
         self.isReached.withLock { $0 = isReached }
-        told.signal()
+        answered.signal()
     }
 
     func wait(ms: Int) -> Bool? {
-        _ = told.wait(timeout: .now() + .milliseconds(ms))
+        _ = answered.wait(timeout: .now() + .milliseconds(ms))
         return isReached.withLock { $0 }
     }
 }

@@ -23,7 +23,7 @@ public final class WriterRole: Sendable {
     }
 
     private struct State {
-        var wish = RequestedRole.follow
+        var requestedRole = RequestedRole.follow
         var role = Role.following
         var act: (@Sendable (RequestedRole) -> Void)?
     }
@@ -43,27 +43,27 @@ public final class WriterRole: Sendable {
 
     // For the storage
 
-    public func wish(_ wish: RequestedRole) {
+    public func request(_ role: RequestedRole) {
         let act = state.withLock { state in
-            state.wish = wish
+            state.requestedRole = role
             return state.act
         }
-        act?(wish)
+        act?(role)
     }
 
     // For the database
 
     /// Starts to receive requested roles, beginning with the current one.
     public func begin(_ act: @escaping @Sendable (RequestedRole) -> Void) {
-        let wish = state.withLock { state in
+        let role = state.withLock { state in
             state.act = act
-            return state.wish
+            return state.requestedRole
         }
-        act(wish)
+        act(role)
     }
 
     /// - Parameter reason: why it is not the writer although that was requested.
-    public func became(_ role: Role, _ reason: JournalError? = nil) {
+    public func roleDidChange(_ role: Role, _ reason: JournalError? = nil) {
         state.withLock { $0.role = role }
         changed(role, reason)
     }

@@ -45,7 +45,7 @@ import TestSupport
                     case 1: .priority("a", 1.5)
                     case 2: .add(.root, ["z": true])
                     case 3: .written("a", 17)
-                    default: .owed(.advance(3, 2))
+                    default: .pendingRows(.advance(3, 2))
                     }
                 }, pending: random.chance(30) ? [.forget(session: "s")] : [])
             }

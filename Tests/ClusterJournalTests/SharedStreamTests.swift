@@ -38,8 +38,8 @@ import TestSupport
         var records: [[UInt8]] { applied.withLock { $0.records } }
         var place: SharedPlace { applied.withLock { $0.place } }
 
-        func take(waitMs: Int = 0) {
-            let entries = stream.take(waitMs: waitMs)
+        func receive(waitMs: Int = 0) {
+            let entries = stream.receive(waitMs: waitMs)
             applied.withLock { applied in
                 for entry in entries where entry.place.sequence > applied.place.sequence {
                     #expect(entry.place.sequence == applied.place.sequence + 1)
@@ -49,7 +49,7 @@ import TestSupport
             }
         }
 
-        func catchUp(withinMs: Int = 30_000) -> Bool { stream.waitForAll(withinMs: withinMs) { take() } }
+        func catchUp(withinMs: Int = 30_000) -> Bool { stream.waitForAll(withinMs: withinMs) { receive() } }
 
         /// Appends a record computed from the previous ones.
         func append(_ make: (Int) -> [UInt8]) throws {
@@ -58,7 +58,7 @@ import TestSupport
                 let record = make(records.count)
                 switch stream.append(record, after: place) {
                 case .stored(let place): return applied.withLock { $0 = (place, records + [record]) }
-                case .conflict(let last): while self.place.sequence < last { take(waitMs: 100) }
+                case .conflict(let last): while self.place.sequence < last { receive(waitMs: 100) }
                 case .refused(let error): throw error
                 case .unknown(let reason): throw JournalError.unknown(reason: reason)
                 }
@@ -118,7 +118,7 @@ import TestSupport
         #expect(!follower.catchUp(withinMs: 100))
         for i in 0..<3 { own.signal(i, SIGCONT) }
         #expect(becomes {
-            follower.take()
+            follower.receive()
             do { try follower.append { _ in [3] } } catch { return false }
             return true
         })

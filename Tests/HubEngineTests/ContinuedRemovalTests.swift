@@ -60,7 +60,7 @@ import Testing
             let client = Client.make()
             for request in requests { _ = it.hub.ask(client, request) }
             it.settle()
-            #expect(it.root == Self.after() && it.stored.owed.isEmpty && it.counters.owedRows == 0, "\(name)")
+            #expect(it.root == Self.after() && it.stored.pendingRows.isEmpty && it.counters.owedRows == 0, "\(name)")
             // The removal, the list, and the parts.
             #expect(it.counters.systemCommits[.removal] == 5 && it.counters.systemWrites[.removes] == 45, "\(name)")
         }
@@ -74,7 +74,7 @@ import Testing
         root.set(5_000, at: "posts/p/until")
         let it = try harness(root)
         it.advance(ms: 4_000)
-        #expect(it.root == Self.after() && it.counters.expired == 1 && it.stored.owed.isEmpty)
+        #expect(it.root == Self.after() && it.counters.expired == 1 && it.stored.pendingRows.isEmpty)
     }
 
     /// Consequences of consequences: each comment has its own, below the removed node or elsewhere.
@@ -87,7 +87,7 @@ import Testing
             expected.set(.null, at: "by")
         }
         #expect(it.root == expected, "\(it.root.json)")
-        #expect(it.stored.owed.isEmpty && it.counters.systemWrites[.removes, default: 0] >= 90)
+        #expect(it.stored.pendingRows.isEmpty && it.counters.systemWrites[.removes, default: 0] >= 90)
     }
 
     /// Counters of removed nodes are right once they have been counted.
@@ -132,7 +132,7 @@ import Testing
     @Test func refusedRemoval_isLeftOut() throws {
         let rules = #"{"rules":{".write":true,"posts":{"$p":{".removes":"kept/*/x"}},"kept":{"$k":{".validate":"$k != 'k103'"}}}}"#
         let it = try RestartHarness(rules, root: ["posts": ["p": 1], "kept": Self.many(45, "k", ["x": 1, "y": 1])], limits: Self.limits)
-        #expect(it.put("posts/p", .null) == "ok 0" && it.stored.owed.isEmpty)
+        #expect(it.put("posts/p", .null) == "ok 0" && it.stored.pendingRows.isEmpty)
         #expect(it.root.child("kept").children.filter { $1.child("x").exists }.map(\.0) == ["k103"])
     }
 
@@ -154,9 +154,9 @@ import Testing
     @Test(arguments: [false, true]) func killedHub_goesOn(fromSnapshot: Bool) throws {
         let root = Self.root(votes: 25, comments: 25)
         func through(_ stored: RestartHarness.Stored) -> RestartHarness.Stored {
-            guard fromSnapshot, stored.owed.items.allSatisfy(\.isListed) else { return stored }
+            guard fromSnapshot, stored.pendingRows.items.allSatisfy(\.isListed) else { return stored }
             var read = RestartHarness.Stored(root: stored.root, sequence: stored.sequence)
-            stored.owed.forEach { read.owed.apply($0, in: stored.root) }
+            stored.pendingRows.forEach { read.pendingRows.apply($0, in: stored.root) }
             return read
         }
         let first = try harness(root)
@@ -170,9 +170,9 @@ import Testing
                 try it.restart(after: count, through: through)
                 let removed = it.commits.flatMap(\.operations).compactMap(\.path)
                 #expect(Set(removed).count == removed.count, "commit \(count)")
-                #expect(it.root == Self.after(votes: 25) && it.stored.owed.isEmpty, "commit \(count)")
+                #expect(it.root == Self.after(votes: 25) && it.stored.pendingRows.isEmpty, "commit \(count)")
                 try it.restart(after: again, through: through)
-                #expect(it.root == Self.after(votes: 25) && it.stored.owed.isEmpty, "commit \(count) and \(again)")
+                #expect(it.root == Self.after(votes: 25) && it.stored.pendingRows.isEmpty, "commit \(count) and \(again)")
             }
         }
     }
@@ -183,9 +183,9 @@ import Testing
         _ = it.put("posts/p", .null)
         for count in 1...it.commits.count {
             let stored = it.stored(after: count)
-            if let item = stored.owed.items.first, !item.isListed { #expect(item.base?.node(at: "posts/p").exists == true) }
+            if let item = stored.pendingRows.items.first, !item.isListed { #expect(item.base?.node(at: "posts/p").exists == true) }
         }
-        #expect(it.stored(after: 1).owed.items.count == 1)
+        #expect(it.stored(after: 1).pendingRows.items.count == 1)
     }
 
     /// Removals that the disk refuses are rolled back with their commit, and retried once it takes commits again.
@@ -383,7 +383,7 @@ import Testing
             if random.chance(15) || step == 79 {
                 it.settle()
                 try #require(it.root == model, "step \(step): \(it.root.json) is to be \(model.json)")
-                try #require(it.stored.owed.isEmpty)
+                try #require(it.stored.pendingRows.isEmpty)
             }
         }
         #expect(removals > 0)

@@ -44,7 +44,7 @@ import Testing
         #expect(rows(it.root) == ["\"t\"": 21] && it.counters.systemWrites[.inbox] == 21 && it.counters.systemCommits[.inbox] == 3)
         // The causing commit, the list, and the rows.
         #expect(it.commits.map { $0.operations.count { $0.path != nil } } == [1, 0, 10, 10, 1])
-        #expect(it.stored.owed.isEmpty && it.counters.owedRows == 0)
+        #expect(it.stored.pendingRows.isEmpty && it.counters.owedRows == 0)
     }
 
     /// The hub is killed after any commit, also twice, and restarts from the log or a snapshot: each row is written once, and none is left out.
@@ -58,18 +58,18 @@ import Testing
                 let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
                 _ = it.put("news/n", Self.news())
                 func through(_ stored: RestartHarness.Stored) -> RestartHarness.Stored {
-                    guard fromSnapshot, stored.owed.items.allSatisfy(\.isListed) else { return stored }
+                    guard fromSnapshot, stored.pendingRows.items.allSatisfy(\.isListed) else { return stored }
                     var read = RestartHarness.Stored(root: stored.root, sequence: stored.sequence)
-                    stored.owed.forEach { read.owed.apply($0, in: stored.root) }
+                    stored.pendingRows.forEach { read.pendingRows.apply($0, in: stored.root) }
                     return read
                 }
                 try it.restart(after: count, through: through)
                 let written = it.commits.flatMap(\.operations).compactMap(\.path)
                 let before = rows(it.stored(after: 0).root)["\"t\""] ?? 0
                 #expect(Set(written).count == written.count && written.count + before == 45, "commit \(count)")
-                #expect(rows(it.root) == ["\"t\"": 45] && it.stored.owed.isEmpty)
+                #expect(rows(it.root) == ["\"t\"": 45] && it.stored.pendingRows.isEmpty)
                 try it.restart(after: again, through: through)
-                #expect(rows(it.root) == ["\"t\"": 45] && it.stored.owed.isEmpty, "commit \(count) and \(again)")
+                #expect(rows(it.root) == ["\"t\"": 45] && it.stored.pendingRows.isEmpty, "commit \(count) and \(again)")
             }
         }
     }
@@ -95,7 +95,7 @@ import Testing
         let it = try RestartHarness(Self.rules, root: Self.subs(45), limits: Self.limits())
         _ = it.put("news/n", Self.news())
         try it.restart(after: 1, rules: others)
-        #expect(rows(it.root) == [:] && it.stored.owed.isEmpty)
+        #expect(rows(it.root) == [:] && it.stored.pendingRows.isEmpty)
     }
 
     /// If nodes expire before the first request, rows resume right after that.
@@ -105,7 +105,7 @@ import Testing
         let it = try RestartHarness(String(rules), root: root, limits: Self.limits())
         #expect(it.put("news/n", Self.news()) == "ok 0")
         try it.restart(after: 3)
-        #expect(rows(it.root) == ["\"t\"": 45] && it.stored.owed.isEmpty && it.hub.time.ms == 1_000)
+        #expect(rows(it.root) == ["\"t\"": 45] && it.stored.pendingRows.isEmpty && it.hub.time.ms == 1_000)
     }
 
     @Test func rulesDeployedInBetween_leaveRowsAsTheyAre() throws {
@@ -132,7 +132,7 @@ import Testing
             _ = it.put("news/n", Self.news())
             let rest = it.stored(after: count)
             let log = FlakyLog(root: rest.root)
-            let hub = EngineHarness(rules: it.rules, root: rest.root, owed: rest.owed, log: log, limits: limits, now: 5)
+            let hub = EngineHarness(rules: it.rules, root: rest.root, owed: rest.pendingRows, log: log, limits: limits, now: 5)
             hub.settle()
             let client = Client.make()
             hub.database.submit(.put(count.isMultiple(of: 2) ? "news" : "news/n", .null), from: client)
@@ -196,10 +196,10 @@ import Testing
         root.set(["x": true], at: "subs/u3")
         let it = try RestartHarness(Self.rules, root: root, limits: Self.limits(), refusals: listener)
         #expect(it.put("news/n", Self.news()) == "ok 0")
-        #expect(rows(it.root) == ["\"t\"": 45] && it.root.node(at: "inbox/u3").isNull && it.stored.owed.isEmpty)
+        #expect(rows(it.root) == ["\"t\"": 45] && it.root.node(at: "inbox/u3").isNull && it.stored.pendingRows.isEmpty)
         #expect(listener.heard.withLock { $0.last } == "1 /inbox/$u/$k.validate")
         #expect(it.put("news/b", Self.news("bad")) == "ok 0")
-        #expect(rows(it.root, "b") == [:] && it.stored.owed.isEmpty && it.counters.owedRows == 0)
+        #expect(rows(it.root, "b") == [:] && it.stored.pendingRows.isEmpty && it.counters.owedRows == 0)
         // In the commit of its node, it refuses that commit.
         let few = try RestartHarness(Self.rules, root: ["subs": ["u3": ["x": 1], "u4": ["x": 1]]], limits: Self.limits())
         #expect(few.put("news/n", Self.news()) == "error 0 permission_denied" && few.root.child("news").isNull)
@@ -252,7 +252,7 @@ import Testing
         let client = Client.make()
         _ = it.hub.ask(client, .merge(["news/n": Self.news(), "x": 1, "y": 2, "z": 3]))
         it.settle()
-        #expect(it.counters.prepared == 1 && rows(it.root) == ["\"t\"": 45] && it.stored.owed.isEmpty)
+        #expect(it.counters.prepared == 1 && rows(it.root) == ["\"t\"": 45] && it.stored.pendingRows.isEmpty)
     }
 
     @Test func imports_owNothing() throws {
@@ -300,7 +300,7 @@ import Testing
         _ = gate.ask(client, .put("news/n", Self.news()))
         let made = Mutex<[String]>([])
         gate.hub.database.journalSnapshot { snapshot in
-            made.withLock { $0.append("\(snapshot?.owed.items.first?.isListed ?? false) \(snapshot?.owed.items.first?.listed ?? 0)") }
+            made.withLock { $0.append("\(snapshot?.pendingRows.items.first?.isListed ?? false) \(snapshot?.pendingRows.items.first?.listed ?? 0)") }
         }
         gate.hub.database.journalSnapshot(isLast: true) { snapshot in made.withLock { $0.append(snapshot == nil ? "none" : "one") } }
         gate.hub.database.snapshot { root, _, _ in made.withLock { $0.append(root.child("news").json) } }
@@ -367,7 +367,7 @@ import Testing
             if random.chance(15) || step == 79 {
                 it.settle()
                 try #require(it.root == model, "step \(step): \(it.root.json) is to be \(model.json)")
-                try #require(it.stored.owed.isEmpty)
+                try #require(it.stored.pendingRows.isEmpty)
             }
         }
         #expect(rowsMade > 0)

@@ -11,14 +11,14 @@ final class RestartHarness {
     struct Stored: Sendable {
         var root = Node.null
         var written = WrittenTimes()
-        var owed = PendingInboxRows()
+        var pendingRows = PendingInboxRows()
         var sequence: UInt64 = 0
 
         fileprivate mutating func apply(_ operations: some Sequence<JournalOperation>) {
             for operation in operations {
                 root.apply(operation)
                 written.apply(operation)
-                if case .owed(let change) = operation { owed.apply(change, in: root) }
+                if case .pendingRows(let change) = operation { pendingRows.apply(change, in: root) }
             }
         }
     }
@@ -49,7 +49,7 @@ final class RestartHarness {
         _ refusals: (any RefusalListener)?, _ gate: GatedWork?
     ) -> EngineHarness {
         EngineHarness(
-            rules: rules, root: stored.root, written: stored.written, owed: stored.owed, sequence: stored.sequence, log: journal,
+            rules: rules, root: stored.root, written: stored.written, owed: stored.pendingRows, sequence: stored.sequence, log: journal,
             limits: limits, background: gate?.work, now: now, refusals: refusals)
     }
 

@@ -20,9 +20,9 @@ import TestSupport
         #expect(Role.writing.step(requestedRole: .write, isBehind: true) == nil)
         #expect(Role.writing.step(requestedRole: .follow, isBehind: true) == .yield)
         // Work in progress is settled first, whichever role is requested by then.
-        for wish in [WriterRole.RequestedRole.write, .follow] {
-            #expect(Role.yielding.step(requestedRole: wish, isBehind: true) == nil)
-            #expect(Role.yielding.step(requestedRole: wish, isBehind: false) == .follow)
+        for role in [WriterRole.RequestedRole.write, .follow] {
+            #expect(Role.yielding.step(requestedRole: role, isBehind: true) == nil)
+            #expect(Role.yielding.step(requestedRole: role, isBehind: false) == .follow)
         }
     }
 
@@ -56,7 +56,7 @@ import TestSupport
 
         /// Requests a role and waits for it; a claim that finds unapplied commits is retried by the clock.
         func become(_ role: WriterRole.Role) {
-            writerRole.wish(role == .writing ? .write : .follow)
+            writerRole.request(role == .writing ? .write : .follow)
             for _ in 0..<1_000 where writerRole.role != role {
                 harness.settle()
                 harness.time.advance(ms: 20)

@@ -7,46 +7,46 @@ import TestSupport
 
 /// Pending inbox rows of commits, stored next to the tree.
 @Suite(.timeLimit(.minutes(30))) struct PendingInboxRowsTests {
-    private func changes(_ owed: PendingInboxRows) -> [PendingInboxChange] {
+    private func changes(_ pendingRows: PendingInboxRows) -> [PendingInboxChange] {
         var all: [PendingInboxChange] = []
-        owed.forEach { all.append($0) }
+        pendingRows.forEach { all.append($0) }
         return all
     }
 
-    private func owed(_ changes: [PendingInboxChange], in tree: Node = 1) -> PendingInboxRows {
-        var owed = PendingInboxRows()
-        for change in changes { owed.apply(change, in: tree) }
-        return owed
+    private func pendingRows(_ changes: [PendingInboxChange], in tree: Node = 1) -> PendingInboxRows {
+        var pendingRows = PendingInboxRows()
+        for change in changes { pendingRows.apply(change, in: tree) }
+        return pendingRows
     }
 
     private static let begin = PendingInboxChange.begin(1, source: "news/n", most: 9, ["to": "x"])
 
     @Test func steps_leadFromOwedToDone() throws {
-        var owed = owed([Self.begin], in: ["old": 1])
-        #expect(owed[1]?.base == ["old": 1] && owed[1]?.left == 9 && owed.nextID == 2 && owed[1]?.isListed == false)
-        owed.apply(.list(1, ["a", "b"], isLast: false), in: ["new": 1])
-        #expect(owed[1]?.base == ["old": 1] && owed[1]?.lastListed == "b" && owed[1]?.left == 9)
-        let before = owed
-        owed.apply(.list(1, ["c"], isLast: true), in: .null)
-        #expect(owed[1]?.isListed == true && owed[1]?.left == 3 && owed[1]?.next(9) == ["a", "b", "c"])
-        owed.apply(.list(1, ["d"], isLast: true), in: .null)
-        #expect(owed[1]?.listed == 3, "the list is complete")
-        owed.apply(.advance(1, 1), in: .null)
-        #expect(owed[1]?.next(1) == ["b"] && owed[1]?.next(5) == ["b", "c"])
-        owed.apply(.without(1, "c"), in: .null)
-        owed.apply(.advance(1, 1), in: .null)
-        #expect(owed[1]?.next(5) == ["c"] && owed[1]?.without == ["c"])
-        owed.apply(.advance(1, 1), in: .null)
-        #expect(owed.isEmpty && owed.nextID == 2 && before[1]?.listed == 2)
-        owed.apply(.advance(7, 1), in: .null)
-        owed.apply(.list(7, [], isLast: true), in: .null)
-        #expect(owed.isEmpty)
-        #expect(self.owed([Self.begin, .list(1, [], isLast: true)]).isEmpty, "nobody is reached")
-        #expect(self.owed([Self.begin, .end(1)]).isEmpty)
+        var pendingRows = pendingRows([Self.begin], in: ["old": 1])
+        #expect(pendingRows[1]?.base == ["old": 1] && pendingRows[1]?.left == 9 && pendingRows.nextID == 2 && pendingRows[1]?.isListed == false)
+        pendingRows.apply(.list(1, ["a", "b"], isLast: false), in: ["new": 1])
+        #expect(pendingRows[1]?.base == ["old": 1] && pendingRows[1]?.lastListed == "b" && pendingRows[1]?.left == 9)
+        let before = pendingRows
+        pendingRows.apply(.list(1, ["c"], isLast: true), in: .null)
+        #expect(pendingRows[1]?.isListed == true && pendingRows[1]?.left == 3 && pendingRows[1]?.next(9) == ["a", "b", "c"])
+        pendingRows.apply(.list(1, ["d"], isLast: true), in: .null)
+        #expect(pendingRows[1]?.listed == 3, "the list is complete")
+        pendingRows.apply(.advance(1, 1), in: .null)
+        #expect(pendingRows[1]?.next(1) == ["b"] && pendingRows[1]?.next(5) == ["b", "c"])
+        pendingRows.apply(.without(1, "c"), in: .null)
+        pendingRows.apply(.advance(1, 1), in: .null)
+        #expect(pendingRows[1]?.next(5) == ["c"] && pendingRows[1]?.without == ["c"])
+        pendingRows.apply(.advance(1, 1), in: .null)
+        #expect(pendingRows.isEmpty && pendingRows.nextID == 2 && before[1]?.listed == 2)
+        pendingRows.apply(.advance(7, 1), in: .null)
+        pendingRows.apply(.list(7, [], isLast: true), in: .null)
+        #expect(pendingRows.isEmpty)
+        #expect(self.pendingRows([Self.begin, .list(1, [], isLast: true)]).isEmpty, "nobody is reached")
+        #expect(self.pendingRows([Self.begin, .end(1)]).isEmpty)
     }
 
     /// Through the log, and through a snapshot of several parts.
-    @Test func owed_isRecovered() async throws {
+    @Test func pendingRows_isRecovered() async throws {
         let folder = try TemporaryFolder()
         let all = (0..<3_000).map { Key("user \($0)") }
         let steps: [PendingInboxChange] = [
@@ -54,30 +54,30 @@ import TestSupport
             .advance(1, 1_500), .begin(5, source: "a/b", most: 2, ["value": ["x": "\"quoted\""]]), .without(1, "user 7"),
             .list(5, ["\u{1F600}", "é"], isLast: true), .begin(6, source: "gone", most: 0, .null), .end(6),
         ]
-        let expected = owed(steps)
+        let expected = pendingRows(steps)
         #expect(expected.items.map(\.left) == [1_500, 2])
         do {
             let store = try JournalStore.open(folder: folder.path)
-            let operations = [JournalOperation.set("n", 1)] + steps.map { .owed($0) }
+            let operations = [JournalOperation.set("n", 1)] + steps.map { .pendingRows($0) }
             try await store.journal(for: "main").store(JournalBatch(sequence: 1, after: 0, operations: operations))
             try store.close()
         }
         do {
             let store = try JournalStore.open(folder: folder.path)
             let recovered = try store.recover("main")
-            #expect(changes(recovered.owed) == changes(expected) && recovered.replayed == 1 && recovered.root == ["n": 1])
+            #expect(changes(recovered.pendingRows) == changes(expected) && recovered.replayed == 1 && recovered.root == ["n": 1])
             var settings = JournalStore.Settings()
             settings.chunks.full = 4_000
             try store.close()
             let other = try JournalStore.open(folder: folder.path, settings: settings)
-            try await other.journal(for: "main").finish(JournalSnapshot(root: ["n": 1], sequence: 1, owed: recovered.owed))
+            try await other.journal(for: "main").finish(JournalSnapshot(root: ["n": 1], sequence: 1, pendingRows: recovered.pendingRows))
             try other.close()
         }
         let store = try JournalStore.open(folder: folder.path)
         let recovered = try store.recover("main")
-        #expect(changes(recovered.owed) == changes(expected) && recovered.replayed == 0 && recovered.root == ["n": 1])
-        #expect(recovered.owed.items.allSatisfy(\.isListed) && recovered.owed.nextID == 6)
-        #expect(recovered.owed[1]?.next(2) == expected[1]?.next(2))
+        #expect(changes(recovered.pendingRows) == changes(expected) && recovered.replayed == 0 && recovered.root == ["n": 1])
+        #expect(recovered.pendingRows.items.allSatisfy(\.isListed) && recovered.pendingRows.nextID == 6)
+        #expect(recovered.pendingRows[1]?.next(2) == expected[1]?.next(2))
         #expect(try store.count("chunk") >= 3)
         try store.close()
     }
@@ -89,13 +89,13 @@ import TestSupport
         let journal = store.journal(for: "main")
         try await journal.store(JournalBatch(sequence: 1, after: 0, operations: [.set("n", 1)]))
         var batch = JournalBatch(after: 1)
-        batch.append([.set("n", 2)], also: [.set("m", 2), .owed(Self.begin)])
+        batch.append([.set("n", 2)], also: [.set("m", 2), .pendingRows(Self.begin)])
         batch.append([.set("n", 3)])
         try await journal.store(batch)
         try store.close()
         let again = try JournalStore.open(folder: folder.path)
         let recovered = try again.recover("main")
-        #expect(recovered.root == ["n": 3, "m": 2] && recovered.owed[1]?.base == ["n": 2, "m": 2])
+        #expect(recovered.root == ["n": 3, "m": 2] && recovered.pendingRows[1]?.base == ["n": 2, "m": 2])
         try again.close()
     }
 

@@ -258,7 +258,7 @@ import TestSupport
         let isDone = Mutex(false)
         journal.store(JournalSnapshot(root: root, sequence: 1)) { _ in isDone.withLock { $0 = true } }
         #expect(await becomes {
-            store.queue.sync { store.backlog.items.contains { if case .step(.chunks) = $0.work { true } else { false } } }
+            store.queue.sync { store.pendingItems.items.contains { if case .step(.chunks) = $0.work { true } else { false } } }
         })
         for i in UInt64(2)...20 { try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i)))])) }
         #expect(try store.count("chunk") == 0 && !isDone.withLock { $0 })

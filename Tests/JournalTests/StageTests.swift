@@ -41,7 +41,7 @@ import TestSupport
                     continuation.resume()
                 }
                 // In one transaction: nothing was deferred.
-                #expect(store.backlog.isEmpty)
+                #expect(store.pendingItems.isEmpty)
             }
         }
         #expect(completions.labels == [2, 3] && completions.results.allSatisfy { (try? $0.get()) != nil })

@@ -67,7 +67,7 @@ extension AccountStore {
         let mayTake = place != nil
         var arrivals: [SharedEntry] = []
         let isUpToDate = log.waitForAll(withinMs: place == nil ? patienceMs : Self.rejoinMs) {
-            let taken = log.take(waitMs: 0)
+            let taken = log.receive(waitMs: 0)
             if mayTake { shared.backlog += taken } else { arrivals += taken }
         }
         if place == nil {
@@ -179,7 +179,7 @@ extension AccountStore {
     /// - Throws: the disk's error; the next call tries again.
     func applyArrived(waitMs: Int = 0) throws {
         guard let shared, !isClosed else { return }
-        shared.backlog += shared.log.take(waitMs: shared.backlog.isEmpty ? waitMs : 0)
+        shared.backlog += shared.log.receive(waitMs: shared.backlog.isEmpty ? waitMs : 0)
         while !shared.backlog.isEmpty { try applyNext(shared) }
     }
 

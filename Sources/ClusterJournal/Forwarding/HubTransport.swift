@@ -13,7 +13,7 @@ public struct HubDirectory: Sendable {
     /// Whether a hub has sent a heartbeat recently.
     public var isAlive: @Sendable (_ hub: UInt64) -> Bool
     /// Whether this hub has received heartbeats for long enough to know that a missing hub is gone.
-    public var hears: @Sendable () -> Bool = { true }
+    public var isMembershipKnown: @Sendable () -> Bool = { true }
     /// Calls back when a namespace's writer changes, or a hub comes or goes.
     public var whenChanged: @Sendable (@escaping @Sendable () -> Void) -> Void
 
@@ -37,7 +37,7 @@ public struct HubDirectory: Sendable {
             }
         }
         isAlive = { writers.isAlive($0) }
-        hears = { writers.hears }
+        isMembershipKnown = { writers.isMembershipKnown }
         whenChanged = { writers.whenChanged($0) }
     }
 }
@@ -66,30 +66,30 @@ final class HubTransport: Sendable {
     func open() throws(NatsConnection.Fault) {
         var made: OpaquePointer?
         // Retained until the subscription has ended.
-        let ear = Unmanaged.passRetained(SubscriptionHandler(self))
+        let handler = Unmanaged.passRetained(SubscriptionHandler(self))
         let status = natsConnection_Subscribe(&made, connection.handle, hubs.subject(hubs.hub), { _, _, message, closure in
             guard let message else { return }
             defer { natsMsg_Destroy(message) }
             guard let closure else { return }
-            Unmanaged<SubscriptionHandler>.fromOpaque(closure).takeUnretainedValue().mail?.receive(ShardLog.bytes(of: message))
-        }, ear.toOpaque())
+            Unmanaged<SubscriptionHandler>.fromOpaque(closure).takeUnretainedValue().transport?.receive(ShardLog.bytes(of: message))
+        }, handler.toOpaque())
         guard status == NATS_OK else {
-            ear.release()
+            handler.release()
             throw NatsConnection.Fault(description: NatsConnection.text(status))
         }
         natsSubscription_SetOnCompleteCB(
-            made, { closure in if let closure { Unmanaged<SubscriptionHandler>.fromOpaque(closure).release() } }, ear.toOpaque())
+            made, { closure in if let closure { Unmanaged<SubscriptionHandler>.fromOpaque(closure).release() } }, handler.toOpaque())
         hubs.whenChanged { [weak self] in
             let links = self?.state.withLock { Array($0.links.values) } ?? []
-            for link in links { link.hear(.writerChanged) }
+            for link in links { link.deliver(.writerChanged) }
         }
     }
 
-    /// The object that libnats calls; it does not retain the mail.
+    /// The object that libnats calls; it does not retain the transport.
     private final class SubscriptionHandler: @unchecked Sendable {
         // Sendable: the reference is weak and never changes.
-        weak var mail: HubTransport?
-        init(_ mail: HubTransport) { self.mail = mail }
+        weak var transport: HubTransport?
+        init(_ transport: HubTransport) { self.transport = transport }
     }
 
     func close() { state.withLock { $0.links = [:] } }
@@ -106,7 +106,7 @@ final class HubTransport: Sendable {
 
     private func receive(_ bytes: [UInt8]) {
         guard let envelope = HubEnvelope(decoding: bytes), let link = state.withLock({ $0.links[envelope.namespace] }) else { return }
-        link.hear(.message(envelope.message, from: envelope.hub))
+        link.deliver(.message(envelope.message, from: envelope.hub))
     }
 }
 
@@ -153,7 +153,7 @@ private final class TransportLink: HubLink {
     private let connection: NatsConnection
     private let hubs: HubDirectory
     let messageBytes: Int
-    private let heard = Mutex<(@Sendable (HubEvent) -> Void)?>(nil)
+    private let receiver = Mutex<(@Sendable (HubEvent) -> Void)?>(nil)
 
     init(_ namespace: String, _ connection: NatsConnection, _ hubs: HubDirectory, messageBytes: Int) {
         (self.namespace, self.connection, self.hubs, self.messageBytes) = (namespace, connection, hubs, messageBytes)
@@ -165,14 +165,14 @@ private final class TransportLink: HubLink {
 
     func isAlive(_ hub: UInt64) -> Bool { hubs.isAlive(hub) }
 
-    var hears: Bool { hubs.hears() }
+    var isMembershipKnown: Bool { hubs.isMembershipKnown() }
 
     func send(_ message: [UInt8], to hub: UInt64) {
         let bytes = HubEnvelope(hub: self.hub, namespace: namespace, message: message).encoded
         bytes.withUnsafeBytes { _ = natsConnection_Publish(connection.handle, hubs.subject(hub), $0.baseAddress, Int32($0.count)) }
     }
 
-    func listen(_ receive: @escaping @Sendable (HubEvent) -> Void) { heard.withLock { $0 = receive } }
+    func listen(_ receive: @escaping @Sendable (HubEvent) -> Void) { receiver.withLock { $0 = receive } }
 
-    func hear(_ news: HubEvent) { heard.withLock { $0 }?(news) }
+    func deliver(_ event: HubEvent) { receiver.withLock { $0 }?(event) }
 }

@@ -62,25 +62,25 @@ extension Heartbeat {
 struct HubTable {
     struct Hub {
         var beat: Heartbeat
-        var heardMs: Int64
+        var receivedMs: Int64
     }
 
     private(set) var hubs: [UInt64: Hub] = [:]
 
     /// Records a heartbeat. A heartbeat without shards means that the hub has ended.
     mutating func receive(_ beat: Heartbeat, nowMs: Int64) {
-        hubs[beat.hub] = beat.shards.isEmpty ? nil : Hub(beat: beat, heardMs: nowMs)
+        hubs[beat.hub] = beat.shards.isEmpty ? nil : Hub(beat: beat, receivedMs: nowMs)
     }
 
     /// Removes and returns the hubs without a heartbeat since then.
     mutating func forget(before ms: Int64) -> [Hub] {
-        let lost = hubs.values.filter { $0.heardMs < ms }
+        let lost = hubs.values.filter { $0.receivedMs < ms }
         for hub in lost { hubs[hub.beat.hub] = nil }
         return lost
     }
 
     /// Call after this hub was suspended: missing heartbeats then say nothing about the others.
-    mutating func wasAway(nowMs: Int64) { for id in hubs.keys { hubs[id]?.heardMs = nowMs } }
+    mutating func wasAway(nowMs: Int64) { for id in hubs.keys { hubs[id]?.receivedMs = nowMs } }
 
     /// The other hubs' state for a shard.
     func peers(at shard: Int) -> [ShardElection.Peer] {

@@ -9,7 +9,7 @@ import Synchronization
 /// ```
 /// heartbeats of the others ─► HubTable ─┐
 /// shards: caught up? ───────────────────┴─► ShardElection of each ─► write, yield ─► the databases of its namespaces (Writership)
-///                                                 ▲                                          │ became
+///                                                 ▲                                          │ roleDidChange
 ///                                                 └──────────── yielded, superseded ◄────────┘
 /// ```
 /// Confined to `queue`, except `report`.
@@ -30,7 +30,7 @@ final class Hubs: @unchecked Sendable {
     private var elections: [ShardElection]
     /// The open namespaces, by shard.
     private var namespaces: [[String: WriterRole]]
-    private var hearing: Hearing?
+    private var subscription: Subscription?
     private var ticks: ScheduledWork?
     /// Start of uninterrupted reception of heartbeats; nil without a connection.
     private var listeningSince: Int64?
@@ -63,7 +63,7 @@ final class Hubs: @unchecked Sendable {
                 shard.whenForeignBatch { [weak self] namespace in self?.queue.async { [weak self] in self?.handleForeignWrite(namespace, at: i) } }
             }
             // Fails only after `close`.
-            hearing = try? connection.hear(subject) { [weak self, queue] bytes in
+            subscription = try? connection.subscribe(subject) { [weak self, queue] bytes in
                 guard let beat = Heartbeat(decoding: bytes) else { return }
                 queue.async { [weak self] in self?.receive(beat) }
             }
@@ -75,17 +75,17 @@ final class Hubs: @unchecked Sendable {
     /// Adds a namespace that is being opened.
     func open(_ namespace: String, at shard: Int) -> WriterRole {
         let writerRole = WriterRole(writer: { [writers] in writers.address(ofWriterOf: namespace) }) { [weak self] role, reason in
-            self?.queue.async { [weak self] in self?.became(role, reason, namespace, shard) }
+            self?.queue.async { [weak self] in self?.roleDidChange(role, reason, namespace, shard) }
         }
         queue.async { [self] in
             namespaces[shard][namespace] = writerRole
-            if elections[shard].part == .writing { writerRole.wish(.write) }
+            if elections[shard].part == .writing { writerRole.request(.write) }
         }
         return writerRole
     }
 
     /// Sets the address shown for this hub, unless the settings name one.
-    func shown(at address: String) {
+    func announceAddress(_ address: String) {
         queue.async { [self] in
             if settings.address == nil { self.address = address }
         }
@@ -96,7 +96,7 @@ final class Hubs: @unchecked Sendable {
         queue.async { [self] in
             isClosed = true
             ticks?.cancel()
-            hearing = nil
+            subscription = nil
             connection.publish(Heartbeat(hub: id, startedMs: startedMs, address: "", shards: []).encoded, to: subject)
             done()
         }
@@ -138,7 +138,7 @@ final class Hubs: @unchecked Sendable {
     private func shorten(_ now: Int64) {
         shortenedAt = now
         // Wait until all present hubs have sent a heartbeat: each must have the messages that are removed.
-        guard hears else { return }
+        guard isMembershipKnown else { return }
         for i in shards.indices where elections[i].part == .writing {
             let others = table.hubs.values.map { i < $0.beat.shards.count ? $0.beat.shards[i].applied : 0 }
             shards[i].shorten(others: others.min() ?? .max)
@@ -159,12 +159,12 @@ final class Hubs: @unchecked Sendable {
     // MARK: Election
 
     /// Whether every present hub has had time to send a heartbeat.
-    private var hears: Bool { listeningSince.map { scheduler.steadyMs - $0 >= settings.deadAfterMs } ?? false }
+    private var isMembershipKnown: Bool { listeningSince.map { scheduler.steadyMs - $0 >= settings.deadAfterMs } ?? false }
 
     private func decide() {
         guard !isClosed else { return }
         let now = scheduler.steadyMs
-        let isKnown = hears
+        let isKnown = isMembershipKnown
         var hasChanged = false
         for i in shards.indices {
             let peers = isKnown ? table.peers(at: i) : nil
@@ -173,10 +173,10 @@ final class Hubs: @unchecked Sendable {
             case .write:
                 counts.elections += 1
                 logger.notice("this hub writes", metadata: ["shard": "\(i)"])
-                for (_, one) in namespaces[i] { one.wish(.write) }
+                for (_, one) in namespaces[i] { one.request(.write) }
             case .yield:
                 logger.notice("another hub is to write", metadata: ["shard": "\(i)"])
-                for (_, one) in namespaces[i] { one.wish(.follow) }
+                for (_, one) in namespaces[i] { one.request(.follow) }
                 settle(i)
             }
             hasChanged = true
@@ -192,7 +192,7 @@ final class Hubs: @unchecked Sendable {
         beat()
     }
 
-    private func became(_ role: WriterRole.Role, _ reason: JournalError?, _ namespace: String, _ shard: Int) {
+    private func roleDidChange(_ role: WriterRole.Role, _ reason: JournalError?, _ namespace: String, _ shard: Int) {
         guard role == .following, !isClosed else { return publish() }
         if let reason {
             logger.notice("another hub has written", metadata: ["namespace": "\(namespace)", "reason": "\(reason)"])
@@ -214,7 +214,7 @@ final class Hubs: @unchecked Sendable {
         counts.superseded += 1
         logger.notice("this hub does not write any more", metadata: ["shard": "\(shard)"])
         elections[shard].superseded(nowMs: scheduler.steadyMs)
-        for (_, one) in namespaces[shard] { one.wish(.follow) }
+        for (_, one) in namespaces[shard] { one.request(.follow) }
         beat()
     }
 
@@ -228,7 +228,7 @@ final class Hubs: @unchecked Sendable {
             let writing = table.peers(at: i).filter(\.writes).map(\.hub)
             return Ranking.best(writing, at: i).map { .hub(id: $0) } ?? .unknown
         }
-        writers.update(found, addresses: known, hears: hears)
+        writers.update(found, addresses: known, isMembershipKnown: isMembershipKnown)
         let others = table.hubs.values.map { one in
             ClusterReport.Hub(
                 id: one.beat.hub, address: one.beat.address, startedMs: one.beat.startedMs, isThis: false,
@@ -254,17 +254,17 @@ final class Hubs: @unchecked Sendable {
 
 extension ClusterReport.Shard {
     fileprivate init(_ status: ShardStatus, _ writer: Writer, this hub: UInt64) {
-        let standing: ClusterReport.Standing =
+        let role: ClusterReport.ShardRole =
             status.isBehindPurge
                 ? .behind
-                : status.standing != .following ? .cutOff : !status.isCaughtUp ? .behind : writer == .here ? .writer : .follower
+                : status.followState != .following ? .cutOff : !status.isCaughtUp ? .behind : writer == .here ? .writer : .follower
         let writing: UInt64? =
             switch writer {
             case .here: hub
             case .hub(let id): id
             case .unknown: nil
             }
-        self.init(standing: standing, writer: writing, last: status.last, applied: status.applied, lagMs: status.lagMs)
+        self.init(role: role, writer: writing, last: status.last, applied: status.applied, lagMs: status.lagMs)
         (first, snapshot) = (status.first, status.snapshot)
     }
 }

@@ -28,7 +28,7 @@ enum Ranking {
 struct ShardElection {
     struct Settings: Sendable {
         /// Time for which a superseded hub does not write.
-        var restMs: Int64 = 5_000
+        var cooldownMs: Int64 = 5_000
         /// Time for which a better hub must be ready before this one yields.
         var yieldAfterMs: Int64 = 2_000
     }
@@ -46,14 +46,14 @@ struct ShardElection {
     let shard: Int
     let settings: Settings
     private(set) var part = Part.following
-    private var restsUntil = Int64.min
+    private var cooldownEndsMs = Int64.min
     /// Start of the time for which a better hub has been ready without a break.
     private var betterSince: Int64?
 
     init(hub: UInt64, shard: Int, _ settings: Settings) { (self.hub, self.shard, self.settings) = (hub, shard, settings) }
 
     /// Whether this hub may write, as far as the election is concerned.
-    func isReady(nowMs: Int64) -> Bool { nowMs >= restsUntil }
+    func isReady(nowMs: Int64) -> Bool { nowMs >= cooldownEndsMs }
 
     /// Decides the next step and updates this hub's part.
     /// - Parameters:
@@ -88,6 +88,6 @@ struct ShardElection {
 
     /// Stops writing, because another hub has written or the log rejected this hub's write.
     mutating func superseded(nowMs: Int64) {
-        (part, betterSince, restsUntil) = (.following, nil, nowMs + settings.restMs)
+        (part, betterSince, cooldownEndsMs) = (.following, nil, nowMs + settings.cooldownMs)
     }
 }

@@ -20,7 +20,7 @@ public final class Writers: Sendable {
     private struct State {
         var writers: [Writer]
         var addresses: [UInt64: String] = [:]
-        var hears = false
+        var isMembershipKnown = false
     }
 
     init(hub: UInt64, _ settings: ClusterSettings) {
@@ -37,7 +37,7 @@ public final class Writers: Sendable {
     public func isAlive(_ hub: UInt64) -> Bool { hub == self.hub || state.withLock { $0.addresses[hub] != nil } }
 
     /// Whether this hub has received heartbeats for long enough to know that a missing hub is gone.
-    public var hears: Bool { state.withLock { $0.hears } }
+    public var isMembershipKnown: Bool { state.withLock { $0.isMembershipKnown } }
 
     /// The shown address of a namespace's writer; nil if this hub writes it, or no writer is known.
     public func address(ofWriterOf namespace: String) -> String? {
@@ -48,13 +48,13 @@ public final class Writers: Sendable {
     /// The NATS subject of a hub of this cluster.
     public func subject(of hub: UInt64) -> String { "vigla.hub.\(cluster).\(String(hub, radix: 16))" }
 
-    /// Calls back when a namespace's writer changes, a hub comes or goes, or `hears` changes. On a queue of the cluster.
+    /// Calls back when a namespace's writer changes, a hub comes or goes, or `isMembershipKnown` changes. On a queue of the cluster.
     public func whenChanged(_ listener: @escaping @Sendable () -> Void) { listeners.withLock { $0.append(listener) } }
 
-    func update(_ writers: [Writer], addresses: [UInt64: String], hears: Bool) {
+    func update(_ writers: [Writer], addresses: [UInt64: String], isMembershipKnown: Bool) {
         let isOther = state.withLock { state in
-            defer { state = State(writers: writers, addresses: addresses, hears: hears) }
-            return state.writers != writers || state.addresses.keys != addresses.keys || state.hears != hears
+            defer { state = State(writers: writers, addresses: addresses, isMembershipKnown: isMembershipKnown) }
+            return state.writers != writers || state.addresses.keys != addresses.keys || state.isMembershipKnown != isMembershipKnown
         }
         guard isOther else { return }
         for listener in listeners.withLock({ $0 }) { listener() }

@@ -43,7 +43,7 @@ final class LogTail: @unchecked Sendable {
         window = DispatchSemaphore(value: 0)
         for _ in 0..<log.settings.window { window.signal() }
         deliveries = DispatchQueue(label: "vigla.cluster.tail.\(log.name)")
-        heard()
+        markReceived()
     }
 
     /// How often it resubscribed after a gap or a silence.
@@ -54,7 +54,7 @@ final class LogTail: @unchecked Sendable {
     /// Whether more than one heartbeat was missed, although all delivered messages were processed.
     var isSilent: Bool { Self.nowMs - lastReceivedAt.load(ordering: .relaxed) > 3 * Self.heartbeatMs }
 
-    private func heard() { lastReceivedAt.store(Self.nowMs, ordering: .relaxed) }
+    private func markReceived() { lastReceivedAt.store(Self.nowMs, ordering: .relaxed) }
     private static var nowMs: Int64 { Int64(DispatchTime.now().uptimeNanoseconds / 1_000_000) }
 
     func start() { deliveries.async { [self] in subscribe() } }
@@ -112,7 +112,7 @@ final class LogTail: @unchecked Sendable {
     private func subscribe(from start: UInt64, _ number: Int) {
         unsubscribe()
         guard number == generation.load(ordering: .relaxed), !isStopped.load(ordering: .relaxed) else { return }
-        heard()
+        markReceived()
         if makeSubscription(number).map({ makeConsumer(from: start, to: $0) }) != true {
             unsubscribe()
             calls.asyncAfter(deadline: .now() + .milliseconds(200)) { [self] in subscribe(from: start, number) }
@@ -173,7 +173,7 @@ final class LogTail: @unchecked Sendable {
         init(tail: LogTail, number: Int) { (self.tail, self.number) = (tail, number) }
 
         func receive(_ message: OpaquePointer) {
-            tail.heard()
+            tail.markReceived()
             if natsMsg_GetDataLength(message) == 0, header("Status", of: message) == "100" { return answer(message) }
             var found: UnsafeMutablePointer<jsMsgMetaData>?
             guard natsMsg_GetMetaData(&found, message) == NATS_OK, let found else { return }
@@ -182,7 +182,7 @@ final class LogTail: @unchecked Sendable {
             let bytes = ShardLog.bytes(of: message)
             while tail.window.wait(timeout: .now() + .milliseconds(100)) == .timedOut {
                 if number != tail.generation.load(ordering: .relaxed) { return }
-                tail.heard()
+                tail.markReceived()
             }
             tail.deliveries.async { [tail, number] in tail.received(sequence, bytes, number) }
         }

@@ -10,14 +10,14 @@ extension NatsConnection {
 
     /// Subscribes to a subject until the value is released. Calls back on a thread of libnats.
     /// - Throws: `Fault` after `close`.
-    func hear(_ subject: String, _ receive: @escaping @Sendable ([UInt8]) -> Void) throws(Fault) -> Hearing {
+    func subscribe(_ subject: String, _ receive: @escaping @Sendable ([UInt8]) -> Void) throws(Fault) -> Subscription {
         var made: OpaquePointer?
-        let listener = Unmanaged.passRetained(Hearing.Listener(receive))
+        let listener = Unmanaged.passRetained(Subscription.Listener(receive))
         let status = natsConnection_Subscribe(&made, handle, subject, { _, _, message, closure in
             guard let message else { return }
             defer { natsMsg_Destroy(message) }
             guard let closure else { return }
-            Unmanaged<Hearing.Listener>.fromOpaque(closure).takeUnretainedValue().receive(ShardLog.bytes(of: message))
+            Unmanaged<Subscription.Listener>.fromOpaque(closure).takeUnretainedValue().receive(ShardLog.bytes(of: message))
         }, listener.toOpaque())
         guard status == NATS_OK, let made else {
             listener.release()
@@ -25,13 +25,13 @@ extension NatsConnection {
         }
         // If the callback cannot be set, the subscription is already closed: nothing is received, and the listener leaks.
         natsSubscription_SetOnCompleteCB(
-            made, { closure in if let closure { Unmanaged<Hearing.Listener>.fromOpaque(closure).release() } }, listener.toOpaque())
-        return Hearing(self, made)
+            made, { closure in if let closure { Unmanaged<Subscription.Listener>.fromOpaque(closure).release() } }, listener.toOpaque())
+        return Subscription(self, made)
     }
 }
 
 /// Ends a subscription on deinit; one more message may still be delivered.
-final class Hearing: @unchecked Sendable {
+final class Subscription: @unchecked Sendable {
     // Sendable: immutable, and libnats protects the subscription.
     private let connection: NatsConnection
     private let subscription: OpaquePointer

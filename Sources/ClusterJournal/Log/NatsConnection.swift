@@ -67,11 +67,11 @@ public final class NatsConnection: @unchecked Sendable {
         // Retained until the connection's last callback.
         let listener = Unmanaged.passRetained(Listener(self))
         let closure = listener.toOpaque()
-        natsOptions_SetRetryOnFailedConnect(options, true, { _, closure in Listener.of(closure)?.tell(.connected) }, closure)
-        natsOptions_SetReconnectedCB(options, { _, closure in Listener.of(closure)?.tell(.connected) }, closure)
-        natsOptions_SetDisconnectedCB(options, { _, closure in Listener.of(closure)?.tell(.disconnected) }, closure)
+        natsOptions_SetRetryOnFailedConnect(options, true, { _, closure in Listener.of(closure)?.notify(.connected) }, closure)
+        natsOptions_SetReconnectedCB(options, { _, closure in Listener.of(closure)?.notify(.connected) }, closure)
+        natsOptions_SetDisconnectedCB(options, { _, closure in Listener.of(closure)?.notify(.disconnected) }, closure)
         natsOptions_SetClosedCB(options, { _, closure in
-            Listener.of(closure)?.tell(.closed)
+            Listener.of(closure)?.notify(.closed)
             if let closure { Unmanaged<Listener>.fromOpaque(closure).release() }
         }, closure)
         natsOptions_SetErrorHandler(options, { _, _, status, closure in Listener.of(closure)?.fault(status) }, closure)
@@ -191,7 +191,7 @@ public final class NatsConnection: @unchecked Sendable {
             closure.map { Unmanaged<Listener>.fromOpaque($0).takeUnretainedValue() }
         }
 
-        func tell(_ change: Change) {
+        func notify(_ change: Change) {
             guard let connection else { return }
             for listener in connection.listeners.withLock({ $0 }) { listener(change) }
         }

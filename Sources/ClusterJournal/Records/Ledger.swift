@@ -44,7 +44,7 @@ struct Ledger {
         return .applies
     }
 
-    mutating func take(_ batch: JournalBatch, _ namespace: String, at position: UInt64) {
+    mutating func record(_ batch: JournalBatch, _ namespace: String, at position: UInt64) {
         marks[namespace] = Mark(last: batch.sequence, epoch: batch.epoch, position: position)
     }
 }

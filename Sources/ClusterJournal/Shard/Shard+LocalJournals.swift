@@ -34,7 +34,7 @@ extension Shard {
                 let failure = error == .closed ? error : .unknown(reason: "the cluster has it; this hub's disk does not take it: \(error)")
                 decide(entry.namespace, number, .failure(failure))
             }
-            guard standing != .closed, error != .closed else { return }
+            guard followState != .closed, error != .closed else { return }
             logger.error("the local journal does not take what the cluster's log holds", metadata: ["reason": "\(error)"])
             scheduler.after(ms: settings.localRetryMs, on: queue) { [weak self] in self?.storeAgain() }
         }
@@ -61,9 +61,9 @@ extension Shard {
     func whenQuiesced(_ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             applying.isHeld = true
-            still.append(done)
+            quiesceWaiters.append(done)
             notifyIfQuiesced()
-            scheduler.after(ms: settings.quiesceMs, on: queue) { [weak self] in self?.goOn() }
+            scheduler.after(ms: settings.quiesceMs, on: queue) { [weak self] in self?.resumeLocalStores() }
         }
     }
 
@@ -72,13 +72,13 @@ extension Shard {
     }
 
     private func notifyQuiesceWaiters() {
-        let ready = still
-        still = []
+        let ready = quiesceWaiters
+        quiesceWaiters = []
         for done in ready { done() }
     }
 
     /// Resumes passing entries to the local journals. On the queue.
-    func goOn() {
+    func resumeLocalStores() {
         guard applying.isHeld else { return }
         applying.isHeld = false
         storeLocally()

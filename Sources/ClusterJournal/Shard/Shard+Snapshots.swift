@@ -16,7 +16,7 @@ extension Shard {
     /// - Parameter others: the message up to which all other hubs have the log.
     func shorten(others: UInt64) {
         queue.async { [self] in
-            guard standing == .following, !isSnapshotting, let state, state.first > 0, state.last >= state.first else { return }
+            guard followState == .following, !isSnapshotting, let state, state.first > 0, state.last >= state.first else { return }
             let each = max(1, state.bytes / (state.last - state.first + 1))
             let known = snapshot?.complete.sequence ?? 0
             if (state.last - min(state.last, max(known, state.first - 1))) * each >= max(settings.keptBytes, snapshotBytes / 2) {
@@ -60,11 +60,11 @@ extension Shard {
         }
     }
 
-    // MARK: Filling
+    // MARK: Importing a snapshot
 
     /// Handles a log that no longer has this hub's next message: imports a snapshot, if no database has read the folder yet.
-    func fill(upTo needed: UInt64) {
-        guard !isFilling, standing != .closed else { return }
+    func importSnapshot(upTo needed: UInt64) {
+        guard !isImporting, followState != .closed else { return }
         isBehindPurge = true
         publish()
         if isOpen {
@@ -76,7 +76,7 @@ extension Shard {
             return
         }
         guard applying.count == 0, flight == nil else { return }
-        isFilling = true
+        isImporting = true
         logger.notice("taking a snapshot of the shard over", metadata: ["upTo": "\(needed)"])
         let created = self.created
         snapshots.queue.async { [self] in
@@ -84,13 +84,13 @@ extension Shard {
                 _ = try snapshots.read(upTo: needed, created: created)
                 return try local.readStart(ofShard: number)
             }
-            hop { $0.filled(result, needed) }
+            hop { $0.snapshotImported(result, needed) }
         }
     }
 
-    private func filled(_ result: Result<LocalJournals.Start, any Error>, _ needed: UInt64) {
-        isFilling = false
-        guard standing != .closed else { return notifyOpeners() }
+    private func snapshotImported(_ result: Result<LocalJournals.Start, any Error>, _ needed: UInt64) {
+        isImporting = false
+        guard followState != .closed else { return notifyOpeners() }
         switch result {
         case .success(let start):
             (created, newest, ledger) = (start.created, start.complete, start.ledger)
@@ -98,7 +98,7 @@ extension Shard {
             assembler = RecordAssembler()
             inspection = LogVerifier(patienceMs: settings.regressionPatienceMs)
             (lookedAt, emptyImportAttempts, isBehindPurge) = (LogPlace(), 0, false)
-            if case .refusing = standing { standing = .opening }
+            if case .refusing = followState { followState = .opening }
             logger.notice("a snapshot of the shard was taken over", metadata: ["upTo": "\(newest.sequence)"])
             look()
         case .failure(SnapshotStream.Fault.absent):
@@ -121,9 +121,9 @@ extension Shard {
     func whenOpenable(_ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
             openers.append(done)
-            if isOpen || standing != .opening { return notifyOpeners() }
+            if isOpen || followState != .opening { return notifyOpeners() }
             scheduler.after(ms: settings.openTimeoutMs, on: queue) { [weak self] in
-                guard let self, !isFilling, !isBehindPurge else { return }
+                guard let self, !isImporting, !isBehindPurge else { return }
                 notifyOpeners()
             }
         }

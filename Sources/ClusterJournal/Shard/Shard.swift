@@ -18,7 +18,7 @@ import Synchronization
 final class Shard: @unchecked Sendable {
     // Sendable: confined to `queue`; callbacks only hop to it.
 
-    enum Standing: Equatable {
+    enum FollowState: Equatable {
         /// It is not known yet whether the log has all applied messages.
         case opening
         case following
@@ -34,7 +34,7 @@ final class Shard: @unchecked Sendable {
     let logger: Logger
     let scheduler: Scheduler
 
-    var standing = Standing.opening
+    var followState = FollowState.opening
     /// When the log was created; 0 while unknown.
     var created: Int64 = 0
     /// The newest message that was received in order.
@@ -63,7 +63,7 @@ final class Shard: @unchecked Sendable {
     /// Slots of the tail's window to release when the local journals have caught up.
     var pendingSlots = 0
     /// Callers that wait until the local journals have stored all passed entries.
-    var still: [@Sendable () -> Void] = []
+    var quiesceWaiters: [@Sendable () -> Void] = []
     /// Callers that wait until the local journals have the log's content of some moment; the target is nil until that is known.
     var behind: [(target: UInt64?, done: @Sendable () -> Void)] = []
     /// The newest message that the servers have reported.
@@ -81,7 +81,7 @@ final class Shard: @unchecked Sendable {
     /// Earliest time of the next snapshot, steady ms.
     var nextSnapshotAt = Int64.min
     /// Whether a snapshot is being imported, and how many consecutive attempts found none.
-    var isFilling = false
+    var isImporting = false
     var emptyImportAttempts = 0
     /// The next message is no longer in the log.
     var isBehindPurge = false
@@ -167,8 +167,8 @@ final class Shard: @unchecked Sendable {
     private func add(_ namespace: String, _ work: Item.Work, _ completion: @escaping OrderedCompletions.Completion) {
         queue.async { [self] in
             let number = lines[namespace, default: OrderedCompletions()].add(completion)
-            if standing == .closed { return decide(namespace, number, .failure(.closed)) }
-            if case .refusing(let error) = standing, case .append = work { return decide(namespace, number, .failure(error)) }
+            if followState == .closed { return decide(namespace, number, .failure(.closed)) }
+            if case .refusing(let error) = followState, case .append = work { return decide(namespace, number, .failure(error)) }
             waiting.append(Item(namespace: namespace, work: work, number: number, sinceMs: scheduler.steadyMs))
             proceed()
         }
@@ -215,7 +215,7 @@ final class Shard: @unchecked Sendable {
                     waiting.removeFirst()
                     let entry = LogRecord.Entry(namespace: item.namespace, batch: batch)
                     LogRecord.encode(entry, into: &body)
-                    projected.take(batch, item.namespace, at: newest.sequence + 1)
+                    projected.record(batch, item.namespace, at: newest.sequence + 1)
                     items.append(item)
                     entries.append(entry)
                 }
@@ -233,7 +233,7 @@ final class Shard: @unchecked Sendable {
     private static let marginBytes = 1024
 
     private var canSend: Bool {
-        standing == .following && awaited <= newest.sequence && applying.count < settings.recordsApplied
+        followState == .following && awaited <= newest.sequence && applying.count < settings.recordsApplied
     }
 
     private func send(part: Int) {
@@ -249,7 +249,7 @@ final class Shard: @unchecked Sendable {
 
     private func sent(_ message: LogMessage, _ part: Int, _ outcome: AppendOutcome) {
         // Abandoned meanwhile, or already completed through the tail.
-        guard standing != .closed else { return }
+        guard followState != .closed else { return }
         switch outcome {
         case .stored(let sequence), .duplicate(let sequence):
             receive(message, at: sequence)
@@ -262,8 +262,8 @@ final class Shard: @unchecked Sendable {
         case .conflict(let last):
             awaited = max(awaited, last)
             // The log ends before the received messages: send nothing more until the reason is known.
-            if last < newest.sequence, standing == .following { standing = .opening }
-            if standing == .opening { look() }
+            if last < newest.sequence, followState == .following { followState = .opening }
+            if followState == .opening { look() }
             again()
         case .unknown(let reason) where flight?.isLast(message.id) == true:
             fail(.unknown(reason: "the cluster's log did not answer: \(reason)"))
@@ -296,8 +296,8 @@ final class Shard: @unchecked Sendable {
     /// Handles a message of the log, from the tail or as the acknowledgement of an own one; nil for one that no hub has written.
     func receive(_ message: LogMessage?, at sequence: UInt64) {
         dispatchPrecondition(condition: .onQueue(queue))
-        guard sequence == newest.sequence + 1, standing != .closed else { return }
-        if case .refusing = standing { return }
+        guard sequence == newest.sequence + 1, followState != .closed else { return }
+        if case .refusing = followState { return }
         guard let message else {
             logger.error("a message of the cluster's log is damaged and is ignored by all hubs", metadata: ["message": "\(sequence)"])
             newest = LogPlace(sequence: sequence, id: 0)
@@ -329,7 +329,7 @@ final class Shard: @unchecked Sendable {
             let verdict = ledger.verdict(on: entry.batch, entry.namespace, at: newest.sequence)
             switch verdict {
             case .applies:
-                ledger.take(entry.batch, entry.namespace, at: newest.sequence)
+                ledger.record(entry.batch, entry.namespace, at: newest.sequence)
                 if writer != hub { onForeignBatch(entry.namespace) }
                 taken.append(LocalApplyQueue.Entry(namespace: entry.namespace, batch: entry.batch, number: numbers?[i]))
             case .isKnown: break

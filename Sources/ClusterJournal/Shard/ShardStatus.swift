@@ -4,9 +4,9 @@ import Synchronization
 
 /// A shard's progress on this hub, for other queues.
 struct ShardStatus: Sendable {
-    enum Standing: Sendable { case opening, following, refusing, closed }
+    enum FollowState: Sendable { case opening, following, refusing, closed }
 
-    var standing = Standing.opening
+    var followState = FollowState.opening
     /// The newest message known to be in the log.
     var last: UInt64 = 0
     /// The log's first message, and the last message in the newest snapshot, as far as this hub knows.
@@ -25,7 +25,7 @@ struct ShardStatus: Sendable {
     private static let onTheWay: UInt64 = 64
 
     /// Whether it has caught up with the log, as far as known.
-    var isCaughtUp: Bool { standing == .following && applied + Self.onTheWay >= last }
+    var isCaughtUp: Bool { followState == .following && applied + Self.onTheWay >= last }
 }
 
 extension Shard {
@@ -35,7 +35,7 @@ extension Shard {
     /// Publishes the progress. On the queue.
     func publish() {
         var status = ShardStatus()
-        status.standing = switch standing {
+        status.followState = switch followState {
         case .opening: .opening
         case .following: .following
         case .refusing: .refusing

@@ -50,7 +50,7 @@ final class SharedSettings: SettingStore, @unchecked Sendable {
 
     var isShared: Bool { true }
 
-    func whenChanged(_ hear: @escaping @Sendable (SettingChange) -> Void) { listeners.withLock { $0.append(hear) } }
+    func whenChanged(_ listener: @escaping @Sendable (SettingChange) -> Void) { listeners.withLock { $0.append(listener) } }
 
     func settings(of namespace: String?) throws(JournalError) -> [String: [UInt8]] {
         let found = queue.sync { () -> Result<[String: [UInt8]], JournalError> in
@@ -164,7 +164,7 @@ final class SharedSettings: SettingStore, @unchecked Sendable {
 
     /// Applies other hubs' records, and own records that are not applied yet.
     private func takeArrived(waitMs: Int = 0) throws(JournalError) {
-        for entry in log.take(waitMs: waitMs) where entry.place.sequence > newest.sequence {
+        for entry in log.receive(waitMs: waitMs) where entry.place.sequence > newest.sequence {
             newest = entry.place
             if entry.isComplete { complete = entry.place }
             guard let record = entry.record else { continue }
@@ -183,7 +183,7 @@ final class SharedSettings: SettingStore, @unchecked Sendable {
     private func apply(_ change: SettingChange) throws(JournalError) {
         _ = try known(change.namespace)
         values[change.namespace]?[change.name] = change.value
-        for hear in listeners.withLock({ $0 }) { hear(change) }
+        for listener in listeners.withLock({ $0 }) { listener(change) }
         store.put(change.value, setting: change.name, of: change.namespace) { [weak self] result in self?.stored(result) }
         let done = DispatchSemaphore(value: 0)
         storePlace { _ in done.signal() }

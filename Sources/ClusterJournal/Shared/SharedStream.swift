@@ -56,7 +56,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
     private let came = DispatchSemaphore(value: 0)
     let gate = Mutex(Gate(fault: .unavailable(reason: "it is not followed yet")))
 
-    var standing = Shard.Standing.opening
+    var followState = Shard.FollowState.opening
     /// When the log was created; 0 while unknown.
     var created: Int64 = 0
     /// The newest message that was received in order.
@@ -101,7 +101,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
         }
     }
 
-    func take(waitMs: Int) -> [SharedEntry] {
+    func receive(waitMs: Int) -> [SharedEntry] {
         let end = DispatchTime.now() + .milliseconds(waitMs)
         while true {
             let (taken, waits) = inbox.withLock { inbox in
@@ -172,7 +172,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
 
     func sync(_ done: @escaping @Sendable (Bool) -> Void) {
         hop { stream in
-            if stream.standing == .closed { return done(false) }
+            if stream.followState == .closed { return done(false) }
             // A check in progress may have read the log too early.
             stream.waiters.append(Waiter(look: stream.looks + 1, untilMs: stream.scheduler.steadyMs + Self.syncMs, done: done))
             stream.look()
@@ -183,7 +183,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
 
     /// Handles a message of the log; nil for one that no hub has written.
     func receive(_ message: LogMessage?, at sequence: UInt64, by tail: LogTail) {
-        guard sequence == newest.sequence + 1, standing == .following else { return tail.done() }
+        guard sequence == newest.sequence + 1, followState == .following else { return tail.done() }
         guard let message else {
             logger.error("a message of the cluster's log is damaged and is ignored by all hubs", metadata: ["message": "\(sequence)"])
             newest = LogPlace(sequence: sequence, id: 0)

@@ -253,7 +253,7 @@ final class CommitPipeline {
         settling settled: PendingInboxChange? = nil
     ) -> [JournalOperation] {
         if settled == nil, content.owed.isEmpty, found == nil { return [] }
-        var changes: [JournalOperation] = settled.map { [.owed($0)] } ?? []
+        var changes: [JournalOperation] = settled.map { [.pendingRows($0)] } ?? []
         for item in content.owed.items {
             if item.removes {
                 // Of the hub's own writes, only copies and inbox rows can recreate nodes of a pending removal.
@@ -264,11 +264,11 @@ final class CommitPipeline {
                 continue
             }
             let isReplaced = !origin.isFollowed && paths.contains { $0.contains(item.source) }
-            if isReplaced || !tree.node(at: item.source).exists { changes.append(.owed(.end(item.id))) }
+            if isReplaced || !tree.node(at: item.source).exists { changes.append(.pendingRows(.end(item.id))) }
         }
         for (i, continued) in (found?.continued ?? []).enumerated() {
             let id = content.owed.nextID + Int64(i)
-            changes.append(.owed(.begin(id, source: continued.rows.source, most: continued.most, continued.rows.terms)))
+            changes.append(.pendingRows(.begin(id, source: continued.rows.source, most: continued.most, continued.rows.terms)))
         }
         return changes
     }
@@ -278,7 +278,7 @@ final class CommitPipeline {
     private func pendingRemovalChanges(_ found: Consequences?) -> [JournalOperation] {
         guard let removals = found?.continuedRemovals else { return [] }
         let id = content.owed.nextID + Int64(found?.continued.count ?? 0)
-        return [.owed(.begin(id, source: removals.source, most: removals.places.count, removals.terms))]
+        return [.pendingRows(.begin(id, source: removals.source, most: removals.places.count, removals.terms))]
     }
 
     /// Refuses a commit because of its consequences. The hub's own commits proceed without them, because data of a deleted account must not

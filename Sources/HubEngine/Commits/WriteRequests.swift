@@ -81,7 +81,7 @@ final class WriteRequests: @unchecked Sendable {
     /// Commits the writes of an account deletion that are still due. The account also leaves the recipients of pending inbox rows.
     func accountData(_ found: [AccountWrite], of uid: String, _ item: Database.Item) {
         let left = content.owed.items.filter { !$0.without.contains(Key(uid)) }
-        if !left.isEmpty, !logGuard.isRefusing { commits.record(left.map { .owed(.without($0.id, Key(uid))) }) }
+        if !left.isEmpty, !logGuard.isRefusing { commits.record(left.map { .pendingRows(.without($0.id, Key(uid))) }) }
         write(WriteRequest(found.due(in: content.root), cause: .accountDeletion), item)
     }
 

@@ -75,7 +75,7 @@ final class Content {
         for operation in operations {
             switch operation {
             case .written, .open: state.written.apply(operation)
-            case .owed(let change): state.owed.apply(change, in: state.root)
+            case .pendingRows(let change): state.owed.apply(change, in: state.root)
             case .peer(let change): state.peers.apply(change)
             case .set, .priority, .add, .pending: break
             }

@@ -244,7 +244,7 @@ public final class Database: Sendable {
                 let content = engine.content
                 body(!isListed ? nil : JournalSnapshot(
                     root: content.root, sequence: content.sequence, pending: engine.pendingSessions, written: content.written,
-                    owed: content.owed, peers: content.peers))
+                    pendingRows: content.owed, peers: content.peers))
             }
             if isLast {
                 engine.loop.whenIdle { engine.whenRecipientsKnown(mayWait: false, show) }

@@ -114,7 +114,7 @@ final class RoleController: @unchecked Sendable {
     private func become(_ role: Role, _ reason: JournalError? = nil) {
         self.role = role
         context.meter.publish()
-        writerRole?.became(role.shown, reason)
+        writerRole?.roleDidChange(role.shown, reason)
     }
 
     // MARK: Following → writing

@@ -51,7 +51,7 @@ extension RemoteRequests {
     func updateLostHubs() {
         context.queue.assertCurrent()
         // A hub that has lost its own connection cannot judge whether others are alive.
-        guard link.hears else { return lostSince = [:] }
+        guard link.isMembershipKnown else { return lostSince = [:] }
         let now = context.scheduler.steadyMs
         var hubs = Set(content.peers.peers.keys)
         for client in clients.values { hubs.insert(client.hub) }

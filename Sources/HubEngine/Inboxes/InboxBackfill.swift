@@ -222,7 +222,7 @@ final class InboxBackfill: @unchecked Sendable {
     /// A commit that changes only the pending rows and removals.
     private func settle(_ change: PendingInboxChange) {
         context.meter.beginTurn()
-        commits()?.record([.owed(change)])
+        commits()?.record([.pendingRows(change)])
         finishTurn()
     }
 

@@ -36,7 +36,7 @@ extension PendingInboxRows.Item {
             let key = path.listKey
             if !isListed || lists(key) || listsBelow(path) { kept.append(key) }
         }
-        return kept.filter { !without.contains($0) }.map { .owed(.without(id, $0)) }
+        return kept.filter { !without.contains($0) }.map { .pendingRows(.without(id, $0)) }
     }
 
     private func listsBelow(_ path: Path) -> Bool {

@@ -7,10 +7,10 @@ extension Server {
     /// Why a load balancer should route writes elsewhere: the worst fault of any shard; nil when there is no fault.
     var clusterFault: (reason: String, text: String)? {
         guard let report = storage.cluster, !report.shards.isEmpty else { return nil }
-        if report.shards.contains(where: { $0.standing == .cutOff }) {
+        if report.shards.contains(where: { $0.role == .cutOff }) {
             return ("cut_off", "The servers that keep the cluster's log cannot be reached, or have another log: what is shown may be old.")
         }
-        if report.shards.contains(where: { $0.standing == .behind }) {
+        if report.shards.contains(where: { $0.role == .behind }) {
             return ("behind", "This hub has not received all that the cluster's log holds.")
         }
         if report.shards.contains(where: { $0.writer == nil }) {
@@ -22,8 +22,8 @@ extension Server {
     /// `,"cluster":{"name":"production","shards":{"writer":5,"follower":11,…},"namespaces":{"default":"writer"}}`
     var clusterHealth: String {
         guard let report = storage.cluster else { return "" }
-        let shards = ClusterReport.Standing.allCases.map { standing in
-            "\"\(standing.rawValue)\":\(report.shards.count { $0.standing == standing })"
+        let shards = ClusterReport.ShardRole.allCases.map { role in
+            "\"\(role.rawValue)\":\(report.shards.count { $0.role == role })"
         }
         // Names have no character that JSON would escape.
         let namespaces = hub.all.sorted { $0.name < $1.name }.compactMap { database in
@@ -38,7 +38,7 @@ extension Server {
         page.gauge("vigla_cluster_hubs", "Hubs of the cluster that are heard of, this one as well.", report.hubs.count)
         page.gauge(
             "vigla_cluster_shards", "Shards of the cluster, by the state of this hub in them.", label: "standing",
-            ClusterReport.Standing.allCases.map { standing in (standing.rawValue, report.shards.count { $0.standing == standing }) })
+            ClusterReport.ShardRole.allCases.map { role in (role.rawValue, report.shards.count { $0.role == role }) })
         page.gauge("vigla_cluster_lag_commits", "Records of a log that this hub has not applied, at most.", Int(clamping: report.lag))
         page.gauge("vigla_cluster_lag_ms", "For how long it has lacked some.", Int(report.lagMs))
         page.gauge(
@@ -78,7 +78,7 @@ extension Server {
             writer.raw(",\"writer\":")
             writer.string(shard.writer.map { String($0, radix: 16) } ?? "")
             writer.raw(",\"standing\":")
-            writer.string(shard.standing.rawValue)
+            writer.string(shard.role.rawValue)
             writer.raw(",\"first\":")
             writer.int(Int64(clamping: shard.first))
             writer.raw(",\"snapshot\":")

@@ -121,7 +121,7 @@ public final class Server: Sendable {
         }
         bodyBytes = Self.bodyLimit(settings.limits.http, settings.accounts, isAdministrator: isAdministrator)
         let origin = settings.origin(port: listener.port)
-        storage.shown(at: origin)
+        storage.announceAddress(origin)
         do {
             accounts = try settings.accounts.map { given in
                 var given = given
@@ -158,7 +158,7 @@ public final class Server: Sendable {
                 }
                 let database = Database(
                     name: name, rules: try rulesInForce.open(name), start: (recovered.root, recovered.sequence),
-                    written: recovered.written, owed: recovered.owed, pending: recovered.pending, journal: opened.journal,
+                    written: recovered.written, owed: recovered.pendingRows, pending: recovered.pending, journal: opened.journal,
                     epoch: opened.epoch, follows: opened.writerRole != nil, writerRole: opened.writerRole, peers: recovered.peers,
                     link: opened.link, lanes: loopCount,
                     limits: settings.limits.engine, budget: memory.budget, format: HubFormat(),

@@ -21,12 +21,12 @@ package enum EntryKind: String, CaseIterable {
     /// `path, ms`: when the node was last written; null removes the time.
     case written = "w"
     /// `id, source, most, terms`: begins pending rows; see `PendingInboxChange`.
-    case owe = "q"
+    case rowsBegin = "q"
     /// `id, [key, …], isLast`; `id, count`; `id, key`; `id`.
-    case owedList = "l"
-    case owedDone = "d"
-    case owedWithout = "x"
-    case owedEnd = "e"
+    case rowsList = "l"
+    case rowsAdvance = "d"
+    case rowsWithout = "x"
+    case rowsEnd = "e"
     /// `number, ms, tree`: a large write, by its commit, whose nodes have no times of their own yet; the tree has `true` at each written
     /// path. The number alone once all have times.
     case open = "t"
@@ -53,7 +53,7 @@ extension JSONWriter {
         case .add(let path, let node): entry(.add, at: path, node)
         case .pending(let change): entry(change)
         case .written(let path, let ms): entry(.written, at: path, ms.map { .int($0) } ?? .null)
-        case .owed(let change): entry(change)
+        case .pendingRows(let change): entry(change)
         case .open(let number, let write): entry(number, write)
         case .peer(let change): entry(change)
         }
@@ -143,7 +143,7 @@ extension JSONReader {
             default: operation = .add(path, node)
             }
         case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
-        case .owe, .owedList, .owedDone, .owedWithout, .owedEnd: operation = .owed(try owedChange(kind))
+        case .rowsBegin, .rowsList, .rowsAdvance, .rowsWithout, .rowsEnd: operation = .pendingRows(try pendingInboxChange(kind))
         case .peerJoins, .peerDone, .peerGone: operation = .peer(try peerChange(kind))
         case .open:
             operation = try openWrite()

@@ -76,7 +76,7 @@ extension JournalOperation {
         switch self {
         case .set(let path, let node), .add(let path, let node):
             return node.hasChildren && !node.isSmall(within: bytes) ? (path, node) : nil
-        case .priority, .pending, .written, .owed, .open, .peer: return nil
+        case .priority, .pending, .written, .pendingRows, .open, .peer: return nil
         }
     }
 }
@@ -129,11 +129,11 @@ extension ArraySlice<JournalOperation> {
                 guard write.value.node.takes(from: &room) else { return false }
             case .pending: break
             case .written(let path, _): for key in path.keys { room -= key.text.utf8Count + 1 }
-            case .owed(.begin(_, let source, _, let terms)):
+            case .pendingRows(.begin(_, let source, _, let terms)):
                 for key in source.keys { room -= key.text.utf8Count + 1 }
                 guard terms.takes(from: &room) else { return false }
-            case .owed(.list(_, let keys, _)): for key in keys { room -= key.text.utf8Count + 3 }
-            case .owed, .peer: break
+            case .pendingRows(.list(_, let keys, _)): for key in keys { room -= key.text.utf8Count + 3 }
+            case .pendingRows, .peer: break
             case .open(_, let write): guard write?.places.tree.takes(from: &room) ?? true else { return false }
             }
             if room < 0 { return false }

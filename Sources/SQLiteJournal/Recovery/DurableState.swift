@@ -6,14 +6,14 @@ struct DurableState {
     var root = Node.null
     var pending = PendingSessions()
     var written = WrittenTimes()
-    var owed = PendingInboxRows()
+    var pendingRows = PendingInboxRows()
     var peers = PeerRequests()
 
     mutating func apply(_ operation: JournalOperation) {
         switch operation {
         case .pending(let change): pending.apply(change)
         case .written, .open: written.apply(operation)
-        case .owed(let change): owed.apply(change, in: root)
+        case .pendingRows(let change): pendingRows.apply(change, in: root)
         case .peer(let change): peers.apply(change)
         case .set, .priority, .add: root.apply(operation)
         }

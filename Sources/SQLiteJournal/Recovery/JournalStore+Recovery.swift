@@ -63,7 +63,7 @@ extension JournalStore {
             guard last >= known.last else { throw PlaceFault(place: "batch of commit \(known.last)") }
             let recovered = Recovered(
                 root: content.root, sequence: last, replayed: state.journalBatches, pending: content.pending.sessions,
-                written: content.written, owed: content.owed, peers: content.peers, epoch: known.epoch)
+                written: content.written, pendingRows: content.pendingRows, peers: content.peers, epoch: known.epoch)
             let hasLeftovers = try hasLeftovers(of: known.id, besides: snapshot?.manifest, upTo: state.sequence, db)
             queue.sync {
                 // A state that this store has created while writing is newer.

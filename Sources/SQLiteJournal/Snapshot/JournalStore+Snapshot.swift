@@ -10,7 +10,7 @@ extension JournalStore {
     enum SnapshotStep: Sendable {
         case chunks(SnapshotRun)
         /// The new list of chunks replaces the old one.
-        case take(SnapshotRun)
+        case replace(SnapshotRun)
         /// Removes some of the data that is no longer needed.
         case remove
     }
@@ -74,7 +74,7 @@ extension JournalStore {
         // Retains the store, also during the pause, so that the completion of the snapshot is called.
         let next = { @Sendable [self] in
             run.pace.beganNs = scheduler.steadyNs
-            let step: SnapshotStep = run.encodeNext(most: run.pace.bytes(settings)) ? .chunks(run) : .take(run)
+            let step: SnapshotStep = run.encodeNext(most: run.pace.bytes(settings)) ? .chunks(run) : .replace(run)
             enqueue(Waiting.Item(namespace: run.namespace, work: .step(step)) { [self] result in completed(step, result) })
         }
         if pauseNs > 0 { scheduler.after(ns: pauseNs, on: snapshots, next) } else { snapshots.async(execute: next) }
@@ -93,7 +93,7 @@ extension JournalStore {
                 run.stored.append(StoredChunk(id: db.lastInsertedRowID, bytes: bytes.count, checksum: checksum))
             }
             return run.bytes + 4096
-        case .take(let run):
+        case .replace(let run):
             guard var known = registry[run.namespace], let sequence = Int64(exactly: run.snapshot.sequence) else { return 0 }
             let manifest = run.manifest.encoded()
             try db.execute(
@@ -115,14 +115,14 @@ extension JournalStore {
             run.keepStored()
             if isEnding, !run.isLast { return giveUp(run) }
             advance(run, after: run.pace.pauseNs(after: bytes, written, now: scheduler.steadyNs))
-        case (.take(let run), .success):
+        case (.replace(let run), .success):
             let state = state(of: run.namespace)
             var layout = ChunkLayout(run.manifest.tree)
             layout.recordChanges(of: state.layout)
             (state.layout, state.sequence, state.snapshotBytes) = (layout, run.snapshot.sequence, run.manifest.bytes)
             finish(run, state, result)
             removeLeftovers(of: run.namespace, keeping: run.manifest)
-        case (.chunks(let run), .failure), (.take(let run), .failure):
+        case (.chunks(let run), .failure), (.replace(let run), .failure):
             let state = state(of: run.namespace)
             state.layout.restore(run.before)
             finish(run, state, result)
@@ -135,7 +135,7 @@ extension JournalStore {
     /// queued ones, not on the journal queue.
     private func abandon(_ step: SnapshotStep) {
         switch step {
-        case .chunks(let run), .take(let run):
+        case .chunks(let run), .replace(let run):
             Self.refusals.async { [self] in
                 let behind = queue.sync {
                     let state = state(of: run.namespace)

@@ -15,7 +15,7 @@ struct SnapshotPace: Sendable {
     static let mostSlices = 16
 
     /// Bytes written since the work began that no step has made up for.
-    private(set) var owed = 0
+    private(set) var bytesToMakeUp = 0
     /// The total written at the last step.
     private var seen: WrittenBytes
     /// Whether nothing arrived since the last step, or commits write more than this work does.
@@ -29,7 +29,7 @@ struct SnapshotPace: Sendable {
     func bytes(_ settings: JournalStore.Settings) -> Int {
         let (slice, calm) = (settings.sliceBytes, min(Self.calmBytes, settings.sliceBytes))
         guard isFallingBehind else { return calm }
-        return min(max(owed + calm, slice), Self.mostSlices * slice)
+        return min(max(bytesToMakeUp + calm, slice), Self.mostSlices * slice)
     }
 
     /// Accounts for a durable step.
@@ -38,8 +38,8 @@ struct SnapshotPace: Sendable {
     ///   - written: the total that the work must keep up with.
     /// - Returns: ns until the next step may begin. The slower the disk, the longer: while commits arrive, the work uses a third of the time.
     mutating func pauseNs(after bytes: Int, _ written: WrittenBytes, now: Int64) -> Int64 {
-        owed = max(0, owed + written.bytes - seen.bytes - bytes)
-        isFallingBehind = owed > 0 || seen.batches == written.batches
+        bytesToMakeUp = max(0, bytesToMakeUp + written.bytes - seen.bytes - bytes)
+        isFallingBehind = bytesToMakeUp > 0 || seen.batches == written.batches
         seen = written
         return isFallingBehind ? 0 : min(2 * (now - beganNs), Self.longestPauseNs)
     }

@@ -21,7 +21,7 @@ final class SnapshotState: @unchecked Sendable {
     /// Whether the store was closed during a snapshot: none starts any more.
     var isAbandoned = false
     /// Whether imported chunks are stored that no manifest lists yet.
-    var isFilling = false
+    var isImporting = false
     /// Called when a snapshot is due.
     var whenDue: (@Sendable () -> Void)?
 
@@ -61,7 +61,7 @@ final class SnapshotRun: @unchecked Sendable {
         /// The next chunk to be stored, with its first place.
         case tree(Path)
         /// Data outside the tree.
-        case beside
+        case outsideTree
     }
 
     private var sections: ArraySlice<ChunkLayout.Section>
@@ -137,14 +137,14 @@ final class SnapshotRun: @unchecked Sendable {
         while writer.bytes.count < sizes.full, let session = sessions.popFirst() { writer.entries([session]) }
         if writer.bytes.isEmpty { return nil }
         writer.raw("]")
-        pieces.append(.beside)
+        pieces.append(.outsideTree)
         return writer.bytes
     }
 
     private func encodeEntries() -> [UInt8]? {
         var rest = entries ?? {
             var all = snapshot.written.operations
-            snapshot.owed.forEach { all.append(.owed($0)) }
+            snapshot.pendingRows.forEach { all.append(.pendingRows($0)) }
             all += snapshot.peers.changes.map { .peer($0) }
             return all[...]
         }()
@@ -153,7 +153,7 @@ final class SnapshotRun: @unchecked Sendable {
         entries = rest
         if writer.bytes.isEmpty { return nil }
         writer.raw("]")
-        pieces.append(.beside)
+        pieces.append(.outsideTree)
         return writer.bytes
     }
 
@@ -164,7 +164,7 @@ final class SnapshotRun: @unchecked Sendable {
             switch piece {
             case .kept(let part): manifest.tree.append(part)
             case .tree(let start): if let chunk = next.next() { manifest.tree.append(ChunkLayout.Part(start: start, chunk: chunk)) }
-            case .beside: if let chunk = next.next() { manifest.pending.append(chunk) }
+            case .outsideTree: if let chunk = next.next() { manifest.pending.append(chunk) }
             }
         }
         (encoded, pieces, stored, bytes) = ([], [], [], 0)

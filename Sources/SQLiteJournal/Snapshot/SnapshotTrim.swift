@@ -25,7 +25,7 @@ extension JournalStore {
     /// Removes the batches that the snapshot contains and the chunks that it does not list.
     /// - Parameter manifest: nil to keep the stored one's chunks.
     func removeLeftovers(of namespace: String, keeping manifest: SnapshotManifest?) {
-        guard let known = registry[namespace], states[namespace].map({ $0.run == nil && !$0.isFilling }) ?? true else { return }
+        guard let known = registry[namespace], states[namespace].map({ $0.run == nil && !$0.isImporting }) ?? true else { return }
         onQueue { [self] db in
             // After a failed read the leftovers are removed after the next snapshot or at the next start.
             guard let kept = try? manifest ?? Self.storedManifest(of: known.id, db)?.manifest ?? SnapshotManifest(),
@@ -33,7 +33,7 @@ extension JournalStore {
                     db, sql: "SELECT id, length(entries) FROM chunk WHERE namespace = ? ORDER BY id", arguments: [known.id])
             else { return }
             // A snapshot that has begun meanwhile stores chunks that no manifest lists yet; it removes the leftovers when it ends.
-            guard states[namespace].map({ $0.run == nil && !$0.isFilling }) ?? true else { return }
+            guard states[namespace].map({ $0.run == nil && !$0.isImporting }) ?? true else { return }
             let listed = Set(kept.chunks.map(\.id))
             let chunks = all.map { (id: $0[0] as Int64, bytes: Int.fromDatabaseValue($0[1]) ?? 0) }.filter { !listed.contains($0.id) }
             remove(SnapshotTrim(namespace: known.id, sequence: known.snapshotSequence, chunks: chunks[...]))

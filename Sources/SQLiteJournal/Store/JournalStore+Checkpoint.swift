@@ -49,7 +49,7 @@ extension JournalStore {
                 defer { staged.leave() }
                 defer {
                     // Slices and chunks have waited for the copy to end.
-                    if !isCheckpointing, !backlog.isEmpty { commitWaiting(db) }
+                    if !isCheckpointing, !pendingItems.isEmpty { commitWaiting(db) }
                 }
                 // A failure is harmless: the log keeps everything, and a later commit tries again.
                 guard let copied else { return }

@@ -35,13 +35,13 @@ extension JournalStore {
     func commitWaiting(_ db: Database) {
         dispatchPrecondition(condition: .onQueue(queue))
         waiting.withLock { waiting in
-            backlog.add(waiting.items)
+            pendingItems.add(waiting.items)
             (waiting.items, waiting.isScheduled) = ([], false)
         }
         let items = takeNext()
         var rest = items[...]
         while let first = rest.first {
-            let stored = first.work.isAlone ? rest.prefix(1) : rest.prefix { $0.work.isStored && !$0.work.isAlone }
+            let stored = first.work.needsOwnTransaction ? rest.prefix(1) : rest.prefix { $0.work.isStored && !$0.work.needsOwnTransaction }
             if stored.isEmpty {
                 perform(first)
                 rest = rest.dropFirst()
@@ -51,7 +51,7 @@ extension JournalStore {
             }
         }
         if items.isEmpty { return }
-        if !backlog.isEmpty { onQueue { [self] db in commitWaiting(db) } }
+        if !pendingItems.isEmpty { onQueue { [self] db in commitWaiting(db) } }
         if removal.mayHaveUnusedParts { removeUnusedParts() }
         checkpointIfDue()
     }
@@ -59,23 +59,23 @@ extension JournalStore {
     /// Commits until no item can be committed; returns whether nothing waits for a large batch.
     func commitAll(_ db: Database) -> Bool {
         var before = -1
-        while before != backlog.count || waiting.withLock({ !$0.items.isEmpty }) {
-            before = backlog.count
+        while before != pendingItems.count || waiting.withLock({ !$0.items.isEmpty }) {
+            before = pendingItems.count
             commitWaiting(db)
         }
-        return backlog.isEmpty && staging.isEmpty
+        return pendingItems.isEmpty && staging.isEmpty
     }
 
     /// Takes the items of the next transaction from the backlog: nearly always all of them. If they are larger than a slice, some remain.
     /// Each namespace keeps its order, remaining items come first the next time, and none waits longer than a slice takes.
     private func takeNext() -> [Waiting.Item] {
-        if staging.isEmpty, let all = backlog.takeAll(within: settings.sliceBytes) { return all }
+        if staging.isEmpty, let all = pendingItems.takeAll(within: settings.sliceBytes) { return all }
         var (taken, slice): ([Waiting.Item], Waiting.Item?) = ([], nil)
         var room = settings.sliceBytes
-        backlog.serve { item, lane, isServed in
+        pendingItems.serve { item, lane, isServed in
             // Items behind a large batch wait for it.
             if staging.contains(lane) { return .leave }
-            if item.work.isAlone {
+            if item.work.needsOwnTransaction {
                 // Not while the log is being copied: the disk is busy, and the log must not grow meanwhile. The slice goes behind the other items,
                 // which are small.
                 if slice != nil || isCheckpointing { return .leave }
@@ -123,7 +123,7 @@ extension JournalStore {
             // A failing disk may take long to report the error, so count failed commits too.
             defer {
                 let isSeveral = items.count > 1 || items.first?.work.batch.map { $0.commitCount > 1 } == true
-                if !isDisturbed { direct.committed(from: begin, to: scheduler.steadyNs, isSeveral: isSeveral, settings) }
+                if !isDisturbed { inlineBudget.committed(from: begin, to: scheduler.steadyNs, isSeveral: isSeveral, settings) }
             }
             try inTransaction(db) {
                 for item in items { outcomes.append(try store(item, db)) }

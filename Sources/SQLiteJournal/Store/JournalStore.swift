@@ -45,7 +45,7 @@ public final class JournalStore: @unchecked Sendable {
     /// Bytes by which the log grew before that, since it was last restarted.
     var grownBytes = 0
     var isCheckpointing = false
-    var direct = Direct()
+    var inlineBudget = InlineCommitBudget()
     /// Whether the process is about to end: snapshots and removals in progress are abandoned, and only small snapshots begin.
     var isEnding = false
     /// Number of namespaces with a snapshot in progress.
@@ -54,7 +54,7 @@ public final class JournalStore: @unchecked Sendable {
     var states: [String: SnapshotState] = [:]
     var tails: [String: [Follower]] = [:]
     /// Items taken from `waiting` that a later transaction stores.
-    var backlog = Backlog()
+    var pendingItems = PendingItems()
     /// Namespaces whose next batch is large and being stored; the items behind it wait in the backlog.
     var staging: Set<String> = []
     /// Entered once for each of these namespaces.
@@ -90,17 +90,17 @@ public final class JournalStore: @unchecked Sendable {
         public var stagedBytes = 256 << 10
         /// µs at which a commit counts as slow for the appending thread: of one write, and of several, whose clients all wait for it.
         /// Default 500 and 2,000.
-        public var directUs = 500
-        public var directSeveralUs = 2_000
+        public var inlineCommitUs = 500
+        public var inlineCommitSeveralUs = 2_000
         /// Estimated bytes of several writes together that this thread may commit. Default 64 KiB.
-        public var directBytes = 64 << 10
+        public var inlineCommitBytes = 64 << 10
         /// The share of that thread's time that slow commits may take: one part in this many. Default 20. When they have taken more, commits run on
         /// the
         /// journal queue only, for this many times the overdrawn time, 10 s at most.
-        public var directRest = 20
+        public var inlineCommitShare = 20
         /// µs of slow commits that may occur in a burst before that. Default 10,000. The last of them may take longer: a running commit
         /// cannot be interrupted.
-        public var directAllowanceUs = 10_000
+        public var inlineCommitBurstUs = 10_000
         /// Maximum bytes of a snapshot that is written when the process ends, so that it does not delay the end.
         public var lastSnapshotBytes = 16 << 20
         /// Whether to open with the intact part when acknowledged commits cannot be read from the write-ahead log.

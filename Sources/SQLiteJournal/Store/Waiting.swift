@@ -74,7 +74,7 @@ struct Waiting {
         }
 
         /// Whether it needs its own transaction: it fills one, and the commits before it need not wait for that.
-        var isAlone: Bool {
+        var needsOwnTransaction: Bool {
             switch self {
             case .slice, .step(.chunks), .step(.remove), .taking: true
             default: false

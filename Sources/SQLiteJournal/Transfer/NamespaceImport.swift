@@ -41,7 +41,7 @@ public final class NamespaceImport: @unchecked Sendable {
             try storeWaiting()
             incoming.append(Incoming(namespace: namespace))
             let name = namespace.name
-            store.database.writeWithoutTransaction { [store] _ in store.state(of: name).isFilling = true }
+            store.database.writeWithoutTransaction { [store] _ in store.state(of: name).isImporting = true }
         case .entries(let entries):
             guard !incoming.isEmpty else { throw .corrupt(path: store.path, place: "what is taken over has no namespace") }
             waiting.append(entries)
@@ -51,23 +51,23 @@ public final class NamespaceImport: @unchecked Sendable {
     }
 
     /// Completes the import: it replaces the folder's content of these namespaces.
-    public func take() throws(JournalError) {
+    public func commit() throws(JournalError) {
         try storeWaiting()
-        try run(.take(self))
-        end(isTaken: true)
+        try run(.commit(self))
+        end(isCommitted: true)
     }
 
     /// Discards the imported parts.
-    public func giveUp() { end(isTaken: false) }
+    public func giveUp() { end(isCommitted: false) }
 
-    private func end(isTaken: Bool) {
+    private func end(isCommitted: Bool) {
         let names = incoming.map(\.namespace.name)
         (incoming, waiting, bytes) = ([], [], 0)
         if store.waiting.withLock(\.isClosed) { return }
         store.database.writeWithoutTransaction { [store] _ in
             for name in names {
                 // Changes recorded for the previous content no longer apply.
-                if isTaken { store.states[name] = nil } else { store.state(of: name).isFilling = false }
+                if isCommitted { store.states[name] = nil } else { store.state(of: name).isImporting = false }
                 store.removeLeftovers(of: name, keeping: nil)
             }
         }
@@ -81,7 +81,7 @@ public final class NamespaceImport: @unchecked Sendable {
 
     enum Step: Sendable {
         case chunks(NamespaceImport)
-        case take(NamespaceImport)
+        case commit(NamespaceImport)
     }
 
     private func run(_ step: Step) throws(JournalError) {
@@ -101,7 +101,7 @@ extension JournalStore {
     func store(_ step: NamespaceImport.Step, _ db: Database) throws -> Int {
         switch step {
         case .chunks(let taking): try storeChunks(taking, db)
-        case .take(let taking): try take(taking, db)
+        case .commit(let taking): try commit(taking, db)
         }
     }
 
@@ -121,7 +121,7 @@ extension JournalStore {
         return bytes + 4096
     }
 
-    private func take(_ taking: NamespaceImport, _ db: Database) throws -> Int {
+    private func commit(_ taking: NamespaceImport, _ db: Database) throws -> Int {
         var bytes = 4096
         taking.gained = 0
         for incoming in taking.incoming {
@@ -154,7 +154,7 @@ extension NamespaceImport.Step {
     var commits: UInt64 {
         switch self {
         case .chunks: 0
-        case .take(let taking): taking.gained
+        case .commit(let taking): taking.gained
         }
     }
 }

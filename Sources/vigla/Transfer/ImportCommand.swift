@@ -68,7 +68,7 @@ struct Import: ParsableCommand {
         var operations = before.pending.map { JournalOperation.pending(.forget(session: $0.id)) } + [.set(.root, root)]
         // The imported content counts as written now, so remove the previous write times.
         before.written.forEach { path, _ in operations.append(.written(path, nil)) }
-        for item in before.owed.items { operations.append(.owed(.end(item.id))) }
+        for item in before.pendingRows.items { operations.append(.pendingRows(.end(item.id))) }
         for number in before.written.open.keys { operations.append(.open(number, nil)) }
         let outcome = Outcome()
         let journal = data.store.journal(for: data.namespace)

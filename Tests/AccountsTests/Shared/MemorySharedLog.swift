@@ -39,7 +39,7 @@ final class MemorySharedLog: Sendable {
             log.state.withLock { $0.listeners.append(arrived) }
         }
 
-        func take(waitMs: Int) -> [SharedEntry] {
+        func receive(waitMs: Int) -> [SharedEntry] {
             if waitMs == 0, isSlow.load(ordering: .relaxed) { return [] }
             return cursor.withLock { cursor in
                 let records = log.records

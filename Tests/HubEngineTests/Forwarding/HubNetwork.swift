@@ -210,7 +210,7 @@ final class HubNetwork: @unchecked Sendable {
 
     /// A claim that finds unapplied commits is retried by the clock.
     private func become(_ role: WriterRole.Role, _ hub: Hub) {
-        hub.writerRole?.wish(role == .writing ? .write : .follow)
+        hub.writerRole?.request(role == .writing ? .write : .follow)
         for _ in 0..<500 where hub.writerRole?.role != role { advance(ms: 20, step: 20) }
     }
 

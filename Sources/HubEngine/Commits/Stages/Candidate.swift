@@ -175,7 +175,7 @@ extension JournalOperation {
     var value: Node {
         switch self {
         case .set(_, let value), .priority(_, let value), .add(_, let value): value
-        case .pending, .written, .owed, .open, .peer: .null
+        case .pending, .written, .pendingRows, .open, .peer: .null
         }
     }
 }

@@ -2,7 +2,7 @@ import DequeModule
 
 /// Items that were dequeued but not stored yet. Nearly always empty, as a transaction takes all items. The rest is kept
 /// by lanes, so that a transaction checks only the first item of each lane and those it takes, however long the lanes are.
-struct Backlog {
+struct PendingItems {
     /// The latest items in order of arrival, not yet sorted into lanes.
     private var arrived: [Waiting.Item] = []
     private var lanes: [String: Deque<Waiting.Item>] = [:]
@@ -20,7 +20,7 @@ struct Backlog {
     /// Takes all items, in order of arrival, if they fit one transaction.
     mutating func takeAll(within bytes: Int) -> [Waiting.Item]? {
         var room = bytes
-        guard order.isEmpty, arrived.allSatisfy({ !$0.work.isAlone && $0.takes(from: &room) }) else { return nil }
+        guard order.isEmpty, arrived.allSatisfy({ !$0.work.needsOwnTransaction && $0.takes(from: &room) }) else { return nil }
         defer { (arrived, count) = ([], 0) }
         return arrived
     }

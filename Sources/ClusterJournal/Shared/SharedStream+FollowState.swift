@@ -13,7 +13,7 @@ import Synchronization
 extension SharedStream {
     /// Starts to follow. On the queue.
     func open() {
-        guard standing != .closed, works.isEmpty else { return }
+        guard followState != .closed, works.isEmpty else { return }
         log.connection.whenChanged { [weak self] change in self?.hop { $0.connection(change) } }
         works = [
             scheduler.every(ms: settings.checkIntervalMs, on: queue) { [weak self] in self?.look(isRegular: true) },
@@ -27,9 +27,9 @@ extension SharedStream {
         case .connected: look()
         case .disconnected, .closed:
             failWaiters()
-            guard standing == .following else { return }
+            guard followState == .following else { return }
             shut(.unavailable(reason: "not connected to the cluster"))
-            standing = .opening
+            followState = .opening
             stopTail()
         }
     }
@@ -44,7 +44,7 @@ extension SharedStream {
 
     /// Compares the log with the received messages; repeats soon while the result is uncertain.
     func look(isRegular: Bool = false) {
-        guard standing != .closed, !works.isEmpty, !isLooking else { return }
+        guard followState != .closed, !works.isEmpty, !isLooking else { return }
         isLooking = true
         looks += 1
         let (newest, number) = (self.newest, looks)
@@ -56,11 +56,11 @@ extension SharedStream {
 
     private func looked(_ found: Result<ShardLog.State, ShardLog.StateFault>, at newest: LogPlace, _ number: Int, isRegular: Bool) {
         isLooking = false
-        guard standing != .closed else { return }
+        guard followState != .closed else { return }
         switch inspection.receive(found, created: created, newest: newest, nowMs: scheduler.steadyMs) {
         case .isOpen:
             failWaiters(upTo: number)
-            if gate.withLock({ $0.fault }) != nil || standing != .following {
+            if gate.withLock({ $0.fault }) != nil || followState != .following {
                 scheduler.after(ms: settings.retryMs, on: queue) { [weak self] in self?.look() }
             }
         case .isShortened(let first):
@@ -72,7 +72,7 @@ extension SharedStream {
         case .isSound:
             guard case .success(let state) = found else { return }
             if created == 0 { created = state.created }
-            if standing != .following { follow() }
+            if followState != .following { follow() }
             gate.withLock { $0 = Gate(fault: nil, created: created) }
             for i in waiters.indices where waiters[i].target == nil && waiters[i].look <= number { waiters[i].target = state.last }
             notifyWaiters()
@@ -85,8 +85,8 @@ extension SharedStream {
     }
 
     private func follow() {
-        if case .refusing = standing { logger.notice("the cluster's log holds what this hub has applied, so it is followed again") }
-        standing = .following
+        if case .refusing = followState { logger.notice("the cluster's log holds what this hub has applied, so it is followed again") }
+        followState = .following
         logger.debug("following the cluster's log", metadata: ["from": "\(newest.sequence)"])
         stopTail()
         tail = log.tail(from: newest.sequence + 1) { [weak self] tail, sequence, bytes in
@@ -109,8 +109,8 @@ extension SharedStream {
     /// Refuses a log that is not the followed one, or is behind it: nothing is appended, and nothing is rolled back here.
     func refuse(_ reason: String) {
         let error = JournalError.regressed(log: log.name, reason: reason)
-        if standing == .refusing(error) { return }
-        standing = .refusing(error)
+        if followState == .refusing(error) { return }
+        followState = .refusing(error)
         shut(error)
         stopTail()
         failWaiters()
@@ -140,7 +140,7 @@ extension SharedStream {
     }
 
     func end() {
-        standing = .closed
+        followState = .closed
         shut(.closed)
         for work in works { work.cancel() }
         stopTail()

@@ -8,7 +8,7 @@ extension JSONWriter {
     package mutating func entry(_ change: PendingInboxChange) {
         switch change {
         case .begin(let id, let source, let most, let terms):
-            begin(.owe, of: id)
+            begin(.rowsBegin, of: id)
             raw(",")
             path(source.keys)
             raw(",")
@@ -16,7 +16,7 @@ extension JSONWriter {
             raw(",")
             node(terms)
         case .list(let id, let keys, let isLast):
-            begin(.owedList, of: id)
+            begin(.rowsList, of: id)
             raw(",[")
             for (i, key) in keys.enumerated() {
                 if i > 0 { raw(",") }
@@ -24,14 +24,14 @@ extension JSONWriter {
             }
             raw(isLast ? "],true" : "],false")
         case .advance(let id, let count):
-            begin(.owedDone, of: id)
+            begin(.rowsAdvance, of: id)
             raw(",")
             int(Int64(count))
         case .without(let id, let key):
-            begin(.owedWithout, of: id)
+            begin(.rowsWithout, of: id)
             raw(",")
             string(key.string)
-        case .end(let id): begin(.owedEnd, of: id)
+        case .end(let id): begin(.rowsEnd, of: id)
         }
         raw("]")
     }
@@ -44,25 +44,25 @@ extension JSONWriter {
 
 extension JSONReader {
     /// Reads the rest of an entry after its kind, up to the closing bracket.
-    mutating func owedChange(_ kind: EntryKind) throws(JSONError) -> PendingInboxChange {
+    mutating func pendingInboxChange(_ kind: EntryKind) throws(JSONError) -> PendingInboxChange {
         let start = offset
         let id = try int()
-        if kind == .owedEnd { return .end(id) }
+        if kind == .rowsEnd { return .end(id) }
         guard try nextElement() else { throw .malformed(offset: start) }
         switch kind {
-        case .owe:
+        case .rowsBegin:
             let source = try storedPath()
             guard try nextElement() else { throw .malformed(offset: start) }
             let most = try int()
             guard most >= 0, try nextElement() else { throw .malformed(offset: start) }
             return .begin(id, source: source, most: Int(clamping: most), try storedNode(below: .root))
-        case .owedList:
+        case .rowsList:
             var keys: [Key] = []
             try beginArray()
             while try nextElement() { keys.append(Key(try string())) }
             guard try nextElement() else { throw .malformed(offset: start) }
             return .list(id, keys, isLast: try bool())
-        case .owedDone:
+        case .rowsAdvance:
             let count = try int()
             guard count >= 0, let count = Int(exactly: count) else { throw .malformed(offset: start) }
             return .advance(id, count)

@@ -26,9 +26,9 @@ extension Shard {
         switch change {
         case .connected: look()
         case .disconnected, .closed:
-            guard standing == .following else { return }
+            guard followState == .following else { return }
             logger.warning("the connection to the cluster is lost: writes wait, reads go on")
-            standing = .opening
+            followState = .opening
             stopTail()
             publish()
         }
@@ -36,7 +36,7 @@ extension Shard {
 
     /// Compares the log with the received messages; repeats soon while the result is uncertain.
     func look() {
-        guard standing != .closed, !isLooking else { return }
+        guard followState != .closed, !isLooking else { return }
         isLooking = true
         // Only a hub that has followed no log may create one.
         let newest = self.newest
@@ -47,34 +47,34 @@ extension Shard {
 
     private func looked(_ found: Result<ShardLog.State, ShardLog.StateFault>, at newest: LogPlace) {
         isLooking = false
-        guard standing != .closed else { return }
+        guard followState != .closed else { return }
         switch inspection.receive(found, created: created, newest: newest, nowMs: scheduler.steadyMs) {
         case .isOpen:
-            guard standing != .following else { return }
+            guard followState != .following else { return }
             scheduler.after(ms: settings.retryMs, on: queue) { [weak self] in self?.look() }
         case .isAnother(let reason): refuse(reason)
         case .isShortened(let first):
             guard case .success(let state) = found, first > self.newest.sequence + 1 else { return }
             lastKnown = state.last
             // Delivered messages may not be received yet: then the next check finds them.
-            if standing == .following, newest != lookedAt { return lookedAt = newest }
-            if standing == .following {
-                standing = .opening
+            if followState == .following, newest != lookedAt { return lookedAt = newest }
+            if followState == .following {
+                followState = .opening
                 stopTail()
             }
-            fill(upTo: first - 1)
+            importSnapshot(upTo: first - 1)
         case .isSound:
             guard case .success(let state) = found else { return }
             (self.state, isBehindPurge) = (state, false)
             if created != state.created {
-                if standing == .following { standing = .opening }
+                if followState == .following { followState = .opening }
                 created = state.created
             }
             lastKnown = state.last
             defer { publish() }
             for i in behind.indices where behind[i].target == nil { behind[i].target = state.last }
             notifyIfCaughtUp()
-            if standing == .following {
+            if followState == .following {
                 // Nothing has arrived since the last check although the log has more: the consumer is stuck.
                 if state.last > newest.sequence, newest == lookedAt, newest == self.newest { tail?.restart() }
                 lookedAt = newest
@@ -85,8 +85,8 @@ extension Shard {
     }
 
     private func follow() {
-        if case .refusing = standing { logger.notice("the cluster's log holds what this hub has applied, so it is followed again") }
-        standing = .following
+        if case .refusing = followState { logger.notice("the cluster's log holds what this hub has applied, so it is followed again") }
+        followState = .following
         logger.info("following the cluster's log", metadata: ["from": "\(newest.sequence)"])
         stopTail()
         tail = log.tail(from: newest.sequence + 1) { [weak self] tail, sequence, bytes in
@@ -110,9 +110,9 @@ extension Shard {
 
     /// Handles a log that begins behind the next message: a check finds out why.
     private func isMissing(_ first: UInt64) {
-        guard standing == .following else { return }
+        guard followState == .following else { return }
         logger.notice("what comes next is no longer in the cluster's log", metadata: ["logBegins": "\(first)"])
-        standing = .opening
+        followState = .opening
         stopTail()
         look()
     }
@@ -126,8 +126,8 @@ extension Shard {
     /// Refuses a log that is not the followed one, or is behind it: nothing is appended, and nothing is rolled back here.
     func refuse(_ reason: String) {
         let error = JournalError.regressed(log: log.name, reason: reason)
-        if standing == .refusing(error) { return }
-        standing = .refusing(error)
+        if followState == .refusing(error) { return }
+        followState = .refusing(error)
         stopTail()
         logger.critical("\(error)")
         notifyOpeners()
@@ -152,7 +152,7 @@ extension Shard {
     /// Fails batches that have waited longer than an append may take, and resubscribes to a silent log.
     private func sweep() {
         publish()
-        if standing == .following, let tail, tail.isSilent { tail.restart() }
+        if followState == .following, let tail, tail.isSilent { tail.restart() }
         guard flight == nil, !waiting.isEmpty else { return }
         let limit = scheduler.steadyMs - log.settings.appendMs
         guard waiting.contains(where: { $0.sinceMs < limit }) else { return }
@@ -170,15 +170,15 @@ extension Shard {
     }
 
     private func endWhenIdle(_ done: @escaping @Sendable () -> Void) {
-        if standing == .closed { return done() }
+        if followState == .closed { return done() }
         // Do not wait for a local journal that is closed or whose disk is full: the log has the missing batches.
         if flight == nil, waiting.isEmpty, applying.count == 0 || applying.isStalled { return end(done) }
         scheduler.after(ms: 1, on: queue) { [self] in endWhenIdle(done) }
     }
 
     private func end(_ done: @escaping @Sendable () -> Void) {
-        guard standing != .closed else { return done() }
-        standing = .closed
+        guard followState != .closed else { return done() }
+        followState = .closed
         for look in looks { look.cancel() }
         snapshots.stop()
         notifyOpeners()

@@ -16,13 +16,13 @@ import Synchronization
 extension JournalStore {
     /// Whether commits are quick enough for the appending thread. Slow commits draw their time from an allowance that refills over time.
     /// So an occasional slow commit does not move all following ones to another thread. Confined to the journal queue.
-    struct Direct {
+    struct InlineCommitBudget {
         /// ns that slow commits may still take, as of `reckoned`. While it is negative, no commit runs on the appending thread.
         private var allowance: Int64 = 0
         /// Steady ns; nil before a first commit has shown how quick the disk is.
         private var reckoned: Int64?
 
-        private static let longestRestNs: Int64 = 10_000_000_000
+        private static let longestPauseNs: Int64 = 10_000_000_000
 
         /// - Parameters:
         ///   - begin: steady ns.
@@ -32,20 +32,20 @@ extension JournalStore {
             allowance = allowance(at: end, settings)
             reckoned = end
             let taken = end - begin
-            guard taken > Int64(isSeveral ? settings.directSeveralUs : settings.directUs) * 1_000 else { return }
+            guard taken > Int64(isSeveral ? settings.inlineCommitSeveralUs : settings.inlineCommitUs) * 1_000 else { return }
             // When it is overdrawn, the larger of both debts counts: commits then run on the queue and cost no other thread anything.
             let left = allowance < 0 ? min(allowance, -taken) : allowance - taken
-            allowance = max(left, -Self.longestRestNs / Self.rest(settings))
+            allowance = max(left, -Self.longestPauseNs / Self.share(settings))
         }
 
         func isQuick(at now: Int64, _ settings: Settings) -> Bool { reckoned != nil && allowance(at: now, settings) >= 0 }
 
         private func allowance(at now: Int64, _ settings: Settings) -> Int64 {
-            let most = Int64(settings.directAllowanceUs) * 1_000
-            return reckoned.map { min(most, allowance + (now - $0) / Self.rest(settings)) } ?? most
+            let most = Int64(settings.inlineCommitBurstUs) * 1_000
+            return reckoned.map { min(most, allowance + (now - $0) / Self.share(settings)) } ?? most
         }
 
-        private static func rest(_ settings: Settings) -> Int64 { Int64(max(1, settings.directRest)) }
+        private static func share(_ settings: Settings) -> Int64 { Int64(max(1, settings.inlineCommitShare)) }
     }
 
     /// Whether the store's own work keeps the disk busy.
@@ -60,9 +60,9 @@ extension JournalStore {
         }
     }
 
-    /// Whether a batch is small enough for a quick commit, so that it may be held. O(`directBytes`)
+    /// Whether a batch is small enough for a quick commit, so that it may be held. O(`inlineCommitBytes`)
     func isSmall(_ batch: JournalBatch) -> Bool {
-        var room = settings.directBytes
+        var room = settings.inlineCommitBytes
         return batch.commitCount == 1 || batch.takes(from: &room)
     }
 
@@ -81,7 +81,7 @@ extension JournalStore {
         if !isMine { return onQueue { [self] db in commitWaiting(db) } }
         // The queue is idle, so this waits only, rarely, for a block that was just queued.
         let isDone = database.writeWithoutTransaction { db in
-            guard !isDiskBusy, direct.isQuick(at: scheduler.steadyNs, settings) else { return false }
+            guard !isDiskBusy, inlineBudget.isQuick(at: scheduler.steadyNs, settings) else { return false }
             commitWaiting(db)
             return true
         }
