@@ -18,7 +18,7 @@ public final class ClusterStorage: JournalStorage {
     private let hubs: Hubs
     private let settings: ClusterSettings
     /// Carries messages between the hubs.
-    private let mail: HubTransport
+    private let transport: HubTransport
     /// The writers of all namespaces.
     public let writers: Writers
     private let sharedSettings: SharedSettings
@@ -40,14 +40,14 @@ public final class ClusterStorage: JournalStorage {
         }
         let writers = Writers(hub: hub, settings)
         self.writers = writers
-        mail = HubTransport(connection, settings.hubs ?? HubDirectory(writers), messageBytes: settings.messageBytes)
+        transport = HubTransport(connection, settings.hubs ?? HubDirectory(writers), messageBytes: settings.messageBytes)
         hubs = Hubs(settings, over: connection, shards, writers, scheduler, logger)
         accounts = SharedStream(connection, name: settings.sharedLogName("accounts"), hub: hub, settings, scheduler, logger)
         let log = SharedStream(connection, name: settings.sharedLogName("settings"), hub: hub, settings, scheduler, logger)
         sharedSettings = SharedSettings(store, log, patienceMs: settings.openMs, logger)
         for shard in shards { shard.open() }
         hubs.start()
-        do throws(NatsConnection.Fault) { try mail.open() } catch { throw .unavailable(reason: "\(error)") }
+        do throws(NatsConnection.Fault) { try transport.open() } catch { throw .unavailable(reason: "\(error)") }
     }
 
     public var isDurable: Bool { true }
@@ -62,7 +62,7 @@ public final class ClusterStorage: JournalStorage {
         awaitOpenable(namespace)
         let writerRole = hubs.open(namespace, at: LocalJournals.shard(of: namespace, among: settings.shards))
         let recovered = try local.store.recover(namespace)
-        return OpenedJournal(recovered, journal(of: namespace, writerRole), writerRole: writerRole, link: mail.link(of: namespace))
+        return OpenedJournal(recovered, journal(of: namespace, writerRole), writerRole: writerRole, link: transport.link(of: namespace))
     }
 
     public var cluster: ClusterReport? { hubs.report }
@@ -76,7 +76,7 @@ public final class ClusterStorage: JournalStorage {
         guard reached.wait(timeout: .now() + .milliseconds(patienceMs)) == .success else {
             throw .unavailable(reason: "the log of \(namespace) was not received within \(patienceMs) ms")
         }
-        return OpenedJournal(try local.store.recover(namespace), journal(of: namespace), link: mail.link(of: namespace))
+        return OpenedJournal(try local.store.recover(namespace), journal(of: namespace), link: transport.link(of: namespace))
     }
 
     /// Waits until the namespace can be opened: a snapshot may replace the folder's content only before that content is read.
@@ -95,7 +95,7 @@ public final class ClusterStorage: JournalStorage {
     public func prepareToClose() { local.store.prepareToClose() }
 
     public func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) {
-        mail.close()
+        transport.close()
         let ended = DispatchGroup()
         for shard in shards {
             ended.enter()

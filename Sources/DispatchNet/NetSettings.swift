@@ -46,7 +46,7 @@ public struct NetSettings: Sendable {
     /// How many bytes a turn reads from the connections that send a lot, all together, and for how long it serves them, in µs. The others
     /// are served first, and in every turn. Small requests of 64 KiB take about 2 ms; requests for large files take more.
     public var highVolumeTurnBytes = 64 << 10
-    public var talkativeTurnUs = 2_000
+    public var highVolumeTurnUs = 2_000
     /// Bytes of a connection that are sent in a turn in which several connections have output or are ready; the rest becomes backlog.
     public var sharedWriteBytes = 256 << 10
     /// Bytes copied for the connections of a loop in a turn, each distinct frame counted once, above which ``EventLoop/isTurnFull`` tells

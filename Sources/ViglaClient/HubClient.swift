@@ -17,9 +17,9 @@ public import WireProtocols
 /// Calls of one thread keep their order. All closures are called on the client's loop and must not block.
 ///
 /// ```
-/// calls ─► Dialogue (open requests, observers) ─► Link (HTTP upgrade, frames) ─► socket
-///              ▲  after a loss: credential and observers are restored      │
-///              └────────────── waits, with back-off and jitter ◄───────────┘
+/// calls ─► ObserveClientState (open requests, observers) ─► Link (HTTP upgrade, frames) ─► socket
+///                       ▲  after a loss: credential and observers are restored       │
+///                       └─────────────── waits, with back-off and jitter ◄───────────┘
 /// ```
 /// The loop keeps a connected client alive until `close`. A client costs a few hundred bytes in addition to its connection, so one
 /// loop carries thousands.
@@ -33,10 +33,10 @@ public final class HubClient: @unchecked Sendable {
     let onState: (@Sendable (State) -> Void)?
 
     private let nextID = Atomic<Int64>(1)
-    var dialogue = Dialogue()
+    var observeState = ObserveClientState()
     var phase = Phase.idle
     /// Verifies the hub's certificate; nil without TLS.
-    var trust: TLSClient?
+    var tlsClient: TLSClient?
     var backoff: Backoff
 
     enum Phase {
@@ -92,8 +92,8 @@ public final class HubClient: @unchecked Sendable {
     /// Acts as the token's user from now on, on this connection and all later ones. The answer is the uid.
     public func authenticate(_ token: String, _ done: (@Sendable (Result<String, ClientError>) -> Void)? = nil) {
         let id = makeID()
-        let owed: Dialogue.Done? = if let done { { result in done(result.map { $0.uid ?? "" }) } } else { nil }
-        onLoop { self.carryOut(self.dialogue.authenticate(id, token, owed)) }
+        let reply: ObserveClientState.Done? = if let done { { result in done(result.map { $0.uid ?? "" }) } } else { nil }
+        onLoop { self.carryOut(self.observeState.authenticate(id, token, reply)) }
     }
 
     // MARK: observing
@@ -109,14 +109,14 @@ public final class HubClient: @unchecked Sendable {
         _ handler: @escaping @Sendable (Observation) -> Void
     ) -> ObserverID {
         let id = makeID()
-        let observed = Observed(path, events, query: query, maxHz: maxHz, handler)
-        onLoop { self.carryOut(self.dialogue.observe(id, observed)) }
+        let observer = ObserverState(path, events, query: query, maxHz: maxHz, handler)
+        onLoop { self.carryOut(self.observeState.observe(id, observer)) }
         return ObserverID(rawValue: id)
     }
 
     /// Whether the rules do not declare the order of an observer's query (`.indexOn`), if the hub has said so.
     public func lacksIndex(_ observer: ObserverID, _ done: @escaping @Sendable (Bool) -> Void) {
-        onLoop { done(self.dialogue.lacksIndex(observer.rawValue)) }
+        onLoop { done(self.observeState.lacksIndex(observer.rawValue)) }
     }
 
     /// Moves the centre of an observer whose query has a `near`; the handler gets the difference. In degrees.
@@ -128,14 +128,14 @@ public final class HubClient: @unchecked Sendable {
             return onLoop { done?(.failure(.refused(failure))) }
         }
         let id = makeID()
-        let owed: Dialogue.Done? = if let done { { result in done(result.map { _ in }) } } else { nil }
-        onLoop { self.carryOut(self.dialogue.move(id, observer.rawValue, to: centre, owed)) }
+        let reply: ObserveClientState.Done? = if let done { { result in done(result.map { _ in }) } } else { nil }
+        onLoop { self.carryOut(self.observeState.move(id, observer.rawValue, to: centre, reply)) }
     }
 
     /// Ends an observer. On the loop its handler is not called after this.
     public func unobserve(_ observer: ObserverID) {
         let id = makeID()
-        onLoop { self.carryOut(self.dialogue.unobserve(id, observer.rawValue)) }
+        onLoop { self.carryOut(self.observeState.unobserve(id, observer.rawValue)) }
     }
 
     // MARK: requests
@@ -145,7 +145,7 @@ public final class HubClient: @unchecked Sendable {
     /// - Parameter operation: any except `auth`, `observe` and `unobserve`, which have their own methods.
     public func perform(_ operation: ObserveOperation, _ done: (@Sendable (Result<ObserveSuccess, ClientError>) -> Void)? = nil) {
         let id = makeID()
-        onLoop { self.carryOut(self.dialogue.ask(ObserveRequest(id: id, operation), done)) }
+        onLoop { self.carryOut(self.observeState.ask(ObserveRequest(id: id, operation), done)) }
     }
 
     private func makeID() -> Int64 { nextID.wrappingAdd(1, ordering: .relaxed).oldValue }

@@ -114,13 +114,13 @@ final class CountingFormat: WireFormat {
     func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { [0] }
 
     /// The part of a change that all styles share.
-    private final class Rest: ChangeParts {
+    private final class SharedTail: ChangeParts {
         let bytes: [UInt8]
         init(_ bytes: [UInt8]) { self.bytes = bytes }
     }
 
     func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
-        let known = parts as? Rest ?? write(change)
+        let known = parts as? SharedTail ?? write(change)
         parts = known
         let rest = known.bytes
         guard case .patches(let tag?) = style else { return rest }
@@ -132,13 +132,13 @@ final class CountingFormat: WireFormat {
         return writer.bytes
     }
 
-    private func write(_ change: ViewChange) -> Rest {
+    private func write(_ change: ViewChange) -> SharedTail {
         count.add(1, ordering: .relaxed)
         var writer = JSONWriter()
         for patch in change.patches {
             writer.path(patch.path.keys)
             writer.node(patch.value)
         }
-        return Rest(writer.bytes)
+        return SharedTail(writer.bytes)
     }
 }

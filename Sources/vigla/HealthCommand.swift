@@ -16,13 +16,13 @@ struct Health: ParsableCommand {
             """)
 
     @Argument(help: "Address of the hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL?
-    @OptionGroup var trust: TLSOptions
+    @OptionGroup var tlsOptions: TLSOptions
 
     func validate() throws { try url?.refusePath("Health is that of the whole hub") }
 
     func run() {
         let address = url?.address ?? Self.ownHub
-        let tls = trust.client(for: address)
+        let tls = tlsOptions.client(for: address)
         signal(SIGPIPE, SIG_IGN)
         let group: EventLoopGroup
         do throws(NetError) { group = try EventLoopGroup(count: 1) } catch { fail("\(error)") }

@@ -168,21 +168,21 @@ def key_rank(key):
 
 # Observers.
 
-class Told:
-    """What an observer has been told up to the end of a commit."""
+class ObserverState:
+    """What an observer has received up to the end of a commit."""
 
-    def __init__(self, seq, rows, query, is_anew, skips):
-        self.seq, self.rows, self.query, self.is_anew = seq, rows, query, is_anew
+    def __init__(self, seq, rows, query, starts_over, skips):
+        self.seq, self.rows, self.query, self.starts_over = seq, rows, query, starts_over
         self.skips = skips         # a count that reconnects is sent the current state, without the changes in between
 
 
 class Observer:
-    """One query over a connection that breaks. `told` is verified, and emptied, while nothing is written."""
+    """One query over a connection that breaks. `states` is verified, and emptied, while nothing is written."""
 
     def __init__(self, number, query, counts):
         self.number, self.query, self.counts = number, query, counts
         self.rows, self.order = {}, []
-        self.told, self.since, self.held = [], None, []
+        self.states, self.since, self.held = [], None, []
         self.last = None           # the newest verified state
         # From a move until its difference arrives after the answer, it is unknown which circle the hub sent last.
         self.moves, self.is_moving = {}, False
@@ -196,9 +196,9 @@ class Observer:
 
     def begin(self, ok):
         self.held, self.epoch = [], ok["epoch"]
-        self.is_anew = self.since is None or self.is_moving or ok.get("reset", False)
+        self.starts_over = self.since is None or self.is_moving or ok.get("reset", False)
         self.moves = {}
-        if self.is_anew:
+        if self.starts_over:
             self.rows, self.order = {}, []
             self.anew += 1
         else:
@@ -211,17 +211,17 @@ class Observer:
         if event.get("more"):
             return
         # The first events are complete with `ready`.
-        if self.is_anew and not self.counts and event["event"] != "ready":
+        if self.starts_over and not self.counts and event["event"] != "ready":
             return
         for one in self.held:
             self.apply(one)
         self.held = []
         self.since = {"epoch": self.epoch, "seq": event["seq"]}
         rows = self.rows.get("count") if self.counts else [(key, *self.rows[key]) for key in self.order]
-        self.told.append(Told(event["seq"], rows, json.loads(json.dumps(self.query)), self.is_anew, self.counts and self.is_back))
+        self.states.append(ObserverState(event["seq"], rows, json.loads(json.dumps(self.query)), self.starts_over, self.counts and self.is_back))
         self.is_back = False
         self.commits += 1
-        self.is_anew, self.is_moving = False, bool(self.moves)
+        self.starts_over, self.is_moving = False, bool(self.moves)
 
     def apply(self, event):
         kind, key = event["event"], event.get("key")
@@ -250,18 +250,18 @@ class Observer:
 
     def verify(self, history):
         """`history` has the places of each commit by its number."""
-        for told in self.told:
-            expected = self.expected(told.query, history[told.seq])
-            assert self.same(told.rows, expected), f"at {told.seq} told {told.rows}, expected {expected}"
-            if self.last and not told.is_anew:
-                moved = told.query != self.last.query
-                assert told.seq > self.last.seq or moved or told.seq == self.last.seq and self.same(told.rows, self.last.rows), \
-                    f"{told.seq} is told behind {self.last.seq}"
-                for between in range(self.last.seq + 1, told.seq):
+        for state in self.states:
+            expected = self.expected(state.query, history[state.seq])
+            assert self.same(state.rows, expected), f"at {state.seq} told {state.rows}, expected {expected}"
+            if self.last and not state.starts_over:
+                moved = state.query != self.last.query
+                assert state.seq > self.last.seq or moved or state.seq == self.last.seq and self.same(state.rows, self.last.rows), \
+                    f"{state.seq} is told behind {self.last.seq}"
+                for between in range(self.last.seq + 1, state.seq):
                     result = self.expected(self.last.query, history[between])
-                    assert moved or told.skips or self.same(self.last.rows, result), f"commit {between} is not told; it leaves {result}"
-            self.last = told
-        self.told = []
+                    assert moved or state.skips or self.same(self.last.rows, result), f"commit {between} is not told; it leaves {result}"
+            self.last = state
+        self.states = []
 
     def expected(self, query, places):
         rows = selected(query, places)
@@ -304,7 +304,7 @@ async def listen(observer, world):
                     socket.transport.abort()
                     await asyncio.sleep(chance.uniform(0, 0.03))
                     break
-                if world.is_writing and "near" in observer.query and not observer.moves and not observer.is_anew and chance.random() < 0.1:
+                if world.is_writing and "near" in observer.query and not observer.moves and not observer.starts_over and chance.random() < 0.1:
                     number, centre = 2 + left, {axis: near + chance.uniform(-0.01, 0.01) for axis, near in zip(("lat", "lng"), HOME)}
                     observer.moves[number], observer.is_moving = centre, True
                     await socket.send(json.dumps({"id": number, "op": "move", "sub": 1, "near": centre}))

@@ -25,7 +25,7 @@ struct ForwardingOverNatsTests {
     }
 
     /// A client that counts its answers.
-    private final class Asker: Client, @unchecked Sendable {
+    private final class CountingClient: Client, @unchecked Sendable {
         // Sendable: guarded by its mutex.
         private let state = Mutex<(replies: [Reply], waiting: (@Sendable (Reply) -> Void)?)>(([], nil))
 
@@ -85,7 +85,7 @@ struct ForwardingOverNatsTests {
 
     /// Keeps this many requests of a client in flight until all are answered.
     private func run(_ hub: Hub, _ count: Int, window: Int, _ request: @escaping @Sendable (Int) -> Request) -> [Double] {
-        let client = Asker()
+        let client = CountingClient()
         let done = DispatchSemaphore(value: 0)
         let state = Mutex<(asked: Int, began: [Double], took: [Double])>((0, [], []))
         @Sendable func now() -> Double { Double(DispatchTime.now().uptimeNanoseconds) / 1e6 }
@@ -129,7 +129,7 @@ struct ForwardingOverNatsTests {
         }
         // A client reads its own write, at any hub.
         for hub in hubs {
-            let client = Asker()
+            let client = CountingClient()
             hub.database.submit(.write([TreeWrite("own", WriteValue(.int(Int64(hub.cluster.folder.path.hashValue))))]), from: client)
             hub.database.submit(.get("own"), from: client)
             #expect(await becomes { client.replies.count == 2 })
@@ -148,7 +148,7 @@ struct ForwardingOverNatsTests {
         let hubs = try await hubs()
         let text = String(repeating: "0123456789abcdef", count: 16_384)
         let large = Node.object((0..<20).map { (Key("k\($0)"), .string(text)) })
-        let client = Asker()
+        let client = CountingClient()
         hubs[1].database.submit(.write([TreeWrite("large", WriteValue(large))]), from: client, size: 5 << 20)
         #expect(await becomes { client.replies.count == 1 })
         guard case .written? = client.replies.first else {

@@ -54,7 +54,7 @@ private struct History {
     /// Keys in the order of the query, built from child events only.
     private(set) var list: [String] = []
 
-    private mutating func note() { if states.last != now.json { states.append(now.json) } }
+    private mutating func record() { if states.last != now.json { states.append(now.json) } }
 
     /// `d#1 k/a {…}` and `m#1 k {"a/n":1}` of the realtime protocol.
     mutating func take(_ line: String, below place: Path) throws {
@@ -79,7 +79,7 @@ private struct History {
         } else {
             now.set(try Node(json: text), at: path)
         }
-        note()
+        record()
     }
 
     /// Events of the observe protocol: child events update the list, value events add a state.
@@ -89,7 +89,7 @@ private struct History {
         if name == "value" {
             now = try Node(json: try #require(event["value"]).text)
             #expect(Set(list) == Set(now.children.map(\.key.string)), "the events of children come before the value")
-            return note()
+            return record()
         }
         let key = try #require(event["key"]).string
         switch name {

@@ -131,15 +131,15 @@ import TestSupport
         var settings = NetSettings()
         (settings.gatherConnections, settings.gatherUs) = (4, 50)
         var gathering = EventLoop.Gathering()
-        #expect(gathering.nextPauseMicroseconds(asked: 400, settings) == 0, "none was served")
+        #expect(gathering.nextPauseMicroseconds(requested: 400, settings) == 0, "none was served")
         for (served, asked, us) in [(1, 400, 0), (2, 0, 0), (2, 400, 400), (3, 400, 400), (4, 0, 50), (4, 20, 50), (4, 400, 400)] {
             gathering.served = served
-            #expect(gathering.nextPauseMicroseconds(asked: asked, settings) == us, "\(served) served, \(asked) asked")
-            #expect(gathering.nextPauseMicroseconds(asked: asked, settings) == 0, "it has waited behind that batch")
+            #expect(gathering.nextPauseMicroseconds(requested: asked, settings) == us, "\(served) served, \(asked) asked")
+            #expect(gathering.nextPauseMicroseconds(requested: asked, settings) == 0, "it has waited behind that batch")
         }
         settings.gatherUs = 0
         gathering.served = 9
-        #expect(gathering.nextPauseMicroseconds(asked: 0, settings) == 0)
+        #expect(gathering.nextPauseMicroseconds(requested: 0, settings) == 0)
     }
 
     @Test func endOfATurn_comesOnce_howeverOftenItIsAskedFor_andBeforeTheFlush() throws {

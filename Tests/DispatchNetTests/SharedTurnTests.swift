@@ -53,7 +53,7 @@ import Testing
         let seen = Mutex(0)
         var settings = NetSettings()
         settings.stayAwakeMs = 0
-        settings.talkativeTurnUs = 1_000_000
+        settings.highVolumeTurnUs = 1_000_000
         let server = try TestServer(settings: settings) { handler in
             handler.onBytes = { connection, bytes in
                 log.append(Read(from: connection.remoteAddress.port, count: bytes.count))
@@ -92,7 +92,7 @@ import Testing
     @Test func postponedWork_isDoneAPartInATurn_behindLittle() throws {
         var settings = NetSettings()
         settings.stayAwakeMs = 0
-        settings.talkativeTurnUs = 0
+        settings.highVolumeTurnUs = 0
         let log = Log<Int>()
         let server = try TestServer(settings: settings) { handler in handler.onBytes = { _, _ in log.append(-1) } }
         let quiet = Mutex(TestPeer(port: server.port))

@@ -21,7 +21,7 @@ import TestSupport
         return try #require(told.withLock { $0 })
     }
 
-    private final class Told: Sendable {
+    private final class ReportRecorder: Sendable {
         let reports = Mutex<[DerivedReport]>([])
         var all: [DerivedReport] { reports.withLock { $0 } }
         func wait(_ hub: EngineHarness, ms: Int64?) {
@@ -32,42 +32,42 @@ import TestSupport
 
     @Test func deploy_saysWhatDoesNotHoldYet_andTellsWhenItDoes() throws {
         let hub = EngineHarness(rules: try RuleSet(parsing: Self.plain), root: ["e": ["x": ["t": 1]], "v": ["x": ["a": 1]]])
-        let told = Told()
-        told.wait(hub, ms: nil)
-        #expect(told.all == [DerivedReport(pending: [], ms: 0)], "rules without any of it hold at once")
+        let recorder = ReportRecorder()
+        recorder.wait(hub, ms: nil)
+        #expect(recorder.all == [DerivedReport(pending: [], ms: 0)], "rules without any of it hold at once")
         hub.work.close()
         #expect(try deploy(hub, Self.all).pending == [.counters, .copies, .expiry])
-        told.wait(hub, ms: 0)
-        #expect(told.all.last == DerivedReport(pending: [.counters, .copies, .expiry], ms: 0))
-        told.wait(hub, ms: 500)
-        told.wait(hub, ms: nil)
+        recorder.wait(hub, ms: 0)
+        #expect(recorder.all.last == DerivedReport(pending: [.counters, .copies, .expiry], ms: 0))
+        recorder.wait(hub, ms: 500)
+        recorder.wait(hub, ms: nil)
         hub.time.advance(ms: 499)
-        #expect(told.all.count == 2)
+        #expect(recorder.all.count == 2)
         hub.time.advance(ms: 1)
         hub.settle()
-        #expect(told.all.count == 3 && told.all.last == DerivedReport(pending: [.counters, .copies, .expiry], ms: 500))
+        #expect(recorder.all.count == 3 && recorder.all.last == DerivedReport(pending: [.counters, .copies, .expiry], ms: 500))
         hub.time.advance(ms: 100)
         hub.work.open()
         for _ in 0..<4 { hub.settle() }
-        #expect(told.all.count == 4 && told.all.last == DerivedReport(pending: [], ms: 600))
+        #expect(recorder.all.count == 4 && recorder.all.last == DerivedReport(pending: [], ms: 600))
         #expect(hub.ask(.make(), .get("e/x/n")) == ["value 0 1"])
-        told.wait(hub, ms: nil)
-        #expect(told.all.last == DerivedReport(pending: [], ms: 600))
+        recorder.wait(hub, ms: nil)
+        #expect(recorder.all.last == DerivedReport(pending: [], ms: 600))
     }
 
     /// Other rules are deployed first: derived data that they do not define is not waited for.
     @Test func deployMeanwhile_countsAnew() throws {
         let hub = EngineHarness(rules: try RuleSet(parsing: Self.plain), root: ["e": ["x": ["t": 1]]])
-        let told = Told()
+        let recorder = ReportRecorder()
         hub.work.close()
         _ = try deploy(hub, Self.all)
-        told.wait(hub, ms: nil)
+        recorder.wait(hub, ms: nil)
         hub.time.advance(ms: 300)
         #expect(try deploy(hub, #"{"rules":{"e":{"$e":{".counts":{"n":"count(v/$e)"}}}}}"#).pending == [.counters])
         hub.time.advance(ms: 40)
         hub.work.open()
         for _ in 0..<4 { hub.settle() }
-        #expect(told.all == [DerivedReport(pending: [], ms: 40)])
+        #expect(recorder.all == [DerivedReport(pending: [], ms: 40)])
         #expect(try deploy(hub, Self.plain).pending == [])
     }
 }

@@ -85,11 +85,11 @@ import Testing
         let hub = EngineHarness(root: ["a": 1])
         let client = Client.make()
         for i in 0..<3 { _ = hub.database.enqueue(.get("a"), from: client, token: Int64(i)) }
-        #expect(hub.told(client) == [], "nothing is carried out yet")
+        #expect(hub.linesSoFar(client) == [], "nothing is carried out yet")
         hub.database.start(mayRunHere: true)
-        #expect(hub.told(client) == ["value 0 1", "value 1 1", "value 2 1"])
+        #expect(hub.linesSoFar(client) == ["value 0 1", "value 1 1", "value 2 1"])
         hub.database.start(mayRunHere: true)
-        #expect(hub.told(client) == [], "each once")
+        #expect(hub.linesSoFar(client) == [], "each once")
     }
 
     @Test func requests_toADatabaseThatIsBusy_areCarriedOutOnItsQueue_inOrder() {
@@ -100,7 +100,7 @@ import Testing
         _ = hub.database.enqueue(.put("a", 2), from: client, token: 1)
         // The caller does not wait for the block that holds the queue.
         hub.database.start(mayRunHere: true)
-        #expect(hub.told(client) == [])
+        #expect(hub.linesSoFar(client) == [])
         gate.open()
         #expect(hub.take(client) == ["ok 0", "ok 1"])
     }
@@ -119,7 +119,7 @@ import Testing
     }
 
     /// Runs a closure in the middle of a request, namely one that the rules refuse.
-    private final class Meanwhile: RefusalListener {
+    private final class RefusalHook: RefusalListener {
         private let body = Mutex<(@Sendable () -> Void)?>(nil)
 
         func begin(_ body: @escaping @Sendable () -> Void) { self.body.withLock { $0 = body } }
@@ -134,7 +134,7 @@ import Testing
     func whatOthersSubmitMeanwhile_isPartOfTheBatch_ifItIsLittle(count: Int, isPart: Bool) throws {
         var limits = EngineLimits()
         limits.directWork = 10
-        let meanwhile = Meanwhile()
+        let meanwhile = RefusalHook()
         let hub = EngineHarness(
             rules: try RuleSet(parsing: #"{"rules":{".read":true}}"#), root: ["a": 1], limits: limits, refusals: meanwhile)
         let (client, other) = (Client.make(), Client.make())
@@ -168,7 +168,7 @@ import Testing
         let gate = Mutex<DispatchGate?>(nil)
         hub.onDelivery.withLock { $0.body = { gate.withLock { if $0 == nil { $0 = DispatchGate(hub.database) } } } }
         hub.database.start(mayRunHere: true)
-        #expect(hub.told(client).map { $0.prefix(8) } == ["value 0 "])
+        #expect(hub.linesSoFar(client).map { $0.prefix(8) } == ["value 0 "])
         hub.onDelivery.withLock { $0.body = nil }
         gate.withLock { $0?.open() }
         #expect(hub.take(client).map { $0.prefix(8) } == (1..<5).map { "value \($0) " })
@@ -256,7 +256,7 @@ import Testing
         for i in 0..<2 {
             _ = hub.database.enqueue(.put("a", .int(Int64(i))), from: client, token: Int64(i))
             hub.database.start(mayRunHere: true, mayCommitHere: true)
-            #expect(hub.told(client) == ["ok \(i)"])
+            #expect(hub.linesSoFar(client) == ["ok \(i)"])
         }
         #expect(log.calls == ["hold 1", "commit", "hold 1", "commit"])
         _ = hub.database.enqueue(.put("a", 7), from: client, token: 7)

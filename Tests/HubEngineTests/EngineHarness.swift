@@ -131,11 +131,11 @@ final class EngineHarness: Sendable {
     /// The lines sent to a client since the last call.
     func take(_ client: Client) -> [String] {
         settle()
-        return told(client)
+        return linesSoFar(client)
     }
 
     /// The same, without waiting.
-    func told(_ client: Client) -> [String] {
+    func linesSoFar(_ client: Client) -> [String] {
         lines.withLock { $0.removeValue(forKey: ObjectIdentifier(client)) ?? [] }
     }
 

@@ -66,7 +66,7 @@ import TestSupport
             clients = [Client.make(lane: lane), Client.make(lane: lane)]
         }
 
-        func hear(_ hubs: [EngineHarness]) throws {
+        func collect(_ hubs: [EngineHarness]) throws {
             for (i, hub) in hubs.enumerated() {
                 for line in hub.take(clients[i]) {
                     lines[i].append(line)
@@ -127,7 +127,7 @@ import TestSupport
                 for (hub, client) in zip(hubs, pair.clients) {
                     hub.database.submit(.observe(pair.path, query: query, style: .patches(tag: nil), hash: ""), from: client)
                 }
-                try pair.hear(hubs)
+                try pair.collect(hubs)
                 pairs.append(pair)
             }
             let gate = DispatchGate(leader.database)
@@ -151,7 +151,7 @@ import TestSupport
             catchUp(follower, with: leader)
             #expect(state(follower) == state(leader), "round \(round)")
             for pair in pairs {
-                try pair.hear(hubs)
+                try pair.collect(hubs)
                 #expect(pair.caches[0] == pair.caches[1], "round \(round) at \(pair.path)")
                 #expect(pair.lines[0].filter { $0.hasPrefix("cancelled") } == pair.lines[1].filter { $0.hasPrefix("cancelled") })
             }
@@ -195,7 +195,7 @@ import TestSupport
     }
 
     /// A journal whose tail events come from the test.
-    private final class Told: Journal {
+    private final class ScriptedTailJournal: Journal {
         struct Receiver { let receive: @Sendable (TailEvent) -> Void }
         let receiver = Mutex<Receiver?>(nil)
         let tailed = Mutex(JournalTail())
@@ -205,7 +205,7 @@ import TestSupport
             receiver.withLock { $0 = Receiver(receive: receive) }
             return tailed.withLock { $0 }
         }
-        func tell(_ batch: JournalBatch) { receiver.withLock { $0 }?.receive(.batch(batch)) }
+        func send(_ batch: JournalBatch) { receiver.withLock { $0 }?.receive(.batch(batch)) }
     }
 
     @Test func gap_orOlderWriter_endsTheFollowing() {
@@ -217,12 +217,12 @@ import TestSupport
             JournalBatch(sequence: 3, after: 2, operations: [.set("a", 2)], epoch: 3),
         ]
         for fault in faults {
-            let (journal, events) = (Told(), Events())
+            let (journal, events) = (ScriptedTailJournal(), Events())
             let follower = EngineHarness(log: journal, follows: true, onJournal: events.listener)
-            journal.tell(good)
-            journal.tell(fault)
+            journal.send(good)
+            journal.send(fault)
             // Even the batch that would fit is not applied any more.
-            journal.tell(JournalBatch(sequence: 3, after: 2, operations: [.set("a", 3)], epoch: 4))
+            journal.send(JournalBatch(sequence: 3, after: 2, operations: [.set("a", 3)], epoch: 4))
             follower.settle()
             #expect(state(follower) == State(root: ["a": 1], sequence: 2, pending: []))
             #expect(events.all.count == 1 && follower.database.counters.refusal == .cutOff)

@@ -222,7 +222,7 @@ import TestSupport
         world.hub.work.close()
         world.hub.database.submit(.get(Self.path, query: .live(query)), from: world.reader, token: 7)
         #expect(world.hub.ask(world.writer, .put("p/other", 1)) == ["ok 0"])
-        #expect(world.hub.work.waiting == 1 && world.hub.told(world.reader).isEmpty)
+        #expect(world.hub.work.waiting == 1 && world.hub.linesSoFar(world.reader).isEmpty)
         world.set("k9", .null)
         world.hub.work.open()
         let answer = world.hub.take(world.reader).filter { $0 != "probe" }
@@ -297,7 +297,7 @@ import TestSupport
                 bench.reads.get(Self.path, .live(query), .init(request, of: client, token: 0))
                 return (bench.context.meter.work - before, client.parked != nil)
             }
-            _ = bench.told([client])
+            _ = bench.sentLines([client])
             return (units, parked)
         }
         let nearest = try Self.query(TreeQuery(index: nil, limit: 1, viewFrom: .first), metres: nil)

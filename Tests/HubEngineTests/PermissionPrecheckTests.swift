@@ -41,7 +41,7 @@ import TestSupport
         }
 
         var areCancelled: Bool { watchers.enumerated().allSatisfy { hub.take($1) == ["cancelled \(Self.place($0))"] } }
-        var haveHeardNothing: Bool { watchers.allSatisfy { hub.take($0).isEmpty } }
+        var gotNothing: Bool { watchers.allSatisfy { hub.take($0).isEmpty } }
         var counters: EngineCounters {
             hub.settle()
             return hub.database.counters
@@ -60,10 +60,10 @@ import TestSupport
         #expect(hub.take(writer).isEmpty == (checksAtOnce == 20))
         #expect(world.counters.observersAsked - asked == (checksAtOnce == 20 ? 20 : 0))
         #expect(world.counters.observerPrechecks == (checksAtOnce == 20 ? 0 : 1))
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
         // Their permission depends on another place by now.
         _ = hub.ask(other, .put("a", .null))
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
         _ = hub.ask(other, .put("b", .null))
         #expect(world.areCancelled)
     }
@@ -74,7 +74,7 @@ import TestSupport
         #expect(world.hub.ask(writer, .merge(["gate": 3, "d/c0": 5, "d/c1": 6])) == ["ok 0"])
         #expect(world.areCancelled)
         _ = world.hub.ask(writer, .put("d/c0", 7))
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
     }
 
     @Test func whatIsWrittenMeanwhile_counts() throws {
@@ -113,7 +113,7 @@ import TestSupport
         hub.database.replace(.allowAll)
         hub.work.open()
         #expect(hub.take(writer) == ["ok 0"])
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
     }
 
     @Test(arguments: [true, false]) func disconnectWrites_waitAsWell(isReplaced: Bool) throws {
@@ -129,7 +129,7 @@ import TestSupport
         }
         hub.database.submit(.get("gate"), from: next)
         #expect(hub.ask(other, .get("gate")) == ["value 0 1"])
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
         hub.work.open()
         #expect(world.areCancelled)
         #expect(hub.take(next) == [isReplaced ? "value 0 3" : "value 0 1"])
@@ -151,7 +151,7 @@ import TestSupport
                 .onDisconnect([TreeWrite("gate", WriteValue(2))]), .signOut
             ).suffix(3) == ["ok 1", "ok 2", "ok 3"])
         #expect(hub.ask(leaving, .end) == [])
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
         #expect(hub.ask(admin, .get("gate"), .get("z")) == ["value 0 2", "value 1 null"])
         _ = hub.ask(admin, .put("gate", 9))
         #expect(world.areCancelled)
@@ -183,7 +183,7 @@ import TestSupport
         let world = try World(budget: budget)
         let (hub, writer) = (world.hub, Client.make())
         #expect(hub.ask(writer, .put("gate", 3)) == ["error 0 unavailable"])
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
         #expect(hub.ask(writer, .onDisconnect([TreeWrite("gate", WriteValue(3))]), .end) == ["ok 0"])
         #expect(world.areCancelled)
         #expect(world.counters.observerPrechecks == 0)
@@ -221,7 +221,7 @@ import TestSupport
         #expect(hub.ask(writer, .put("gate", 2), .get("gate"), .put("gate", 1), .get("gate")) == [])
         hub.work.open()
         #expect(hub.take(writer) == ["ok 0", "value 1 2", "ok 2", "value 3 1"])
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
     }
 
     @Test func revokedClient_isToldNothingMore_whileItsDisconnectWritesWait() throws {
@@ -250,7 +250,7 @@ import TestSupport
         hub.work.open()
         #expect(hub.take(other) == ["error 0 unavailable"])
         #expect(hub.take(writer) == ["error 0 unavailable"])
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
     }
 
     /// Clients with disconnect writes, in a hub whose log takes no commits.
@@ -284,7 +284,7 @@ import TestSupport
         #expect(log.isIdle, "the rules are being asked")
         #expect(hub.ask(other, .put("gate", 1), .get("gate")) == ["error 0 unavailable", "value 1 1"])
         _ = hub.ask(two, .end)
-        #expect(log.isIdle && world.haveHeardNothing)
+        #expect(log.isIdle && world.gotNothing)
         hub.work.open()
         hub.settle()
         log.completeAll()
@@ -373,10 +373,10 @@ import TestSupport
         let (hub, writer) = (world.hub, Client.make())
         #expect(hub.ask(writer, .put("gate", 3)) == [])
         #expect(world.counters.observerPrechecks == 1)
-        #expect(world.haveHeardNothing, "it is not durable")
+        #expect(world.gotNothing, "it is not durable")
         log.refuse()
         #expect(hub.take(writer) == ["error 0 unavailable"])
-        #expect(world.haveHeardNothing)
+        #expect(world.gotNothing)
         hub.time.advance(ms: 7_200_000)
         _ = hub.ask(.make(), .get("gate"))
         log.completeAll()

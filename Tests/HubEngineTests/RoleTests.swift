@@ -40,16 +40,16 @@ import TestSupport
     private final class Hub: Sendable {
         let harness: EngineHarness
         let writerRole: WriterRole
-        private let told: Told
+        private let recorder: EventRecorder
 
-        private final class Told: Sendable {
+        private final class EventRecorder: Sendable {
             let roles = Mutex<[(WriterRole.Role, JournalError?)]>([])
         }
 
         init(_ journal: any Journal, rules: RuleSet = .allowAll) {
-            let told = Told()
-            self.told = told
-            let writerRole = WriterRole(writer: { "http://other" }) { role, reason in told.roles.withLock { $0.append((role, reason)) } }
+            let recorder = EventRecorder()
+            self.recorder = recorder
+            let writerRole = WriterRole(writer: { "http://other" }) { role, reason in recorder.roles.withLock { $0.append((role, reason)) } }
             self.writerRole = writerRole
             harness = EngineHarness(rules: rules, log: journal, epoch: 1, limits: .patient, follows: true, writerRole: writerRole)
         }
@@ -64,8 +64,8 @@ import TestSupport
             harness.settle()
         }
 
-        var roles: [WriterRole.Role] { told.roles.withLock { $0.map(\.0) } }
-        var lastReason: JournalError? { told.roles.withLock { $0.last?.1 } }
+        var roles: [WriterRole.Role] { recorder.roles.withLock { $0.map(\.0) } }
+        var lastReason: JournalError? { recorder.roles.withLock { $0.last?.1 } }
         var sequence: UInt64 { harness.database.queue.sync { harness.database.engine.content.sequence } }
         var root: Node { harness.database.queue.sync { harness.database.engine.content.root } }
     }

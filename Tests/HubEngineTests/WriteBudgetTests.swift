@@ -171,7 +171,7 @@ import TestSupport
 
     // MARK: Reports
 
-    private final class Told: RefusalListener {
+    private final class RefusalRecorder: RefusalListener {
         let lines = Mutex<[String]>([])
         func wantsRefusal(now: Int64) -> Bool { true }
         func refused(_ request: RuledRequest, _ question: RuleQuestion) {
@@ -180,11 +180,11 @@ import TestSupport
     }
 
     @Test func refusal_isReported_withItsBudget_andCounted() throws {
-        let told = Told()
-        let hub = try hub(refusals: told)
+        let recorder = RefusalRecorder()
+        let hub = try hub(refusals: recorder)
         let ada = user("ada")
         for _ in 0..<5 { _ = hub.ask(ada, .put("rooms/r/texts/a", 1)) }
-        let lines = told.lines.withLock { $0 }
+        let lines = recorder.lines.withLock { $0 }
         #expect(lines.count == 4 && lines.allSatisfy { $0.contains("write over budget") && $0.contains("at once at /rooms/r") })
         #expect(hub.database.counters.overBudget == 4)
         #expect(hub.database.refusals.reading.map { "\($0.request.rawValue) \($0.pattern) \($0.count)" } == [

@@ -15,7 +15,7 @@ import Testing
     private func paused(
         rounds: Int, op: String = "set", untilCommits wanted: Int = 0, _ configure: (inout ServerSettings) -> Void
     ) throws -> (pauses: Int, commits: Int) {
-        let storage = Holding()
+        let storage = CountingStorage()
         let server = try TestServer(storage: storage) { settings in
             settings.loops = 1
             // The loops' own gathering is off.
@@ -60,7 +60,7 @@ import Testing
     }
 
     /// A storage whose journals count batches of several writes that were left to `commitHeld`.
-    private final class Holding: JournalStorage {
+    private final class CountingStorage: JournalStorage {
         private let memory = MemoryStorage()
         private let counted = Atomic(0)
 

@@ -293,14 +293,14 @@ import WireProtocols
 
     /// Requests wait for a token that is being checked; the error for malformed text waits with them.
     @Test func malformedText_behindAnAuth_isAnsweredBehindIt() throws {
-        final class Held: TokenVerifier {
+        final class GatedVerifier: TokenVerifier {
             let done = Mutex<[Answer]>([])
             struct Answer { let give: @Sendable (Result<Identity, Failure>) -> Void }
             func verify(_ token: String, _ done: @escaping @Sendable (Result<Identity, Failure>) -> Void) {
                 self.done.withLock { $0.append(Answer(give: done)) }
             }
         }
-        let verifier = Held()
+        let verifier = GatedVerifier()
         let server = try TestServer { $0.tokens = verifier }
         let socket = try connect(server)
         let behind = #"{"id":3,"op":"set","path":"/behind","value":1}"#

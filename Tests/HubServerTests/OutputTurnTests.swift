@@ -37,10 +37,10 @@ import WireProtocols
 
         func send(_ frames: [UInt8]) {
             _ = loop.stage(frames)
-            note(frames)
+            record(frames)
         }
-        func send(_ staged: StagedFrame, _ frames: [UInt8]) { note(frames) }
-        private func note(_ frames: [UInt8]) {
+        func send(_ staged: StagedFrame, _ frames: [UInt8]) { record(frames) }
+        private func record(_ frames: [UInt8]) {
             book.all.withLock { $0.append(Sent(by: name, number: Int(frames[0]), bytes: frames.count, turn: loop.counters.turns)) }
         }
         var isTurnFull: Bool { false }
@@ -198,13 +198,13 @@ import WireProtocols
         let databaseGate = DispatchSemaphore(value: 0)
         // Blocks the loop after its current work.
         // - Returns: a semaphore for its arrival, and one to release it.
-        func held() -> (isThere: DispatchSemaphore, goOn: DispatchSemaphore) {
-            let (isThere, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        func held() -> (isThere: DispatchSemaphore, proceed: DispatchSemaphore) {
+            let (isThere, proceed) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
             lane.loop.execute {
                 isThere.signal()
-                goOn.wait()
+                proceed.wait()
             }
-            return (isThere, goOn)
+            return (isThere, proceed)
         }
         // All requests are read before the first answer, and all answers are ready before the loop continues. They are less than `outboundSoftBytes`:
         // more would not be kept for a peer that is being closed.
@@ -218,10 +218,10 @@ import WireProtocols
         database.queue.sync {}
         // The frame is read when the answers have been handed to the session.
         let behind = held()
-        before.goOn.signal()
+        before.proceed.signal()
         behind.isThere.wait()
         try socket.send(WebSocketFrame.binary([1], mask: WebSocketMask(bigEndian: 1)))
-        behind.goOn.signal()
+        behind.proceed.signal()
         for id in 1...30 { #expect(try socket.text().hasPrefix("{\"id\":\(id),\"ok\"")) }
     }
 }

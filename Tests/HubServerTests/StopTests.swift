@@ -13,7 +13,7 @@ import TestSupport
 /// The shutdown of a server: its order, and that its duration is bounded.
 @Suite(.timeLimit(.minutes(30))) struct StopTests {
     /// A storage that records its calls, and can keep a snapshot waiting forever.
-    private final class Told: JournalStorage {
+    private final class RecordingStorage: JournalStorage {
         let events = Mutex<[String]>([])
         let needsBackgroundSearch: Bool
         private let memory = MemoryStorage()
@@ -23,22 +23,22 @@ import TestSupport
         var isDurable: Bool { false }
         var finding: String? { nil }
         var settingStore: any SettingStore { memory.settingStore }
-        func tell(_ event: String) { events.withLock { $0.append(event) } }
+        func record(_ event: String) { events.withLock { $0.append(event) } }
         func open(_ namespace: String) -> OpenedJournal {
             OpenedJournal(Recovered(), Slow(of: self, MemoryJournal(keeping: 0, isImmediate: true)))
         }
-        func prepareToClose() { tell("prepare") }
+        func prepareToClose() { record("prepare") }
         func close(isLate: Bool, _ done: @escaping @Sendable (JournalError?) -> Void) {
-            tell(isLate ? "close late" : "close")
+            record(isLate ? "close late" : "close")
             memory.close(isLate: isLate, done)
         }
     }
 
     private final class Slow: Journal {
-        private weak let storage: Told?
+        private weak let storage: RecordingStorage?
         private let inner: MemoryJournal
 
-        init(of storage: Told, _ inner: MemoryJournal) { (self.storage, self.inner) = (storage, inner) }
+        init(of storage: RecordingStorage, _ inner: MemoryJournal) { (self.storage, self.inner) = (storage, inner) }
 
         var isImmediate: Bool { true }
         var stagedBytes: Int { inner.stagedBytes }
@@ -52,7 +52,7 @@ import TestSupport
             inner.tail(from: position, receive)
         }
         func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-            storage?.tell("snapshot")
+            storage?.record("snapshot")
             if storage?.needsBackgroundSearch != true { completion(.success(())) }
         }
         func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {}
@@ -62,7 +62,7 @@ import TestSupport
         func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) { inner.close(completion: completion) }
     }
 
-    private func server(_ storage: Told, _ clock: FakeClock, stopMs: Int) throws -> Server {
+    private func server(_ storage: RecordingStorage, _ clock: FakeClock, stopMs: Int) throws -> Server {
         var settings = ServerSettings()
         (settings.port, settings.loops, settings.isDev, settings.rules) = (0, 1, true, .allowAll)
         settings.limits.stopMs = stopMs
@@ -72,7 +72,7 @@ import TestSupport
     }
 
     @Test func stop_closesTheStorage_behindTheDatabases_withoutItsTimePassing() async throws {
-        let (storage, clock) = (Told(needsBackgroundSearch: false), FakeClock())
+        let (storage, clock) = (RecordingStorage(needsBackgroundSearch: false), FakeClock())
         let server = try server(storage, clock, stopMs: 5_000)
         await withCheckedContinuation { continuation in server.stop { continuation.resume() } }
         #expect(storage.events.withLock { $0 } == ["prepare", "snapshot", "close"])
@@ -81,7 +81,7 @@ import TestSupport
     }
 
     @Test func stop_waitsSoLong_forWhatDoesNotEnd() async throws {
-        let (storage, clock) = (Told(needsBackgroundSearch: true), FakeClock())
+        let (storage, clock) = (RecordingStorage(needsBackgroundSearch: true), FakeClock())
         let server = try server(storage, clock, stopMs: 5_000)
         let isDone = Mutex(false)
         server.stop { isDone.withLock { $0 = true } }

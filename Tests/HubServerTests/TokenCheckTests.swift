@@ -182,7 +182,7 @@ import TestSupport
     }
 
     @Test func loops_checkNothing_andAnswersKeepTheirOrder() throws {
-        let seen = Seen()
+        let seen = SeenLanes()
         let verifier = Verifier { seen.look() }
         let server = try TestServer { $0.tokens = verifier }
         seen.lanes.withLock { $0 = server.server.lanes }
@@ -201,7 +201,7 @@ import TestSupport
     }
 
     /// Records the loops seen at work.
-    private final class Seen: Sendable {
+    private final class SeenLanes: Sendable {
         let lanes = Mutex<[LoopSessions]>([])
         let aLoop = Atomic(false)
 

@@ -108,16 +108,16 @@ import TestSupport
         #expect(try wasSent(3, "bo", server) && wasSent(3, "ana", server))
         // A realtime socket, which signs out again.
         let realtime = try server.realtime().socket
-        func tell(_ request: String) throws {
+        func send(_ request: String) throws {
             try realtime.sendText(request)
             _ = try realtime.text()
         }
-        try tell(#"{"t":"d","d":{"r":1,"a":"auth","b":{"cred":"\#(bo)"}}}"#)
-        try tell(#"{"t":"d","d":{"r":2,"a":"g","b":{"p":"/small"}}}"#)
-        try tell(#"{"t":"d","d":{"r":3,"a":"unauth","b":{}}}"#)
+        try send(#"{"t":"d","d":{"r":1,"a":"auth","b":{"cred":"\#(bo)"}}}"#)
+        try send(#"{"t":"d","d":{"r":2,"a":"g","b":{"p":"/small"}}}"#)
+        try send(#"{"t":"d","d":{"r":3,"a":"unauth","b":{}}}"#)
         let before = try bytes(server, "bo")
-        try tell(#"{"t":"d","d":{"r":4,"a":"p","b":{"p":"/small","d":1}}}"#)
-        for number in 5..<15 { try tell("{\"t\":\"d\",\"d\":{\"r\":\(number),\"a\":\"g\",\"b\":{\"p\":\"/small\"}}}") }
+        try send(#"{"t":"d","d":{"r":4,"a":"p","b":{"p":"/small","d":1}}}"#)
+        for number in 5..<15 { try send("{\"t\":\"d\",\"d\":{\"r\":\(number),\"a\":\"g\",\"b\":{\"p\":\"/small\"}}}") }
         #expect(try bytes(server, "bo") == before)
     }
 

@@ -92,7 +92,7 @@ import TestCluster
     }
 
     /// A follower that records its events.
-    private final class Heard: Sendable {
+    private final class BatchRecorder: Sendable {
         private struct State {
             var batches: [JournalBatch] = []
             var end: JournalError?
@@ -101,7 +101,7 @@ import TestCluster
 
         private let state = Mutex(State())
 
-        func hear(_ event: TailEvent) {
+        func record(_ event: TailEvent) {
             let continuation = state.withLock { state -> CheckedContinuation<Void, Never>? in
                 switch event {
                 case .batch(let batch): state.batches.append(batch)
@@ -136,10 +136,10 @@ import TestCluster
     }
 
     private func ended(_ journal: any Journal, from position: UInt64) async -> JournalError? {
-        let heard = Heard()
-        journal.tail(from: position) { heard.hear($0) }
-        await heard.wait(until: nil)
-        return heard.end
+        let recorder = BatchRecorder()
+        journal.tail(from: position) { recorder.record($0) }
+        await recorder.wait(until: nil)
+        return recorder.end
     }
 
     @Test(arguments: Kind.allCases) func appends_complete_inTheirOrder(kind: Kind) async throws {
@@ -178,10 +178,10 @@ import TestCluster
             nil, .conflict(expected: 2, last: 1), .conflict(expected: 3, last: 1), .conflict(expected: 1, last: 1),
             .conflict(expected: 1, last: 1), nil,
         ])
-        let heard = Heard()
-        bench.journal.tail(from: 0) { heard.hear($0) }
-        await heard.wait(until: 7)
-        #expect(heard.batches == [batch(1), batch(7, after: 1)])
+        let recorder = BatchRecorder()
+        bench.journal.tail(from: 0) { recorder.record($0) }
+        await recorder.wait(until: 7)
+        #expect(recorder.batches == [batch(1), batch(7, after: 1)])
         try bench.end()
     }
 
@@ -194,48 +194,48 @@ import TestCluster
             try await bench.journal.store(batches[batches.count - 1])
         }
         let followers = [0, 1, 17, 39, 40].map { skipped in
-            let heard = Heard()
-            bench.journal.tail(from: skipped == 0 ? 0 : batches[skipped - 1].sequence) { heard.hear($0) }
-            return (skipped: skipped, heard: heard)
+            let recorder = BatchRecorder()
+            bench.journal.tail(from: skipped == 0 ? 0 : batches[skipped - 1].sequence) { recorder.record($0) }
+            return (skipped: skipped, recorder: recorder)
         }
         for _ in 0..<40 {
             batches.append(writer.batch())
             try await bench.journal.store(batches[batches.count - 1])
         }
         for follower in followers {
-            await follower.heard.wait(until: writer.sequence)
-            #expect(follower.heard.batches == Array(batches[follower.skipped...]) && follower.heard.end == nil)
+            await follower.recorder.wait(until: writer.sequence)
+            #expect(follower.recorder.batches == Array(batches[follower.skipped...]) && follower.recorder.end == nil)
         }
         try bench.end()
     }
 
     @Test(arguments: Kind.allCases) func tail_thatBeginsWhileBatchesCome_missesNone(kind: Kind) async throws {
         let bench = try Bench(kind)
-        let followers = (0..<20).map { _ in Heard() }
+        let followers = (0..<20).map { _ in BatchRecorder() }
         await withCheckedContinuation { continuation in
             for i in UInt64(1)...400 {
                 bench.journal.append(batch(i)) { _ in if i == 400 { continuation.resume() } }
-                if i % 20 == 0 { bench.journal.tail(from: 0) { followers[Int(i / 20) - 1].hear($0) } }
+                if i % 20 == 0 { bench.journal.tail(from: 0) { followers[Int(i / 20) - 1].record($0) } }
             }
         }
-        for heard in followers {
-            await heard.wait(until: 400)
-            #expect(heard.batches.map(\.sequence) == Array(1...400))
+        for recorder in followers {
+            await recorder.wait(until: 400)
+            #expect(recorder.batches.map(\.sequence) == Array(1...400))
         }
         try bench.end()
     }
 
     @Test(arguments: Kind.allCases) func tail_cancelled_hearsNothingMore(kind: Kind) async throws {
         let bench = try Bench(kind)
-        let (heard, other) = (Heard(), Heard())
-        let tail = bench.journal.tail(from: 0) { heard.hear($0) }
-        bench.journal.tail(from: 0) { other.hear($0) }
+        let (recorder, other) = (BatchRecorder(), BatchRecorder())
+        let tail = bench.journal.tail(from: 0) { recorder.record($0) }
+        bench.journal.tail(from: 0) { other.record($0) }
         try await bench.journal.store(batch(1))
-        await heard.wait(until: 1)
+        await recorder.wait(until: 1)
         tail.cancel()
         try await bench.journal.store(batch(2))
         await other.wait(until: 2)
-        #expect(heard.batches == [batch(1)] && heard.end == nil)
+        #expect(recorder.batches == [batch(1)] && recorder.end == nil)
         try bench.end()
     }
 
@@ -256,18 +256,18 @@ import TestCluster
         for i in UInt64(11)...15 { try await bench.journal.store(batch(i)) }
         try await withCheckedContinuation { continuation in bench.journal.truncate(upTo: 10) { continuation.resume(returning: $0) } }.get()
         for position in [0, 9] as [UInt64] { #expect(await ended(bench.journal, from: position) == .truncated(upTo: 10)) }
-        let heard = Heard()
-        bench.journal.tail(from: 10) { heard.hear($0) }
+        let recorder = BatchRecorder()
+        bench.journal.tail(from: 10) { recorder.record($0) }
         try await bench.journal.store(batch(16))
-        await heard.wait(until: 16)
-        #expect(heard.batches.map(\.sequence) == Array(11...16))
+        await recorder.wait(until: 16)
+        #expect(recorder.batches.map(\.sequence) == Array(11...16))
         try bench.end()
     }
 
     @Test(arguments: Kind.allCases) func journal_closed_refusesAndEndsItsTails(kind: Kind) async throws {
         let bench = try Bench(kind)
-        let heard = Heard()
-        bench.journal.tail(from: 0) { heard.hear($0) }
+        let recorder = BatchRecorder()
+        bench.journal.tail(from: 0) { recorder.record($0) }
         try await bench.journal.store(batch(1))
         let completions = Completions()
         let journal = bench.journal
@@ -280,8 +280,8 @@ import TestCluster
             }
         }
         #expect(completions.results.allSatisfy { (try? $0.get()) != nil } && completions.labels == [0, 1])
-        await heard.wait(until: nil)
-        #expect(heard.batches == [batch(1), batch(2)] && heard.end == .closed)
+        await recorder.wait(until: nil)
+        #expect(recorder.batches == [batch(1), batch(2)] && recorder.end == .closed)
         await #expect(throws: JournalError.closed) { try await journal.store(batch(3)) }
         await #expect(throws: JournalError.closed) { try await journal.finish() }
         await #expect(throws: JournalError.closed) {
@@ -297,10 +297,10 @@ import TestCluster
         guard try bench.restart() else { return }
         await #expect(throws: JournalError.conflict(expected: 4, last: 5)) { try await bench.journal.store(batch(6, after: 4)) }
         try await bench.journal.store(batch(6))
-        let heard = Heard()
-        bench.journal.tail(from: 2) { heard.hear($0) }
-        await heard.wait(until: 6)
-        #expect(heard.batches == (3...6).map { batch($0) })
+        let recorder = BatchRecorder()
+        bench.journal.tail(from: 2) { recorder.record($0) }
+        await recorder.wait(until: 6)
+        #expect(recorder.batches == (3...6).map { batch($0) })
         try bench.end()
     }
 
@@ -341,10 +341,10 @@ import TestCluster
         batches[3].epoch = 200
         for batch in batches { try await bench.journal.store(batch) }
         _ = try bench.restart()
-        let heard = Heard()
-        bench.journal.tail(from: 0) { heard.hear($0) }
-        await heard.wait(until: 11)
-        #expect(heard.batches == batches)
+        let recorder = BatchRecorder()
+        bench.journal.tail(from: 0) { recorder.record($0) }
+        await recorder.wait(until: 11)
+        #expect(recorder.batches == batches)
         try bench.end()
     }
 
@@ -369,18 +369,18 @@ import TestCluster
             try await journal.store(batch)
         }
         _ = try bench.restart()
-        let heard = Heard()
-        bench.journal.tail(from: 0) { heard.hear($0) }
-        await heard.wait(until: batches[3].sequence)
-        for (heard, batch) in zip(heard.batches, batches) { #expect(heard == batch) }
-        #expect(heard.batches.count == 4)
+        let recorder = BatchRecorder()
+        bench.journal.tail(from: 0) { recorder.record($0) }
+        await recorder.wait(until: batches[3].sequence)
+        for (found, batch) in zip(recorder.batches, batches) { #expect(found == batch) }
+        #expect(recorder.batches.count == 4)
         try bench.end()
     }
 
     @Test(arguments: Kind.allCases) func batch_appendedAgain_isStoredOnce(kind: Kind) async throws {
         let bench = try Bench(kind)
-        let heard = Heard()
-        bench.journal.tail(from: 0) { heard.hear($0) }
+        let recorder = BatchRecorder()
+        bench.journal.tail(from: 0) { recorder.record($0) }
         let batches = [several(after: 0, id: 1), several(after: 3, id: 2)]
         for batch in batches { try await bench.journal.store(batch) }
         // The last one, and the one before.
@@ -394,11 +394,11 @@ import TestCluster
             try await bench.journal.store(JournalBatch(sequence: 6, after: 1, operations: [], id: 2))
         }
         try await bench.journal.store(batch(7))
-        let again = Heard()
-        bench.journal.tail(from: 0) { again.hear($0) }
+        let again = BatchRecorder()
+        bench.journal.tail(from: 0) { again.record($0) }
         await again.wait(until: 7)
         #expect(again.batches == batches + [batch(7)])
-        if kind == .memory { #expect(heard.batches == batches + [batch(7)]) }
+        if kind == .memory { #expect(recorder.batches == batches + [batch(7)]) }
         try bench.end()
     }
 
@@ -473,14 +473,14 @@ import TestCluster
     @Test func memoryJournal_keepsNoMoreThanItShould_andTellsItsFollowersAll() async throws {
         for most in [0, 3] {
             let journal = MemoryJournal(keeping: most)
-            let heard = Heard()
-            journal.tail(from: 0) { heard.hear($0) }
+            let recorder = BatchRecorder()
+            journal.tail(from: 0) { recorder.record($0) }
             for i in UInt64(1)...50 { try await journal.store(batch(i)) }
-            #expect(heard.batches.count == 50)
+            #expect(recorder.batches.count == 50)
             let first = UInt64(50 - most)
             #expect(await ended(journal, from: first - 1) == .truncated(upTo: first))
-            let late = Heard()
-            journal.tail(from: first) { late.hear($0) }
+            let late = BatchRecorder()
+            journal.tail(from: first) { late.record($0) }
             try await journal.store(batch(51))
             #expect(late.batches.map(\.sequence) == Array(first + 1...51))
         }

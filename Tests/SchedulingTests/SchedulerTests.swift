@@ -10,10 +10,10 @@ import TestSupport
     private let clock = FakeClock()
     private let queue = DispatchQueue(label: "test")
     private var scheduler: Scheduler { clock.scheduler }
-    private let ran = Ran()
+    private let recorder = RunRecorder()
 
     /// Records the work that ran, in order, and the times.
-    private final class Ran: Sendable {
+    private final class RunRecorder: Sendable {
         private let all = Mutex<[String]>([])
         func add(_ text: String) { all.withLock { $0.append(text) } }
         /// The records since the last call.
@@ -25,64 +25,64 @@ import TestSupport
         }
     }
 
-    private func note(_ text: String) -> @Sendable () -> Void {
-        let (ran, clock, start) = (ran, clock, clock.steadyMs)
-        return { ran.add("\(text) \(clock.steadyMs - start)") }
+    private func recording(_ text: String) -> @Sendable () -> Void {
+        let (recorder, clock, start) = (recorder, clock, clock.steadyMs)
+        return { recorder.add("\(text) \(clock.steadyMs - start)") }
     }
 
     // MARK: Once
 
     @Test func work_runsAtItsTime_inTheOrderOfTimes() {
-        for ms in [30, 10, 20] as [Int64] { scheduler.after(ms: ms, on: queue, note("at")) }
+        for ms in [30, 10, 20] as [Int64] { scheduler.after(ms: ms, on: queue, recording("at")) }
         clock.advance(ms: 9)
-        #expect(ran.taken() == [])
+        #expect(recorder.taken() == [])
         clock.advance(ms: 1)
-        #expect(ran.taken() == ["at 10"])
+        #expect(recorder.taken() == ["at 10"])
         clock.advance(ms: 1_000)
-        #expect(ran.taken() == ["at 20", "at 30"] && scheduler.waiting == 0)
+        #expect(recorder.taken() == ["at 20", "at 30"] && scheduler.waiting == 0)
     }
 
     @Test func work_ofOneTime_runsInTheOrderOfScheduling() {
-        for name in "abcde" { scheduler.after(ms: 5, on: queue, note("\(name)")) }
+        for name in "abcde" { scheduler.after(ms: 5, on: queue, recording("\(name)")) }
         clock.advance(ms: 5)
-        #expect(ran.taken() == ["a 5", "b 5", "c 5", "d 5", "e 5"])
+        #expect(recorder.taken() == ["a 5", "b 5", "c 5", "d 5", "e 5"])
     }
 
     @Test(arguments: [0, -1, .min] as [Int64]) func work_isDueAtOnce_withoutADelay(ms: Int64) {
-        scheduler.after(ms: ms, on: queue, note("now"))
+        scheduler.after(ms: ms, on: queue, recording("now"))
         clock.advance(ms: 0)
-        #expect(ran.taken() == ["now 0"])
+        #expect(recorder.taken() == ["now 0"])
     }
 
     @Test func work_neverComes_afterATimeThatNoClockReaches() {
-        for ms in [.max, .max / 1_000_000] as [Int64] { scheduler.after(ms: ms, on: queue, note("never")) }
-        scheduler.after(ns: .max, on: queue, note("never"))
+        for ms in [.max, .max / 1_000_000] as [Int64] { scheduler.after(ms: ms, on: queue, recording("never")) }
+        scheduler.after(ns: .max, on: queue, recording("never"))
         clock.advance(seconds: 100 * 365 * 86_400)
-        #expect(ran.taken() == [] && scheduler.waiting == 3)
+        #expect(recorder.taken() == [] && scheduler.waiting == 3)
     }
 
     @Test func work_ofPartsOfAMillisecond_runsWithin() {
-        scheduler.after(ns: 1_500_000, on: queue, note("b"))
-        scheduler.after(ns: 1_200_000, on: queue, note("a"))
+        scheduler.after(ns: 1_500_000, on: queue, recording("b"))
+        scheduler.after(ns: 1_200_000, on: queue, recording("a"))
         clock.advance(ms: 1)
-        #expect(ran.taken() == [])
+        #expect(recorder.taken() == [])
         clock.advance(ms: 1)
-        #expect(ran.taken() == ["a 1", "b 1"])
+        #expect(recorder.taken() == ["a 1", "b 1"])
     }
 
     /// Setting the wall clock, by a second or by a year, moves no work.
     @Test(arguments: [1, -1, 365 * 86_400, -365 * 86_400] as [Int64]) func steps_ofTheWallClock_moveNoWork(seconds: Int64) {
-        scheduler.after(ms: 100, on: queue, note("at"))
-        scheduler.every(ms: 40, on: queue, note("every"))
+        scheduler.after(ms: 100, on: queue, recording("at"))
+        scheduler.every(ms: 40, on: queue, recording("every"))
         let (wall, steady) = (scheduler.wallMs, scheduler.steadyMs)
         clock.step(seconds: seconds)
         #expect(scheduler.wallMs == wall + seconds * 1000 && scheduler.steadyMs == steady)
-        #expect(ran.taken() == [])
+        #expect(recorder.taken() == [])
         clock.advance(ms: 99)
         clock.step(seconds: -seconds)
-        #expect(ran.taken() == ["every 40", "every 80"])
+        #expect(recorder.taken() == ["every 40", "every 80"])
         clock.advance(ms: 1)
-        #expect(ran.taken() == ["at 100"] && scheduler.wallMs == wall + 100)
+        #expect(recorder.taken() == ["at 100"] && scheduler.wallMs == wall + 100)
     }
 
     // MARK: Cancelling
@@ -169,12 +169,12 @@ import TestSupport
     // MARK: Intervals
 
     @Test func interval_runsUntilItIsCancelled() {
-        let work = scheduler.every(ms: 10, on: queue, note("every"))
+        let work = scheduler.every(ms: 10, on: queue, recording("every"))
         clock.advance(ms: 35)
-        #expect(ran.taken() == ["every 10", "every 20", "every 30"])
+        #expect(recorder.taken() == ["every 10", "every 20", "every 30"])
         work.cancel()
         clock.advance(ms: 100)
-        #expect(ran.taken() == [] && scheduler.waiting == 0)
+        #expect(recorder.taken() == [] && scheduler.waiting == 0)
     }
 
     /// Intervals missed while the machine was busy are skipped.
@@ -193,22 +193,22 @@ import TestSupport
     // MARK: Within work
 
     @Test func work_maySchedule_andWhatIsDueRunsInTheSameAdvance() {
-        let (scheduler, queue, note) = (scheduler, queue, note("then"))
+        let (scheduler, queue, note) = (scheduler, queue, recording("then"))
         scheduler.after(ms: 10, on: queue) {
             scheduler.after(ms: 5, on: queue, note)
             scheduler.after(ms: 0, on: queue, note)
             scheduler.after(ms: 11, on: queue, note)
         }
         clock.advance(ms: 20)
-        #expect(ran.taken() == ["then 10", "then 15"])
+        #expect(recorder.taken() == ["then 10", "then 15"])
         clock.advance(ms: 1)
-        #expect(ran.taken() == ["then 21"])
+        #expect(recorder.taken() == ["then 21"])
     }
 
     @Test func work_mayCancelItself_andOthers() {
-        let later = scheduler.after(ms: 30, on: queue, note("later"))
+        let later = scheduler.after(ms: 30, on: queue, recording("later"))
         let own = Mutex<ScheduledWork?>(nil)
-        let note = note("every")
+        let note = recording("every")
         let every = scheduler.every(ms: 10, on: queue) {
             note()
             later.cancel()
@@ -216,7 +216,7 @@ import TestSupport
         }
         own.withLock { $0 = every }
         clock.advance(ms: 100)
-        #expect(ran.taken() == ["every 10"] && scheduler.waiting == 0)
+        #expect(recorder.taken() == ["every 10"] && scheduler.waiting == 0)
     }
 
     @Test func work_runsOnItsQueue() {

@@ -5,20 +5,20 @@ import Synchronization
 /// A clock that moves only on the test's command. It has a wall clock, which can be set, and a steady clock, which only advances and by which work is
 /// scheduled.
 package final class FakeClock: Sendable {
-    private let hands: Hands
+    private let source: FakeTimeSource
     /// Uses this clock: due work runs within `advance`, and at no other time.
     package let scheduler: Scheduler
 
     /// - Parameter ms: the wall clock's time in ms since the epoch.
     package init(ms: Int64 = 1_790_000_000_000) {
-        hands = Hands(wallMs: ms)
-        scheduler = Scheduler(hands)
+        source = FakeTimeSource(wallMs: ms)
+        scheduler = Scheduler(source)
     }
 
     /// ms of the wall clock since the epoch. Setting it leaves the steady clock alone.
     package var ms: Int64 {
-        get { hands.wallMs }
-        set { hands.stepWall(to: newValue) }
+        get { source.wallMs }
+        set { source.stepWall(to: newValue) }
     }
 
     /// Whole seconds of the wall clock since the epoch.
@@ -36,22 +36,22 @@ package final class FakeClock: Sendable {
     /// - Parameter settled: waits for due work to finish where it hands work on. Otherwise that work would see two times if it read the clock before
     ///   and after the move.
     package func advance(ms: Int64, settled: () -> Void = {}) {
-        let end = hands.steadyNs + ms * 1_000_000
+        let end = source.steadyNs + ms * 1_000_000
         while let due = scheduler.nextDue(byNs: end) {
-            hands.advance(toNs: due.dueNs)
+            source.advance(toNs: due.dueNs)
             due.queue.sync { due.run() }
             settled()
         }
-        hands.advance(toNs: end)
+        source.advance(toNs: end)
     }
     package func advance(seconds: Int64) { advance(ms: seconds * 1000) }
 
     /// Sets only the wall clock, forwards or back.
-    package func step(seconds: Int64) { hands.stepWall(by: seconds * 1000) }
+    package func step(seconds: Int64) { source.stepWall(by: seconds * 1000) }
 }
 
 /// The scheduler's time source.
-private final class Hands: TimeSource {
+private final class FakeTimeSource: TimeSource {
     /// ns; the wall clock's since the epoch.
     private let time: Mutex<(wall: Int64, steady: Int64)>
 

@@ -169,13 +169,13 @@ import TestSupport
         #expect(python.line() == "server ok")
         try install("renewed")
         kill(hub.process.processIdentifier, SIGHUP)
-        python.goOn()
+        python.resume()
         #expect(python.line() == "renewed ok True")
         _ = try folder.file("hub.pem", "-----BEGIN CERTIFICATE-----\nnot one\n-----END CERTIFICATE-----\n")
         kill(hub.process.processIdentifier, SIGHUP)
         #expect(becomes { hub.error.contains("the certificate before stays in use") })
         #expect(hub.error.contains("hub.pem"))
-        python.goOn()
+        python.resume()
         #expect(python.line() == "renewed ok")
         #expect(hub.stop() == 0)
     }
@@ -267,7 +267,7 @@ private final class Python {
         return nil
     }
 
-    func goOn() { try? input.fileHandleForWriting.write(contentsOf: Data("\n".utf8)) }
+    func resume() { try? input.fileHandleForWriting.write(contentsOf: Data("\n".utf8)) }
 
     deinit {
         if process.isRunning { process.terminate() }

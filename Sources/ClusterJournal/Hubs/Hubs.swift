@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// ```
 /// heartbeats of the others ─► HubTable ─┐
-/// shards: caught up? ───────────────────┴─► ShardElection of each ─► write, yield ─► the databases of its namespaces (Writership)
+/// shards: caught up? ───────────────────┴─► ShardElection of each ─► write, yield ─► the databases of its namespaces (WriterRole)
 ///                                                 ▲                                          │ roleDidChange
 ///                                                 └──────────── yielded, superseded ◄────────┘
 /// ```

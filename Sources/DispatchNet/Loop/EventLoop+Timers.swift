@@ -21,7 +21,7 @@ extension EventLoop {
 
     /// Sets the poller's timer if a timer is due before its current time.
     func armTimer() {
-        let earliest = min(timers.earliestNs ?? .max, rest.untilNs ?? .max)
+        let earliest = min(timers.earliestNs ?? .max, idlePeriod.untilNs ?? .max)
         guard earliest < timerArmedNs ?? .max else { return }
         timerArmedNs = earliest
         poller.armTimer(atNs: earliest)
@@ -31,9 +31,9 @@ extension EventLoop {
     func fireTimers() -> Bool {
         timerArmedNs = nil
         let now = vigla_monotonic_ns()
-        if let until = rest.untilNs, until <= now {
-            rest.untilNs = nil
-            rest.isOver = rest.isQuiet
+        if let until = idlePeriod.untilNs, until <= now {
+            idlePeriod.untilNs = nil
+            idlePeriod.isOver = idlePeriod.isQuiet
         }
         var fired = false
         while let (timer, deadlineNs) = timers.popDue(nowNs: now) {

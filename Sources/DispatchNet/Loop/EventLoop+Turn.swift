@@ -36,8 +36,8 @@ extension EventLoop {
             countBusy()
             published.withLock { $0 = counting }
             if worked || events > 0 || mustFinish || !handshakes.isEmpty || !postponed.isEmpty {
-                rest.isQuiet = false
-            } else if rest.isOver || settings.stayAwakeMs <= 0 || phase == .closed {
+                idlePeriod.isQuiet = false
+            } else if idlePeriod.isOver || settings.stayAwakeMs <= 0 || phase == .closed {
                 break
             }
             mayWait = settings.stayAwakeMs > 0
@@ -69,7 +69,7 @@ extension EventLoop {
         for i in 0..<count {
             let event = poller.event(i)
             switch slots[event.tag] {
-            case .connection(let connection) where isShared && connection.isHighVolume: talkative.append(i)
+            case .connection(let connection) where isShared && connection.isHighVolume: highVolume.append(i)
             case .connection(let connection):
                 connection.ready(event.readiness)
                 served += 1
@@ -80,7 +80,7 @@ extension EventLoop {
             }
             settleIfLarge()
         }
-        if served + talkative.count > 0 { gathering.served = served + talkative.count }
+        if served + highVolume.count > 0 { gathering.served = served + highVolume.count }
         hasSingleActivePeer = count - idle == 1 && served == 1 && lastReady == readBefore
         return count - idle
     }
@@ -90,15 +90,15 @@ extension EventLoop {
     /// however many there are. epoll reports the rest again in the next turn, which begins with them.
     /// - Parameter due: how many pieces of postponed work are from earlier turns.
     private func runHighVolume(_ due: Int) {
-        guard !talkative.isEmpty || due > 0 else { return }
+        guard !highVolume.isEmpty || due > 0 else { return }
         let mostReceived = counting.bytesReceived + settings.highVolumeTurnBytes
-        let endNs = vigla_monotonic_ns() + UInt64(settings.talkativeTurnUs) * 1_000
-        var (connections, works) = (talkative.count, due)
+        let endNs = vigla_monotonic_ns() + UInt64(settings.highVolumeTurnUs) * 1_000
+        var (connections, works) = (highVolume.count, due)
         var next = firstHighVolume
         repeat {
             if connections > 0 {
                 connections -= 1
-                let event = poller.event(talkative[next % talkative.count])
+                let event = poller.event(highVolume[next % highVolume.count])
                 next += 1
                 if case .connection(let connection)? = slots[event.tag] {
                     connection.ready(event.readiness)
@@ -111,8 +111,8 @@ extension EventLoop {
             }
             settleIfLarge()
         } while connections + works > 0 && counting.bytesReceived < mostReceived && vigla_monotonic_ns() < endNs
-        firstHighVolume = talkative.isEmpty ? 0 : next % talkative.count
-        talkative.removeAll(keepingCapacity: true)
+        firstHighVolume = highVolume.isEmpty ? 0 : next % highVolume.count
+        highVolume.removeAll(keepingCapacity: true)
     }
 
     /// Runs work that continues what a connection sent: in a later turn, when the output of this one is flushed, and after the connections

@@ -27,7 +27,7 @@ extension EventLoop {
     }
 
     /// The period after which an idle loop returns to Dispatch.
-    struct Rest {
+    struct IdlePeriod {
         /// When the next check is due; nil while the loop is not waiting.
         var untilNs: UInt64?
         /// Nothing has happened since `untilNs` was set.
@@ -46,9 +46,9 @@ extension EventLoop {
         /// The loop is about to wait.
         /// - Parameter asked: µs that the loop's user requests.
         /// - Returns: µs to pause for.
-        mutating func nextPauseMicroseconds(asked: Int, _ settings: NetSettings) -> Int {
+        mutating func nextPauseMicroseconds(requested: Int, _ settings: NetSettings) -> Int {
             defer { served = 0 }
-            return max(served >= settings.gatherConnections ? settings.gatherUs : 0, served > 1 ? asked : 0)
+            return max(served >= settings.gatherConnections ? settings.gatherUs : 0, served > 1 ? requested : 0)
         }
     }
 
@@ -76,7 +76,7 @@ extension EventLoop {
         guard waiting else { return poller.collect(waiting: false) }
         // A single active connection pays nothing for this.
         if gathering.served >= min(2, settings.gatherConnections), phase == .running, inbox.withLock({ $0.work.isEmpty }) {
-            let us = gathering.nextPauseMicroseconds(asked: pauseUs?() ?? 0, settings)
+            let us = gathering.nextPauseMicroseconds(requested: pauseUs?() ?? 0, settings)
             if us > 0 { return pause(us: us) }
         }
         let mayWait = inbox.withLock { inbox in
@@ -85,9 +85,9 @@ extension EventLoop {
             return true
         }
         guard mayWait else { return poller.collect(waiting: false) }
-        if rest.untilNs == nil {
-            rest.untilNs = vigla_monotonic_ns() + UInt64(settings.stayAwakeMs) * 1_000_000
-            rest.isQuiet = true
+        if idlePeriod.untilNs == nil {
+            idlePeriod.untilNs = vigla_monotonic_ns() + UInt64(settings.stayAwakeMs) * 1_000_000
+            idlePeriod.isQuiet = true
             armTimer()
         }
         countBusy()
@@ -117,7 +117,7 @@ extension EventLoop {
 
     /// Returns to Dispatch, or continues if work has been submitted meanwhile.
     func leave() {
-        rest.isOver = false
+        idlePeriod.isOver = false
         let mustReturn = inbox.withLock { inbox in
             inbox.wakeState = inbox.work.isEmpty && !mustFinish && handshakes.isEmpty && postponed.isEmpty ? .asleep : .awake
             return inbox.wakeState == .awake

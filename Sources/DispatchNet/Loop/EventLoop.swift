@@ -80,7 +80,7 @@ public final class EventLoop: @unchecked Sendable {
     /// More than one connection is ready in this turn, so that each has a smaller read limit.
     var isShared = false
     /// This turn's events of connections that send a lot, and with which of them the next turn begins.
-    var talkative: [Int] = []
+    var highVolume: [Int] = []
     var firstHighVolume = 0
     /// Work that such connections left for later turns, in order.
     var postponed = Deque<() -> Void>()
@@ -95,7 +95,7 @@ public final class EventLoop: @unchecked Sendable {
 
     // Waiting.
     let inbox = Mutex(Inbox())
-    var rest = Rest()
+    var idlePeriod = IdlePeriod()
     var gathering = Gathering()
     /// The time that the poller's timer is set to.
     var timerArmedNs: UInt64?

@@ -48,12 +48,12 @@ public final class Secrets: Sendable {
         entries = Mutex(stored.flatMap(Self.parse) ?? [])
         self.stored = Mutex(stored)
         store.whenChanged { [weak self] change in
-            if change.namespace == nil, change.name == Self.setting { self?.take(change.value) }
+            if change.namespace == nil, change.name == Self.setting { self?.load(change.value) }
         }
     }
 
     /// Applies the stored value after this hub, or another one of the cluster, has changed it.
-    private func take(_ value: [UInt8]?) {
+    private func load(_ value: [UInt8]?) {
         entries.withLock { entries in
             entries = value.flatMap(Self.parse) ?? []
             stored.withLock { $0 = value }
@@ -130,7 +130,7 @@ public final class Secrets: Sendable {
         }
     }
 
-    /// Changes the setting that all hubs of the cluster share; `take` applies the result before `done` is called. If another hub's change came first,
+    /// Changes the setting that all hubs of the cluster share; `load` applies the result before `done` is called. If another hub's change came first,
     /// the
     /// change is applied again to that hub's value.
     private func share(

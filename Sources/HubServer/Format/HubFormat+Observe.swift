@@ -93,20 +93,20 @@ extension HubFormat {
 
     func observe(_ change: ViewChange, _ shared: ObserveFrames, _ id: Int64, _ kinds: EventKinds) -> [UInt8] {
         var frames: [UInt8] = []
-        let tellsValue = kinds.contains(.value) && !change.isNothing
-        let tellsCount = kinds.contains(.count) && change.count != nil
+        let sendsValue = kinds.contains(.value) && !change.isNothing
+        let sendsCount = kinds.contains(.count) && change.count != nil
         // A client that resumes after a disconnect needs to know which event is the last of the set.
         var left = Int.min
         if kinds.contains(.resumable) {
-            left = change.events.count { kinds.contains($0.kind) } + (tellsValue ? 1 : 0) + (tellsCount ? 1 : 0)
+            left = change.events.count { kinds.contains($0.kind) } + (sendsValue ? 1 : 0) + (sendsCount ? 1 : 0)
         }
         func append(_ index: Int) {
             left &-= 1
             shared.append(index, sub: id, isFollowed: left > 0 && kinds.contains(.resumable), to: &frames)
         }
         for (index, event) in change.events.enumerated() where kinds.contains(event.kind) { append(index) }
-        if tellsValue { append(change.events.count) }
-        if tellsCount { append(change.events.count + 1) }
+        if sendsValue { append(change.events.count) }
+        if sendsCount { append(change.events.count + 1) }
         return frames
     }
 

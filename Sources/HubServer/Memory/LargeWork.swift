@@ -12,14 +12,14 @@ import Synchronization
 final class LargeWork: Sendable {
     private typealias Job = @Sendable () -> Void
 
-    private struct Line {
+    private struct AddressJobs {
         /// Jobs in order of arrival. A running job is not in the list: it retains a message and its part of the budget.
         var jobs: Deque<Job> = []
         var running = 0
     }
 
     private struct State {
-        var lines: [SocketAddress: Line] = [:]
+        var jobsByAddress: [SocketAddress: AddressJobs] = [:]
         /// Addresses with waiting jobs, in round-robin order.
         var turns: [SocketAddress] = []
         var running = 0
@@ -42,17 +42,17 @@ final class LargeWork: Sendable {
         // One network may use at most half of the threads. For this limit a customer's IPv6 network of 48 bits counts as one.
         let network = address.wideNetwork ?? address.network
         state.withLock { state in
-            var line = state.lines.removeValue(forKey: network) ?? Line()
-            if line.jobs.isEmpty { state.turns.append(network) }
-            line.jobs.append(work)
-            state.lines[network] = line
+            var own = state.jobsByAddress.removeValue(forKey: network) ?? AddressJobs()
+            if own.jobs.isEmpty { state.turns.append(network) }
+            own.jobs.append(work)
+            state.jobsByAddress[network] = own
         }
         begin()
     }
 
     /// Numbers of running and of waiting jobs.
     var counts: (running: Int, waiting: Int) {
-        state.withLock { state in (state.running, state.lines.values.reduce(0) { $0 + $1.jobs.count }) }
+        state.withLock { state in (state.running, state.jobsByAddress.values.reduce(0) { $0 + $1.jobs.count }) }
     }
 
     private func begin() {
@@ -69,15 +69,15 @@ final class LargeWork: Sendable {
         state.withLock { state in
             guard state.running < threads else { return nil }
             let isFree = { (network: SocketAddress) in
-                !self.countsLoopback && network.isLoopback || (state.lines[network]?.running ?? 0) < self.ofAddress
+                !self.countsLoopback && network.isLoopback || (state.jobsByAddress[network]?.running ?? 0) < self.ofAddress
             }
             guard let index = state.turns.firstIndex(where: isFree) else { return nil }
             let network = state.turns.remove(at: index)
-            guard var line = state.lines.removeValue(forKey: network), let job = line.jobs.popFirst() else { return nil }
-            line.running += 1
+            guard var own = state.jobsByAddress.removeValue(forKey: network), let job = own.jobs.popFirst() else { return nil }
+            own.running += 1
             state.running += 1
-            if !line.jobs.isEmpty { state.turns.append(network) }
-            state.lines[network] = line
+            if !own.jobs.isEmpty { state.turns.append(network) }
+            state.jobsByAddress[network] = own
             return (network, job)
         }
     }
@@ -85,9 +85,9 @@ final class LargeWork: Sendable {
     private func done(_ network: SocketAddress) {
         state.withLock { state in
             state.running -= 1
-            guard var line = state.lines.removeValue(forKey: network) else { return }
-            line.running -= 1
-            if line.running > 0 || !line.jobs.isEmpty { state.lines[network] = line }
+            guard var own = state.jobsByAddress.removeValue(forKey: network) else { return }
+            own.running -= 1
+            if own.running > 0 || !own.jobs.isEmpty { state.jobsByAddress[network] = own }
         }
     }
 }

@@ -29,7 +29,7 @@ final class PinnedVersions: Sendable {
         let note: MemoryNote
     }
 
-    private struct Line {
+    private struct PlaceVersions {
         /// Oldest first. Any order gives an upper bound of the memory.
         var versions: [Version] = []
         let lease: MemoryLease
@@ -37,7 +37,7 @@ final class PinnedVersions: Sendable {
     }
 
     private struct State {
-        var lines: [Place: Line] = [:]
+        var byPlace: [Place: PlaceVersions] = [:]
         var number = 0
     }
 
@@ -49,7 +49,7 @@ final class PinnedVersions: Sendable {
     init(_ budget: MemoryBudget) { share = MemoryShare(of: budget) }
 
     /// Number of versions held.
-    var count: Int { state.withLock { $0.lines.values.reduce(0) { $0 + $1.versions.count } } }
+    var count: Int { state.withLock { $0.byPlace.values.reduce(0) { $0 + $1.versions.count } } }
 
     /// A new place for the values of one update.
     func update() -> Place {
@@ -68,22 +68,22 @@ final class PinnedVersions: Sendable {
         let counted = min(whole, share.budget.pinnedLimit / MemoryLease.stepBytes * MemoryLease.stepBytes)
         // At most half of the address' share, or it could never read such large content.
         guard let note = address.note(min(counted, address.limit / 2)) else { return .failure(.share) }
-        let last = state.withLock { $0.lines[place]?.versions.last }
+        let last = state.withLock { $0.byPlace[place]?.versions.last }
         let own = last.map { $0.content.memoryBytes(besides: content, atMost: Self.compared) ?? $0.whole }
         return state.withLock { state in
             if let known = join(content, place, &state) { return .success(known) }
-            var line = state.lines.removeValue(forKey: place) ?? Line(lease: MemoryLease(share, for: .pinned))
-            let before = line
-            if let own, let index = line.versions.indices.last, line.versions[index].number == last?.number {
-                line.versions[index].counted = min(own, line.versions[index].counted)
+            var held = state.byPlace.removeValue(forKey: place) ?? PlaceVersions(lease: MemoryLease(share, for: .pinned))
+            let before = held
+            if let own, let index = held.versions.indices.last, held.versions[index].number == last?.number {
+                held.versions[index].counted = min(own, held.versions[index].counted)
             }
             state.number += 1
-            line.versions.append(Version(number: state.number, content: content, whole: counted, counted: counted, note: note))
-            guard line.lease.become(line.counted) else {
-                if !before.versions.isEmpty { state.lines[place] = before }
-                return .failure(line.lease.refusal ?? .process)
+            held.versions.append(Version(number: state.number, content: content, whole: counted, counted: counted, note: note))
+            guard held.lease.become(held.counted) else {
+                if !before.versions.isEmpty { state.byPlace[place] = before }
+                return .failure(held.lease.refusal ?? .process)
             }
-            state.lines[place] = line
+            state.byPlace[place] = held
             return .success(PinnedTransfer(self, place, state.number))
         }
     }
@@ -92,24 +92,24 @@ final class PinnedVersions: Sendable {
 
     /// Adds a transfer to a version that is held already; nil if it is not.
     private func join(_ content: Node, _ place: Place, _ state: inout State) -> PinnedTransfer? {
-        guard let index = state.lines[place]?.versions.lastIndex(where: { $0.content.isSameObject(as: content) }),
-            let number = state.lines[place]?.versions[index].number
+        guard let index = state.byPlace[place]?.versions.lastIndex(where: { $0.content.isSameObject(as: content) }),
+            let number = state.byPlace[place]?.versions[index].number
         else { return nil }
-        state.lines[place]?.versions[index].transfers += 1
+        state.byPlace[place]?.versions[index].transfers += 1
         return PinnedTransfer(self, place, number)
     }
 
     /// Ends a transfer. The last one releases the version in the background; it stays charged until it is freed.
     fileprivate func end(_ place: Place, _ number: Int) {
         let gone = state.withLock { state -> Retired? in
-            guard let index = state.lines[place]?.versions.firstIndex(where: { $0.number == number }) else { return nil }
-            state.lines[place]?.versions[index].transfers -= 1
-            guard state.lines[place]?.versions[index].transfers == 0,
-                let gone = state.lines[place]?.versions.remove(at: index)
+            guard let index = state.byPlace[place]?.versions.firstIndex(where: { $0.number == number }) else { return nil }
+            state.byPlace[place]?.versions[index].transfers -= 1
+            guard state.byPlace[place]?.versions[index].transfers == 0,
+                let gone = state.byPlace[place]?.versions.remove(at: index)
             else { return nil }
             // Memory that the previous version shares with it is charged to that one now.
-            if index > 0, let earlier = state.lines[place]?.versions[index - 1] {
-                state.lines[place]?.versions[index - 1].counted = min(earlier.whole, earlier.counted + gone.counted)
+            if index > 0, let earlier = state.byPlace[place]?.versions[index - 1] {
+                state.byPlace[place]?.versions[index - 1].counted = min(earlier.whole, earlier.counted + gone.counted)
             }
             return Retired(gone)
         }
@@ -118,8 +118,8 @@ final class PinnedVersions: Sendable {
 
     private func settle(_ place: Place) {
         state.withLock { state in
-            guard let line = state.lines[place] else { return }
-            if line.versions.isEmpty { state.lines[place] = nil } else { _ = line.lease.become(line.counted) }
+            guard let held = state.byPlace[place] else { return }
+            if held.versions.isEmpty { state.byPlace[place] = nil } else { _ = held.lease.become(held.counted) }
         }
     }
 }

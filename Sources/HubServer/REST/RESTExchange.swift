@@ -63,12 +63,12 @@ final class RESTExchange: Client, ReservationMaker, @unchecked Sendable {
         server.largeWork.run(of: answer.peer) { [self] in
             let allowance = NodeAllowance(lease)
             let body = content.detachBytes()
-            let asked = Asked(Self.classified(parsed(body, allowance, permits), lease), body)
+            let large = LargeBody(Self.classified(parsed(body, allowance, permits), lease), body)
             let (cost, hold) = allowance.end()
             home.loop.execute { [self] in
                 // If the request is refused at once, this would be the last reference: free it in the background.
-                self.asked = Retired(asked)
-                carryOut(asked.work, asked.body, max(asked.body.count, cost), hold)
+                self.large = Retired(large)
+                carryOut(large.work, large.body, max(large.body.count, cost), hold)
             }
         }
     }
@@ -121,7 +121,7 @@ final class RESTExchange: Client, ReservationMaker, @unchecked Sendable {
     }
 
     /// A large body and its values.
-    private final class Asked: Sendable {
+    private final class LargeBody: Sendable {
         let work: Result<Parsed, RESTRefusal>
         let body: [UInt8]
         init(_ work: Result<Parsed, RESTRefusal>, _ body: [UInt8]) { (self.work, self.body) = (work, body) }
@@ -171,15 +171,15 @@ final class RESTExchange: Client, ReservationMaker, @unchecked Sendable {
     /// loop turn in which the other references are released.
     private var lastContent: Retired?
     /// The parsed request, freed in the same way.
-    private var asked: Retired?
+    private var large: Retired?
     /// The most nodes whose content is freed on the loop.
     private static let nodesFreedInline = 1000
 
     deinit {
-        if lastContent == nil, asked == nil { return }
-        home.loop.execute { [lastContent, asked] in
+        if lastContent == nil, large == nil { return }
+        home.loop.execute { [lastContent, large] in
             lastContent?.retire()
-            asked?.retire()
+            large?.retire()
         }
     }
 

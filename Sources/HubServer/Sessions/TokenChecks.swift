@@ -24,14 +24,14 @@ final class TokenChecks: Sendable {
     }
 
     /// The checks of one address that wait.
-    fileprivate struct Line {
+    fileprivate struct AddressChecks {
         var checks = Deque<Check>()
         var bytes = 0
     }
 
     fileprivate struct State {
         /// Waiting checks by address; nil stands for this machine's own addresses.
-        var lines: [String?: Line] = [:]
+        var checksByAddress: [String?: AddressChecks] = [:]
         /// Addresses in round-robin order; an address with further checks is appended again.
         var turns = Deque<String?>()
         var waiting = 0
@@ -106,11 +106,11 @@ extension TokenChecks.State {
     ) -> (refusal: Failure?, mustBegin: Bool) {
         if let address = check.address, refused.isFull(address, now) { return (TokenChecks.tooManyRefused, false) }
         let cost = check.cost
-        let own = lines[check.address]?.bytes ?? 0
+        let own = checksByAddress[check.address]?.bytes ?? 0
         guard bytes + cost <= most, check.address == nil || own + cost <= mostOfAddress else { return (TokenChecks.tooMuchWaits, false) }
-        if lines[check.address] == nil { turns.append(check.address) }
-        lines[check.address, default: TokenChecks.Line()].checks.append(check)
-        lines[check.address]?.bytes += cost
+        if checksByAddress[check.address] == nil { turns.append(check.address) }
+        checksByAddress[check.address, default: TokenChecks.AddressChecks()].checks.append(check)
+        checksByAddress[check.address]?.bytes += cost
         bytes += cost
         waiting += 1
         guard running < threads else { return (nil, false) }
@@ -120,16 +120,16 @@ extension TokenChecks.State {
 
     /// The next check in round-robin order; nil, and one running thread less, when none waits.
     fileprivate mutating func next() -> TokenChecks.Check? {
-        guard let address = turns.popFirst(), let index = lines.index(forKey: address),
-            let check = lines.values[index].checks.popFirst()
+        guard let address = turns.popFirst(), let index = checksByAddress.index(forKey: address),
+            let check = checksByAddress.values[index].checks.popFirst()
         else {
             running -= 1
             return nil
         }
-        lines.values[index].bytes -= check.cost
+        checksByAddress.values[index].bytes -= check.cost
         bytes -= check.cost
         waiting -= 1
-        if lines.values[index].checks.isEmpty { lines.remove(at: index) } else { turns.append(address) }
+        if checksByAddress.values[index].checks.isEmpty { checksByAddress.remove(at: index) } else { turns.append(address) }
         return check
     }
 }

@@ -6,12 +6,12 @@ extension HubClient {
     func attempt() {
         phase = .connecting
         onState?(.connecting)
-        if address.isSecure, trust == nil {
+        if address.isSecure, tlsClient == nil {
             do throws(TLSError) {
-                if let given = settings.tls { trust = given } else { trust = try TLSClient() }
+                if let given = settings.tls { tlsClient = given } else { tlsClient = try TLSClient() }
             } catch { return finish(.unreachable("\(error)")) }
         }
-        DispatchNet.connect(to: address.host, port: address.port, on: loop, tls: trust) { [self] connection in
+        DispatchNet.connect(to: address.host, port: address.port, on: loop, tls: tlsClient) { [self] connection in
             Link(connection, self)
         } failed: { [self] error in
             lost(.unreachable(ClientError.text(error)))
@@ -23,12 +23,12 @@ extension HubClient {
         guard case .connecting = phase else { return link.detach() }
         phase = .open(link)
         onState?(.connected)
-        carryOut(dialogue.opened())
+        carryOut(observeState.opened())
     }
 
     func received(_ message: ObserveMessage) {
         backoff.reset()
-        if let action = dialogue.received(message) { carryOut(action) }
+        if let action = observeState.received(message) { carryOut(action) }
     }
 
     /// Called when the connection could not be established, or has ended.
@@ -43,7 +43,7 @@ extension HubClient {
             if case .waiting = phase { attempt() }
         })
         // Report the state before the failures: requests that a handler sends now wait for the next connection.
-        let actions = dialogue.lost()
+        let actions = observeState.lost()
         onState?(.waiting(error, retryMs: retryMs))
         carryOut(actions)
     }
@@ -56,23 +56,23 @@ extension HubClient {
         case .idle, .connecting: break
         }
         phase = .closed
-        carryOut(dialogue.close(error))
+        carryOut(observeState.close(error))
         onState?(.closed)
     }
 
     // MARK: actions
 
-    func carryOut(_ actions: [Dialogue.Action]) {
+    func carryOut(_ actions: [ObserveClientState.Action]) {
         for action in actions { carryOut(action) }
     }
 
-    func carryOut(_ action: Dialogue.Action) {
+    func carryOut(_ action: ObserveClientState.Action) {
         switch action {
         case .send(let request): if case .open(let link) = phase { link.send(request) }
         case .answer(let done, let result): done(result)
         case .notify(let handler, let observation): handler(observation)
-        case .tell(let id, let handler, let observations):
-            for observation in observations where dialogue.isObserving(id) { handler(observation) }
+        case .notifyObserver(let id, let handler, let observations):
+            for observation in observations where observeState.isObserving(id) { handler(observation) }
         case .credentialRefused(let failure): onState?(.credentialRefused(failure))
         case .giveUp(let reason): if case .open(let link) = phase { link.fail(.badAnswer(reason)) }
         }

@@ -43,7 +43,7 @@ struct ClusterBench: ParsableCommand {
 
     private func writes(_ count: Int, _ cluster: BenchCluster, _ program: String, _ data: URL) throws {
         print("durable writes, \(count) connections")
-        let load = RequestLoad(kind: .told, connections: count, valueBytes: 64, seconds: seconds)
+        let load = RequestLoad(kind: .notified, connections: count, valueBytes: 64, seconds: seconds)
         let (writer, followers) = try cluster.roles()
         var samples: [[Sample]] = [[], [], []]
         for run in 1...runs {
@@ -82,7 +82,7 @@ struct ClusterBench: ParsableCommand {
 
     /// The longest wait of a write through a hub that stays, in runs in which one thing is killed.
     private func pauses(_ cluster: BenchCluster) throws {
-        let load = RequestLoad(kind: .told, connections: 1, valueBytes: 64, seconds: outage)
+        let load = RequestLoad(kind: .notified, connections: 1, valueBytes: 64, seconds: outage)
         func longest(_ name: String, through hub: ServerProcess, _ kill: @escaping @Sendable () -> Void) throws {
             let timer = DispatchSource.makeTimerSource(queue: .global())
             timer.schedule(deadline: .now() + 2)

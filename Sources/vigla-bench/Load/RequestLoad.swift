@@ -12,9 +12,9 @@ struct RequestLoad {
         /// Each connection writes its own place, under rules, on disk.
         case durable
         /// The same with an observer of all places, which is notified of each write.
-        case told
+        case notified = "told"
 
-        var isOnDisk: Bool { self == .durable || self == .told }
+        var isOnDisk: Bool { self == .durable || self == .notified }
     }
 
     let kind: Kind
@@ -30,7 +30,7 @@ struct RequestLoad {
         let swarm = try Swarm(port: server.port)
         for _ in 0..<connections { _ = try swarm.connect(Realtime.target) }
         let first = try begin(swarm)
-        let observer = kind == .told ? try observe(swarm) : nil
+        let observer = kind == .notified ? try observe(swarm) : nil
 
         var latencies = Histogram<UInt64>(highestTrackableValue: 60_000_000_000)
         var (answered, payload) = (0, first)
@@ -98,7 +98,7 @@ struct RequestLoad {
         peer.sequence += 1
         let text = switch kind {
         case .get: message(peer.sequence, "g", #"{"p":"/bench/x"}"#)
-        case .put, .durable, .told: message(peer.sequence, "p", #"{"p":"/bench/p\#(peer.index)","d":"\#(value(peer.sequence))"}"#)
+        case .put, .durable, .notified: message(peer.sequence, "p", #"{"p":"/bench/p\#(peer.index)","d":"\#(value(peer.sequence))"}"#)
         }
         let frame = WebSocketBytes.masked(text)
         peer.sentNs = vigla_monotonic_ns()

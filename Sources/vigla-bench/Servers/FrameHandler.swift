@@ -108,9 +108,9 @@ final class FanoutHandler: FrameHandler {
         let frame = Self.frame(payload)
         for audience in audiences {
             if audience.loop === connection.loop {
-                audience.hear(frame)
+                audience.receive(frame)
             } else {
-                audience.loop.execute { audience.hear(frame) }
+                audience.loop.execute { audience.receive(frame) }
             }
         }
     }
@@ -128,5 +128,5 @@ final class Audience: @unchecked Sendable {
 
     func join(_ connection: Connection) { members.append(connection) }
     func leave(_ connection: Connection) { members.removeAll { $0 === connection } }
-    func hear(_ frame: [UInt8]) { loop.broadcast(frame, to: members) }
+    func receive(_ frame: [UInt8]) { loop.broadcast(frame, to: members) }
 }

@@ -51,7 +51,7 @@ struct TableServers {
     func requests(_ isWanted: TableFilter) throws -> [TableRow] {
         let kinds: [(kind: RequestLoad.Kind, name: String, asked: String, counts: [Int])] = [
             (.get, "g", "≤ 1.6 ×", [100]), (.put, "p in memory", "≤ 1.9 ×", [100, 1_000]),
-            (.durable, "p durable", "≤ 2.4 ×, ≥ 60,000/s", [100, 1_000]), (.told, "p durable with an observer", "–", [100, 1_000]),
+            (.durable, "p durable", "≤ 2.4 ×, ≥ 60,000/s", [100, 1_000]), (.notified, "p durable with an observer", "–", [100, 1_000]),
         ]
         var rows: [TableRow] = []
         for (kind, title, asked, counts) in kinds {

@@ -20,13 +20,13 @@ struct Cluster: ParsableCommand {
         @Argument(help: "A hub of the cluster, such as http://10.0.0.11:9000.", transform: HubURL.init(argument:)) var url: HubURL
         @Flag(help: "The hub's answer as JSON.") var json = false
         @OptionGroup var credential: AdminCredential
-        @OptionGroup var trust: TLSOptions
+        @OptionGroup var tlsOptions: TLSOptions
 
         func validate() throws { try url.refusePath("A cluster is that of the whole hub") }
 
         func run() {
             let (status, body) = AdminCall.ask(
-                "GET", "/.inspect/cluster.json", at: url.address, tls: trust.client(for: url.address), credential: credential.read(),
+                "GET", "/.inspect/cluster.json", at: url.address, tls: tlsOptions.client(for: url.address), credential: credential.read(),
                 body: [])
             guard status == 200, let answer = try? JSONValue(body) else {
                 AdminCall.refused(status, body, by: url.address, credential, advice: "Was it started with --cluster?")

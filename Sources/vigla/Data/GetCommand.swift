@@ -79,7 +79,7 @@ struct Get: ParsableCommand {
     private func ask(_ parameters: [HubURL.Parameter]) -> Node {
         let address = target.url.address
         let (status, body) = AdminCall.ask(
-            "GET", target.url.resource + target.url.query(adding: parameters), at: address, tls: target.trust.client(for: address),
+            "GET", target.url.resource + target.url.query(adding: parameters), at: address, tls: target.tlsOptions.client(for: address),
             credential: target.credential.read(), body: [])
         let value = body.withUnsafeBytes { bytes -> Node? in
             var reader = JSONReader(bytes)

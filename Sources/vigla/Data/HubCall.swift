@@ -12,7 +12,7 @@ struct Target: ParsableArguments {
         help: "Place in a hub, such as http://127.0.0.1:9000/users/ana?ns=demo (ns: namespace, if not the hub's default).",
         transform: { try HubURL(argument: $0, takesPriority: true) })
     var url: HubURL
-    @OptionGroup var trust: TLSOptions
+    @OptionGroup var tlsOptions: TLSOptions
     @OptionGroup var credential: AdminCredential
 
     /// Ends the program when the address has a query, which the command would ignore.
@@ -79,7 +79,7 @@ enum HubCall {
         do throws(NetError) { group = try EventLoopGroup(count: 1) } catch { fail("\(error)") }
         var settings = HubClientSettings()
         settings.reconnects = reconnects
-        settings.tls = target.trust.client(for: target.url.address)
+        settings.tls = target.tlsOptions.client(for: target.url.address)
         let progress = Progress()
         let address = target.url.address
         let client = HubClient(address, on: group.next(), settings: settings) { state in

@@ -21,10 +21,10 @@ struct Doctor: ParsableCommand {
 
     func run() throws {
         switch ServiceSettings.find(options.given, ServeOptions.environment, file: serviceSettings) {
-        case .none: try tell(findings(ServeOptions.environment, isService: false))
+        case .none: try report(findings(ServeOptions.environment, isService: false))
         case .environment(let found):
-            try tell([.good("options", "those of the service, in \(serviceSettings)")] + findings(found, isService: true))
-        case .closed(let finding): try tell([finding])
+            try report([.good("options", "those of the service, in \(serviceSettings)")] + findings(found, isService: true))
+        case .closed(let finding): try report([finding])
         }
     }
 
@@ -55,7 +55,7 @@ struct Doctor: ParsableCommand {
         return findings + machine
     }
 
-    private func tell(_ findings: [Finding]) throws {
+    private func report(_ findings: [Finding]) throws {
         for finding in findings { for line in finding.lines { StandardStream.output.line(line) } }
         let wrong = findings.count { $0.mark == .wrong }
         let warnings = findings.count { $0.mark == .warning }

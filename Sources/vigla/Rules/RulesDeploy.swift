@@ -37,7 +37,7 @@ struct RulesDeploy: ParsableCommand {
     @Flag(help: "Deploy rules that grant nothing without a question.") var denyAll = false
     @Flag(help: "Do not wait until the counters, copies and expiry of the rules are complete.") var noWait = false
     @OptionGroup var credential: AdminCredential
-    @OptionGroup var trust: TLSOptions
+    @OptionGroup var tlsOptions: TLSOptions
 
     func validate() throws {
         try refuseSwapped(file, "vigla rules deploy URL FILE")
@@ -59,7 +59,7 @@ struct RulesDeploy: ParsableCommand {
             place: "\(url.address)" + ((namespace ?? url.address.namespace).map { ", namespace \($0)" } ?? ""), credential: credential)
         let secret = credential.read()
         let put = { (target: String) in
-            AdminCall.ask("PUT", target, at: url.address, tls: trust.client(for: url.address), credential: secret, body: source)
+            AdminCall.ask("PUT", target, at: url.address, tls: tlsOptions.client(for: url.address), credential: secret, body: source)
         }
         if !dryRun, !denyAll, let rules = try? RuleSet(parsing: source), rules.grantsNothing {
             let (status, body) = put(target + "&dryRun=true")
@@ -84,7 +84,7 @@ struct RulesDeploy: ParsableCommand {
         while !pending.isEmpty {
             progress.show(Int((SystemTime.steadyNs - began) / 1_000_000_000), unit: "s")
             let (status, body) = AdminCall.ask(
-                "GET", target, at: url.address, tls: trust.client(for: url.address), credential: secret, body: [])
+                "GET", target, at: url.address, tls: tlsOptions.client(for: url.address), credential: secret, body: [])
             guard status == 200, let answer = DeployReport.answer(body) else { break }
             pending = DeployReport.pending(answer)
             if case .int(let taken) = answer.child("ms") { ms = Int(taken) }

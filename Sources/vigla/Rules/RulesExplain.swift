@@ -36,7 +36,7 @@ struct RulesExplain: ParsableCommand {
     @OptionGroup(title: "Query") var query: QueryOptions
     @Flag(help: "Print the hub's answer as JSON (docs/rules.md).") var json = false
     @OptionGroup var credential: AdminCredential
-    @OptionGroup var trust: TLSOptions
+    @OptionGroup var tlsOptions: TLSOptions
 
     func validate() throws {
         if [write != nil, update != nil, count].count(where: { $0 }) > 1 {
@@ -57,7 +57,7 @@ struct RulesExplain: ParsableCommand {
         let user = user
         let namespace = url.address.namespace.map { "?ns=\(UserText.escaped($0))" } ?? ""
         let (status, body) = AdminCall.ask(
-            "POST", "/.settings/explain\(namespace)", at: url.address, tls: trust.client(for: url.address), credential: credential.read(),
+            "POST", "/.settings/explain\(namespace)", at: url.address, tls: tlsOptions.client(for: url.address), credential: credential.read(),
             body: inquiry(as: user))
         guard status == 200, let answer = try? JSONValue(body) else {
             AdminCall.refused(status, body, by: url.address, credential, advice: "Is this a hub?")
@@ -72,7 +72,7 @@ struct RulesExplain: ParsableCommand {
         guard let given = `as`, given.contains("@"), !literal else { return `as` }
         let literally = "If \(UserText.plain(given)) is the id itself, as an identity provider of your own may give it, type: "
             + "--as '\(UserText.plain(given))' --literal"
-        guard let id = AccountCalls(url: url, credential: credential, trust: trust, otherwise: literally).id(of: given) else {
+        guard let id = AccountCalls(url: url, credential: credential, tlsOptions: tlsOptions, otherwise: literally).id(of: given) else {
             fail("--as takes a user's id, and no account of this hub has the address \(UserText.plain(given)).\n"
                 + "'vigla user list \(url.address)' shows ids. \(literally)")
         }

@@ -17,14 +17,14 @@ struct RulesGet: ParsableCommand {
     var url: HubURL
     @Flag(help: "Without comments, as plain JSON.") var strict = false
     @OptionGroup var credential: AdminCredential
-    @OptionGroup var trust: TLSOptions
+    @OptionGroup var tlsOptions: TLSOptions
 
     func validate() throws { try url.refusePath("Rules belong to a whole namespace") }
 
     func run() {
         let target = "/.settings/rules.json" + url.query(adding: strict ? [.init("format", "strict")] : [])
         let (status, body) = AdminCall.ask(
-            "GET", target, at: url.address, tls: trust.client(for: url.address), credential: credential.read(), body: [])
+            "GET", target, at: url.address, tls: tlsOptions.client(for: url.address), credential: credential.read(), body: [])
         guard status == 200 else { AdminCall.refused(status, body, by: url.address, credential, advice: "Is this a hub?") }
         StandardStream.output.write(body.last == 0x0A ? body : body + [0x0A])
     }

@@ -35,7 +35,7 @@ struct Secret: ParsableCommand {
         @Option(help: ArgumentHelp("Data folder of a hub that does not run. Default without a hub: VIGLA_DATA.", valueName: "folder"))
         var data: String?
         @OptionGroup var credential: AdminCredential
-        @OptionGroup var trust: TLSOptions
+        @OptionGroup var tlsOptions: TLSOptions
 
         func validate() throws {
             try url?.refusePath("Secrets belong to the whole hub")
@@ -76,7 +76,7 @@ struct Secret: ParsableCommand {
         ) -> Never {
             guard let url else { fail("no hub was named") }
             AdminCall.run(
-                method, target, at: url.address, tls: trust.client(for: url.address), credential: credential.read(),
+                method, target, at: url.address, tls: tlsOptions.client(for: url.address), credential: credential.read(),
                 body: body) { status, body in
                 let answer = body.withUnsafeBytes { bytes -> Node in
                     var reader = JSONReader(bytes)

@@ -10,7 +10,7 @@ struct Notices {
         logger = format == .json ? Logger(label: "vigla") { LogLines(label: $0, format: .json, level: .trace) } : nil
     }
 
-    func tell(_ text: String) { write(text, .notice) }
+    func inform(_ text: String) { write(text, .notice) }
     func warn(_ text: String) { write(text, .warning) }
     func fault(_ text: String) { write(text, .error) }
 

@@ -93,9 +93,9 @@ struct Serve: ParsableCommand {
         let isAttended = isatty(STDERR_FILENO) == 1
         signals.begin(stop: {
             manager?.stopping()
-            if isAttended { notices.tell(Self.stopping(server.connections)) }
+            if isAttended { notices.inform(Self.stopping(server.connections)) }
             server.stop {
-                if isAttended { notices.tell("Stopped.") }
+                if isAttended { notices.inform("Stopped.") }
                 end()
             }
         }, reload: {
@@ -122,7 +122,7 @@ struct Serve: ParsableCommand {
         switch FirstSecret.make(server.secrets, in: folder) {
         case .success(nil): break
         case .success(let path?):
-            notices.tell("vigla: made the first administrator's secret: \(path) (for --auth-file and VIGLA_AUTH_FILE; printed once)")
+            notices.inform("vigla: made the first administrator's secret: \(path) (for --auth-file and VIGLA_AUTH_FILE; printed once)")
         case .failure(let fault): notices.warn("vigla: there is no administrator's secret, and the hub could not create one: \(fault.text)")
         }
     }

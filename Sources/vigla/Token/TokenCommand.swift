@@ -28,7 +28,7 @@ struct Token: ParsableCommand {
         @Option(help: ArgumentHelp("Without a hub: further claims; rules see them in auth.token.", valueName: "json")) var claims: String?
         @Option(parsing: .unconditional, help: "Without a hub: hours until the token expires. Default: 24.") var hours: Int?
         @OptionGroup var credential: AdminCredential
-        @OptionGroup var trust: TLSOptions
+        @OptionGroup var tlsOptions: TLSOptions
 
         func validate() throws {
             if let url {
@@ -57,7 +57,7 @@ struct Token: ParsableCommand {
             }
         }
 
-        private var hub: AccountCalls { AccountCalls(url: url, credential: credential, trust: trust) }
+        private var hub: AccountCalls { AccountCalls(url: url, credential: credential, tlsOptions: tlsOptions) }
     }
 
     struct RotateKey: ParsableCommand {

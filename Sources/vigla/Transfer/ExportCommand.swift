@@ -37,12 +37,12 @@ struct Export: ParsableCommand {
             writer.write(root)
             file.finish()
             data.close()
-            summary.tell("exported", places: writer.nodes, bytes: file.writtenBytes, "to \(options.file)")
+            summary.report("exported", places: writer.nodes, bytes: file.writtenBytes, "to \(options.file)")
         case .hub(let url):
             let address = options.address(url)
             let file = options.file
             AdminCall.run(
-                "GET", "\(url.resource)?format=export\(address.namespaceItem)", at: address, tls: options.trust.client(for: address),
+                "GET", "\(url.resource)?format=export\(address.namespaceItem)", at: address, tls: options.tlsOptions.client(for: address),
                 credential: options.credential.read(), body: []
             ) { status, body in
                 guard status == 200 else {
@@ -53,7 +53,7 @@ struct Export: ParsableCommand {
                 let file = ExportFile(file)
                 file.write(body.last == 0x0A ? body : body + [0x0A])
                 file.finish()
-                summary.tell("exported", places: nil, bytes: file.writtenBytes, "to \(options.file)")
+                summary.report("exported", places: nil, bytes: file.writtenBytes, "to \(options.file)")
                 end()
             }
         }

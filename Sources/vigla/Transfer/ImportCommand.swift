@@ -40,7 +40,7 @@ struct Import: ParsableCommand {
         switch try options.place {
         case .folder(let folder):
             store(source.read(depth: 0), folder)
-            summary.tell("imported", places: nil, bytes: source.bytes.count, "into \(folder)")
+            summary.report("imported", places: nil, bytes: source.bytes.count, "into \(folder)")
         case .hub(let url):
             guard source.bytes.count <= Self.hubBytes else {
                 fail("\(source.name) has \(source.bytes.count) bytes; a running hub takes \(Self.hubBytes). Stop the hub and import into "
@@ -50,13 +50,13 @@ struct Import: ParsableCommand {
             let address = options.address(url)
             let target = "\(url.resource)?print=silent&derive=\(derive)\(address.namespaceItem)"
             AdminCall.run(
-                "PUT", target, at: address, tls: options.trust.client(for: address),
+                "PUT", target, at: address, tls: options.tlsOptions.client(for: address),
                 credential: options.credential.read(), body: Array(source.bytes)
             ) { status, body in
                 guard status == 204 || status == 200 else {
                     AdminCall.refused(status, body, by: address, options.credential, advice: "Nothing was changed.")
                 }
-                summary.tell("imported", places: nil, bytes: source.bytes.count, "into \(url)")
+                summary.report("imported", places: nil, bytes: source.bytes.count, "into \(url)")
                 end()
             }
         }
@@ -77,11 +77,11 @@ struct Import: ParsableCommand {
         journal.append(batch) { outcome.set($0) }
         if case .failure(let error) = outcome.wait() { fail("\(error)") }
         data.close()
-        tell(data, replaced: before.root)
+        report(data, replaced: before.root)
     }
 
     /// Reports what an import has changed in a used folder; nothing for a new one.
-    private func tell(_ data: DataFolder, replaced before: Node) {
+    private func report(_ data: DataFolder, replaced before: Node) {
         if before.exists {
             let count = before.childCount
             let what = count == 0 ? "a single value" : count == 1 ? "one child" : "\(count) children"

@@ -33,7 +33,7 @@ struct TransferSummary {
     /// - Parameters:
     ///   - what: `exported`, `imported`.
     ///   - places: nil if not counted.
-    func tell(_ what: String, places: Int?, bytes: Int, _ place: String) {
+    func report(_ what: String, places: Int?, bytes: Int, _ place: String) {
         guard isatty(2) == 1 else { return }
         let tenths = (SystemTime.steadyNs - began) / 100_000_000
         let count = places.map { "\($0) \($0 == 1 ? "place" : "places"), " } ?? ""

@@ -37,7 +37,7 @@ struct TransferOptions: ParsableArguments {
         help: "Of a folder: continue with the sound part when acknowledged writes cannot be read from its log; a copy of the log is kept."
     ) var acceptLoss = false
     @OptionGroup var credential: AdminCredential
-    @OptionGroup var trust: TLSOptions
+    @OptionGroup var tlsOptions: TLSOptions
 
     /// The source or target of the tree.
     var place: TransferPlace {

@@ -8,9 +8,9 @@ import ViglaClient
 struct AccountHub: ParsableArguments {
     @Argument(help: "The hub, such as http://127.0.0.1:9000.", transform: HubURL.init(argument:)) var url: HubURL
     @OptionGroup var credential: AdminCredential
-    @OptionGroup var trust: TLSOptions
+    @OptionGroup var tlsOptions: TLSOptions
 
-    var calls: AccountCalls { AccountCalls(url: url, credential: credential, trust: trust) }
+    var calls: AccountCalls { AccountCalls(url: url, credential: credential, tlsOptions: tlsOptions) }
 
     func validate() throws { try url.refusePath("Accounts belong to the whole hub") }
 }
@@ -24,12 +24,12 @@ struct AccountCalls {
     /// A hint behind the message when the hub has no accounts or cannot search them.
     private let otherwise: String?
 
-    init(url: HubURL?, credential: AdminCredential, trust: TLSOptions, otherwise: String? = nil) {
+    init(url: HubURL?, credential: AdminCredential, tlsOptions: TLSOptions, otherwise: String? = nil) {
         guard let url else { fail("no hub was named") }
         address = url.address
         self.credential = credential
         secret = credential.read()
-        tls = trust.client(for: url.address)
+        tls = tlsOptions.client(for: url.address)
         self.otherwise = otherwise
     }
 

@@ -32,7 +32,7 @@ import TestSupport
         }
 
         /// - Parameter restarts: whether the hub is restarted.
-        func goOn(_ restarts: Bool) async throws {
+        func resume(_ restarts: Bool) async throws {
             guard restarts else { return }
             try await bench.service.close()
             try start()
@@ -53,7 +53,7 @@ import TestSupport
         #expect(try await hub.bench.signIn("ana@x.org").status == 200)
         #expect(try await hub.bench.signIn("bob@x.org").error == "EMAIL_NOT_FOUND")
         hub.clock.step(seconds: -step)
-        try await hub.goOn(restarts)
+        try await hub.resume(restarts)
         #expect(try await hub.bench.signIn("ana@x.org").status == 200)
         let late = try await hub.bench.signUp("eve@x.org")
         for reply in [made, late] {
@@ -94,7 +94,7 @@ import TestSupport
         await hub.bench.service.sweep()
         hub.clock.step(seconds: -step)
         hub.clock.advance(seconds: Self.day)
-        try await hub.goOn(restarts)
+        try await hub.resume(restarts)
         await hub.bench.service.sweep()
         for reply in [user, guest] + during {
             let refreshed = try await hub.bench.refresh(reply["refreshToken"]?.string)
@@ -116,7 +116,7 @@ import TestSupport
         #expect(try await hub.bench.call("update", ["idToken": during["idToken"] ?? .null, "validSince": "1"]).status == 200)
         let later = [try await hub.bench.signIn("ana@x.org")]
         hub.clock.step(seconds: -step)
-        try await hub.goOn(restarts)
+        try await hub.resume(restarts)
         for reply in later + [try await hub.bench.signIn("ana@x.org")] {
             let refreshed = try await hub.bench.refresh(reply["refreshToken"]?.string)
             #expect(refreshed.status == 200, "\(refreshed.text)")
@@ -186,7 +186,7 @@ import TestSupport
         let guest = try await hub.bench.signUp()
         hub.clock.advance(seconds: 60)
         hub.clock.ms = today
-        try await hub.goOn(true)
+        try await hub.resume(true)
         hub.clock.advance(seconds: 29 * Self.day)
         #expect(hub.bench.changes.all.isEmpty)
         #expect(try await hub.bench.refresh(guest["refreshToken"]?.string).status == 200)

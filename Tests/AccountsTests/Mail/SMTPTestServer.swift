@@ -29,7 +29,7 @@ final class SMTPTestServer: Sendable {
         let counts = Counts()
         listener.start(on: group, tls: tls) { [record] connection in
             let index = record.calls.withLock { $0.append(Call()); return $0.count - 1 }
-            return Dialogue(connection, offers, { answer($0, counts.next($0)) }) { change in record.calls.withLock { change(&$0[index]) } }
+            return SMTPTestSession(connection, offers, { answer($0, counts.next($0)) }) { change in record.calls.withLock { change(&$0[index]) } }
         }
     }
 
@@ -44,7 +44,7 @@ final class SMTPTestServer: Sendable {
         func next(_ verb: String) -> Int { seen.withLock { $0[verb, default: 0] += 1; return $0[verb, default: 1] - 1 } }
     }
 
-    private final class Dialogue: ConnectionHandler {
+    private final class SMTPTestSession: ConnectionHandler {
         private enum State { case command, password, message }
 
         private let connection: Connection

@@ -14,9 +14,9 @@ final class MemorySharedLog: Sendable {
     var records: [[UInt8]] { state.withLock { $0.records } }
 
     /// Appends a stranger's record.
-    func append(_ record: [UInt8]) { tell(state.withLock { $0.records.append(record); return $0.listeners }) }
+    func append(_ record: [UInt8]) { notify(state.withLock { $0.records.append(record); return $0.listeners }) }
 
-    private func tell(_ listeners: [@Sendable () -> Void]) { for listener in listeners { listener() } }
+    private func notify(_ listeners: [@Sendable () -> Void]) { for listener in listeners { listener() } }
 
     enum Fault: Sendable {
         /// The log is unreachable.
@@ -62,7 +62,7 @@ final class MemorySharedLog: Sendable {
                 return (state.records.count, state.listeners)
             }
             guard let listeners else { return .conflict(last: UInt64(last)) }
-            log.tell(listeners)
+            log.notify(listeners)
             return fault == .silent ? .unknown("its answer is lost") : .stored(Self.place(last))
         }
 

@@ -21,19 +21,19 @@ func json(_ text: String) -> String {
     return String(decoding: writer.bytes, as: UTF8.self)
 }
 
-func told(code: String, text: String, member: String? = nil, messages: [String] = [], printed: String) -> String {
+func described(code: String, text: String, member: String? = nil, messages: [String] = [], printed: String) -> String {
     "{\"code\":\(json(code)),\"text\":\(json(text)),\"member\":\(member.map(json) ?? "null"),"
         + "\"messages\":[\(messages.map(json).joined(separator: ","))],\"printed\":\(json(printed))}"
 }
 
-func told(_ error: ClientError) -> String {
-    guard case .refused(let failure) = error else { return told(code: error.code, text: "\(error)", printed: "\(error)") }
-    return told(code: failure.code, text: failure.message, member: failure.member, messages: failure.messages, printed: "\(error)")
+func described(_ error: ClientError) -> String {
+    guard case .refused(let failure) = error else { return described(code: error.code, text: "\(error)", printed: "\(error)") }
+    return described(code: failure.code, text: failure.message, member: failure.member, messages: failure.messages, printed: "\(error)")
 }
 
 /// Requests that Swift's types or `ObserveRequest` do not accept are refused with the hub's text, which uses the same parser.
-func told(_ fault: ObserveFault) -> String {
-    told(.refused(ObserveFailure(code: fault.code.rawValue, message: fault.message, member: fault.member)))
+func described(_ fault: ObserveFault) -> String {
+    described(.refused(ObserveFailure(code: fault.code.rawValue, message: fault.message, member: fault.member)))
 }
 
 /// The client and its observers. Lines run on one thread, in order.
@@ -53,7 +53,7 @@ final class Peer {
             { result in
                 switch result {
                 case .success(let answer): say(("turn", turn), ("ok", text(answer)))
-                case .failure(let error): say(("turn", turn), ("error", told(error)))
+                case .failure(let error): say(("turn", turn), ("error", described(error)))
                 }
             }
         }
@@ -89,8 +89,8 @@ final class Peer {
             case .remove(let write): client.remove(write.path, done { "\($0)" })
             case .onDisconnect(let leaving): client.onDisconnect(leaving, done { (_: Void) in "null" })
             case .ping: client.ping(done { (_: Void) in "null" })
-            case .invalid(let fault): say(("turn", turn), ("error", told(fault)))
-            default: say(("turn", turn), ("error", told(code: "bad_request", text: "What is \(call)?", printed: "")))
+            case .invalid(let fault): say(("turn", turn), ("error", described(fault)))
+            default: say(("turn", turn), ("error", described(code: "bad_request", text: "What is \(call)?", printed: "")))
             }
         }
     }
@@ -101,12 +101,12 @@ final class Peer {
     }
 
     private func observe(_ name: String, iterates: Bool, _ operation: ObserveOperation) {
-        @Sendable func hear(_ observation: Observation) {
+        @Sendable func show(_ observation: Observation) {
             switch observation {
             case .event(let event, let seq):
                 say(("observer", json(name)), ("event", "{" + String(decoding: ObservePush(event, seq: seq).rest, as: UTF8.self)))
             case .reset(let seq): say(("observer", json(name)), ("event", "{\"event\":\"reset\",\"seq\":\(seq)}"))
-            case .ended(let error): say(("observer", json(name)), ("event", "{\"event\":\"ended\",\"error\":\(told(error))}"))
+            case .ended(let error): say(("observer", json(name)), ("event", "{\"event\":\"ended\",\"error\":\(described(error))}"))
             }
         }
         switch operation {
@@ -114,13 +114,13 @@ final class Peer {
             let sequence = client.events(of: path, events, query: query, maxHz: maxHz)
             iterations[name] = Task {
                 do {
-                    for try await observation in sequence { hear(observation) }
-                    hear(.ended(.closed))
-                } catch { hear(.ended(error as? ClientError ?? .badAnswer("\(error)"))) }
+                    for try await observation in sequence { show(observation) }
+                    show(.ended(.closed))
+                } catch { show(.ended(error as? ClientError ?? .badAnswer("\(error)"))) }
             }
         case .observe(let path, let events, let query, let maxHz, _):
             observers[name] = client.observe(path, events, query: query, maxHz: maxHz, hear)
-        case .invalid(let fault): say(("observer", json(name)), ("event", "{\"event\":\"ended\",\"error\":\(told(fault))}"))
+        case .invalid(let fault): say(("observer", json(name)), ("event", "{\"event\":\"ended\",\"error\":\(described(fault))}"))
         default: break
         }
     }
@@ -142,8 +142,8 @@ let client = HubClient(address, on: group.next()) { state in
     switch state {
     case .connecting: say(("state", "\"connecting\""))
     case .connected: say(("state", "\"connected\""))
-    case .waiting(let error, _): say(("state", "\"waiting\""), ("error", told(error)))
-    case .credentialRefused(let failure): say(("state", "\"credentialRefused\""), ("error", told(.refused(failure))))
+    case .waiting(let error, _): say(("state", "\"waiting\""), ("error", described(error)))
+    case .credentialRefused(let failure): say(("state", "\"credentialRefused\""), ("error", described(.refused(failure))))
     case .closed: say(("state", "\"closed\""))
     }
 }

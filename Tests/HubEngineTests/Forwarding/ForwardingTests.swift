@@ -43,7 +43,7 @@ import TestSupport
         let value = WriteValue.adding(2)
         follower.harness.database.submit(.exchange(Exchange("n", .write([TreeWrite("n", value)]), wantsContent: true)), from: rest)
         net.settle()
-        let answer = follower.harness.told(rest)
+        let answer = follower.harness.linesSoFar(rest)
         #expect(answer.count == 1 && answer[0].contains("exchanged"), "\(answer)")
         #expect(writer.root.node(at: "n") == 7)
         let stale = follower.client(dialect: .rest)
@@ -83,7 +83,7 @@ import TestSupport
         }
         net.settle()
         let expected = (0..<200).flatMap { i in ["ok \(2 * i)"] + (i % 3 == 0 ? ["value \(2 * i + 1) \(i)"] : []) }
-        #expect(follower.harness.told(client) == expected)
+        #expect(follower.harness.linesSoFar(client) == expected)
     }
 
     @Test func writersOwnEcho_precedesTheAnswer() {
@@ -98,11 +98,11 @@ import TestSupport
         net.choose(nil)
         #expect(follower.ask(client, .put("a", 1), .get("a")) == [])
         net.choose(writer)
-        #expect(follower.harness.told(client) == ["ok 0", "value 1 1"])
+        #expect(follower.harness.linesSoFar(client) == ["ok 0", "value 1 1"])
         net.choose(nil)
         #expect(follower.ask(client, .put("a", 2)) == [])
         net.advance(ms: net.limits.forwardMs + 500)
-        #expect(follower.harness.told(client) == ["error 0 unavailable"])
+        #expect(follower.harness.linesSoFar(client) == ["error 0 unavailable"])
         net.choose(writer)
         net.advance(ms: 3_000)
         #expect(writer.root.node(at: "a") == 1)
@@ -118,12 +118,12 @@ import TestSupport
         net.drop()
         net.hold(nil)
         net.advance(ms: 3_000)
-        #expect(follower.harness.told(client) == ["ok 0"] && follower.root.node(at: "n") == 1)
+        #expect(follower.harness.linesSoFar(client) == ["ok 0"] && follower.root.node(at: "n") == 1)
         // The write is stored, and the writer dies before it learns so.
         writer.log.isSilent.store(true, ordering: .relaxed)
         follower.harness.database.submit(.increments(["n"]), from: client, token: 7)
         net.settle()
-        #expect(follower.harness.told(client) == ["ok 7"])
+        #expect(follower.harness.linesSoFar(client) == ["ok 7"])
         // The request reaches the writer, which dies before storing it.
         writer.log.kill()
         follower.harness.database.submit(.increments(["n"]), from: client, token: 8)
@@ -131,12 +131,12 @@ import TestSupport
         net.kill(writer)
         writer = net.addWriter()
         net.advance(ms: 3_000)
-        #expect(follower.harness.told(client) == ["ok 8"])
+        #expect(follower.harness.linesSoFar(client) == ["ok 8"])
         #expect(writer.root.node(at: "n") == 3 && follower.root.node(at: "n") == 3)
     }
 
     @Test func doubledMessages_areCarriedOutOnce() {
-        net.weather.doubles = 100
+        net.faults.doubles = 100
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client()
         for i in 0..<20 { #expect(follower.ask(client, .increments(["n"]), as: Int64(i)) == ["ok \(i)"]) }
@@ -153,12 +153,12 @@ import TestSupport
         follower.harness.database.submit(.put("large", large), from: client, token: 1, size: 250_000)
         follower.harness.database.submit(.put("small", 1), from: client, token: 2, size: 20)
         net.settle()
-        #expect(follower.harness.told(client) == ["ok 1", "ok 2"])
+        #expect(follower.harness.linesSoFar(client) == ["ok 1", "ok 2"])
         #expect(writer.root.node(at: "large") == large)
         let larger = Node.object((0..<6_000).map { (Key("k\($0)"), .string(String(repeating: "x", count: 40))) })
         follower.harness.database.submit(.put("large", larger), from: client, token: 3, size: 400_000)
         net.settle()
-        #expect(follower.harness.told(client) == ["error 3 too_big"])
+        #expect(follower.harness.linesSoFar(client) == ["error 3 too_big"])
         #expect(writer.root.node(at: "large") == large)
     }
 
@@ -170,7 +170,7 @@ import TestSupport
         let clients = (0..<40).map { _ in follower.client() }
         for (i, client) in clients.enumerated() { follower.harness.database.submit(.put(["a", Key("k\(i)")].path, 1), from: client) }
         net.settle()
-        #expect(clients.allSatisfy { follower.harness.told($0) == ["ok 0"] })
+        #expect(clients.allSatisfy { follower.harness.linesSoFar($0) == ["ok 0"] })
         #expect(writer.root.node(at: "a").childCount == 40)
     }
 
@@ -186,12 +186,12 @@ import TestSupport
         for i in 0..<4 { follower.harness.database.submit(.put([Key("k\(i)")].path, value), from: client, token: Int64(i)) }
         func turn() { for _ in 0..<20 { follower.harness.database.queue.sync {} } }
         turn()
-        let looks = follower.looks.load(ordering: .relaxed)
+        let lookups = follower.writerLookups.load(ordering: .relaxed)
         turn()
-        #expect(follower.looks.load(ordering: .relaxed) == looks)
+        #expect(follower.writerLookups.load(ordering: .relaxed) == lookups)
         net.hold(nil)
         net.advance(ms: 3_000)
-        #expect(follower.harness.told(client) == (0..<4).map { "ok \($0)" })
+        #expect(follower.harness.linesSoFar(client) == (0..<4).map { "ok \($0)" })
     }
 
     /// A write just below the writer's request size limit, and one above it.
@@ -206,7 +206,7 @@ import TestSupport
         let larger = Node.string(Text(String(repeating: "x", count: 21_000)))
         #expect(follower.ask(client, .put("a", larger)) == [])
         net.advance(ms: limits.forwardMs + 500)
-        #expect(follower.harness.told(client) == ["error 0 unavailable"])
+        #expect(follower.harness.linesSoFar(client) == ["error 0 unavailable"])
         #expect(writer.root.node(at: "a") == fits)
     }
 
@@ -220,7 +220,7 @@ import TestSupport
         let client = three.client()
         #expect(three.ask(client, .put("a/3", 1)) == [])
         net.advance(ms: limits.forwardMs + 500)
-        #expect(three.harness.told(client) == ["error 0 unavailable"])
+        #expect(three.harness.linesSoFar(client) == ["error 0 unavailable"])
         #expect(writer.root.node(at: "a").childCount == 2)
         net.kill(one)
         net.advance(ms: limits.presenceMs + 3_000)
@@ -239,9 +239,9 @@ import TestSupport
         net.drop()
         net.hold(nil)
         net.advance(ms: 1_900, step: 100)
-        #expect(follower.harness.told(client) == [])
+        #expect(follower.harness.linesSoFar(client) == [])
         net.advance(ms: 1_000, step: 100)
-        #expect(follower.harness.told(client) == ["ok 0"])
+        #expect(follower.harness.linesSoFar(client) == ["ok 0"])
     }
 
     @Test func hubsThatMayNotAsk_areNotServed() {
@@ -251,9 +251,9 @@ import TestSupport
         let facts = PeerRequest.Facts(session: SessionName.prefix(of: follower.hub) + "c9", identity: .admin, address: nil)
         let request = PeerRequest(500, of: 9, facts, .write([TreeWrite("a", WriteValue(2))], nil))
         var place = PeerMessage.Place(joined: 1, term: 7, stream: 9, index: 0, base: 500)
-        writer.hear(.message(PeerMessage.requests(place, request.encoded).encoded, from: follower.hub))
+        writer.deliver(.message(PeerMessage.requests(place, request.encoded).encoded, from: follower.hub))
         place.joined = 77
-        writer.hear(.message(PeerMessage.requests(place, request.encoded).encoded, from: 5))
+        writer.deliver(.message(PeerMessage.requests(place, request.encoded).encoded, from: 5))
         net.settle()
         #expect(writer.root.node(at: "a") == 1)
         // A hub cannot act for another: session names begin with the hub's number.

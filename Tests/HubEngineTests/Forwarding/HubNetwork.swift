@@ -11,14 +11,14 @@ import TestSupport
 final class HubNetwork: @unchecked Sendable {
     // Sendable: messages in transit are guarded by the wire; only the test's thread changes hubs.
 
-    struct Letter: Sendable {
+    struct PeerFrame: Sendable {
         let bytes: [UInt8]
         let from: UInt64
         let to: UInt64
     }
 
     /// Message faults, each in percent.
-    struct Weather: Sendable {
+    struct NetworkFaults: Sendable {
         var loses = 0
         var doubles = 0
         var delays = 0
@@ -27,22 +27,22 @@ final class HubNetwork: @unchecked Sendable {
     /// The messages between hubs. It outlives the net as long as a hub has work to do.
     fileprivate final class Wire: Sendable {
         struct State {
-            var waiting: [Letter] = []
+            var waiting: [PeerFrame] = []
             var random = SeededRandom(1)
-            var weather = Weather()
+            var faults = NetworkFaults()
             var writer: UInt64?
             var known: Set<UInt64> = []
             var dead: Set<UInt64> = []
             /// They still follow the log, but none of their messages leaves them.
             var killed: Set<UInt64> = []
             var sent = 0
-            var held: [Letter] = []
-            var holds: (@Sendable (Letter) -> Bool)?
+            var held: [PeerFrame] = []
+            var holds: (@Sendable (PeerFrame) -> Bool)?
         }
 
         let state: Mutex<State>
 
-        init(_ seed: UInt64, _ weather: Weather) { state = Mutex(State(random: SeededRandom(seed), weather: weather)) }
+        init(_ seed: UInt64, _ faults: NetworkFaults) { state = Mutex(State(random: SeededRandom(seed), faults: faults)) }
 
         func writer(for hub: UInt64) -> HubWriter {
             state.withLock { state in
@@ -53,16 +53,16 @@ final class HubNetwork: @unchecked Sendable {
 
         func isAlive(_ hub: UInt64) -> Bool { state.withLock { $0.known.contains(hub) && !$0.dead.contains(hub) } }
 
-        func send(_ letter: Letter) {
+        func send(_ frame: PeerFrame) {
             state.withLock { state in
-                if state.killed.contains(letter.from) { return }
-                if let holds = state.holds, holds(letter) { return state.held.append(letter) }
+                if state.killed.contains(frame.from) { return }
+                if let holds = state.holds, holds(frame) { return state.held.append(frame) }
                 state.sent += 1
                 func roll(_ percent: Int) -> Bool { percent > 0 && Int.random(in: 0..<100, using: &state.random) < percent }
-                if roll(state.weather.loses) { return }
-                state.waiting.append(letter)
-                if roll(state.weather.doubles) { state.waiting.append(letter) }
-                if roll(state.weather.delays), state.waiting.count > 1 {
+                if roll(state.faults.loses) { return }
+                state.waiting.append(frame)
+                if roll(state.faults.doubles) { state.waiting.append(frame) }
+                if roll(state.faults.delays), state.waiting.count > 1 {
                     state.waiting.swapAt(state.waiting.count - 1, Int.random(in: 0..<state.waiting.count, using: &state.random))
                 }
             }
@@ -77,19 +77,19 @@ final class HubNetwork: @unchecked Sendable {
     private var nextID: UInt64 = 0xA000_0000_0000_0001
     private var epoch: UInt64 = 0
 
-    init(rules: RuleSet = .allowAll, limits: EngineLimits = EngineLimits(), seed: UInt64 = 1, weather: Weather = Weather()) {
+    init(rules: RuleSet = .allowAll, limits: EngineLimits = EngineLimits(), seed: UInt64 = 1, faults: NetworkFaults = NetworkFaults()) {
         journal = MemoryJournal()
         (self.rules, self.limits) = (rules, limits)
-        wire = Wire(seed, weather)
+        wire = Wire(seed, faults)
     }
 
     final class Hub: HubLink, @unchecked Sendable {
-        // Sendable: `heard` is set once; the rest is constant.
+        // Sendable: `receiver` is set once; the rest is constant.
         let hub: UInt64
         /// Weak, and for the test's thread: a hub may still send after the end of the test.
         private weak let net: HubNetwork?
         private let wire: Wire
-        fileprivate let heard = Mutex<(@Sendable (HubEvent) -> Void)?>(nil)
+        fileprivate let receiver = Mutex<(@Sendable (HubEvent) -> Void)?>(nil)
         let messageBytes: Int
         var harness: EngineHarness!
         /// For a hub whose role changes between writer and follower.
@@ -101,17 +101,17 @@ final class HubNetwork: @unchecked Sendable {
         }
 
         /// How often this hub has looked up the writer: once per check of its send queue.
-        let looks = Atomic(0)
+        let writerLookups = Atomic(0)
 
         var writer: HubWriter {
-            looks.add(1, ordering: .relaxed)
+            writerLookups.add(1, ordering: .relaxed)
             return wire.writer(for: hub)
         }
 
         func isAlive(_ hub: UInt64) -> Bool { wire.isAlive(hub) }
-        func send(_ message: [UInt8], to hub: UInt64) { wire.send(Letter(bytes: message, from: self.hub, to: hub)) }
-        func listen(_ receive: @escaping @Sendable (HubEvent) -> Void) { heard.withLock { $0 = receive } }
-        func hear(_ news: HubEvent) { heard.withLock { $0 }?(news) }
+        func send(_ message: [UInt8], to hub: UInt64) { wire.send(PeerFrame(bytes: message, from: self.hub, to: hub)) }
+        func listen(_ receive: @escaping @Sendable (HubEvent) -> Void) { receiver.withLock { $0 = receive } }
+        func deliver(_ event: HubEvent) { receiver.withLock { $0 }?(event) }
 
         func client(lane: Int = 0, dialect: Dialect = .realtime, _ identity: Identity = .anonymous) -> Client {
             Client(lane: lane, dialect: dialect, identity: identity)
@@ -120,7 +120,7 @@ final class HubNetwork: @unchecked Sendable {
         func ask(_ client: Client, _ requests: Request..., as token: Int64 = 0) -> [String] {
             for (i, request) in requests.enumerated() { harness.database.submit(request, from: client, token: token + Int64(i)) }
             net?.settle()
-            return harness.told(client)
+            return harness.linesSoFar(client)
         }
 
         var root: Node {
@@ -216,7 +216,7 @@ final class HubNetwork: @unchecked Sendable {
 
     func choose(_ hub: Hub?) {
         wire.state.withLock { $0.writer = hub?.hub }
-        for other in hubs.values { other.hear(.writerChanged) }
+        for other in hubs.values { other.deliver(.writerChanged) }
         settle()
     }
 
@@ -230,7 +230,7 @@ final class HubNetwork: @unchecked Sendable {
             state.waiting.removeAll { $0.from == hub.hub || $0.to == hub.hub }
         }
         hubs[hub.hub] = nil
-        for other in hubs.values { other.hear(.writerChanged) }
+        for other in hubs.values { other.deliver(.writerChanged) }
     }
 
     /// Sets whether other hubs receive its messages.
@@ -239,13 +239,13 @@ final class HubNetwork: @unchecked Sendable {
     // MARK: Messages
 
     var sent: Int { wire.state.withLock { $0.sent } }
-    var weather: Weather {
-        get { wire.state.withLock { $0.weather } }
-        set { wire.state.withLock { $0.weather = newValue } }
+    var faults: NetworkFaults {
+        get { wire.state.withLock { $0.faults } }
+        set { wire.state.withLock { $0.faults = newValue } }
     }
 
     /// Holds back messages that match; nil delivers the held ones and holds no more.
-    func hold(_ which: (@Sendable (Letter) -> Bool)?) {
+    func hold(_ which: (@Sendable (PeerFrame) -> Bool)?) {
         wire.state.withLock { state in
             state.holds = which
             if which == nil {
@@ -257,24 +257,24 @@ final class HubNetwork: @unchecked Sendable {
 
     /// Loses the held messages.
     func drop() { wire.state.withLock { $0.held = [] } }
-    var held: [Letter] { wire.state.withLock { $0.held } }
-    func deliver(_ letter: Letter) { hubs[letter.to]?.hear(.message(letter.bytes, from: letter.from)) }
+    var held: [PeerFrame] { wire.state.withLock { $0.held } }
+    func deliver(_ frame: PeerFrame) { hubs[frame.to]?.deliver(.message(frame.bytes, from: frame.from)) }
 
     /// Delivers messages in transit until no more arrive.
     func settle() {
         var quiet = 0
         while quiet < 3 {
-            let letters = wire.state.withLock { state in
+            let frames = wire.state.withLock { state in
                 defer { state.waiting = [] }
                 return state.waiting
             }
-            for letter in letters { deliver(letter) }
+            for frame in frames { deliver(frame) }
             let before = sent
             for hub in hubs.values {
                 hub.harness.database.engine.readPeers()
                 hub.harness.settle()
             }
-            quiet = letters.isEmpty && before == sent && wire.state.withLock({ $0.waiting.isEmpty }) ? quiet + 1 : 0
+            quiet = frames.isEmpty && before == sent && wire.state.withLock({ $0.waiting.isEmpty }) ? quiet + 1 : 0
         }
     }
 

@@ -92,9 +92,9 @@ import TestSupport
             for hub in [writer, follower] {
                 for sender in [writer.hub, follower.hub, 5] {
                     var bytes = message.encoded
-                    hub.hear(.message(bytes, from: sender))
+                    hub.deliver(.message(bytes, from: sender))
                     bytes[Int.random(in: 0..<bytes.count, using: &random)] ^= 4
-                    hub.hear(.message(bytes, from: sender))
+                    hub.deliver(.message(bytes, from: sender))
                 }
             }
         }

@@ -185,7 +185,7 @@ import TestSupport
         #expect(third.ask(client, .cancelOnDisconnect("on"), as: 2) == [])
         net.elect(new)
         net.advance(ms: 3_000)
-        #expect(third.harness.told(client) == ["ok 2"])
+        #expect(third.harness.linesSoFar(client) == ["ok 2"])
         _ = third.ask(client, .end)
         net.advance(ms: 3_000)
         #expect(new.root.node(at: "on") == true && new.pending.isEmpty)
@@ -201,7 +201,7 @@ import TestSupport
         #expect(third.ask(client, .identify(Identity(auth: .object([("uid", "bob")])))) == [])
         net.elect(new)
         net.advance(ms: 3_000)
-        #expect(third.harness.told(client).count == 1)
+        #expect(third.harness.linesSoFar(client).count == 1)
         #expect(new.pending.map { $0.auth.child("uid") } == ["bob"])
         net.kill(third)
         net.advance(ms: net.limits.presenceMs * 2)
@@ -250,9 +250,9 @@ import TestSupport
         // Another client, whose previous session left no disconnect writes.
         _ = second.ask(second.client(), .begin(sessionID: name(second, "s3"), replacing: name(first, "s0")))
         net.advance(ms: net.limits.endMs - 500)
-        #expect(second.harness.told(back) == [])
+        #expect(second.harness.linesSoFar(back) == [])
         net.advance(ms: 1_000)
-        #expect(second.harness.told(back) == ["value 2 true"])
+        #expect(second.harness.linesSoFar(back) == ["value 2 true"])
         net.advance(ms: net.limits.forwardMs * 2)
         // Besides the retry, nothing is appended to a log that refuses.
         #expect(writer.log.waiting == 1)
@@ -289,7 +289,7 @@ import TestSupport
             == ["value 2 false", "ok 3"])
         let back = follower.client()
         #expect(follower.ask(back, .begin(sessionID: name(follower, "s3"), replacing: two), .get("b"), as: 1) == ["value 2 false"])
-        #expect(writer.harness.told(atWriter) == ["close"] && writer.pending.isEmpty)
+        #expect(writer.harness.linesSoFar(atWriter) == ["close"] && writer.pending.isEmpty)
     }
 
     @Test func whatSessionsLeft_survivesTheWriter_andIsMadeByTheNextOne_whenTheyEnd() {
@@ -319,7 +319,7 @@ import TestSupport
         net.lose(follower, false)
         net.advance(ms: 3_000)
         #expect(writer.root.node(at: "on") == false)
-        #expect(follower.harness.told(leaver) == ["close"])
+        #expect(follower.harness.linesSoFar(leaver) == ["close"])
         #expect(follower.ask(other, .increments(["n"])) == ["ok 0"] && writer.root.node(at: "n") == 2)
     }
 
@@ -329,14 +329,14 @@ import TestSupport
         _ = follower.ask(before, leave("before", false))
         net.lose(follower, true)
         net.advance(ms: net.limits.presenceMs - 2_000)
-        net.weather.loses = 100
+        net.faults.loses = 100
         #expect(follower.ask(leaver, leave("on", false), .put("on", true)) == [])
         net.advance(ms: 5_000)
         #expect(writer.root.node(at: "before") == false && !writer.root.node(at: "on").exists)
-        net.weather.loses = 0
+        net.faults.loses = 0
         net.lose(follower, false)
         net.advance(ms: 3_000)
-        #expect(follower.harness.told(leaver).contains("close") && follower.harness.told(before) == ["close"])
+        #expect(follower.harness.linesSoFar(leaver).contains("close") && follower.harness.linesSoFar(before) == ["close"])
         #expect(writer.root.node(at: "on") == true)
         for client in [leaver, before] { _ = follower.ask(client, .end) }
         net.advance(ms: 3_000)
@@ -351,11 +351,11 @@ import TestSupport
         let (writer, follower) = (net.addWriter(), net.addFollower())
         let client = follower.client()
         _ = follower.ask(client, leave("on", false))
-        net.weather.loses = 100
+        net.faults.loses = 100
         _ = follower.ask(client, .end)
         net.advance(ms: net.limits.forwardMs * 2)
         #expect(!writer.root.node(at: "on").exists)
-        net.weather.loses = 0
+        net.faults.loses = 0
         net.advance(ms: 3_000)
         #expect(writer.root.node(at: "on") == false)
     }

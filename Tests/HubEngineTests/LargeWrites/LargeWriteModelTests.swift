@@ -193,7 +193,7 @@ import TestSupport
             var asked = clients.map { _ in [(token: Int64, places: [Path])]() }
             var sums: [Path: Int64] = [:]
             var token: Int64 = 0
-            func hear() {
+            func collect() {
                 for who in clients.indices {
                     for line in it.hub.take(clients[who]) {
                         let first = asked[who].isEmpty ? (token: -1, places: []) : asked[who].removeFirst()
@@ -221,7 +221,7 @@ import TestSupport
                     it.hub.database.submit(.increments(places), from: clients[who], token: token)
                 }
                 it.hub.settle()
-                hear()
+                collect()
             }
             for _ in 0..<10 {
                 it.hub.passRetryTime()
@@ -229,7 +229,7 @@ import TestSupport
                 it.finish()
                 log.completeAll()
                 it.finish()
-                hear()
+                collect()
             }
             #expect(!asked.contains { !$0.isEmpty }, "seed \(seed)")
             var expected = Node.null

@@ -157,7 +157,7 @@ import Testing
 
     /// The value of `a` (with priority 2) before, a large write there, and a concurrent write of another client; then the value after both,
     /// and whether the large write is prepared again.
-    private struct Emptied {
+    private struct EmptiedPlaceCase {
         let before: Node
         let writes: KeyValuePairs<String, Node>
         let other: (path: Path, value: Node)
@@ -168,25 +168,25 @@ import Testing
         static let deep: KeyValuePairs<String, Node> = ["a/q/open": .null, "a/q/y": 5, "a/r": 6]
 
         static let all = [
-            Emptied(before: ["open": 1, "x": 1], writes: flat, other: ("a/x", .null), after: ["y": 5, "z": 6]),
-            Emptied(before: ["open": 1], writes: flat, other: ("a/x", 7), after: ["x": 7, "y": 5, "z": 6, ".priority": 2]),
-            Emptied(before: ["open": 1], writes: flat, other: ("a/y", 7), after: ["y": 5, "z": 6, ".priority": 2]),
-            Emptied(before: ["q": ["open": 1, "x": 1]], writes: deep, other: ("a/q/x", .null), after: ["q": ["y": 5], "r": 6]),
-            Emptied(
+            EmptiedPlaceCase(before: ["open": 1, "x": 1], writes: flat, other: ("a/x", .null), after: ["y": 5, "z": 6]),
+            EmptiedPlaceCase(before: ["open": 1], writes: flat, other: ("a/x", 7), after: ["x": 7, "y": 5, "z": 6, ".priority": 2]),
+            EmptiedPlaceCase(before: ["open": 1], writes: flat, other: ("a/y", 7), after: ["y": 5, "z": 6, ".priority": 2]),
+            EmptiedPlaceCase(before: ["q": ["open": 1, "x": 1]], writes: deep, other: ("a/q/x", .null), after: ["q": ["y": 5], "r": 6]),
+            EmptiedPlaceCase(
                 before: ["q": ["open": 1]], writes: deep, other: ("a/q/x", 7), after: ["q": ["x": 7, "y": 5], "r": 6, ".priority": 2]),
             // The place keeps the same children at first, or has so many others that some remain.
-            Emptied(
+            EmptiedPlaceCase(
                 before: ["open": 1, "x": 1], writes: flat, other: ("a/x", 7), after: ["x": 7, "y": 5, "z": 6, ".priority": 2],
                 isPreparedAgain: false),
-            Emptied(
+            EmptiedPlaceCase(
                 before: ["open": 1, "x": 1, "1": 1, "2": 1, "3": 1], writes: flat, other: ("a/x", .null),
                 after: ["1": 1, "2": 1, "3": 1, "y": 5, "z": 6, ".priority": 2], isPreparedAgain: false),
         ]
     }
 
     /// Between its removal and its first value the place may be empty for a moment, and so lose its priority.
-    @Test(arguments: Emptied.all.indices) func placeThatIsEmptiedAndFilled_hasThePriorityThatTheLogGivesIt(index: Int) throws {
-        let what = Emptied.all[index]
+    @Test(arguments: EmptiedPlaceCase.all.indices) func placeThatIsEmptiedAndFilled_hasThePriorityThatTheLogGivesIt(index: Int) throws {
+        let what = EmptiedPlaceCase.all[index]
         let root: Node = ["a": what.before.with(priority: 2)]
         let log = FlakyLog(root: root)
         let it = try GatedHarness(root: root, log: log)

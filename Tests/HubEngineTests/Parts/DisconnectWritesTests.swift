@@ -174,7 +174,7 @@ import Testing
         // Two units each: one for the session, one for its write.
         let bench = try Self.owing(20, turnWork: 8)
         let other = Client.make()
-        let seen = Seen<(written: Int, work: Int, owed: [String], reply: Reply?)>((0, 0, [], nil))
+        let seen = ReceivedBox<(written: Int, work: Int, owed: [String], reply: Reply?)>((0, 0, [], nil))
         bench.run {
             bench.log.complete()
             // After the first turn, and before the second one.

@@ -60,7 +60,7 @@ import Testing
         #expect(try Self.order(bench, .value) == nil)
         let again = try Self.bench(limits, children: 101)
         again.work.close()
-        let resumed = Seen<[String]>([])
+        let resumed = ReceivedBox<[String]>([])
         again.run {
             for name in ["a", "b"] {
                 let node = again.content.root.child("q")
@@ -150,7 +150,7 @@ import Testing
         limits.inlineChildren = 10
         let bench = try Self.bench(limits, children: 5)
         bench.observe(Observation("q", TreeQuery(index: .value, limit: 2)), by: .make())
-        let shown = Seen<[String]>([])
+        let shown = ReceivedBox<[String]>([])
         bench.indexes.onResultReady = { path, ordering, _ in shown.value.append("\(path) \(ordering.text)") }
         let place = try #require(bench.places.existingPlace(at: "q"))
         let view = try #require(place.views.first)
@@ -175,7 +175,7 @@ import Testing
         var limits = EngineLimits()
         limits.indexEntries = 300
         let bench = Bench(root: ["a": Self.place(100), "q": Self.place(10)], rules: try RuleSet(parsing: Self.rules), limits: limits)
-        let cancelled = Seen<[Path]>([])
+        let cancelled = ReceivedBox<[Path]>([])
         bench.indexes.cancel = { [weak bench] observation, client in
             cancelled.value.append(observation.path)
             bench?.registry.remove(observation, of: client)

@@ -220,7 +220,7 @@ import TestSupport
         let (client, few) = (Client.make(), Client.make())
         for observation in Self.places(5) { bench.observe(observation, by: client) }
         for observation in Self.places(2) { bench.observe(observation, by: few) }
-        let left = Seen<[Int]>([])
+        let left = ReceivedBox<[Int]>([])
         bench.run {
             (client.hasEnded, few.hasEnded) = (true, true)
             bench.registry.removeAll(of: few)
@@ -234,7 +234,7 @@ import TestSupport
         #expect(client.observations.count == 0 && bench.places.count == 1)
     }
 
-    private func lookBetween(_ bench: Bench, _ client: Client, _ left: Seen<[Int]>) {
+    private func lookBetween(_ bench: Bench, _ client: Client, _ left: ReceivedBox<[Int]>) {
         bench.queue.async { left.value.append(client.observations.count) }
     }
 

@@ -20,13 +20,13 @@ final class Bench: @unchecked Sendable {
     let places = PlaceTrie()
     private let listener: (any RefusalListener)?
     /// Deliveries so far, by lane. The pipeline may deliver more after the end of the test.
-    private let deliveries: Seen<[[Delivery]]>
+    private let deliveries: ReceivedBox<[[Delivery]]>
 
     init(
         root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = EngineLimits(), lanes: Int = 2,
         format: any WireFormat = LineFormat(), budget: MemoryBudget = MemoryBudget(1 << 30), refusals: (any RefusalListener)? = nil
     ) {
-        deliveries = Seen(Array(repeating: [], count: lanes))
+        deliveries = ReceivedBox(Array(repeating: [], count: lanes))
         context = EngineContext(
             queue: queue, limits: limits, format: format, lanes: lanes, background: work.background, budget: budget,
             scheduler: time.scheduler)
@@ -121,7 +121,7 @@ final class Bench: @unchecked Sendable {
 
     /// Ends the batch, lets the log accept it, and lets background work finish.
     /// - Returns: the lines sent to each client, without probes.
-    func told(_ clients: [Client]) -> [[String]] {
+    func sentLines(_ clients: [Client]) -> [[String]] {
         endBatch()
         log.completeAll()
         run {}
@@ -173,7 +173,7 @@ final class Bench: @unchecked Sendable {
 }
 
 /// A value that a closure of a part changes, on the queue.
-final class Seen<Value>: @unchecked Sendable {
+final class ReceivedBox<Value>: @unchecked Sendable {
     // Sendable: used on the bench's queue, or while that is idle.
     var value: Value
     init(_ value: Value) { self.value = value }

@@ -73,7 +73,7 @@ import Testing
             #expect(worlds[0].context.meter.work == worlds[1].context.meter.work)
             if random.chance(10) { held.append((worlds[0].content.root, worlds[0].content.root.json)) }
             if random.chance(50) {
-                let told = zip(worlds, clients).map { $0.told($1) }
+                let told = zip(worlds, clients).map { $0.sentLines($1) }
                 try #require(told[0] == told[1], "\(write)")
             }
         }

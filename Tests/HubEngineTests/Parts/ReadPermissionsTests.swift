@@ -103,7 +103,7 @@ import Testing
     @Test func cancelledStream_endsItsClient() throws {
         let bench = try Self.bench()
         let client = Client.make()
-        let ended = Seen<[Client]>([])
+        let ended = ReceivedBox<[Client]>([])
         bench.permissions.onStreamCancelled = { ended.value.append($0) }
         let (stream, plain) = (Observation("open", style: .stream(.plain)), Observation("open"))
         for observation in [stream, plain] { bench.observe(observation, by: client) }

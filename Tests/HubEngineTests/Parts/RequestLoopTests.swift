@@ -96,7 +96,7 @@ import Testing
     @Test func ends_haveTheirTurn_behindThoseWhoAsk() {
         let bench = Self.bench(turnWork: 4)
         let (asking, leaving) = (Client.make(), (0..<6).map { _ in Client.make() })
-        let seen = Seen<(lines: [String], ended: Int)>(([], 0))
+        let seen = ReceivedBox<(lines: [String], ended: Int)>(([], 0))
         bench.run {
             bench.loop.handle(Self.asks("a", 4, of: asking) + leaving.map { .init(.end, of: $0) } + Self.asks("b", 4, of: asking))
             #expect(leaving.allSatisfy { !$0.hasEnded })
@@ -147,7 +147,7 @@ import Testing
 
     @Test func idleWaiters_areCalledWhenNoneWaits() {
         let bench = Self.bench(turnWork: 2)
-        let seen = Seen<[String]>([])
+        let seen = ReceivedBox<[String]>([])
         bench.run { bench.loop.whenIdle { seen.value.append("at once") } }
         #expect(seen.value == ["at once"])
         bench.run {
@@ -170,7 +170,7 @@ import Testing
         }
         bench.time.advance(ms: Int64(bench.context.limits.retryMs))
         bench.run {}
-        let seen = Seen(0)
+        let seen = ReceivedBox(0)
         bench.run {
             bench.log.complete()
             bench.queue.async {

@@ -73,14 +73,14 @@ import Testing
                     let isChange = random.chance(50) && old.node(at: write.path) != candidate.tree.node(at: write.path)
                     world.publisher.publish([write.path], old: old, areCompared: isChange, value: value)
                 }
-                var lines = world.told(clients)
+                var lines = world.sentLines(clients)
                 // Clients of a large message continue once they have received it.
                 world.run {
                     for client in clients {
                         if let missed = world.slowReaders.catchUp(client)?.missed { world.publisher.publish(missed, to: client) }
                     }
                 }
-                lines += world.told(clients)
+                lines += world.sentLines(clients)
                 known.append(lines)
             }
             try #require(known[0] == known[1], "\(write)")

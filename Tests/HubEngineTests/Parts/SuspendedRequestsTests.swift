@@ -8,10 +8,10 @@ import Testing
 /// Suspended requests: their order, the memory they hold, whose turn it is, and their fate when the log refuses.
 @Suite(.timeLimit(.minutes(30))) struct SuspendedRequestsTests {
     /// A bench whose background work waits for `step`, and a record of events.
-    private struct Stand {
+    private struct SuspensionBench {
         let bench: Bench
         /// Resumed requests, by token, and the results of their work.
-        let seen = Seen<[String]>([])
+        let seen = ReceivedBox<[String]>([])
 
         init(limits: EngineLimits = EngineLimits(), budget: Int = 1 << 30) {
             bench = Bench(limits: limits, budget: MemoryBudget(budget))
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test func requests_goOnInOrder_behindTheParkedOne() {
-        let it = Stand()
+        let it = SuspensionBench()
         let (client, other) = (Client.make(), Client.make())
         #expect(!it.wait(Self.get(0, client)))
         it.park(Self.get(1, client, size: 5))
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test func parkedAgain_keepsWhatIsHeld_andHandsItsBytesOn() {
-        let it = Stand(budget: 1_000)
+        let it = SuspensionBench(budget: 1_000)
         let client = Client.make()
         let again = Self.get(1, client)
         _ = it.bench.run {
@@ -85,7 +85,7 @@ import Testing
     }
 
     @Test func request_isParkedOnce() {
-        let it = Stand()
+        let it = SuspensionBench()
         let client = Client.make()
         #expect(it.park(Self.get(1, client), holding: 10))
         #expect(!it.park(Self.get(2, client), holding: 10) && it.held == 10)
@@ -95,7 +95,7 @@ import Testing
     @Test func user_hasSoManyAtTheSameTime() {
         var limits = EngineLimits()
         limits.preparationsOfUser = 1
-        let it = Stand(limits: limits)
+        let it = SuspensionBench(limits: limits)
         let users = [Self.user("u"), Self.user("u"), Self.user("v")]
         let clients = users + [Client.make(), Client.make(), Client(lane: 0, dialect: .realtime, identity: .admin)]
         for (index, client) in clients.enumerated() { it.park(Self.get(Int64(index), client)) }
@@ -109,7 +109,7 @@ import Testing
     @Test func followedCommits_areKeptFromItsTurnOn() throws {
         var limits = EngineLimits()
         limits.preparationsOfUser = 1
-        let it = Stand(limits: limits)
+        let it = SuspensionBench(limits: limits)
         it.park(Self.get(1, Self.user("u")), follows: .sinceItsTurn)
         it.park(Self.get(2, Self.user("u")), follows: .sinceItsTurn)
         it.park(Self.get(3, Self.user("v")), follows: .never)
@@ -121,7 +121,7 @@ import Testing
     }
 
     @Test func endedClient_getsNothingMoreDone() {
-        let it = Stand()
+        let it = SuspensionBench()
         let client = Client.make()
         it.park(Self.get(1, client), holding: 10)
         _ = it.wait(Self.get(2, client))
@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test func revokedClient_losesItsRightsAtOnce() {
-        let it = Stand()
+        let it = SuspensionBench()
         let client = Client.make()
         it.bench.observe(Observation("a"), by: client)
         it.park(Self.get(1, client))
@@ -144,7 +144,7 @@ import Testing
     }
 
     @Test func behindAUser_waitsForAllOfItsParkedRequests() {
-        let it = Stand()
+        let it = SuspensionBench()
         let (one, two, becoming, other, last) = (Self.user("u"), Self.user("u"), Client.make(), Self.user("v"), Client.make())
         for (index, client) in [one, two, becoming, other].enumerated() { it.park(Self.get(Int64(index), client)) }
         _ = it.wait(.init(.identify(Identity(auth: ["uid": "u"])), of: becoming, token: 9))
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test func longRequest_givesWayToOthers() {
-        let it = Stand()
+        let it = SuspensionBench()
         let client = Client.make()
         it.bench.run {
             it.bench.parking.yieldTurn(Self.get(1, client), isAnswered: false)
@@ -175,7 +175,7 @@ import Testing
     }
 
     @Test func givenUp_isHandledAgain_andItsWorkIsInVain() {
-        let it = Stand()
+        let it = SuspensionBench()
         let (one, two) = (Client.make(), Client.make())
         it.park(Self.get(1, one), holding: 10, follows: .sinceNow)
         _ = it.wait(Self.get(2, one))
@@ -195,7 +195,7 @@ import Testing
     @Test func pinnedIndex_staysUntilItGoesOn() throws {
         var limits = EngineLimits()
         limits.indexIdleMs = 0
-        let it = Stand(limits: limits)
+        let it = SuspensionBench(limits: limits)
         let client = Client.make()
         let index = ChildIndex("q", .priority, isDeclared: true, over: .null)
         it.bench.run { it.bench.parking.pin(index, for: client) }

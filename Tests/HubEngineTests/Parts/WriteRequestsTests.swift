@@ -40,7 +40,7 @@ import Testing
         try bench.run { _ = try bench.commits.commit([TreeWrite(place, WriteValue(value))], by: .client(.admin)) }
     }
 
-    private static func goOn(_ bench: Bench) -> [String] {
+    private static func finish(_ bench: Bench) -> [String] {
         bench.work.open()
         bench.settle()
         bench.work.close()
@@ -62,7 +62,7 @@ import Testing
         Self.ask(bench, [priority], by: clients[2])
         Self.ask(bench, [TreeWrite("open/d", 1)], if: Condition("open/old", hash: "another"), by: clients[3])
         #expect(clients.allSatisfy { $0.parked != nil } && bench.finish().isEmpty)
-        #expect(Self.goOn(bench).sorted() == ["error 0 datastale", "ok 0", "ok 0", "ok 0"])
+        #expect(Self.finish(bench).sorted() == ["error 0 datastale", "ok 0", "ok 0", "ok 0"])
         #expect(bench.context.meter.counters.prepared == 3 && bench.content.root.node(at: "open/d").isNull)
     }
 
@@ -73,7 +73,7 @@ import Testing
         Self.ask(bench, many(bench.context.limits.writePlaces + 1))
         #expect(bench.finish() == ["error 0 too_big"])
         Self.ask(bench, many(bench.context.limits.writePlaces + 1), by: Client(lane: 0, dialect: .realtime, identity: .admin))
-        #expect(Self.goOn(bench) == ["ok 0", "ok 0"])
+        #expect(Self.finish(bench) == ["ok 0", "ok 0"])
     }
 
     @Test func refusedLargeWrite_leavesNothing() throws {
@@ -83,7 +83,7 @@ import Testing
         var deep = Node.int(1)
         for _ in 0..<31 { deep = ["a": deep] }
         Self.ask(bench, Self.three("open", deep))
-        #expect(Self.goOn(bench).sorted() == ["error 0 failure", "error 0 permission_denied"])
+        #expect(Self.finish(bench).sorted() == ["error 0 failure", "error 0 permission_denied"])
         #expect(refusals.all == ["write /shut/x"], "the first that no data could allow")
         #expect(bench.content.root == .null && bench.batch.commits.isEmpty && bench.context.meter.counters.prepared == 0)
     }
@@ -93,7 +93,7 @@ import Testing
         Self.ask(bench, Self.three("open"))
         try Self.other(bench, "open/beside", 5)
         try Self.other(bench, "open/x", 6)
-        #expect(Self.goOn(bench) == ["ok 0"])
+        #expect(Self.finish(bench) == ["ok 0"])
         #expect(bench.content.root == ["open": ["x": 1, "y": 1, "z": 1, "beside": 5]], "as if it had been made now")
         #expect(bench.context.meter.counters.preparedAgain == 0 && bench.context.meter.counters.followedPlaces == 2)
     }
@@ -107,7 +107,7 @@ import Testing
         for _ in 0..<2 { bench.run {} }
         #expect(client.parked != nil && bench.work.waiting > 0 && bench.context.meter.counters.followedPlaces == 0)
         try Self.other(bench, "open/last", 7)
-        #expect(Self.goOn(bench) == ["ok 0"])
+        #expect(Self.finish(bench) == ["ok 0"])
         #expect(bench.content.root.child("open").childCount == 7 && bench.context.meter.counters.preparedAgain == 0)
     }
 
@@ -115,12 +115,12 @@ import Testing
         let bench = try Self.bench(root: ["open": ["flag": true]])
         Self.ask(bench, Self.three("if"))
         try Self.other(bench, "open/flag", 1)
-        #expect(Self.goOn(bench) == ["error 0 permission_denied"], "decided anew, by what is stored now")
+        #expect(Self.finish(bench) == ["error 0 permission_denied"], "decided anew, by what is stored now")
         #expect(bench.context.meter.counters.preparedAgain == 1)
         // Other rules.
         Self.ask(bench, Self.three("open"))
         bench.run { bench.content.deploy(.denyAll) }
-        #expect(Self.goOn(bench) == ["error 0 permission_denied"] && bench.context.meter.counters.preparedAgain == 2)
+        #expect(Self.finish(bench) == ["error 0 permission_denied"] && bench.context.meter.counters.preparedAgain == 2)
     }
 
     @Test func alwaysOvertaken_isGivenUp_orMadeIfItIsNotMuchLarger() throws {
@@ -141,7 +141,7 @@ import Testing
             }
             #expect(attempts.count == bench.context.limits.preparations && bench.finish().contains(answer))
             #expect(bench.content.root.node(at: "open/0") == .int(count == 4 ? last + 1 : last))
-            _ = Self.goOn(bench)
+            _ = Self.finish(bench)
         }
     }
 
@@ -151,7 +151,7 @@ import Testing
             let bench = try Self.bench(budget: budget)
             Self.ask(bench, Self.three("open"), size: 1_000)
             #expect(bench.context.budget.used == (isTaken ? bytes : 0))
-            #expect(Self.goOn(bench) == [isTaken ? "ok 0" : "error 0 unavailable"])
+            #expect(Self.finish(bench) == [isTaken ? "ok 0" : "error 0 unavailable"])
             #expect(bench.context.budget.used == 0)
         }
     }
@@ -205,7 +205,7 @@ import Testing
         #expect(bench.finish() == keys.enumerated().map { "pushed \($0) \($1)" } && keys.count == 2)
         Self.ask(bench, [TreeWrite("open/gone", 1)], .onDisconnect, by: client)
         Self.ask(bench, Self.three("open/gone"), .onDisconnect, by: .user("v"))
-        #expect(Self.goOn(bench) == ["ok 0", "ok 0"])
+        #expect(Self.finish(bench) == ["ok 0", "ok 0"])
         #expect(bench.disconnects.pendingSessions.count == 2 && bench.content.root.node(at: "open/gone").isNull)
     }
 

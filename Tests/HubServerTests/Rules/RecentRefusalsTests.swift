@@ -95,16 +95,16 @@ import Testing
 
     /// Another listener gets the refusals that it wants, and no others.
     @Test func listenerBeside_isToldWhatItWants() {
-        final class Beside: RefusalListener, @unchecked Sendable {
+        final class SecondListener: RefusalListener, @unchecked Sendable {
             // Sendable: used by one thread.
             var told = 0
             func wantsRefusal(now: Int64) -> Bool { now >= 100 }
             func refused(_ request: RuledRequest, _ question: RuleQuestion) { told += 1 }
         }
-        let beside = Beside()
+        let second = SecondListener()
         let listener = RecentRefusals(most: 3, perSecond: 1).listener("city", beside: beside)
         for now in [1, 2, 100, 101] as [Int64] where listener.wantsRefusal(now: now) { listener.refused(.get, question(.read("/", .none))) }
-        #expect(beside.told == 2)
+        #expect(second.told == 2)
         let off = RecentRefusals(most: 0, perSecond: 1).listener("city", beside: nil)
         #expect(!off.wantsRefusal(now: 1))
     }

@@ -5,7 +5,7 @@ import Testing
 /// The memory budget of a value while it is read, and the accuracy of the estimate.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct NodeAllowanceTests {
     /// Grants memory up to a limit, and checks the allocator on each request.
-    private final class Purse: MemoryReservation, @unchecked Sendable {
+    private final class LimitedHold: MemoryReservation, @unchecked Sendable {
         // Sendable: only one test uses it.
         let limit: Int
         var held = 0
@@ -65,42 +65,42 @@ import Testing
         await #expect(processExitsWith: .success) { [shape = shape as Int] in
             let (name, make) = Self.shapes[shape]
             let text = make()
-            let purse = Purse()
-            let allowance = NodeAllowance(purse)
+            let hold = LimitedHold()
+            let allowance = NodeAllowance(hold)
             let value = try Self.read(text, allowance)
-            let kept = Purse.allocated - purse.start
+            let kept = LimitedHold.allocated - hold.start
             let (bytes, _) = allowance.end()
             withExtendedLifetime(value) {}
             let ratio = Double(bytes) / Double(kept)
             #expect((0.7...1.3).contains(ratio), "\(name): estimated \(bytes), kept \(kept)")
-            #expect(purse.mostUnpaid < bytes * 3 / 10, "\(name): \(purse.mostUnpaid) more than paid of \(bytes)")
+            #expect(hold.mostUnpaid < bytes * 3 / 10, "\(name): \(hold.mostUnpaid) more than paid of \(bytes)")
         }
     }
 
     /// The need depends on the capacities of arrays, which the allocator influences: it varies a little from read to read.
     @Test func value_thatFits_isRead_withATenthLessItIsRefused() throws {
         let text = Self.repeated(300_000, "[", "]") { _ in "1" }
-        let all = Purse()
+        let all = LimitedHold()
         let allowance = NodeAllowance(all)
         _ = try Self.read(text, allowance)
         let need = all.held
         #expect(need > 800_000)
-        _ = try Self.read(text, NodeAllowance(Purse(need * 11 / 10)))
-        #expect(throws: JSONError.self) { _ = try Self.read(text, NodeAllowance(Purse(need * 9 / 10))) }
+        _ = try Self.read(text, NodeAllowance(LimitedHold(need * 11 / 10)))
+        #expect(throws: JSONError.self) { _ = try Self.read(text, NodeAllowance(LimitedHold(need * 9 / 10))) }
     }
 
     @Test func refusal_comesAsSoonAsNothingIsLeft() throws {
         // The text after the refusal is not JSON: parsing must have stopped before it.
         let text = Self.repeated(1_000_000, "[", "") { _ in "1" } + Array("!".utf8)
-        let purse = Purse(1 << 20)
+        let hold = LimitedHold(1 << 20)
         do {
-            _ = try Self.read(text, NodeAllowance(purse))
+            _ = try Self.read(text, NodeAllowance(hold))
             Issue.record("read")
         } catch let error as JSONError {
             guard case .overBudget(let offset) = error else { throw error }
             #expect(offset < 800_000)
         }
-        #expect(purse.held <= 1 << 20)
+        #expect(hold.held <= 1 << 20)
     }
 
     /// Two bytes of JSON each: the highest memory use per byte of a body.
@@ -113,11 +113,11 @@ import Testing
     }
 
     @Test func smallValue_asksNobody() throws {
-        let purse = Purse(0)
-        let allowance = NodeAllowance(purse)
+        let hold = LimitedHold(0)
+        let allowance = NodeAllowance(hold)
         _ = try Self.read(Self.repeated(100, "[", "]") { _ in "1" }, allowance)
         #expect(allowance.end().bytes > 500)
-        #expect(purse.mostUnpaid == .min)
+        #expect(hold.mostUnpaid == .min)
         // Without a hold, only the free bytes are available.
         #expect(throws: JSONError.self) { _ = try Self.read(Self.repeated(30_000, "[", "]") { _ in "1" }, NodeAllowance()) }
     }
@@ -129,19 +129,19 @@ import Testing
             let end = try #require(text.lastIndex(of: UInt8(ascii: ",")))
             let whole = Array(text[..<end]) + [text.first == UInt8(ascii: "[") ? UInt8(ascii: "]") : UInt8(ascii: "}")]
             guard let plain = try? Self.read(whole, nil) else { continue }
-            #expect(try Self.read(whole, NodeAllowance(Purse())) == plain, "\(name)")
+            #expect(try Self.read(whole, NodeAllowance(LimitedHold())) == plain, "\(name)")
         }
     }
 
     @Test func claims_haveAnAllowance_too() throws {
         let text = Self.repeated(50_000, "{\"a\":[", "]}") { _ in "{\"b\":1}" }
-        func claims(_ purse: Purse) throws -> Node {
+        func claims(_ hold: LimitedHold) throws -> Node {
             try text.withUnsafeBytes { bytes in
                 var reader = JSONReader(bytes)
-                return try reader.claims(allowance: NodeAllowance(purse))
+                return try reader.claims(allowance: NodeAllowance(hold))
             }
         }
-        #expect(try claims(Purse()).child("a").childCount == 50_000)
-        #expect(throws: JSONError.self) { _ = try claims(Purse(1 << 20)) }
+        #expect(try claims(LimitedHold()).child("a").childCount == 50_000)
+        #expect(throws: JSONError.self) { _ = try claims(LimitedHold(1 << 20)) }
     }
 }

@@ -113,12 +113,12 @@ import Testing
 
     @Test func explanation_saysWhatIsNotMet_andWhichRuleDecided() throws {
         let rules = try Self.rules(Self.least, read: "false")
-        func told(_ query: QueryVariables) -> String {
+        func trace(_ query: QueryVariables) -> String {
             rules.explainCount("i", root: .null, auth: .null, now: 0, query: query).description
         }
-        #expect(told(Self.circle(10)) == "Attempt to count /i\n\nWithout an account the radius is at least 1000 m.\nCount was denied.")
-        #expect(told(.none).contains("/i:.count: \"query.near\""))
-        #expect(told(.none).hasSuffix("No .count rule allowed the operation.\nCount was denied."))
+        #expect(trace(Self.circle(10)) == "Attempt to count /i\n\nWithout an account the radius is at least 1000 m.\nCount was denied.")
+        #expect(trace(.none).contains("/i:.count: \"query.near\""))
+        #expect(trace(.none).hasSuffix("No .count rule allowed the operation.\nCount was denied."))
         let read = try Self.rules("", read: "false").explainCount("i", root: .null, auth: .null, now: 0)
         #expect(read.grantingKind == .read && read.description.contains("No .read rule allowed"))
     }

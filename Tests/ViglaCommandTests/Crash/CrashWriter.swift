@@ -74,9 +74,9 @@ final class CrashWriter: @unchecked Sendable {
                 let socket = try RealtimeSocket(url: url)
                 for _ in 0..<(20 + roll(100)) {
                     while underWay.count < 6 { try ask(socket) }
-                    try hear(socket, acknowledgement)
+                    try read(socket, acknowledgement)
                 }
-                while !underWay.isEmpty { try hear(socket, acknowledgement) }
+                while !underWay.isEmpty { try read(socket, acknowledgement) }
                 try end(socket, url)
             }
         } catch let fault as Fault {
@@ -104,7 +104,7 @@ final class CrashWriter: @unchecked Sendable {
         underWay[underWay.count - 1].number = sent
     }
 
-    private func hear(_ socket: RealtimeSocket, _ acknowledgement: () -> Void) throws {
+    private func read(_ socket: RealtimeSocket, _ acknowledgement: () -> Void) throws {
         let answer = try socket.answer()
         guard let first = underWay.first, first.number == answer.number else {
             throw Fault(text: "answer \(answer.number) is not the next one")

@@ -3,18 +3,18 @@ internal import LiveQueries
 internal import WireProtocols
 
 /// One observer's request and progress.
-struct Observed {
+struct ObserverState {
     let path: Path
     /// The events that the program receives.
     let events: ObserveEvents
     /// The query, with its current centre.
     private(set) var query: ObserveQuery?
     let maxHz: Double?
-    let handler: Dialogue.Handler
+    let handler: ObserveClientState.Handler
     /// Whether the rules do not declare the order of the query (`.indexOn`).
     private(set) var lacksIndex = false
     /// The commit last reported to the program, and the epoch of the hub that counts it; nil before the first report.
-    private var told: (epoch: String, seq: Int64)?
+    private var lastReported: (epoch: String, seq: Int64)?
     /// The epoch of this connection.
     private var epoch = ""
     /// Events of a commit whose last event has not arrived.
@@ -26,7 +26,7 @@ struct Observed {
     /// Whether this connection starts from the beginning, although events were reported before.
     private var startsOver = false
 
-    init(_ path: Path, _ events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil, _ handler: @escaping Dialogue.Handler) {
+    init(_ path: Path, _ events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil, _ handler: @escaping ObserveClientState.Handler) {
         self.path = path
         self.events = events
         self.query = query
@@ -39,8 +39,8 @@ struct Observed {
 
     /// The request for a new connection.
     mutating func begin() -> ObserveOperation {
-        startsOver = told != nil && isMoving
-        let since: ObserveSince = if let told, !isMoving { .after(epoch: told.epoch, seq: told.seq) } else { .now }
+        startsOver = lastReported != nil && isMoving
+        let since: ObserveSince = if let lastReported, !isMoving { .after(epoch: lastReported.epoch, seq: lastReported.seq) } else { .now }
         (held, moves) = ([], 0)
         return .observe(path: path, events: isReadyHidden ? events.union(.ready) : events, query: query, maxHz: maxHz, since: since)
     }
@@ -50,14 +50,14 @@ struct Observed {
         epoch = success.epoch ?? ""
         lacksIndex = success.lacksIndex
         // Held until the first event after it: until then the earlier events count.
-        if told != nil, startsOver || success.isReset { held = [.reset(seq: success.seq ?? 0)] }
+        if lastReported != nil, startsOver || success.isReset { held = [.reset(seq: success.seq ?? 0)] }
     }
 
     /// The notifications to deliver now, in this order.
     mutating func received(_ event: ObserveEvent, seq: Int64, isFollowed: Bool) -> [Observation] {
         if event != .ready || !isReadyHidden { held.append(.event(event, seq: seq)) }
         guard !isFollowed else { return [] }
-        told = (epoch, seq)
+        lastReported = (epoch, seq)
         isMoving = moves > 0
         defer { held = [] }
         return held

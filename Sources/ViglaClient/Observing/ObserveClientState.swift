@@ -5,14 +5,14 @@ internal import WireProtocols
 /// The open requests and observers of a client, across reconnects. Pure: no sockets, no clock, no queue.
 ///
 /// ```
-///            connected: sent at once, unanswered in `asked`     disconnected: in `waiting`, in the order of the calls
+///            connected: sent at once, kept in `unanswered`           disconnected: in `waiting`, in the order of the calls
 /// opened ──► credential ─► observers sent before, from their last position (`since`) ─► `waiting`
-/// lost   ──► `asked` fails with `.connectionLost`; credential and observers stay, their incomplete events are dropped
+/// lost   ──► `unanswered` fails with `.connectionLost`; credential and observers stay, their incomplete events are dropped
 /// ```
 /// Events of a commit are held until the last one has arrived and then reported together. So the reported state always is one that some commit left.
 ///
 /// The number of an observe request is the observer's for good: a new connection begins with no numbers in use.
-struct Dialogue {
+struct ObserveClientState {
     typealias Done = @Sendable (Result<ObserveSuccess, ClientError>) -> Void
     typealias Handler = @Sendable (Observation) -> Void
 
@@ -21,13 +21,13 @@ struct Dialogue {
         case answer(Done, Result<ObserveSuccess, ClientError>)
         case notify(Handler, Observation)
         /// Notifies a handler in this order, unless it ends the observer meanwhile.
-        case tell(Int64, Handler, [Observation])
+        case notifyObserver(Int64, Handler, [Observation])
         case credentialRefused(ObserveFailure)
         /// The hub violated the protocol: end the connection.
         case giveUp(String)
     }
 
-    private enum Asked {
+    private enum Unanswered {
         case request(Done?)
         case credential(String, Done?)
         case observe
@@ -49,10 +49,10 @@ struct Dialogue {
     private var isUp = false
     private var closedWith: ClientError?
     private var credential: Credential?
-    private var observers: [Int64: Observed] = [:]
+    private var observers: [Int64: ObserverState] = [:]
     /// Observers of the previous connection, in the order of the calls; empty while connected.
     private var restoring: [Int64] = []
-    private var asked: [Int64: Asked] = [:]
+    private var unanswered: [Int64: Unanswered] = [:]
     private var waiting: [Waiting] = []
 
     // MARK: calls of the program
@@ -63,7 +63,7 @@ struct Dialogue {
             waiting.append(.request(request, done))
             return []
         }
-        asked[request.id] = .request(done)
+        unanswered[request.id] = .request(done)
         return [.send(request)]
     }
 
@@ -72,13 +72,13 @@ struct Dialogue {
         let superseded = credential?.done
         credential = Credential(token: token, done: isUp ? nil : done)
         if isUp {
-            asked[id] = .credential(token, done)
+            unanswered[id] = .credential(token, done)
             return [.send(ObserveRequest(id: id, .auth(token: token)))]
         }
         return superseded.map { [.answer($0, .failure(.superseded))] } ?? []
     }
 
-    mutating func observe(_ id: Int64, _ observed: Observed) -> [Action] {
+    mutating func observe(_ id: Int64, _ observed: ObserverState) -> [Action] {
         if let closedWith { return [.notify(observed.handler, .ended(closedWith))] }
         observers[id] = observed
         guard isUp else {
@@ -90,7 +90,7 @@ struct Dialogue {
 
     mutating func unobserve(_ id: Int64, _ observer: Int64) -> [Action] {
         guard observers.removeValue(forKey: observer) != nil, isUp else { return [] }
-        asked[id] = .request(nil)
+        unanswered[id] = .request(nil)
         return [.send(ObserveRequest(id: id, .unobserve(sub: observer)))]
     }
 
@@ -103,7 +103,7 @@ struct Dialogue {
         }
         observers[observer]?.moved(to: centre)
         guard isUp else { return done.map { [.answer($0, .success(ObserveSuccess()))] } ?? [] }
-        asked[id] = .move(observer, before, done)
+        unanswered[id] = .move(observer, before, done)
         return [.send(ObserveRequest(id: id, .move(sub: observer, to: centre)))]
     }
 
@@ -114,7 +114,7 @@ struct Dialogue {
 
     private mutating func begin(_ id: Int64) -> Action? {
         guard let request = observers[id]?.begin() else { return nil }
-        asked[id] = .observe
+        unanswered[id] = .observe
         return .send(ObserveRequest(id: id, request))
     }
 
@@ -125,7 +125,7 @@ struct Dialogue {
         var actions: [Action] = []
         if let credential {
             // No call uses the number 0.
-            asked[0] = .credential(credential.token, credential.done)
+            unanswered[0] = .credential(credential.token, credential.done)
             self.credential?.done = nil
             actions.append(.send(ObserveRequest(id: 0, .auth(token: credential.token))))
         }
@@ -135,7 +135,7 @@ struct Dialogue {
         for item in waiting {
             switch item {
             case .request(let request, let done):
-                asked[request.id] = .request(done)
+                unanswered[request.id] = .request(done)
                 actions.append(.send(request))
             case .observe(let id): if let action = begin(id) { actions.append(action) }
             }
@@ -148,12 +148,12 @@ struct Dialogue {
     mutating func received(_ message: ObserveMessage) -> Action? {
         switch message {
         case .event(let sub, let seq, let event, let isFollowed):
-            guard let told = observers[sub]?.received(event, seq: seq, isFollowed: isFollowed), !told.isEmpty,
+            guard let observations = observers[sub]?.received(event, seq: seq, isFollowed: isFollowed), !observations.isEmpty,
                 let handler = observers[sub]?.handler
             else { return nil }
-            return .tell(sub, handler, told)
+            return .notifyObserver(sub, handler, observations)
         case .ok(let id, let success):
-            switch asked.removeValue(forKey: id) {
+            switch unanswered.removeValue(forKey: id) {
             case .request(let done), .credential(_, let done): return done.map { .answer($0, .success(success)) }
             case .observe:
                 observers[id]?.began(success)
@@ -165,7 +165,7 @@ struct Dialogue {
             }
         case .failed(let id, let failure):
             guard let id else { return .giveUp(failure.message) }
-            switch asked.removeValue(forKey: id) {
+            switch unanswered.removeValue(forKey: id) {
             case .request(let done): return done.map { .answer($0, .failure(.refused(failure))) }
             case .credential(let token, let done):
                 if credential?.token == token { credential = nil }
@@ -187,7 +187,7 @@ struct Dialogue {
     mutating func lost() -> [Action] {
         isUp = false
         var actions: [Action] = []
-        for (_, item) in asked.sorted(by: { $0.key < $1.key }) {
+        for (_, item) in unanswered.sorted(by: { $0.key < $1.key }) {
             switch item {
             case .request(let done), .move(_, _, let done): if let done { actions.append(.answer(done, .failure(.connectionLost))) }
             case .credential(let token, let done):
@@ -198,13 +198,13 @@ struct Dialogue {
             case .observe: break
             }
         }
-        asked = [:]
+        unanswered = [:]
         let unsent = Set(waiting.compactMap { if case .observe(let id) = $0 { id } else { nil } })
         restoring = observers.keys.filter { !unsent.contains($0) }.sorted()
         return actions
     }
 
-    /// Closes the dialogue: all requests and observers fail with the error.
+    /// Closes for good: all requests and observers fail with the error.
     mutating func close(_ error: ClientError) -> [Action] {
         guard closedWith == nil else { return [] }
         closedWith = error
