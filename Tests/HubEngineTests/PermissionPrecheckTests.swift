@@ -319,10 +319,10 @@ import TestSupport
         }
         log.refuse()
         hub.settle()
-        let owed = Mutex<[Node]>([])
-        hub.database.snapshot { _, _, pending in owed.withLock { $0 = pending.map { $0.writes.writes[0].value.node } } }
+        let pendingValues = Mutex<[Node]>([])
+        hub.database.snapshot { _, _, pending in pendingValues.withLock { $0 = pending.map { $0.writes.writes[0].value.node } } }
         hub.settle()
-        #expect(owed.withLock { $0 } == values, "in the order of their ends, each once")
+        #expect(pendingValues.withLock { $0 } == values, "in the order of their ends, each once")
         hub.work.open()
         hub.settle()
         recover(world, log)

@@ -182,7 +182,7 @@ final class SnapshotStream: @unchecked Sendable {
                 taking?.message = message
                 if message.kind == .end {
                     guard open.parts.isAtEnd, let place = SnapshotPlace(message.body) else { throw Fault.interrupted("it is damaged") }
-                    try open.into.take()
+                    try open.into.commit()
                     taking = nil
                     return place
                 }

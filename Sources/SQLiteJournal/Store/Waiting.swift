@@ -99,12 +99,12 @@ struct Waiting {
         var faultPoints: (before: FaultPoint?, after: FaultPoint?) {
             switch self {
             case .step(.chunks): (nil, .snapshotChunk)
-            case .step(.take): (.beforeSwitch, .afterSwitch)
+            case .step(.replace): (.beforeSwitch, .afterSwitch)
             case .step(.remove): (nil, .truncate)
             case .slice: (nil, .slice)
             case .append(let batch), .seal(let batch): (batch.staged.isEmpty ? nil : .beforeSeal, nil)
             case .taking(.chunks): (nil, .snapshotChunk)
-            case .taking(.take): (.beforeSwitch, .afterSwitch)
+            case .taking(.commit): (.beforeSwitch, .afterSwitch)
             default: (nil, nil)
             }
         }

@@ -119,7 +119,7 @@ final class Peer {
                 } catch { show(.ended(error as? ClientError ?? .badAnswer("\(error)"))) }
             }
         case .observe(let path, let events, let query, let maxHz, _):
-            observers[name] = client.observe(path, events, query: query, maxHz: maxHz, hear)
+            observers[name] = client.observe(path, events, query: query, maxHz: maxHz, show)
         case .invalid(let fault): say(("observer", json(name)), ("event", "{\"event\":\"ended\",\"error\":\(described(fault))}"))
         default: break
         }

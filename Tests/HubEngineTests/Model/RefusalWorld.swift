@@ -92,7 +92,7 @@ final class RefusalWorld {
     var clients: [Simulated] = []
     private(set) var model = Node.null
     private var isRefusing = false
-    private var owed: [(identity: Identity, writes: [TreeWrite])] = []
+    private var pendingWrites: [(identity: Identity, writes: [TreeWrite])] = []
     /// Requests submitted together, and how many appends they caused.
     private var inFlight: [(items: [Item], appends: Int)] = []
     private var isTrying = false
@@ -159,7 +159,7 @@ final class RefusalWorld {
         if isTrying {
             (isTrying, isRefusing) = (false, false)
             // Pending disconnect writes are written immediately.
-            if log.isIdle { try check(owed.isEmpty, "what is owed is not written") } else { inFlight.append(([], 1)) }
+            if log.isIdle { try check(pendingWrites.isEmpty, "what is owed is not written") } else { inFlight.append(([], 1)) }
         } else {
             judgeFront(until: 1)
         }
@@ -322,13 +322,13 @@ final class RefusalWorld {
     }
 
     private func write(_ identity: Identity, _ writes: [TreeWrite]) {
-        if isRefusing { return owed.append((identity, writes)) }
+        if isRefusing { return pendingWrites.append((identity, writes)) }
         apply(writes.filter { speaksAgainst([$0], identity) == nil })
     }
 
     private func applyDeferred() {
-        let all = owed
-        owed = []
+        let all = pendingWrites
+        pendingWrites = []
         for (identity, writes) in all { write(identity, writes) }
     }
 

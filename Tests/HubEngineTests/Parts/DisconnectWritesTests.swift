@@ -153,7 +153,7 @@ import Testing
     }
 
     /// A bench whose log refused while this many sessions ended; it is retried, and accepts the retry.
-    private static func owing(_ sessions: Int, _ value: Node = 1, turnWork: Int) throws -> Bench {
+    private static func withPending(_ sessions: Int, _ value: Node = 1, turnWork: Int) throws -> Bench {
         var limits = EngineLimits.patient
         limits.turnWork = turnWork
         let bench = try Self.bench(limits: limits)
@@ -172,9 +172,9 @@ import Testing
 
     @Test func owed_isWrittenATurnAtATime_beforeAnyOtherWrite() throws {
         // Two units each: one for the session, one for its write.
-        let bench = try Self.owing(20, turnWork: 8)
+        let bench = try Self.withPending(20, turnWork: 8)
         let other = Client.make()
-        let seen = ReceivedBox<(written: Int, work: Int, owed: [String], reply: Reply?)>((0, 0, [], nil))
+        let seen = ReceivedBox<(written: Int, work: Int, pending: [String], reply: Reply?)>((0, 0, [], nil))
         bench.run {
             bench.log.complete()
             // After the first turn, and before the second one.
@@ -187,7 +187,7 @@ import Testing
         }
         bench.run {}
         #expect(seen.value.written == 4 && seen.value.work == 8)
-        #expect(seen.value.owed == (4..<20).map { "s\($0)" }, "the others in their order")
+        #expect(seen.value.pending == (4..<20).map { "s\($0)" }, "the others in their order")
         #expect(seen.value.reply.map(Self.code) == .unavailable)
         for _ in 0..<6 { bench.run {} }
         #expect(bench.content.root.child("open").childCount == 20 && bench.disconnects.pendingSessions.isEmpty)
@@ -197,7 +197,7 @@ import Testing
     }
 
     @Test func owed_ofMuchOutput_isMoreThanOneBatch() throws {
-        let bench = try Self.owing(500, .string(Text(String(repeating: "x", count: 10_000))), turnWork: 10_000_000)
+        let bench = try Self.withPending(500, .string(Text(String(repeating: "x", count: 10_000))), turnWork: 10_000_000)
         bench.observe(Observation("open"), by: .make())
         bench.log.complete()
         for _ in 0..<3 { bench.run {} }

@@ -102,7 +102,7 @@ import Testing
             func refused(_ request: RuledRequest, _ question: RuleQuestion) { told += 1 }
         }
         let second = SecondListener()
-        let listener = RecentRefusals(most: 3, perSecond: 1).listener("city", beside: beside)
+        let listener = RecentRefusals(most: 3, perSecond: 1).listener("city", beside: second)
         for now in [1, 2, 100, 101] as [Int64] where listener.wantsRefusal(now: now) { listener.refused(.get, question(.read("/", .none))) }
         #expect(second.told == 2)
         let off = RecentRefusals(most: 0, perSecond: 1).listener("city", beside: nil)
