@@ -176,19 +176,19 @@ struct GeoIndexTests {
             let expected = children.map { child in
                 NearPlace(chordSquared: Self.fields.point(of: child.child)?.chordSquared(centre) ?? .infinity, key: child.key)
             }.sorted { $0.order($1) < 0 }.prefix(20)
-            let before = index.looks
+            let before = index.visits
             var found: [Key] = []
             index.nearest(to: centre) { key, _ in
                 found.append(key)
                 return found.count < 20
             }
             #expect(found == expected.map(\.key), "\(latitude), \(longitude)")
-            #expect(index.looks - before < 2_000, "\(latitude), \(longitude): \(index.looks - before)")
+            #expect(index.visits - before < 2_000, "\(latitude), \(longitude): \(index.visits - before)")
             // A circle that cuts the country: only cells at its edge are opened.
             let reach = GeoPoint.metres(chordSquared: expected[19].chordSquared)
-            let counted = index.looks
+            let counted = index.visits
             #expect(index.count(in: NearQuery(centre: centre, metres: reach * (1 + 1e-12), limit: nil)) == 20)
-            #expect(index.looks - counted < 2_000, "\(latitude), \(longitude): \(index.looks - counted)")
+            #expect(index.visits - counted < 2_000, "\(latitude), \(longitude): \(index.visits - counted)")
         }
     }
 
@@ -197,28 +197,28 @@ struct GeoIndexTests {
         let index = GeoIndex(Self.fields, of: .object(Self.town(2_000, &random)))
         let centre = try #require(GeoPoint(latitude: 38, longitude: 24))
         let reach = GeoPoint.chordSquared(metres: 50_000)
-        func looks(_ search: () -> Void) -> Int {
-            let before = index.looks
+        func visits(_ search: () -> Void) -> Int {
+            let before = index.visits
             search()
-            return index.looks - before
+            return index.visits - before
         }
         var all = 0
-        let visited = looks { index.visit(centre, reach) { _, _ in all += 1; return true } }
-        #expect(index.visit(centre, reach, looks: visited) { _, _ in true })
-        #expect(!index.visit(centre, reach, looks: visited - 1) { _, _ in true })
-        let walked = looks { index.nearest(to: centre, within: reach, after: nil) { _ in true } }
-        #expect(index.nearest(to: centre, within: reach, after: nil, looks: walked) { _ in true })
+        let visited = visits { index.visit(centre, reach) { _, _ in all += 1; return true } }
+        #expect(index.visit(centre, reach, visits: visited) { _, _ in true })
+        #expect(!index.visit(centre, reach, visits: visited - 1) { _, _ in true })
+        let walked = visits { index.nearest(to: centre, within: reach, after: nil) { _ in true } }
+        #expect(index.nearest(to: centre, within: reach, after: nil, visits: walked) { _ in true })
         var found: [NearPlace] = []
-        #expect(!index.nearest(to: centre, within: reach, after: nil, looks: walked / 2) { found.append($0); return true })
+        #expect(!index.nearest(to: centre, within: reach, after: nil, visits: walked / 2) { found.append($0); return true })
         // The results are the nearest.
         var nearest: [NearPlace] = []
         index.nearest(to: centre, within: reach, after: nil) { nearest.append($0); return nearest.count < found.count }
         #expect(!found.isEmpty && found.count < all && found.map(\.key) == nearest.map(\.key))
-        let counted = looks { _ = index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil)) }
-        #expect(index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil), looks: counted) == all)
-        #expect(index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil), looks: counted / 2) == nil)
+        let counted = visits { _ = index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil)) }
+        #expect(index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil), visits: counted) == all)
+        #expect(index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil), visits: counted / 2) == nil)
         for most in [0, 1, 10, counted / 2] {
-            let estimate = index.estimate(in: NearQuery(centre: centre, metres: 50_000, limit: nil), looks: most)
+            let estimate = index.estimate(in: NearQuery(centre: centre, metres: 50_000, limit: nil), visits: most)
             #expect(estimate.count >= all && estimate.count <= 2_000 && !estimate.isExact)
         }
     }

@@ -154,7 +154,7 @@ final class PlaceModel {
         }
         guard records.random.chance(30) else {
             let holdsAll = records.random.chance(50)
-            guard case .found(let window) = NearWindow.searched(query, over: place, index, holdsAll: holdsAll, looks: .max, settings) else {
+            guard case .found(let window) = NearWindow.searched(query, over: place, index, holdsAll: holdsAll, visits: .max, settings) else {
                 return nil
             }
             return window
@@ -221,7 +221,7 @@ final class PlaceModel {
         told { queries.apply(writes, over: place, in: ordered, $0) }
     }
 
-    private func told(_ commit: (QuerySet.Told) -> Void) {
+    private func told(_ commit: (QuerySet.Notify) -> Void) {
         var changes: [(LiveQueryView, LiveQueryView.Change)] = []
         commit { changes.append(($0, $1)) }
         if Set(changes.map { ObjectIdentifier($0.0) }).count != changes.count { faults.append("a view is told twice") }
@@ -248,7 +248,7 @@ final class PlaceModel {
         queries.beginSearch(view)
         let isCurrent = records.random.chance(50)
         let (state, points) = isCurrent ? (place, index.snapshot()) : (earlier, GeoIndex(GeoIndexTests.fields, of: earlier))
-        guard case .found(var window) = NearWindow.searched(view.query, over: state, points, looks: .max, settings) else {
+        guard case .found(var window) = NearWindow.searched(view.query, over: state, points, visits: .max, settings) else {
             return faults.append("not found")
         }
         if !window.follow(from: state, to: place, index, atMost: 100_000) { faults.append("does not follow") }

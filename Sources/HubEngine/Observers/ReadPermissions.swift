@@ -168,7 +168,7 @@ extension QueryVariables {
         switch query {
         case .window(let query): self.init(query)
         case .live(let query):
-            if query.isOfAll {
+            if query.selectsAll {
                 self.init()
             } else if query.isByDistance {
                 self.init()

@@ -80,8 +80,8 @@ final class QuerySetStore: @unchecked Sendable {
 
     /// Runs `body`, and charges the entries that it visits to this turn.
     func metered<Result>(_ place: ObservedQuerySet, _ body: () -> Result) -> Result {
-        let before = place.queries.looks
-        defer { context.meter.spend((place.queries.looks - before) / RequestLoop.childrenForWork) }
+        let before = place.queries.visits
+        defer { context.meter.spend((place.queries.visits - before) / RequestLoop.childrenForWork) }
         return body()
     }
 

@@ -71,7 +71,7 @@ final class WindowRefill: @unchecked Sendable {
         context.meter.counters.liveQueriesFound += 1
         let limits = context.limits
         context.background.run(.upkeep) { [self, asked = query.query, place = Transferred(place), query = Transferred(query)] in
-            let found = NearWindow.searched(asked, over: node, points, looks: limits.liveQuerySteps, limits.windows)
+            let found = NearWindow.searched(asked, over: node, points, visits: limits.liveQuerySteps, limits.windows)
             context.queue.async { [self] in searched(query.value, found, at: place.value, over: node) }
         }
     }

@@ -26,7 +26,7 @@ struct LivePlan: Sendable {
     let showing: LiveQueryView.Showing
     var start: Start
     /// Estimated number of visited children. `worst` is the maximum, reached if matching children come last.
-    var looks: Int
+    var visits: Int
     var worst: Int
     /// True if an order of the rules exists from which a circle's limit takes the next children. Otherwise all matches are held.
     var refills = false
@@ -52,8 +52,8 @@ struct LivePlan: Sendable {
         case tooManySteps
     }
 
-    private init(_ query: LiveQuery, _ showing: LiveQueryView.Showing, _ start: Start, looks: Int) {
-        (self.query, self.showing, self.start, self.looks, worst) = (query, showing, start, looks, looks)
+    private init(_ query: LiveQuery, _ showing: LiveQueryView.Showing, _ start: Start, visits: Int) {
+        (self.query, self.showing, self.start, self.visits, worst) = (query, showing, start, visits, visits)
     }
 
     /// A copy that can run off the queue.
@@ -78,11 +78,11 @@ struct LivePlan: Sendable {
         let count = node.childCount
         // The number of children is known without a search.
         if showing == .count, query.near == nil, query.filter.isEmpty, query.tree.start == nil, query.tree.end == nil {
-            var plan = LivePlan(query, showing, .all, looks: 0)
+            var plan = LivePlan(query, showing, .all, visits: 0)
             plan.found = .count(count)
             return .success(.ready(plan))
         }
-        var best = LivePlan(query, showing, .all, looks: count)
+        var best = LivePlan(query, showing, .all, visits: count)
         var isIndexed = count <= limits.unindexedChildren
         if let points, query.near != nil {
             best = around(points, query, showing, over: node, limits)
@@ -105,11 +105,11 @@ struct LivePlan: Sendable {
                 selected = found
                 // Searching the nearest first may visit this many children until the limit is full.
                 if query.isByDistance, let limit = query.tree.limit, showing == .children {
-                    best.looks = min(best.worst, expected(limit, limits, selected, of: count))
-                    if best.looks < found { continue }
+                    best.visits = min(best.worst, expected(limit, limits, selected, of: count))
+                    if best.visits < found { continue }
                 }
                 let holdsCircle = best.holdsCircle
-                best = LivePlan(query, showing, .index(ordering, children, ranges), looks: found)
+                best = LivePlan(query, showing, .index(ordering, children, ranges), visits: found)
                 best.holdsCircle = holdsCircle
             }
         }
@@ -135,10 +135,10 @@ struct LivePlan: Sendable {
             range.limit = nil
             let inRange = indexes.extent([range], in: children, below: .max) ?? 0
             // Assume that the range has the same share of matches as the whole place.
-            var looks = inRange
-            if let limit = query.tree.limit, showing == .children { looks = min(inRange, expected(limit, limits, selected, of: count)) }
-            if looks <= best.looks {
-                best = LivePlan(query, showing, .order(children), looks: looks)
+            var visits = inRange
+            if let limit = query.tree.limit, showing == .children { visits = min(inRange, expected(limit, limits, selected, of: count)) }
+            if visits <= best.visits {
+                best = LivePlan(query, showing, .order(children), visits: visits)
                 best.worst = inRange
             }
             best.refills = isKept
@@ -156,9 +156,9 @@ struct LivePlan: Sendable {
     private static func around(
         _ points: GeoIndex, _ query: LiveQuery, _ showing: LiveQueryView.Showing, over node: Node, _ limits: EngineLimits
     ) -> LivePlan {
-        guard let near = query.near else { return LivePlan(query, showing, .all, looks: node.childCount) }
-        let (within, isExact) = points.estimate(in: near, looks: limits.windows.firstVisits)
-        var plan = LivePlan(query, showing, .points(points), looks: within)
+        guard let near = query.near else { return LivePlan(query, showing, .all, visits: node.childCount) }
+        let (within, isExact) = points.estimate(in: near, visits: limits.windows.firstVisits)
+        var plan = LivePlan(query, showing, .points(points), visits: within)
         if showing == .count {
             if query.isCountedByCells, isExact { plan.found = .count(within) }
             return plan
@@ -168,10 +168,10 @@ struct LivePlan: Sendable {
             plan.holdsCircle = within > (query.filter.isEmpty ? limits.liveQueryChildren : limits.inlineChildren)
             return plan
         }
-        if query.filter.isEmpty { plan.looks = min(within, limit) }
+        if query.filter.isEmpty { plan.visits = min(within, limit) }
         // With conditions, each point costs as much as several cells.
-        let looks = limits.windows.firstVisits / (query.filter.isEmpty ? 1 : 4)
-        if case .found(let window) = NearWindow.searched(query, over: node, points, looks: looks, limits.windows) {
+        let visits = limits.windows.firstVisits / (query.filter.isEmpty ? 1 : 4)
+        if case .found(let window) = NearWindow.searched(query, over: node, points, visits: visits, limits.windows) {
             plan.found = .near(window)
         }
         return plan
@@ -189,7 +189,7 @@ struct LivePlan: Sendable {
 
     // MARK: Running
 
-    /// O(looks · log n). On any thread, for a `detached` plan.
+    /// O(visits · log n). On any thread, for a `detached` plan.
     func carryOut(over node: Node, _ limits: EngineLimits) -> Found {
         if let found { return found }
         let steps = limits.liveQuerySteps
@@ -197,21 +197,21 @@ struct LivePlan: Sendable {
         case .order(let children):
             if showing == .count { return worst > steps ? .tooManySteps : .count(query.matches(over: node, in: children)) }
             let most = query.tree.limit == nil ? limits.liveQueryChildren : .max
-            switch FilteredWindow.searched(query, over: node, in: children, atMost: most, looks: steps, limits.windows) {
+            switch FilteredWindow.searched(query, over: node, in: children, atMost: most, visits: steps, limits.windows) {
             case .found(let window): return .window(window)
             case .tooManyMatches: return .tooMany
             case .tooManyVisits: return .tooManySteps
             }
         case .points(let index):
-            if showing == .count { return query.matches(over: node, around: index, looks: steps).map { .count($0) } ?? .tooManySteps }
+            if showing == .count { return query.matches(over: node, around: index, visits: steps).map { .count($0) } ?? .tooManySteps }
             if query.isByDistance { return nearest(over: node, index, limits) }
-            guard case .found(let found) = index.keys(within: query, looks: steps) else { return .tooManySteps }
+            guard case .found(let found) = index.keys(within: query, visits: steps) else { return .tooManySteps }
             return select(among: found, over: node, limits)
         case .index(_, let children, let ranges):
-            if looks > steps { return .tooManySteps }
+            if visits > steps { return .tooManySteps }
             return select(among: ranges.lazy.flatMap { $0.select(from: children).map(\.key) }, over: node, limits)
         case .all:
-            if looks > steps { return .tooManySteps }
+            if visits > steps { return .tooManySteps }
             return select(among: node.children.lazy.map(\.key), over: node, limits)
         }
     }
@@ -219,7 +219,7 @@ struct LivePlan: Sendable {
     private func nearest(over node: Node, _ index: GeoIndex, _ limits: EngineLimits) -> Found {
         let most = limits.liveQueryChildren
         switch NearWindow.searched(
-            query, over: node, index, holdsAll: holdsCircle, atMost: most, looks: limits.liveQuerySteps, limits.windows) {
+            query, over: node, index, holdsAll: holdsCircle, atMost: most, visits: limits.liveQuerySteps, limits.windows) {
         case .found(let window): return .near(window)
         case .tooManyMatches: return .tooMany
         case .tooManyVisits: return .tooManySteps

@@ -23,7 +23,7 @@ public struct QueryExplanation: Sendable, Equatable {
     /// True if the rules declare it. Without a start, true if they declare the query's order or one of its conditions.
     public var isDeclared = true
     /// Estimated number of visited children; nil if not yet known.
-    public var looks: Int?
+    public var visits: Int?
     /// Number of children of the place.
     public var children: Int?
     /// Number of children held for an observer.
@@ -35,7 +35,7 @@ public struct QueryExplanation: Sendable, Equatable {
         var members: [(Key, Node)] = [("start", .string(Text(start.rawValue)))]
         if let index { members.append(("index", .string(Text(index)))) }
         if !isDeclared { members.append(("declared", .bool(false))) }
-        for (name, number) in [("looks", looks), ("children", children), ("held", held)] as [(Key, Int?)] {
+        for (name, number) in [("looks", visits), ("children", children), ("held", held)] as [(Key, Int?)] {
             if let number { members.append((name, .int(Int64(number)))) }
         }
         return .object(members)
@@ -90,14 +90,14 @@ struct QueryExplanations {
     private func place(at path: Path) -> ObservedQuerySet? { queried[path].flatMap { $0.isInBackground ? nil : $0 } }
 
     private func start(of query: ChildQuery?, _ showing: LiveQueryView.Showing, at path: Path, over node: Node) -> QueryExplanation {
-        func named(_ start: QueryExplanation.Start, _ ordering: TreeQuery.Index, looks: Int?) -> QueryExplanation {
-            QueryExplanation(start: start, index: ordering.text, isDeclared: !indexes.isMissing(ordering, path), looks: looks)
+        func named(_ start: QueryExplanation.Start, _ ordering: TreeQuery.Index, visits: Int?) -> QueryExplanation {
+            QueryExplanation(start: start, index: ordering.text, isDeclared: !indexes.isMissing(ordering, path), visits: visits)
         }
         switch query {
         case nil: return QueryExplanation(start: .place)
         case .window(let query)?:
             let order = try? indexes.order(node, at: path, by: query.orderedBy, mustKeep: false)?.get()
-            return named(.order, query.orderedBy, looks: order.map { query.extent(in: $0).count })
+            return named(.order, query.orderedBy, visits: order.map { query.extent(in: $0).count })
         case .live(let query)?:
             let queried = place(at: path)
             // Otherwise the points are being collected.
@@ -109,12 +109,12 @@ struct QueryExplanations {
             switch queried.map({ self.queried.metered($0, plan) }) ?? plan() {
             case .success(.ready(let plan)):
                 switch plan.start {
-                case .index(let ordering, _, _): return named(.index, ordering, looks: plan.looks)
-                case .order: return named(.order, query.tree.orderedBy, looks: plan.looks)
-                case .points: return QueryExplanation(start: .points, index: ".geoIndex", looks: plan.looks)
-                case .all: return QueryExplanation(start: .children, looks: plan.looks)
+                case .index(let ordering, _, _): return named(.index, ordering, visits: plan.visits)
+                case .order: return named(.order, query.tree.orderedBy, visits: plan.visits)
+                case .points: return QueryExplanation(start: .points, index: ".geoIndex", visits: plan.visits)
+                case .all: return QueryExplanation(start: .children, visits: plan.visits)
                 }
-            case .success(.waits(let ordering)): return named(ordering == query.tree.orderedBy ? .order : .index, ordering, looks: nil)
+            case .success(.waits(let ordering)): return named(ordering == query.tree.orderedBy ? .order : .index, ordering, visits: nil)
             case .failure: return QueryExplanation(start: .children)
             }
         }

@@ -94,12 +94,12 @@ private struct ConditionText {
         if rest.isEmpty { return nil }
         if let value = try? JSONValue(Array(rest)) { return value }
         let text = String(decoding: rest, as: UTF8.self)
-        if let fault = Self.doubt(text, name) { throw .malformed(member, fault) }
+        if let fault = Self.ambiguity(text, name) { throw .malformed(member, fault) }
         return .string(text)
     }
 
     /// Why an unquoted text is refused; nil if it is accepted.
-    private static func doubt(_ text: String, _ name: String) -> String? {
+    private static func ambiguity(_ text: String, _ name: String) -> String? {
         let quoted = JSONValue.string(text).json
         if text.first == "\"" || text.count(where: { $0 == "\"" }) % 2 == 1 {
             return "the quotes of \(text.prefix(64)) are not those of a text: they open and close it, and one within it is written \\\""

@@ -102,7 +102,7 @@ extension NodeCursor {
 
 extension Filter {
     private static func canonical(_ conditions: some Sequence<Condition>) -> ContiguousArray<Condition> {
-        var all = ContiguousArray(conditions.map(\.single))
+        var all = ContiguousArray(conditions.map(\.normalizedIn))
         all.sort { $0.isBefore($1) }
         var result: ContiguousArray<Condition> = []
         for condition in all {
@@ -122,7 +122,7 @@ extension Filter {
 
 extension Condition {
     /// An `in` sorted and without duplicates, or `==` if one value remains.
-    fileprivate var single: Condition {
+    fileprivate var normalizedIn: Condition {
         guard case .oneOf(let constants) = test else { return self }
         var distinct: ContiguousArray<Constant> = []
         for constant in constants.sorted(by: { $0.order($1) < 0 }) where distinct.last != constant { distinct.append(constant) }

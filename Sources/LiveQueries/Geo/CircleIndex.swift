@@ -98,7 +98,7 @@ struct CircleIndex {
     @discardableResult
     func concerned(old: GeoPoint?, new: GeoPoint?, _ body: (_ slot: Int, _ old: Double, _ new: Double) -> Void) -> Int {
         var measured = everywhere.count
-        look(everywhere, old, new, old: true, new: true, body)
+        report(everywhere, old, new, old: true, new: true, body)
         var left = levelsInUse
         while left != 0 {
             let level = left.trailingZeroBitCount
@@ -107,11 +107,11 @@ struct CircleIndex {
             let after = new.map { Self.cell($0, level) }
             if let before, let list = cells[before] {
                 measured += list.count
-                look(list, old, new, old: true, new: before == after, body)
+                report(list, old, new, old: true, new: before == after, body)
             }
             if let after, before != after, let list = cells[after] {
                 measured += list.count
-                look(list, old, new, old: false, new: true, body)
+                report(list, old, new, old: false, new: true, body)
             }
         }
         return measured
@@ -121,7 +121,7 @@ struct CircleIndex {
     ///   - hadPoint: report circles that contained the old point.
     ///   - hasPoint: report circles that contain the new point but not the old one.
     @inline(__always)
-    private func look(
+    private func report(
         _ list: ContiguousArray<Circle>, _ old: GeoPoint?, _ new: GeoPoint?, old hadPoint: Bool, new hasPoint: Bool,
         _ body: (Int, Double, Double) -> Void
     ) {

@@ -44,31 +44,31 @@ extension GeoIndex {
     /// one.
     /// - Parameter most: maximum number of cells and points visited.
     /// - Returns: nil if the maximum is reached.
-    public func count(in near: NearQuery, looks most: Int = .max) -> Int? {
-        let (sum, isExact) = estimate(in: near, looks: most)
+    public func count(in near: NearQuery, visits most: Int = .max) -> Int? {
+        let (sum, isExact) = estimate(in: near, visits: most)
         return isExact ? sum : nil
     }
 
     /// The same. If the maximum is reached, the remaining cells count as a whole, so `count` is an upper bound.
-    public func estimate(in near: NearQuery, looks most: Int) -> (count: Int, isExact: Bool) {
+    public func estimate(in near: NearQuery, visits most: Int) -> (count: Int, isExact: Bool) {
         guard near.metres != nil else { return (count, true) }
         let (centre, inner, outer) = (near.centre, near.innerReach, near.outerReach)
-        let last = most < .max - looks ? looks + most : Int.max
+        let last = most < .max - visits ? visits + most : Int.max
         var (sum, isExact) = (0, true)
         // The largest cells first, so that only the smallest make an estimate inexact.
         var (open, at) = (ContiguousArray<Int32>([0]), 0)
         while at < open.count {
             let cell = Int(open[at])
             at += 1
-            looks += 1
+            visits += 1
             guard cells[cell].least(centre) <= outer else { continue }
             if cells[cell].most(centre) <= inner {
                 sum += Int(cells[cell].count)
-            } else if looks > last {
+            } else if visits > last {
                 sum += Int(cells[cell].count)
                 isExact = false
             } else if cells[cell].isLeaf {
-                looks += cells[cell].entries.count
+                visits += cells[cell].entries.count
                 sum += cells[cell].entries.count { near.contains($0.point) }
             } else {
                 let children = cells[cell].children
@@ -84,19 +84,19 @@ extension GeoIndex {
     /// - Parameter most: maximum number of cells and points visited.
     /// - Returns: false if the maximum is reached.
     @discardableResult
-    func visit(_ centre: GeoPoint, _ reach: Double, looks most: Int = .max, _ body: (Entry, Double) -> Bool) -> Bool {
-        let last = most < .max - looks ? looks + most : Int.max
+    func visit(_ centre: GeoPoint, _ reach: Double, visits most: Int = .max, _ body: (Entry, Double) -> Bool) -> Bool {
+        let last = most < .max - visits ? visits + most : Int.max
         var open: ContiguousArray<Int32> = [0]
         while let next = open.popLast() {
             let cell = Int(next)
-            looks += 1
-            if looks > last { return false }
+            visits += 1
+            if visits > last { return false }
             guard cells[cell].least(centre) <= reach else { continue }
             if cells[cell].isLeaf {
                 let entries = cells[cell].entries
                 for entry in entries {
-                    looks += 1
-                    if looks > last { return false }
+                    visits += 1
+                    if visits > last { return false }
                     let chordSquared = entry.point.chordSquared(centre)
                     if chordSquared <= reach, !body(entry, chordSquared) { return true }
                 }
@@ -116,9 +116,9 @@ extension GeoIndex {
     /// - Returns: false if the maximum is reached. `body` has then seen all children nearer than its last one, and no others.
     @discardableResult
     func nearest(
-        to centre: GeoPoint, within reach: Double, after place: NearPlace?, looks most: Int = .max, _ body: (NearPlace) -> Bool
+        to centre: GeoPoint, within reach: Double, after place: NearPlace?, visits most: Int = .max, _ body: (NearPlace) -> Bool
     ) -> Bool {
-        let last = most < .max - looks ? looks + most : Int.max
+        let last = most < .max - visits ? visits + most : Int.max
         var heap = frontier
         frontier = []
         defer {
@@ -128,13 +128,13 @@ extension GeoIndex {
         if cells[0].count > 0 { push(Reached(chordSquared: 0, cell: 0, entry: -1), &heap) }
         while let next = pop(&heap) {
             let cell = Int(next.cell)
-            looks += 1
-            if looks > last { return false }
+            visits += 1
+            if visits > last { return false }
             if next.entry >= 0 {
                 let key = cells[cell].entries[Int(next.entry)].key
                 if !body(NearPlace(chordSquared: next.chordSquared, key: key)) { return true }
             } else if cells[cell].isLeaf {
-                looks += cells[cell].entries.count
+                visits += cells[cell].entries.count
                 for i in cells[cell].entries.indices {
                     let chordSquared = cells[cell].entries[i].point.chordSquared(centre)
                     guard chordSquared <= reach else { continue }
@@ -146,7 +146,7 @@ extension GeoIndex {
             } else {
                 let children = cells[cell].children
                 for i in 0..<8 where children[i] != 0 {
-                    looks += 1
+                    visits += 1
                     let child = Int(children[i])
                     let least = cells[child].least(centre)
                     guard least <= reach else { continue }

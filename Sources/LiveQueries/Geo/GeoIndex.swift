@@ -47,7 +47,7 @@ public final class GeoIndex: @unchecked Sendable {
     public let fields: GeoFields
     var cells = CellPages()
     /// Number of cells and points that searches have visited so far. Their cost is about 50 ns each.
-    public internal(set) var looks = 0
+    public internal(set) var visits = 0
     /// Number of children that searches have evaluated conditions on so far.
     var asked = 0
     private var free: ContiguousArray<Int> = []

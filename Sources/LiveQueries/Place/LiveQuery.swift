@@ -56,13 +56,13 @@ public struct LiveQuery: Sendable, Hashable {
 
     /// All children of the place, unordered: the query of a count that reports fewer than `least` children as 0.
     public static func all(least: Int) -> LiveQuery { LiveQuery(TreeQuery(), .all, nil, isByDistance: false, least: least) }
-    public var isOfAll: Bool { tree.index == nil && near == nil }
+    public var selectsAll: Bool { tree.index == nil && near == nil }
 
     /// The same query for a count that reports fewer than `least` children as 0.
     public func counted(least: Int) -> LiveQuery { LiveQuery(tree, filter, near, isByDistance: isByDistance, least: least) }
 
     /// The count to report for a number of matches.
-    public func told(_ matches: Int) -> Int {
+    public func reportedCount(_ matches: Int) -> Int {
         let count = min(matches, tree.limit ?? .max)
         return count < least ? 0 : count
     }

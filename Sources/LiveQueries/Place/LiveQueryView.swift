@@ -38,7 +38,7 @@ public final class LiveQueryView {
     public internal(set) var query: LiveQuery
     public let showing: Showing
     /// Number of children shown or counted.
-    public var count: Int { filtered?.count ?? near?.count ?? query.told(total) }
+    public var count: Int { filtered?.count ?? near?.count ?? query.reportedCount(total) }
     /// True if fewer children are shown than may exist; `QuerySet.fill` continues the search.
     public var isShort: Bool { filtered?.isShort ?? near?.isShort ?? false }
     /// True if `QuerySet.fill` should continue now, before the view becomes short.

@@ -6,12 +6,12 @@ extension QuerySet {
     ///   - writes: the changed children, each once.
     ///   - place: the place after the commit.
     ///   - orders: its children after the commit.
-    ///   - told: called once for each view that differs. Must not add or remove views.
-    public func apply(_ writes: ContiguousArray<ChildWrite>, over place: Node, in orders: Orders, _ told: Told) {
+    ///   - onChange: called once for each view that differs. Must not add or remove views.
+    public func apply(_ writes: ContiguousArray<ChildWrite>, over place: Node, in orders: Orders, _ onChange: Notify) {
         defer { relistCircles() }
         refillVisits = settings.visitsOfCommit
         if writes.count == 1 {
-            apply(writes[0], over: place, in: orders, told)
+            apply(writes[0], over: place, in: orders, onChange)
             return
         }
         var touched: ContiguousArray<LiveQueryView> = []
@@ -29,24 +29,24 @@ extension QuerySet {
         for view in touched {
             let pending = view.pending
             view.pending.removeAll(keepingCapacity: pending.count <= 16)
-            if let change = follow(view, pending, over: place, in: orders) { told(view, change) }
+            if let change = follow(view, pending, over: place, in: orders) { onChange(view, change) }
         }
     }
 
     /// The fast path for the usual commit, which changes one child.
-    private func apply(_ write: ChildWrite, over place: Node, in orders: Orders, _ told: Told) {
+    private func apply(_ write: ChildWrite, over place: Node, in orders: Orders, _ onChange: Notify) {
         var one: ContiguousArray<FilteredWrite> = [FilteredWrite(write: write)]
         find(write) { view, seen in
             one[0] = seen
-            if let change = follow(view, one, over: place, in: orders) { told(view, change) }
+            if let change = follow(view, one, over: place, in: orders) { onChange(view, change) }
         } circle: { view, old, new in
             guard view.isCircle else {
                 one[0] = FilteredWrite(write: write, was: view.selector.was, now: view.selector.now, oldPoint: oldPoint, newPoint: newPoint)
-                if let change = followNear(view, one, over: place, in: orders) { told(view, change) }
+                if let change = followNear(view, one, over: place, in: orders) { onChange(view, change) }
                 return
             }
             let (was, now) = (view.selector.was, view.selector.now)
-            if let event = view.near?.step(write, from: old, was, to: new, now) { told(view, .child(event)) }
+            if let event = view.near?.step(write, from: old, was, to: new, now) { onChange(view, .child(event)) }
         }
     }
 
@@ -56,7 +56,7 @@ extension QuerySet {
     ) -> LiveQueryView.Change? {
         var event: LiveEvent?
         if view.near?.applyAlone(writes[0], &event) ?? false {
-            if !isListed(view) { unlisted.append(view) }
+            if !isListed(view) { circlesToRelist.append(view) }
             return event.map { .child($0) }
         }
         return follow(view, writes, over: place, in: orders)
@@ -116,16 +116,16 @@ extension QuerySet {
             listUnfilled(view)
         }
         // `fill` finds the rest later.
-        var looks = view.isSearched ? 0 : min(settings.visits, refillVisits)
-        let most = looks
-        defer { refillVisits -= most - looks }
+        var visits = view.isSearched ? 0 : min(settings.visits, refillVisits)
+        let most = visits
+        defer { refillVisits -= most - visits }
         if view.filtered != nil {
-            view.filtered?.apply(writes, over: place, in: orders(view.query.tree.orderedBy), looks: &looks, &events)
-            visited += most - looks
+            view.filtered?.apply(writes, over: place, in: orders(view.query.tree.orderedBy), visits: &visits, &events)
+            visited += most - visits
         } else if let index {
-            view.near?.apply(writes, over: place, index, looks: &looks, &events)
+            view.near?.apply(writes, over: place, index, visits: &visits, &events)
             // Not now: the list of circles is being iterated.
-            if !isListed(view) { unlisted.append(view) }
+            if !isListed(view) { circlesToRelist.append(view) }
         }
         return LiveQueryView.Change(events)
     }

@@ -13,7 +13,7 @@ public import JSONTree
 public final class QuerySet {
     /// The place's children in an order, after the commit; nil if not available now.
     public typealias Orders = (TreeQuery.Index) -> OrderedChildren?
-    public typealias Told = (LiveQueryView, LiveQueryView.Change) -> Void
+    public typealias Notify = (LiveQueryView, LiveQueryView.Change) -> Void
 
     private struct Name: Hashable {
         let query: LiveQuery
@@ -32,7 +32,7 @@ public final class QuerySet {
     var predicates = PredicateIndex()
     var circles = CircleIndex()
     /// Views whose circles must be listed again after the commit.
-    var unlisted: ContiguousArray<LiveQueryView> = []
+    var circlesToRelist: ContiguousArray<LiveQueryView> = []
     /// Views that hold few children and may find more, for `takeUnfilled`.
     var unfilled: ContiguousArray<LiveQueryView> = []
     /// Number of children that all views hold, shown or not: about 50 bytes each.
@@ -50,9 +50,9 @@ public final class QuerySet {
     var visited = 0
     var measured = 0
     /// All work so far, in units of a visited cell or point of about 50 ns. Charged to the request that caused it.
-    public var looks: Int {
+    public var visits: Int {
         let children = visited + (index?.asked ?? 0)
-        return evaluations + measured + Self.visitsPerChild * children + (index?.looks ?? 0)
+        return evaluations + measured + Self.visitsPerChild * children + (index?.visits ?? 0)
     }
     /// The cost of looking up a child by key and evaluating a filter on it, in the same unit.
     public static let visitsPerChild = 8
@@ -202,8 +202,8 @@ public final class QuerySet {
 
     /// Lists the circles again that a commit has changed.
     func relistCircles() {
-        for view in unlisted { list(view) }
-        unlisted.removeAll(keepingCapacity: true)
+        for view in circlesToRelist { list(view) }
+        circlesToRelist.removeAll(keepingCapacity: true)
     }
 
     /// Replaces the window of a view by one that was searched for off the queue and updated to the current state.
@@ -250,10 +250,10 @@ extension LiveQuery {
     /// The same for a circle, by the points of the place. Without conditions, counts cells.
     /// - Parameter most: maximum number of cells and points visited.
     /// - Returns: nil if the maximum is reached.
-    public func matches(over place: Node, around index: GeoIndex, looks most: Int = .max) -> Int? {
+    public func matches(over place: Node, around index: GeoIndex, visits most: Int = .max) -> Int? {
         guard let near else { return nil }
-        if isCountedByCells { return index.count(in: near, looks: most) }
-        guard case .found(let keys) = index.keys(within: self, looks: most) else { return nil }
+        if isCountedByCells { return index.count(in: near, visits: most) }
+        guard case .found(let keys) = index.keys(within: self, visits: most) else { return nil }
         return matches(over: place, among: keys)
     }
 

@@ -35,9 +35,9 @@ struct PredicateIndex {
 
         init(_ keys: ContiguousArray<Key>) { self.keys = keys }
 
-        mutating func insert(_ slot: Int, _ way: Way) {
+        mutating func insert(_ slot: Int, _ accessPath: AccessPath) {
             count += 1
-            switch way {
+            switch accessPath {
             case .always: break
             case .values(let constants): for constant in constants { values[constant.hashValue, default: []].append(slot) }
             case .member(let key): members[PredicateIndex.hash(key.text), default: (key, [])].slots.append(slot)
@@ -48,9 +48,9 @@ struct PredicateIndex {
             }
         }
 
-        mutating func remove(_ slot: Int, _ way: Way) {
+        mutating func remove(_ slot: Int, _ accessPath: AccessPath) {
             count -= 1
-            switch way {
+            switch accessPath {
             case .always: break
             case .values(let constants): for constant in constants { values.remove(slot, constant.hashValue) }
             case .member(let key):
@@ -67,7 +67,7 @@ struct PredicateIndex {
     }
 
     /// The access path under which a filter is listed.
-    enum Way {
+    enum AccessPath {
         case values(ContiguousArray<Constant>)
         case member(Key)
         case prefix(Text)
@@ -78,7 +78,7 @@ struct PredicateIndex {
     private struct Access {
         /// Index in `tables`.
         let path: Int
-        let way: Way
+        let accessPath: AccessPath
     }
 
     private var tables: ContiguousArray<PathTable> = []
@@ -100,8 +100,8 @@ struct PredicateIndex {
         asked[slot] = conditions
         while accesses.count <= slot { accesses.append(nil) }
         accesses[slot] = access
-        if case .always = access.way { return always.append(slot) }
-        tables[access.path].insert(slot, access.way)
+        if case .always = access.accessPath { return always.append(slot) }
+        tables[access.path].insert(slot, access.accessPath)
     }
 
     mutating func remove(_ slot: Int) {
@@ -111,17 +111,17 @@ struct PredicateIndex {
             count(asked[slot], -1)
             asked[slot] = []
         }
-        if case .always = access.way { return always.removeFirst(slot) }
-        tables[access.path].remove(slot, access.way)
+        if case .always = access.accessPath { return always.removeFirst(slot) }
+        tables[access.path].remove(slot, access.accessPath)
     }
 
     /// Chooses the condition that a written child is least likely to fulfil. The more different values filters name on a path, the rarer each is
     /// assumed to be. So `status == open and uid == me` is found by the user.
     private func access(of conditions: some Collection<Condition>) -> Access {
-        var best = Access(path: 0, way: .always)
+        var best = Access(path: 0, accessPath: .always)
         var probability = 1.0
-        func take(_ chance: Double, _ path: Int, _ way: Way) {
-            if chance < probability { (best, probability) = (Access(path: path, way: way), chance) }
+        func consider(_ chance: Double, _ path: Int, _ accessPath: AccessPath) {
+            if chance < probability { (best, probability) = (Access(path: path, accessPath: accessPath), chance) }
         }
         var ranges: [Int: (low: IntervalIndex.End, high: IntervalIndex.End)] = [:]
         for condition in conditions {
@@ -129,11 +129,11 @@ struct PredicateIndex {
             let different = Double(1 + tables[path].constants.count)
             switch condition.test {
             case .notEqual: break
-            case .equal(let constant): take(1 / different, path, .values([constant]))
-            case .oneOf(let constants): take(min(0.9, Double(constants.count) / different), path, .values(constants))
+            case .equal(let constant): consider(1 / different, path, .values([constant]))
+            case .oneOf(let constants): consider(min(0.9, Double(constants.count) / different), path, .values(constants))
             // A child has several members.
-            case .has(let key): take(min(0.8, 4 / different), path, .member(key))
-            case .prefix(let text): take(min(0.7, 2 / different), path, .prefix(text))
+            case .has(let key): consider(min(0.8, 4 / different), path, .member(key))
+            case .prefix(let text): consider(min(0.7, 2 / different), path, .prefix(text))
             case .above(let constant, let orEqual):
                 ranges[path, default: (.init(), .init())].low = IntervalIndex.End(constant: constant, orEqual: orEqual)
             case .below(let constant, let orEqual):
@@ -143,7 +143,7 @@ struct PredicateIndex {
         for (path, range) in ranges {
             // The selectivity of a range is unknown; a closed one is assumed to contain fewer values.
             let isClosed = range.low.constant != nil && range.high.constant != nil
-            take(isClosed ? 0.1 : 0.5, path, .range(low: range.low, high: range.high))
+            consider(isClosed ? 0.1 : 0.5, path, .range(low: range.low, high: range.high))
         }
         return best
     }

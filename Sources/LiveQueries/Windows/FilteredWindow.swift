@@ -9,37 +9,37 @@ public struct FilteredWindow: Sendable {
     private let lower: OrderBound?
     private let upper: OrderBound?
     private var window: MatchWindow<OrderedChild>
-    private let visits: Int
+    private let maxVisits: Int
 
     /// - Parameter children: the place's children in the query's order. Visits as many as the limit needs.
     public init(_ query: LiveQuery, over place: Node, in children: OrderedChildren, _ settings: WindowSettings = WindowSettings()) {
-        self.init(query, over: place, in: children, wanted: .max, looks: .max, settings)
+        self.init(query, over: place, in: children, wanted: .max, visits: .max, settings)
     }
 
     /// The same within bounds.
     /// - Parameters:
     ///   - most: maximum number of matches of a query without a limit.
-    ///   - looks: maximum number of children visited.
+    ///   - visits: maximum number of children visited.
     public static func searched(
-        _ query: LiveQuery, over place: Node, in children: OrderedChildren, atMost most: Int, looks: Int,
+        _ query: LiveQuery, over place: Node, in children: OrderedChildren, atMost most: Int, visits: Int,
         _ settings: WindowSettings = WindowSettings()
     ) -> WindowSearch<FilteredWindow> {
-        let window = FilteredWindow(query, over: place, in: children, wanted: most == .max ? most : most + 1, looks: looks, settings)
+        let window = FilteredWindow(query, over: place, in: children, wanted: most == .max ? most : most + 1, visits: visits, settings)
         if query.tree.limit == nil, window.heldCount > most { return .tooManyMatches }
         let isCutShort = window.window.frontier != nil && (query.tree.limit == nil || window.isShort)
         return isCutShort ? .tooManyVisits : .found(window)
     }
 
     private init(
-        _ query: LiveQuery, over place: Node, in children: OrderedChildren, wanted most: Int, looks: Int, _ settings: WindowSettings
+        _ query: LiveQuery, over place: Node, in children: OrderedChildren, wanted most: Int, visits: Int, _ settings: WindowSettings
     ) {
         self.query = query
         holdsAll = query.tree.limit == nil
         (lower, upper) = (query.tree.lowerBound, query.tree.upperBound)
-        visits = settings.visits
+        maxVisits = settings.visits
         let scan = Scan(query, lower, upper, place.children)
         window = MatchWindow(limit: query.tree.limit, keepsLast: query.keepsLast, settings) {
-            scan.next(in: children, after: $0, wanted: min($1, most), visits: looks)
+            scan.next(in: children, after: $0, wanted: min($1, most), visits: visits)
         }
     }
 
@@ -55,7 +55,7 @@ public struct FilteredWindow: Sendable {
         self.query = query
         self.holdsAll = holdsAll || query.tree.limit == nil
         (lower, upper) = (query.tree.lowerBound, query.tree.upperBound)
-        visits = settings.visits
+        maxVisits = settings.visits
         let scan = Scan(query, lower, upper, place.children)
         let order = query.tree.orderedBy
         var matches: ContiguousArray<OrderedChild> = []
@@ -72,7 +72,7 @@ public struct FilteredWindow: Sendable {
 
     /// A circle in an order, by the points of the place. Holds all its matches.
     public init?(_ query: LiveQuery, over place: Node, _ index: GeoIndex, _ settings: WindowSettings = WindowSettings()) {
-        guard case .found(let keys) = index.keys(within: query, looks: .max) else { return nil }
+        guard case .found(let keys) = index.keys(within: query, visits: .max) else { return nil }
         self.init(query, over: place, among: keys, holdsAll: true, settings)
     }
 
@@ -103,9 +103,9 @@ public struct FilteredWindow: Sendable {
     ///   - writes: the changed children with the results of the filter, each once.
     ///   - place: the place after the commit.
     ///   - children: its children in the query's order after the commit. If nil, no next matches are looked up.
-    ///   - looks: maximum number of children visited to find the next ones; reduced by those visited.
+    ///   - visits: maximum number of children visited to find the next ones; reduced by those visited.
     mutating func apply(
-        _ writes: ContiguousArray<FilteredWrite>, over place: Node, in children: OrderedChildren?, looks: inout Int,
+        _ writes: ContiguousArray<FilteredWrite>, over place: Node, in children: OrderedChildren?, visits: inout Int,
         _ events: inout ContiguousArray<LiveEvent>
     ) {
         let order = query.tree.orderedBy
@@ -120,14 +120,14 @@ public struct FilteredWindow: Sendable {
                     new: now ? scan.admitted(order.place(seen.write.key, seen.write.new)) : nil))
         }
         var steps: ContiguousArray<MatchWindow<OrderedChild>.Step> = []
-        var left = looks
-        window.apply(changes, &steps) { [visits] after, wanted in
+        var left = visits
+        window.apply(changes, &steps) { [maxVisits] after, wanted in
             guard let children else { return ([], after) }
-            let most = min(visits, left)
+            let most = min(maxVisits, left)
             return scan.next(in: children, after: after, wanted: wanted, visits: most) { left -= $0 }
         }
-        looks = max(0, left)
-        tell(steps, writes, scan, &events)
+        visits = max(0, left)
+        appendEvents(steps, writes, scan, &events)
     }
 
     /// Updates a window over `old`, computed off the queue, to `new`, another state of the same place.
@@ -139,8 +139,8 @@ public struct FilteredWindow: Sendable {
         if old.isIdentical(to: new) { return true }
         guard let writes = FilteredWrite.between(old, new, query.filter, query.near?.fields, atMost: most) else { return false }
         var events: ContiguousArray<LiveEvent> = []
-        var looks = visits
-        apply(writes, over: new, in: children, looks: &looks, &events)
+        var visits = maxVisits
+        apply(writes, over: new, in: children, visits: &visits, &events)
         return true
     }
 
@@ -148,11 +148,11 @@ public struct FilteredWindow: Sendable {
     mutating func fill(over place: Node, in children: OrderedChildren, _ events: inout ContiguousArray<LiveEvent>) {
         let scan = Scan(query, lower, upper, place.children)
         var steps: ContiguousArray<MatchWindow<OrderedChild>.Step> = []
-        window.fill(&steps) { [visits] in scan.next(in: children, after: $0, wanted: $1, visits: visits) }
-        tell(steps, [], scan, &events)
+        window.fill(&steps) { [maxVisits] in scan.next(in: children, after: $0, wanted: $1, visits: maxVisits) }
+        appendEvents(steps, [], scan, &events)
     }
 
-    private func tell(
+    private func appendEvents(
         _ steps: ContiguousArray<MatchWindow<OrderedChild>.Step>, _ writes: ContiguousArray<FilteredWrite>, _ scan: Scan,
         _ events: inout ContiguousArray<LiveEvent>
     ) {
@@ -183,10 +183,10 @@ extension NearQuery {
 
 extension GeoIndex {
     /// The keys of the children within the circle of a query.
-    public func keys(within query: LiveQuery, looks most: Int) -> WindowSearch<ContiguousArray<Key>> {
+    public func keys(within query: LiveQuery, visits most: Int) -> WindowSearch<ContiguousArray<Key>> {
         guard let near = query.near else { return .tooManyMatches }
         var keys: ContiguousArray<Key> = []
-        let isComplete = visit(near.centre, near.outerReach, looks: most) { entry, _ in
+        let isComplete = visit(near.centre, near.outerReach, visits: most) { entry, _ in
             keys.append(entry.key)
             return true
         }

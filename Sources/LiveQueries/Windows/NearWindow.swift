@@ -26,7 +26,7 @@ public struct NearWindow: Sendable {
     /// - Parameter index: the points of the place's children.
     /// - Returns: nil for a query that is not ordered by distance.
     public init?(_ query: LiveQuery, over place: Node, _ index: GeoIndex, _ settings: WindowSettings = WindowSettings()) {
-        guard case .found(let window) = Self.searched(query, over: place, index, looks: .max, settings) else { return nil }
+        guard case .found(let window) = Self.searched(query, over: place, index, visits: .max, settings) else { return nil }
         self = window
     }
 
@@ -40,9 +40,9 @@ public struct NearWindow: Sendable {
     /// - Parameters:
     ///   - holdsAll: true if all matches of a circle without a limit are held.
     ///   - most: maximum number of matches of such a circle.
-    ///   - looks: maximum number of cells and points visited.
+    ///   - visits: maximum number of cells and points visited.
     public static func searched(
-        _ query: LiveQuery, over place: Node, _ index: GeoIndex, holdsAll: Bool = false, atMost most: Int = .max, looks: Int,
+        _ query: LiveQuery, over place: Node, _ index: GeoIndex, holdsAll: Bool = false, atMost most: Int = .max, visits: Int,
         _ settings: WindowSettings = WindowSettings()
     ) -> WindowSearch<NearWindow> {
         guard var window = NearWindow(empty: query, settings) else { return .tooManyMatches }
@@ -50,12 +50,12 @@ public struct NearWindow: Sendable {
         guard query.tree.limit == nil else {
             var isComplete = true
             window.held = MatchWindow(limit: query.tree.limit, keepsLast: false, settings) {
-                next(index, children, filter, centre, reach, after: $0, wanted: $1, looks: looks, &isComplete)
+                next(index, children, filter, centre, reach, after: $0, wanted: $1, visits: visits, &isComplete)
             }
             return isComplete ? .found(window) : .tooManyVisits
         }
         var found: ContiguousArray<NearPlace> = []
-        let isComplete = index.visit(centre, reach, looks: looks) { entry, chordSquared in
+        let isComplete = index.visit(centre, reach, visits: visits) { entry, chordSquared in
             guard index.admits(entry.key, filter, children) else { return true }
             window.shown += 1
             if holdsAll { found.append(NearPlace(chordSquared: chordSquared, key: entry.key)) }
@@ -106,15 +106,15 @@ public struct NearWindow: Sendable {
         }
     }
 
-    /// - Parameter isComplete: set to false if `looks` was reached.
+    /// - Parameter isComplete: set to false if `visits` was reached.
     private static func next(
         _ index: GeoIndex, _ children: ChildMap, _ filter: Filter, _ centre: GeoPoint, _ reach: Double, after: NearPlace?, wanted: Int,
-        looks: Int, _ isComplete: inout Bool
+        visits: Int, _ isComplete: inout Bool
     ) -> (found: ContiguousArray<NearPlace>, frontier: NearPlace?) {
         var found: ContiguousArray<NearPlace> = []
         if wanted == 0 { return (found, after) }
         var frontier: NearPlace?
-        isComplete = index.nearest(to: centre, within: reach, after: after, looks: looks) { place in
+        isComplete = index.nearest(to: centre, within: reach, after: after, visits: visits) { place in
             if index.admits(place.key, filter, children) { found.append(place) }
             frontier = place
             return found.count < wanted
@@ -199,9 +199,9 @@ public struct NearWindow: Sendable {
     ///   - writes: the changed children with the results of the filter, each once.
     ///   - place: the place after the commit.
     ///   - index: its points after the commit.
-    ///   - looks: maximum number of cells and points visited to find the next ones; reduced by those visited.
+    ///   - visits: maximum number of cells and points visited to find the next ones; reduced by those visited.
     mutating func apply(
-        _ writes: ContiguousArray<FilteredWrite>, over place: borrowing Node, _ index: GeoIndex, looks: inout Int,
+        _ writes: ContiguousArray<FilteredWrite>, over place: borrowing Node, _ index: GeoIndex, visits: inout Int,
         _ events: inout ContiguousArray<LiveEvent>
     ) {
         if isCircle {
@@ -220,23 +220,23 @@ public struct NearWindow: Sendable {
                     new: seen.now ? nearPlace(seen.write.key, seen.newPoint) : nil))
         }
         var steps: ContiguousArray<MatchWindow<NearPlace>.Step> = []
-        refill(place, index, looks: &looks) { $0.apply(changes, &steps, refill: $1) }
-        tell(steps, writes, place, &events)
+        refill(place, index, visits: &visits) { $0.apply(changes, &steps, refill: $1) }
+        appendEvents(steps, writes, place, &events)
     }
 
     /// Changes the held children, and searches after the frontier if more are needed.
-    /// - Parameter looks: maximum number of cells and points visited; reduced by those visited.
+    /// - Parameter visits: maximum number of cells and points visited; reduced by those visited.
     private mutating func refill(
-        _ place: borrowing Node, _ index: GeoIndex, looks: inout Int,
+        _ place: borrowing Node, _ index: GeoIndex, visits: inout Int,
         _ body: (inout MatchWindow<NearPlace>, MatchWindow<NearPlace>.Refill) -> Void
     ) {
         guard var window = held else { return }
         held = nil
-        let (centre, reach, filter, children, most, before) = (centre, reach, query.filter, place.children, looks, index.looks)
+        let (centre, reach, filter, children, most, before) = (centre, reach, query.filter, place.children, visits, index.visits)
         var isComplete = true
-        body(&window) { Self.next(index, children, filter, centre, reach, after: $0, wanted: $1, looks: most, &isComplete) }
+        body(&window) { Self.next(index, children, filter, centre, reach, after: $0, wanted: $1, visits: most, &isComplete) }
         held = window
-        looks = max(0, looks - (index.looks - before))
+        visits = max(0, visits - (index.visits - before))
         needsBackgroundSearch = !isComplete && window.needsFill
     }
 
@@ -249,20 +249,20 @@ public struct NearWindow: Sendable {
         if old.isIdentical(to: new) { return true }
         guard let writes = FilteredWrite.between(old, new, query.filter, index.fields, atMost: most) else { return false }
         var events: ContiguousArray<LiveEvent> = []
-        var looks = settings.visits
-        apply(writes, over: new, index, looks: &looks, &events)
+        var visits = settings.visits
+        apply(writes, over: new, index, visits: &visits, &events)
         return true
     }
 
     /// Continues the search for matches, if fewer are shown than may exist.
     mutating func fill(over place: Node, _ index: GeoIndex, _ events: inout ContiguousArray<LiveEvent>) {
         var steps: ContiguousArray<MatchWindow<NearPlace>.Step> = []
-        var looks = settings.visits
-        refill(place, index, looks: &looks) { $0.fill(&steps, refill: $1) }
-        tell(steps, [], place, &events)
+        var visits = settings.visits
+        refill(place, index, visits: &visits) { $0.fill(&steps, refill: $1) }
+        appendEvents(steps, [], place, &events)
     }
 
-    private func tell(
+    private func appendEvents(
         _ steps: ContiguousArray<MatchWindow<NearPlace>.Step>, _ writes: ContiguousArray<FilteredWrite>, _ place: borrowing Node,
         _ events: inout ContiguousArray<LiveEvent>
     ) {
