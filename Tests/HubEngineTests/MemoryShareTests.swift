@@ -53,12 +53,12 @@ import Testing
     @Test func note_countsInItsShareAlone() {
         let budget = MemoryBudget(100)
         let share = MemoryShare(of: budget, limit: 60)
-        var note = share.note(40)
-        #expect(note != nil && share.used == 40 && budget.used == 0)
-        #expect(share.note(21) == nil && share.used == 40 && budget.shareRefusals == 1)
+        var charge = share.chargeAlone(40)
+        #expect(charge != nil && share.used == 40 && budget.used == 0)
+        #expect(share.chargeAlone(21) == nil && share.used == 40 && budget.shareRefusals == 1)
         #expect(share.reserve(21, for: .incoming) == .share)
-        note = nil
-        #expect(note == nil && share.used == 0)
+        charge = nil
+        #expect(charge == nil && share.used == 0)
     }
 
     @Test func request_holdsItsLease_untilItIsDurable() throws {

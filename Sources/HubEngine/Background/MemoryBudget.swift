@@ -31,7 +31,7 @@ public final class MemoryBudget: Sendable {
         var refusals = 0
         var shareRefusals = 0
 
-        mutating func take(_ bytes: Int, for purpose: Purpose) {
+        mutating func charge(_ bytes: Int, for purpose: Purpose) {
             total += bytes
             peak = max(peak, total)
             parts[purpose.rawValue] += bytes
@@ -50,13 +50,13 @@ public final class MemoryBudget: Sendable {
                 held.refusals += 1
                 return false
             }
-            held.take(bytes, for: purpose)
+            held.charge(bytes, for: purpose)
             return true
         }
     }
 
     /// Reserves bytes even beyond the limit, for work that lets others release theirs. Until then all others are refused.
-    func take(_ bytes: Int, for purpose: Purpose) { held.withLock { $0.take(bytes, for: purpose) } }
+    func charge(_ bytes: Int, for purpose: Purpose) { held.withLock { $0.charge(bytes, for: purpose) } }
 
     /// Releases reserved bytes.
     public func release(_ bytes: Int, from purpose: Purpose) {

@@ -32,7 +32,7 @@ public final class MemoryShare: Sendable {
 
     /// Reserves bytes. Nil on success, else why they were refused.
     public func reserve(_ bytes: Int, for purpose: MemoryBudget.Purpose) -> Refusal? {
-        guard take(bytes) else {
+        guard charge(bytes) else {
             budget.recordShareRefusal()
             return .share
         }
@@ -43,8 +43,8 @@ public final class MemoryShare: Sendable {
         return nil
     }
 
-    private func take(_ bytes: Int) -> Bool {
-        guard held.add(bytes, ordering: .relaxed).newValue <= limit, wider?.take(bytes) ?? true else {
+    private func charge(_ bytes: Int) -> Bool {
+        guard held.add(bytes, ordering: .relaxed).newValue <= limit, wider?.charge(bytes) ?? true else {
             held.subtract(bytes, ordering: .relaxed)
             return false
         }
@@ -59,12 +59,12 @@ public final class MemoryShare: Sendable {
 
     /// Charges bytes to this share alone, until the result is released. For values shared by several holders and charged to the budget
     /// once. Nil when the share is exhausted.
-    public func note(_ bytes: Int) -> MemoryNote? {
-        guard take(bytes) else {
+    public func chargeAlone(_ bytes: Int) -> ShareCharge? {
+        guard charge(bytes) else {
             budget.recordShareRefusal()
             return nil
         }
-        return MemoryNote(self, bytes)
+        return ShareCharge(self, bytes)
     }
 
     fileprivate func forget(_ bytes: Int) {
@@ -74,7 +74,7 @@ public final class MemoryShare: Sendable {
 }
 
 /// Bytes charged to a share but not to its budget.
-public final class MemoryNote: Sendable {
+public final class ShareCharge: Sendable {
     private let share: MemoryShare
     private let bytes: Int
 

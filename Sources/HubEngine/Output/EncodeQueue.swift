@@ -130,7 +130,7 @@ final class EncodeQueue: Sendable {
     private func reserve(_ bytes: Int, or blocked: @autoclosure () -> Blocked) -> Bool {
         state.withLock { state in
             if state.held == 0 {
-                budget.take(bytes, for: .answers)
+                budget.charge(bytes, for: .answers)
             } else if state.held + bytes > budget.limit / 2 || !budget.reserve(bytes, for: .answers) {
                 state.blocked = blocked()
                 return false

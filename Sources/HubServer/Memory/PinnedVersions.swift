@@ -26,7 +26,7 @@ final class PinnedVersions: Sendable {
         /// Bytes charged for it now, without parts that a later version is charged for.
         var counted: Int
         var transfers = 1
-        let note: MemoryNote
+        let charge: ShareCharge
     }
 
     private struct PlaceVersions {
@@ -67,7 +67,7 @@ final class PinnedVersions: Sendable {
         // A single version always fits when nothing else is held: a larger one is charged as the whole limit.
         let counted = min(whole, share.budget.pinnedLimit / MemoryLease.stepBytes * MemoryLease.stepBytes)
         // At most half of the address' share, or it could never read such large content.
-        guard let note = address.note(min(counted, address.limit / 2)) else { return .failure(.share) }
+        guard let charge = address.chargeAlone(min(counted, address.limit / 2)) else { return .failure(.share) }
         let last = state.withLock { $0.byPlace[place]?.versions.last }
         let own = last.map { $0.content.memoryBytes(besides: content, atMost: Self.compared) ?? $0.whole }
         return state.withLock { state in
@@ -78,7 +78,7 @@ final class PinnedVersions: Sendable {
                 held.versions[index].counted = min(own, held.versions[index].counted)
             }
             state.number += 1
-            held.versions.append(Version(number: state.number, content: content, whole: counted, counted: counted, note: note))
+            held.versions.append(Version(number: state.number, content: content, whole: counted, counted: counted, charge: charge))
             guard held.lease.become(held.counted) else {
                 if !before.versions.isEmpty { state.byPlace[place] = before }
                 return .failure(held.lease.refusal ?? .process)
