@@ -28,7 +28,7 @@ final class EngineHarness: Sendable {
     }
 
     init(
-        rules: RuleSet = .allowAll, root: Node = .null, written: WrittenTimes = WrittenTimes(), owed: PendingInboxRows = PendingInboxRows(),
+        rules: RuleSet = .allowAll, root: Node = .null, written: WrittenTimes = WrittenTimes(), pendingRows: PendingInboxRows = PendingInboxRows(),
         pending: [PendingSession] = [], sequence: UInt64 = 0,
         log: (any Journal)? = nil, epoch: UInt64 = 0, lanes: Int = 2, limits: EngineLimits = EngineLimits(),
         work: TestWork = TestWork(), background: BackgroundWork? = nil, budget: MemoryBudget = MemoryBudget(1 << 30),
@@ -41,7 +41,8 @@ final class EngineHarness: Sendable {
         self.time = time
         self.work = work
         database = Database(
-            name: "test", rules: rules, start: (root, sequence), written: written, owed: owed, pending: pending, journal: log, epoch: epoch,
+            name: "test", rules: rules, start: (root, sequence), written: written, pendingRows: pendingRows, pending: pending,
+            journal: log, epoch: epoch,
             follows: follows, writerRole: writerRole, peers: peers, link: link, lanes: lanes, limits: limits,
             background: background ?? work.background, budget: budget, format: format,
             refusals: refusals,

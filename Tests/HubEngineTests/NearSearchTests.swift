@@ -288,27 +288,27 @@ import TestSupport
         var limits = EngineLimits()
         (limits.windows.firstVisits, limits.inlineChildren) = (1_600, 3_000)
         let bench = Bench(root: ["p": ["l": Self.spot(4_000)]], rules: try RuleSet(parsing: Self.rules), limits: limits, lanes: 1)
-        func spent(_ query: LiveQuery) throws -> (units: Int, parked: Bool) {
+        func spent(_ query: LiveQuery) throws -> (units: Int, isSuspended: Bool) {
             let client = Client(lane: 0, dialect: .observe)
             let request = Request.get(Self.path, query: .live(query))
             // In one turn: a search off the queue may be back in the next one.
-            let (units, parked) = bench.run {
+            let (units, isSuspended) = bench.run {
                 let before = bench.context.meter.work
                 bench.reads.get(Self.path, .live(query), .init(request, of: client, token: 0))
-                return (bench.context.meter.work - before, client.parked != nil)
+                return (bench.context.meter.work - before, client.suspendedRequest != nil)
             }
             _ = bench.sentLines([client])
-            return (units, parked)
+            return (units, isSuspended)
         }
         let nearest = try Self.query(TreeQuery(index: nil, limit: 1, viewFrom: .first), metres: nil)
         // The geo index exists from then on.
         _ = try spent(nearest)
         let first = try spent(nearest)
-        #expect(first.parked && first.units >= 100 && first.units < 200, "\(first)")
+        #expect(first.isSuspended && first.units >= 100 && first.units < 200, "\(first)")
         // A search on the queue is charged as well: 2,000 points, and the children.
         bench.run { _ = try? bench.commits.commit([TreeWrite(Self.path, WriteValue(Self.spot(2_000)))], by: .client(.admin)) }
         bench.settle()
         let circle = try spent(Self.query(Self.order("w", nil, .first), metres: 100))
-        #expect(!circle.parked && circle.units >= 250, "\(circle)")
+        #expect(!circle.isSuspended && circle.units >= 250, "\(circle)")
     }
 }

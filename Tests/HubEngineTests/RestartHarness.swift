@@ -49,7 +49,7 @@ final class RestartHarness {
         _ refusals: (any RefusalListener)?, _ gate: GatedWork?
     ) -> EngineHarness {
         EngineHarness(
-            rules: rules, root: stored.root, written: stored.written, owed: stored.pendingRows, sequence: stored.sequence, log: journal,
+            rules: rules, root: stored.root, written: stored.written, pendingRows: stored.pendingRows, sequence: stored.sequence, log: journal,
             limits: limits, background: gate?.work, now: now, refusals: refusals)
     }
 

@@ -24,7 +24,7 @@ struct CallerTable<Caller: Hashable & Sendable, Use: RecentUse> {
     private var hand = 0
 
     /// Slots checked for each new one: more than one, so that expired slots go faster than new ones come.
-    private static var lookedAt: Int { 8 }
+    private static var slotsChecked: Int { 8 }
 
     init(most: Int) { self.most = max(1, most) }
 
@@ -42,7 +42,7 @@ struct CallerTable<Caller: Hashable & Sendable, Use: RecentUse> {
 
     private mutating func sweep(_ now: Int64) {
         var least: Int?
-        for _ in 0..<Self.lookedAt where !slots.isEmpty {
+        for _ in 0..<Self.slotsChecked where !slots.isEmpty {
             if hand >= slots.count { hand = 0 }
             if slots[hand].use.isOver(now: now) {
                 remove(hand)

@@ -36,9 +36,9 @@ open class Client: @unchecked Sendable {
     /// Set while the client reads too slowly.
     var lag: Lag?
     /// Set while requests of the client wait for their turn.
-    var line: RequestTurns.Line?
+    var requestQueue: RequestTurns.ClientQueue?
     /// Set while a request of the client is prepared off the queue.
-    var parked: SuspendedRequest?
+    var suspendedRequest: SuspendedRequest?
     /// Number of the last batch with output for this client alone.
     var lastSent = -1
     /// Bytes sent to this client alone since its lane last reported that everything had left.

@@ -21,10 +21,10 @@ final class CommitPipeline {
     private let content: Content
     private let batch: Batch
     private let log: LogGuard
-    private let foresight: PermissionPrecheck
+    private let precheck: PermissionPrecheck
     private let permissions: ReadPermissions
     private let publisher: Publisher
-    private let teller: SingleWriteFanOut
+    private let fanOut: SingleWriteFanOut
     private let refusals: RefusalReports
     private(set) var recent: RecentCommits
     /// Commits applied to the current tree in place.
@@ -43,17 +43,17 @@ final class CommitPipeline {
     var ring: CommitRing?
 
     init(
-        _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ foresight: PermissionPrecheck,
+        _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ precheck: PermissionPrecheck,
         _ permissions: ReadPermissions, _ publisher: Publisher, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
         self.batch = batch
         self.log = log
-        self.foresight = foresight
+        self.precheck = precheck
         self.permissions = permissions
         self.publisher = publisher
-        teller = publisher.single
+        fanOut = publisher.single
         self.refusals = refusals
         let limits = context.limits
         recent = RecentCommits(
@@ -81,28 +81,28 @@ final class CommitPipeline {
     ) throws(Failure) -> UInt64? {
         var work = Int.max
         return try commit(
-            writes, if: condition, by: origin, mayWait: mayWait, settling: settled, textWork: &work, tells: true, admitting: admit)
+            writes, if: condition, by: origin, mayWait: mayWait, settling: settled, textWork: &work, includesMessages: true, admitting: admit)
     }
 
     /// - Parameters:
     ///   - work: remaining text work of the rules; reduced by the work done.
-    ///   - tells: whether a refusal contains the rules' messages. Finding these has a work limit of its own.
+    ///   - includesMessages: whether a refusal contains the rules' messages. Finding these has a work limit of its own.
     func commit(
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
-        settling settled: PendingInboxChange? = nil, textWork work: inout Int, tells: Bool = false,
+        settling settled: PendingInboxChange? = nil, textWork work: inout Int, includesMessages: Bool = false,
         admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
         // Charged also if the rules refuse the write.
         context.meter.spend(writes.depthWork)
         if condition == nil, settled == nil, let plain = PlainWrite(writes, origin, content),
-            try commit(plain, origin, textWork: &work, tells: tells)
+            try commit(plain, origin, textWork: &work, includesMessages: includesMessages)
         {
             return content.sequence
         }
         let shaping = WriteShaping(content.rules, origin, textWork: work)
         var candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
         // The permission is checked before the hash, so that an unauthorized client learns nothing about the content (contract §4.6).
-        try permit(candidate, .write, origin, textWork: &work, tells: tells)
+        try permit(candidate, .write, origin, textWork: &work, includesMessages: includesMessages)
         if let condition {
             var hashed = 0
             let isSame = content.root.node(at: condition.path).hasHash(condition.hash, within: context.limits.hashNodes, work: &hashed)
@@ -122,17 +122,17 @@ final class CommitPipeline {
             found = try follow(&candidate, consequences, origin, textWork: &work)
         }
         let paths = candidate.touched
-        let readers = foresight.touched(by: paths, making: candidate.tree)
-        if mayWait, foresight.needsPrecheck(about: readers, in: candidate.tree) { return nil }
+        let readers = precheck.touched(by: paths, making: candidate.tree)
+        if mayWait, precheck.needsPrecheck(about: readers, in: candidate.tree) { return nil }
         let values = candidate.values()
-        let note = try expiry?.note(values.map(ExpiryScheduler.WrittenNodes.values) ?? .places(candidate.stored), new: candidate.tree)
+        let expiring = try expiry?.prepare(values.map(ExpiryScheduler.WrittenNodes.values) ?? .places(candidate.stored), new: candidate.tree)
         if let found { try admit(found) }
         context.meter.spend(writes.count)
-        let owed = pendingInboxChanges(found, in: candidate.tree, origin, at: paths, writing: candidate.paths, settling: settled)
+        let rows = pendingInboxChanges(found, in: candidate.tree, origin, at: paths, writing: candidate.paths, settling: settled)
         let old = install(
-            candidate.tree, first: pendingRemovalChanges(found), candidate.operations, also: (note?.times ?? []) + owed, origin, at: paths)
-        if let note { expiry?.take(note) }
-        if content.rules.hasIndexedCopies { copies?.note(paths, exist: values != nil, old: old) }
+            candidate.tree, first: pendingRemovalChanges(found), candidate.operations, also: (expiring?.times ?? []) + rows, origin, at: paths)
+        if let expiring { expiry?.commit(expiring) }
+        if content.rules.hasIndexedCopies { copies?.update(paths, exist: values != nil, old: old) }
         if let found { count(found) }
         permissions.recheck(readers)
         publisher.publish(paths, old: old, update: origin.update, value: found == nil ? candidate.onlyValue : nil)
@@ -141,20 +141,20 @@ final class CommitPipeline {
 
     /// Commits a plain write to the current tree in place, if the old tree is not needed for anything else.
     /// - Returns: false when nothing was done: the commit needs all stages.
-    private func commit(_ write: PlainWrite, _ origin: WriteOrigin, textWork work: inout Int, tells: Bool) throws(Failure) -> Bool {
+    private func commit(_ write: PlainWrite, _ origin: WriteOrigin, textWork work: inout Int, includesMessages: Bool) throws(Failure) -> Bool {
         let (path, value) = (write.path, write.value)
-        defer { teller.forget() }
-        guard ring?.isKeeping != true, !foresight.hasDependents(around: path), teller.collect(around: path) else { return false }
-        let isTold = teller.hasObservers
-        if isTold, !teller.mayTell(value, at: path) { return false }
-        guard let before = write.look(at: content.root, compares: isTold) else { return false }
+        defer { fanOut.forget() }
+        guard ring?.isKeeping != true, !precheck.hasDependents(around: path), fanOut.collect(around: path) else { return false }
+        let notifies = fanOut.hasObservers
+        if notifies, !fanOut.canSend(value, at: path) { return false }
+        guard let before = write.compare(with: content.root, compares: notifies) else { return false }
         let now = context.clock()
         var made: Node?
         if origin.isRuled,
             !content.rules.allowsWrite(
                 value, at: path, on: content.root, auth: origin.identity.auth, now: now, making: &made, textWork: &work)
         {
-            throw refused(.write, at: path, tells: tells) {
+            throw refused(.write, at: path, includesMessages: includesMessages) {
                 WritePermission(rules: content.rules, origin: origin).question(TreeWrite(path, WriteValue(value)), on: content.root, now: now)
             }
         }
@@ -165,7 +165,7 @@ final class CommitPipeline {
         context.meter.counters.commits += 1
         batch.append(.set(path, value), as: content.sequence)
         recent.record(CollectionOfOne(path), sequence: content.sequence)
-        if isTold, before == .other { teller.tell(value, at: path) }
+        if notifies, before == .other { fanOut.notify(value, at: path) }
         return true
     }
 
@@ -204,7 +204,7 @@ final class CommitPipeline {
         context.meter.derive(found.bytes)
         context.meter.spend(found.bytes / RequestLoop.bytesEncodedForWork)
         if content.rules.hasCounters { onCounted(found) }
-        if !found.continued.isEmpty || found.continuedRemovals != nil { inboxBackfill?.note() }
+        if !found.continued.isEmpty || found.continuedRemovals != nil { inboxBackfill?.rowsAdded() }
         // Writes of one kind are adjacent. Indexing avoids copying the writes.
         let writes = found.writes
         var (first, work) = (0, 0)
@@ -236,7 +236,7 @@ final class CommitPipeline {
         case .system(.accountDeletion): limits.continuesRemovals = writes > 1 ? .never : .always
         default: break
         }
-        for item in content.owed.items {
+        for item in content.pendingRows.items {
             limits.pendingRows += item.left
             limits.pendingBySource[item.source, default: 0] += 1
         }
@@ -252,9 +252,9 @@ final class CommitPipeline {
         _ found: Consequences?, in tree: Node, _ origin: WriteOrigin, at paths: [Path], writing written: [Path],
         settling settled: PendingInboxChange? = nil
     ) -> [JournalOperation] {
-        if settled == nil, content.owed.isEmpty, found == nil { return [] }
+        if settled == nil, content.pendingRows.isEmpty, found == nil { return [] }
         var changes: [JournalOperation] = settled.map { [.pendingRows($0)] } ?? []
-        for item in content.owed.items {
+        for item in content.pendingRows.items {
             if item.removes {
                 // Of the hub's own writes, only copies and inbox rows can recreate nodes of a pending removal.
                 let made = (found?.writes ?? []).filter { $0.kind == .copy || $0.kind == .inbox }.map(\.path)
@@ -267,7 +267,7 @@ final class CommitPipeline {
             if isReplaced || !tree.node(at: item.source).exists { changes.append(.pendingRows(.end(item.id))) }
         }
         for (i, continued) in (found?.continued ?? []).enumerated() {
-            let id = content.owed.nextID + Int64(i)
+            let id = content.pendingRows.nextID + Int64(i)
             changes.append(.pendingRows(.begin(id, source: continued.rows.source, most: continued.most, continued.rows.terms)))
         }
         return changes
@@ -277,7 +277,7 @@ final class CommitPipeline {
     /// commit determines what follows.
     private func pendingRemovalChanges(_ found: Consequences?) -> [JournalOperation] {
         guard let removals = found?.continuedRemovals else { return [] }
-        let id = content.owed.nextID + Int64(found?.continued.count ?? 0)
+        let id = content.pendingRows.nextID + Int64(found?.continued.count ?? 0)
         return [.pendingRows(.begin(id, source: removals.source, most: removals.places.count, removals.terms))]
     }
 
@@ -325,29 +325,29 @@ final class CommitPipeline {
         context.meter.spend(writes.count + writes.depthWork)
         let permission = WritePermission(rules: content.rules, origin: origin)
         if let write = permission.firstImpossible(writes, now: context.clock()) {
-            throw refused(.onDisconnect, at: write.path, tells: false) {
+            throw refused(.onDisconnect, at: write.path, includesMessages: false) {
                 permission.question(write, on: content.root, now: context.clock())
             }
         }
         let shaping = WriteShaping(content.rules, origin, textWork: work)
         let candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
-        try permit(candidate, .onDisconnect, origin, textWork: &work, tells: false)
+        try permit(candidate, .onDisconnect, origin, textWork: &work, includesMessages: false)
     }
 
     private func permit(
-        _ candidate: Candidate, _ request: RuledRequest, _ origin: WriteOrigin, textWork work: inout Int, tells: Bool
+        _ candidate: Candidate, _ request: RuledRequest, _ origin: WriteOrigin, textWork work: inout Int, includesMessages: Bool
     ) throws(Failure) {
         let permission = WritePermission(rules: content.rules, origin: origin)
         if permission.allows(candidate, textWork: &work) { return }
-        throw refused(request, at: candidate.paths.first ?? .root, tells: tells) { permission.question(candidate) }
+        throw refused(request, at: candidate.paths.first ?? .root, includesMessages: includesMessages) { permission.question(candidate) }
     }
 
     /// Reports that the rules refuse a write.
     /// - Parameter question: called only where the refusal is explained, as it may cost a candidate.
     /// - Returns: the error that the client gets.
-    private func refused(_ request: RuledRequest, at path: Path, tells: Bool, _ question: () -> RuleQuestion) -> Failure {
+    private func refused(_ request: RuledRequest, at path: Path, includesMessages: Bool, _ question: () -> RuleQuestion) -> Failure {
         refusals.report(request, of: path) { _ in question() }
-        return tells && content.rules.hasMessages ? question().refusal : .permissionDenied
+        return includesMessages && content.rules.hasMessages ? question().refusal : .permissionDenied
     }
 
     // MARK: Prepared commits
@@ -366,19 +366,19 @@ final class CommitPipeline {
         let (tree, more) = (found?.tree ?? write.candidate, found?.paths ?? [])
         // The consequences are few and compared here. The rest was compared in the background.
         let changed = write.changed.with(more.filter { content.root.node(at: $0) != tree.node(at: $0) })
-        let readers = foresight.touched(byMany: changed, making: tree)
-        if mayWait, foresight.needsPrecheck(about: readers, in: tree) { return nil }
+        let readers = precheck.touched(byMany: changed, making: tree)
+        if mayWait, precheck.needsPrecheck(about: readers, in: tree) { return nil }
         let isFollowed = write.operations.count <= context.limits.followedPlaces
-        let paths = (isFollowed ? write.paths : [write.common]) + more
-        let note = try expiry?.note(.places(isFollowed ? write.stored + more : more), many: isFollowed ? nil : write.expiring, new: tree)
+        let paths = (isFollowed ? write.paths : [write.commonAncestor]) + more
+        let expiring = try expiry?.prepare(.places(isFollowed ? write.stored + more : more), many: isFollowed ? nil : write.expiring, new: tree)
         if let found { try admit(found) }
         context.meter.counters.prepared += 1
-        let owed = pendingInboxChanges(found, in: tree, origin, at: paths, writing: write.paths)
-        let following = (found?.operations ?? []) + (note?.times ?? []) + owed
+        let rows = pendingInboxChanges(found, in: tree, origin, at: paths, writing: write.paths)
+        let following = (found?.operations ?? []) + (expiring?.times ?? []) + rows
         let old = install(
             tree, first: pendingRemovalChanges(found), write.operations, also: following, origin, at: paths, stage: stage)
-        if let note { expiry?.take(note) }
-        if content.rules.hasIndexedCopies { copies?.note(write.copied + more, old: old) }
+        if let expiring { expiry?.commit(expiring) }
+        if content.rules.hasIndexedCopies { copies?.update(write.copied + more, old: old) }
         if let found { count(found) }
         batch.retire(old)
         batch.retire(write)
@@ -415,11 +415,11 @@ final class CommitPipeline {
         _ tree: Node, first: [JournalOperation] = [], _ operations: [JournalOperation], also more: [JournalOperation] = [],
         _ origin: WriteOrigin, at paths: [Path], stage: JournalStage? = nil
     ) -> Node {
-        if !first.isEmpty { content.note(first) }
+        if !first.isEmpty { content.apply(first) }
         let old = content.install(tree)
         var more = more
         if let forwarded = origin.forwarded { more.append(.peer(.done(forwarded.mark, at: content.sequence))) }
-        if !more.isEmpty { content.note(more) }
+        if !more.isEmpty { content.apply(more) }
         context.meter.counters.commits += 1
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
         batch.append(first: first, operations, also: more, pending: origin.pendingChanges, as: content.sequence, stage: stage)
@@ -435,13 +435,13 @@ final class CommitPipeline {
         let sequence = content.skip()
         guard let forwarded else { return batch.append([], pending: changes, as: sequence) }
         let done = [JournalOperation.peer(.done(forwarded.mark, at: sequence))]
-        content.note(done)
+        content.apply(done)
         batch.append(done, pending: changes, as: sequence)
     }
 
     /// A commit that changes only state outside the tree: write times, pending rows and removals, peers.
     func record(_ changes: [JournalOperation]) {
-        content.note(changes)
+        content.apply(changes)
         batch.append(changes, pending: [], as: content.skip())
     }
 
@@ -456,13 +456,13 @@ final class CommitPipeline {
             // An addition to a value that the same commit has set is part of that change.
             if let path = operation.path, paths.last?.contains(path) != true { paths.append(path) }
         }
-        let readers = foresight.touched(by: paths, making: tree)
+        let readers = precheck.touched(by: paths, making: tree)
         // As in the journal: operations before the first change of the tree refer to the tree before it.
         let first = commit.operations.firstIndex { $0.path != nil } ?? commit.operations.endIndex
-        content.note(commit.operations[..<first])
+        content.apply(commit.operations[..<first])
         let old = content.install(tree, as: commit.sequence)
-        content.note(commit.operations[first...])
-        if content.rules.hasIndexedCopies { copies?.note(paths, old: old) }
+        content.apply(commit.operations[first...])
+        if content.rules.hasIndexedCopies { copies?.update(paths, old: old) }
         context.meter.counters.commits += 1
         if paths.isEmpty { return }
         context.meter.spend(paths.count)
@@ -476,8 +476,8 @@ final class CommitPipeline {
     // MARK: Recent commits
 
     /// From now on commits are recorded for a write that is being prepared, until `unfollow`.
-    func follow() { recent.follow() }
-    func unfollow() { recent.unfollow() }
+    func retainRecent() { recent.retain() }
+    func releaseRecent() { recent.release() }
 
     /// Commits after this one were rolled back.
     func rollBack(to sequence: UInt64) {

@@ -75,7 +75,7 @@ final class CopyIndexStore: @unchecked Sendable {
 
     /// Adds the paths of a commit.
     /// - Parameter exist: whether a node exists at each of them now.
-    func note(_ paths: [Path], exist: Bool = false, old: Node) {
+    func update(_ paths: [Path], exist: Bool = false, old: Node) {
         if let index {
             follow(paths, index, exist: exist, old: old)
         } else if begun != nil {
@@ -105,13 +105,13 @@ final class CopyIndexStore: @unchecked Sendable {
         context.background.run(.upkeep) { [self] in
             let found = CopyIndex.places(rules, below: open, old: old, new: root, atMost: most)
             context.queue.async { [self] in
-                if let found { take(found[...], open, number) } else if number == building { giveUp() }
+                if let found { refresh(found[...], open, number) } else if number == building { giveUp() }
             }
         }
     }
 
     /// Other commits may have changed these paths since, so each is checked against the current tree.
-    private func take(_ found: ArraySlice<CopyIndex.Place>, _ open: Path, _ number: Int) {
+    private func refresh(_ found: ArraySlice<CopyIndex.Place>, _ open: Path, _ number: Int) {
         guard number == building, let index else { return context.release([found]) }
         index.refresh(found.prefix(CopyIndex.maxIndexed), in: content.root)
         if index.count > context.limits.copyPlaces {
@@ -119,7 +119,7 @@ final class CopyIndexStore: @unchecked Sendable {
             return giveUp()
         }
         let rest = found.dropFirst(CopyIndex.maxIndexed)
-        if !rest.isEmpty { return context.queue.async { [self] in take(rest, open, number) } }
+        if !rest.isEmpty { return context.queue.async { [self] in refresh(rest, open, number) } }
         index.close(open)
         context.release([found])
     }

@@ -68,7 +68,7 @@ final class CounterRecount: @unchecked Sendable {
     }
 
     /// A commit has counted the sets of new nodes.
-    func note(_ found: Consequences) {
+    func commitCounted(_ found: Consequences) {
         if isCounting { counted.formUnion(found.counted) }
         if found.needsCounting { begin() }
     }

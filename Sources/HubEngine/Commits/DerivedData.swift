@@ -40,7 +40,7 @@ final class DerivedData: @unchecked Sendable {
         (since, tookMs, isRestarting) = (context.scheduler.steadyMs, 0, true)
         body()
         isRestarting = false
-        if pending.isEmpty { tellAll() }
+        if pending.isEmpty { notifyAll() }
     }
 
     func begin(_ kind: DerivedKind) {
@@ -51,13 +51,13 @@ final class DerivedData: @unchecked Sendable {
     func hold(_ kind: DerivedKind) {
         guard pending.remove(kind) != nil, pending.isEmpty, !isRestarting else { return }
         tookMs = context.scheduler.steadyMs - since
-        tellAll()
+        notifyAll()
     }
 
-    private func tellAll() {
-        let told = waiting
+    private func notifyAll() {
+        let bodies = waiting
         waiting = [:]
-        for (_, tell) in told { tell(report) }
+        for body in bodies.values { body(report) }
     }
 
     var report: DerivedReport {
@@ -66,7 +66,7 @@ final class DerivedData: @unchecked Sendable {
     }
 
     /// Calls back when everything is complete, or after the given time.
-    func tell(withinMs most: Int64?, _ body: @escaping @Sendable (DerivedReport) -> Void) {
+    func notify(withinMs most: Int64?, _ body: @escaping @Sendable (DerivedReport) -> Void) {
         if pending.isEmpty || most == 0 { return body(report) }
         number += 1
         waiting[number] = body
@@ -88,6 +88,6 @@ extension Database {
     /// Calls back on the database queue when all derived data is complete, or the wait is over.
     /// - Parameter wait: ms to wait at most; nil for as long as it takes.
     public func whenDerived(waitMs wait: Int64?, _ body: @escaping @Sendable (DerivedReport) -> Void) {
-        queue.async { [engine] in engine.derived.tell(withinMs: wait, body) }
+        queue.async { [engine] in engine.derived.notify(withinMs: wait, body) }
     }
 }

@@ -21,16 +21,16 @@ final class DisconnectWrites: @unchecked Sendable {
     private let batch: Batch
     private let durability: DurabilityQueue
     private let log: LogGuard
-    private let foresight: PermissionPrecheck
+    private let precheck: PermissionPrecheck
     private let commits: CommitPipeline
     /// Clients with pending writes, by the id under which the log knows them.
-    private var leaving: [String: Client] = [:]
+    private var clientsWithPending: [String: Client] = [:]
     /// Upper bound of the bytes of all pending writes.
     private var bytes = 0
     private var bytesOfOwner: [Owner: Int] = [:]
     /// Writes of sessions that ended while the log refused commits. They are applied when the log accepts commits again.
-    private var owed = Deque<PendingSession>()
-    /// Sessions deferred again because the log refused their batch. They come before all of `owed`.
+    private var deferred = Deque<PendingSession>()
+    /// Sessions deferred again because the log refused their batch. They come before all of `deferred`.
     private var deferredAgain = Deque<PendingSession>()
     /// Whether writes of an earlier process's sessions are still to be applied. No request is carried out before that.
     private(set) var blocksRequests = false
@@ -40,21 +40,21 @@ final class DisconnectWrites: @unchecked Sendable {
 
     init(
         _ context: EngineContext, _ content: Content, _ batch: Batch, _ durability: DurabilityQueue, _ log: LogGuard,
-        _ foresight: PermissionPrecheck, _ commits: CommitPipeline
+        _ precheck: PermissionPrecheck, _ commits: CommitPipeline
     ) {
         self.context = context
         self.content = content
         self.batch = batch
         self.durability = durability
         self.log = log
-        self.foresight = foresight
+        self.precheck = precheck
         self.commits = commits
     }
 
     /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] {
         mergeDeferred()
-        return Array(owed) + leaving.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
+        return Array(deferred) + clientsWithPending.sorted { $0.key < $1.key }.map { $1.leftBehind(as: $0) }
     }
 
     // MARK: Requests
@@ -117,7 +117,7 @@ final class DisconnectWrites: @unchecked Sendable {
         } else {
             id = client.sessionID ?? context.sessionPrefix + ids.next(now: context.clock()).string
             client.pendingID = id
-            leaving[id] = client
+            clientsWithPending[id] = client
             changes.append(.identify(session: id, auth: client.identity.auth, isAdmin: client.identity.isAdmin))
         }
         context.meter.spend(writes.count * client.pending.writes.count / Self.comparedForWork)
@@ -145,7 +145,7 @@ final class DisconnectWrites: @unchecked Sendable {
         client.pending.cancel(path)
         if client.pending.isEmpty {
             client.pendingID = nil
-            leaving[id] = nil
+            clientsWithPending[id] = nil
             count(0, of: client)
             commits.record([.forget(session: id)], by: client.remote?.current)
         } else {
@@ -201,7 +201,7 @@ final class DisconnectWrites: @unchecked Sendable {
         let left = client.leftBehind(as: id)
         batch.record(.pendingChanged(client, before: client.pending, id: id))
         toRelog.remove(id)
-        leaving[id] = nil
+        clientsWithPending[id] = nil
         client.pendingID = nil
         count(0, of: client)
         _ = client.pending.takeAll()
@@ -210,14 +210,14 @@ final class DisconnectWrites: @unchecked Sendable {
 
     /// Applies a session's pending writes without a client. When this is repeated while the log refuses, the session is deferred again,
     /// before all others not yet applied, in the original order.
-    func fire(_ left: PendingSession) {
-        batch.record(.fire(left))
+    func applyEnded(_ left: PendingSession) {
+        batch.record(.applyEnded(left))
         if log.isRefusing { deferredAgain.append(left) } else { write(left) }
     }
 
     /// Applies the pending writes of an earlier process's sessions, before the first request is carried out.
     func applyAbandoned(_ sessions: [PendingSession]) {
-        owed += sessions
+        deferred += sessions
         blocksRequests = true
         applyDeferred()
     }
@@ -226,13 +226,13 @@ final class DisconnectWrites: @unchecked Sendable {
     /// - Parameter left: ids of the sessions with pending writes in the log.
     func dropDeferred(besides left: Set<String>) {
         mergeDeferred()
-        owed.removeAll { !left.contains($0.id) }
+        deferred.removeAll { !left.contains($0.id) }
     }
 
     /// Applies a session's pending writes as one commit. Paths that the rules refuse by now are dropped. If the rules still refuse the rest
     /// as one commit (together the writes may exceed a limit that each keeps), each is applied by itself.
     private func write(_ left: PendingSession) {
-        if log.isRefusing { return owed.append(left) }
+        if log.isRefusing { return deferred.append(left) }
         let origin = WriteOrigin.sessionEnd(left)
         if (try? commits.commit(left.writes.writes, by: origin)) != nil { return }
         // Shared by all writes, so that the queue is not held for a full operation's work per write.
@@ -256,14 +256,14 @@ final class DisconnectWrites: @unchecked Sendable {
     /// Assigns the pending writes of another hub's session, as found in the log, to a client of this hub.
     func adopt(_ session: PendingSession, by client: Client) {
         (client.pending, client.pendingID) = (session.writes, session.id)
-        leaving[session.id] = client
+        clientsWithPending[session.id] = client
         count(session.writes.heldBytes, of: client)
     }
 
     /// Stops tracking a client's pending writes: another hub is responsible for them, and has them from the log.
     func release(_ client: Client) {
         guard let id = client.pendingID else { return }
-        leaving[id] = nil
+        clientsWithPending[id] = nil
         toRelog.remove(id)
         client.pendingID = nil
         count(0, of: client)
@@ -272,17 +272,19 @@ final class DisconnectWrites: @unchecked Sendable {
 
     /// Hands all pending writes over to another hub, including those of ended sessions not yet applied.
     func handOver(_ body: (Client, String) -> Void, ended: (String) -> Void) {
-        for (id, client) in leaving {
+        for (id, client) in clientsWithPending {
             release(client)
             body(client, id)
         }
         mergeDeferred()
-        for session in owed { ended(session.id) }
-        owed.removeAll()
+        for session in deferred { ended(session.id) }
+        deferred.removeAll()
     }
 
     /// Whether a session's pending writes are still to be applied.
-    func owes(_ id: String) -> Bool { leaving[id] != nil || owed.contains { $0.id == id } || deferredAgain.contains { $0.id == id } }
+    func isPending(_ id: String) -> Bool {
+        clientsWithPending[id] != nil || deferred.contains { $0.id == id } || deferredAgain.contains { $0.id == id }
+    }
 
     // MARK: While the log refuses
 
@@ -290,10 +292,10 @@ final class DisconnectWrites: @unchecked Sendable {
     /// evaluated for the many observers that one session affects. So no later write comes before them.
     func applyDeferred() {
         mergeDeferred()
-        while let session = owed.first {
+        while let session = deferred.first {
             if isTurnOver { return resumeNextTurn() }
-            if let bytes = foresight.bytes(before: session.writes.writes), context.budget.reserve(bytes, for: .parsing) {
-                return askFirst(before: session, holding: bytes)
+            if let bytes = precheck.bytes(before: session.writes.writes), context.budget.reserve(bytes, for: .parsing) {
+                return precheckObservers(before: session, holding: bytes)
             }
             applyFirstDeferred()
         }
@@ -309,17 +311,17 @@ final class DisconnectWrites: @unchecked Sendable {
         if deferredAgain.isEmpty { return }
         // The session's end may also have been repeated as a request.
         let again = Set(deferredAgain.map(\.id))
-        owed.removeAll { again.contains($0.id) }
-        owed.prepend(contentsOf: deferredAgain)
+        deferred.removeAll { again.contains($0.id) }
+        deferred.prepend(contentsOf: deferredAgain)
         deferredAgain = []
     }
 
     private var isTurnOver: Bool { context.meter.work >= context.limits.turnWork }
 
     private func applyFirstDeferred() {
-        guard let session = owed.popFirst() else { return }
+        guard let session = deferred.popFirst() else { return }
         let before = durability.outputBytes
-        fire(session)
+        applyEnded(session)
         let encoded = max(0, durability.outputBytes - before) / RequestLoop.bytesEncodedForWork
         context.meter.spend(RequestLoop.work(ofBytes: session.writes.heldBytes) + encoded)
         durability.finishLargeBatch()
@@ -338,9 +340,9 @@ final class DisconnectWrites: @unchecked Sendable {
     }
 
     /// - Parameter session: the first deferred one.
-    private func askFirst(before session: PendingSession, holding bytes: Int) {
+    private func precheckObservers(before session: PendingSession, holding bytes: Int) {
         log.close()
-        let question = foresight.question(before: session.writes.writes, round: 1)
+        let question = precheck.question(before: session.writes.writes, round: 1)
         context.background.run(.upkeep) { [self] in
             let found = PrecheckedDecisions(question)
             context.queue.async { [self] in
@@ -358,7 +360,7 @@ final class DisconnectWrites: @unchecked Sendable {
     private func applyDeferred(_ session: PendingSession, knowing found: PrecheckedDecisions) {
         mergeDeferred()
         // Another session is first if the log has meanwhile refused one that was applied earlier.
-        if owed.first?.id == session.id { foresight.use(found) { applyFirstDeferred() } }
+        if deferred.first?.id == session.id { precheck.use(found) { applyFirstDeferred() } }
         applyDeferred()
     }
 
@@ -367,7 +369,7 @@ final class DisconnectWrites: @unchecked Sendable {
     func found(_ commit: Commit) {
         mergeDeferred()
         for case .pending(let change) in commit.operations {
-            if case .forget(let id) = change { owed.removeAll { $0.id == id } }
+            if case .forget(let id) = change { deferred.removeAll { $0.id == id } }
             relogLater(change.session)
         }
     }
@@ -377,9 +379,9 @@ final class DisconnectWrites: @unchecked Sendable {
 
     private func relog(_ id: String) {
         batch.record(.relog(id))
-        context.meter.spend(RequestLoop.work(ofBytes: leaving[id]?.pendingBytes ?? 0))
+        context.meter.spend(RequestLoop.work(ofBytes: clientsWithPending[id]?.pendingBytes ?? 0))
         var changes = [PendingChange.forget(session: id)]
-        if let left = leaving[id]?.leftBehind(as: id) {
+        if let left = clientsWithPending[id]?.leftBehind(as: id) {
             changes.append(.identify(session: id, auth: left.auth, isAdmin: left.isAdmin))
             changes += left.writes.writes.map { .keep(session: id, $0) }
         }
@@ -388,13 +390,13 @@ final class DisconnectWrites: @unchecked Sendable {
 
     /// Undoes a change of a batch that was rolled back.
     func restore(_ before: PendingWrites, id: String?, of client: Client) {
-        if let now = client.pendingID { leaving[now] = nil }
+        if let now = client.pendingID { clientsWithPending[now] = nil }
         mergeDeferred()
         // The session's end will be repeated. Changes are undone newest first, so it is among the last.
-        if let id, let end = owed.lastIndex(where: { $0.id == id }) { owed.remove(at: end) }
+        if let id, let end = deferred.lastIndex(where: { $0.id == id }) { deferred.remove(at: end) }
         (client.pending, client.pendingID) = (before, id)
         count(before.heldBytes, of: client)
-        if let id { leaving[id] = client }
+        if let id { clientsWithPending[id] = client }
     }
 }
 

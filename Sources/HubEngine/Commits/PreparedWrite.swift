@@ -3,11 +3,11 @@ import JSONTree
 import SecurityRules
 
 /// A large write that was decided and applied to a recent tree, on any queue. It can be committed to the current tree if none of its
-/// dependencies has changed. Commits at other paths are merged in (`follow`).
+/// dependencies has changed. Commits at other paths are merged in (`mergeCommits`).
 ///
 /// ```
 /// base ───── other commits ─────► root
-///   │ writes, rules (background)    │ follow: O(paths written by others)
+///   │ writes, rules (background)    │ mergeCommits: O(paths written by others)
 /// candidate ──────────────────────► the next root
 /// ```
 struct PreparedWrite: Sendable {
@@ -20,7 +20,7 @@ struct PreparedWrite: Sendable {
     /// The paths at which nothing is stored because of a `.drop`.
     private let dropped: Set<Path>
     /// The deepest common ancestor of all written paths.
-    let common: Path
+    let commonAncestor: Path
     /// The written paths whose content changes, ascending. All paths once another client has written at one of them.
     private(set) var changed: [Path]
     /// Ascending and disjoint: `followed` are the paths with consequences, `copied` those around which there may be copies. Computed here,
@@ -86,14 +86,14 @@ struct PreparedWrite: Sendable {
         changed = paths.filter { base.node(at: $0) != candidate.node(at: $0) }
         followed = rules.hasConsequences ? paths.filter { rules.mayFollow(from: $0) }.outermost : []
         copied = rules.hasIndexedCopies ? paths.filter { rules.mayHoldCopies(around: $0) }.outermost : []
-        var common = asked.writes.first?.path ?? .root
+        var commonAncestor = asked.writes.first?.path ?? .root
         var (written, expiring) = (WrittenPlaces(), WrittenPlaces())
         for path in made.paths {
-            while !common.contains(path) { common = common.parent }
+            while !commonAncestor.contains(path) { commonAncestor = commonAncestor.parent }
             written.insert(path)
             if !made.dropped.contains(path), rules.mayExpire(around: path) { expiring.insert(path) }
         }
-        self.common = common
+        self.commonAncestor = commonAncestor
         (self.written, self.expiring) = (written, expiring)
         let shape = made.shapeDependencies
         (isShaped, dropped) = (made.isShaped, made.dropped)
@@ -121,12 +121,12 @@ struct PreparedWrite: Sendable {
     ///   - root: the current tree.
     ///   - others: the paths written between `base` and `root`.
     /// - Returns: false if they wrote data on which the write may depend. Then it must be prepared again.
-    mutating func follow(_ root: Node, _ others: some Collection<Path>) -> Bool {
+    mutating func mergeCommits(_ root: Node, _ others: some Collection<Path>) -> Bool {
         if others.isEmpty { return true }
         guard !restsOnEverything else { return false }
         if let compared, !root.node(at: compared.path).isIdentical(to: compared.node) { return false }
         for path in others {
-            guard keepsDependencies(path, root), takeOver(path, root) else { return false }
+            guard keepsDependencies(path, root), merge(path, root) else { return false }
         }
         base = root
         return true
@@ -147,7 +147,7 @@ struct PreparedWrite: Sendable {
 
     /// Copies data committed by others into the candidate. It takes the subtree of the highest node on the path that contains no written
     /// path. So the order of the two writes does not matter.
-    private mutating func takeOver(_ path: Path, _ root: Node) -> Bool {
+    private mutating func merge(_ path: Path, _ root: Node) -> Bool {
         var (mark, before, after) = (written.tree, base, root)
         var mayLosePriority = false
         for (depth, key) in path.keys.enumerated() {

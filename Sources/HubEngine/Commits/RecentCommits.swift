@@ -37,10 +37,10 @@ struct RecentCommits {
     }
 
     /// A write is being prepared: paths are kept for it.
-    mutating func follow() { followers += 1 }
+    mutating func retain() { followers += 1 }
 
     /// A write is no longer being prepared.
-    mutating func unfollow() {
+    mutating func release() {
         followers -= 1
         trim()
     }

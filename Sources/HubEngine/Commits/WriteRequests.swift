@@ -27,8 +27,8 @@ final class WriteRequests: @unchecked Sendable {
     private let disconnects: DisconnectWrites
     private let indexes: IndexStore
     private let permissions: ReadPermissions
-    private let foresight: PermissionPrecheck
-    private let parking: SuspendedRequests
+    private let precheck: PermissionPrecheck
+    private let suspendedRequests: SuspendedRequests
     private let answers: Answers
     private let refusals: RefusalReports
     private var pushIDs = PushIDGenerator()
@@ -38,8 +38,8 @@ final class WriteRequests: @unchecked Sendable {
 
     init(
         _ context: EngineContext, _ content: Content, _ batch: Batch, _ journal: any Journal, _ logGuard: LogGuard, _ commits: CommitPipeline,
-        _ disconnects: DisconnectWrites, _ indexes: IndexStore, _ permissions: ReadPermissions, _ foresight: PermissionPrecheck,
-        _ parking: SuspendedRequests, _ answers: Answers, _ refusals: RefusalReports
+        _ disconnects: DisconnectWrites, _ indexes: IndexStore, _ permissions: ReadPermissions, _ precheck: PermissionPrecheck,
+        _ suspendedRequests: SuspendedRequests, _ answers: Answers, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
@@ -50,8 +50,8 @@ final class WriteRequests: @unchecked Sendable {
         self.disconnects = disconnects
         self.indexes = indexes
         self.permissions = permissions
-        self.foresight = foresight
-        self.parking = parking
+        self.precheck = precheck
+        self.suspendedRequests = suspendedRequests
         self.answers = answers
         self.refusals = refusals
         budgets = WriteBudgets(context.limits)
@@ -80,7 +80,7 @@ final class WriteRequests: @unchecked Sendable {
 
     /// Commits the writes of an account deletion that are still due. The account also leaves the recipients of pending inbox rows.
     func accountData(_ found: [AccountWrite], of uid: String, _ item: Database.Item) {
-        let left = content.owed.items.filter { !$0.without.contains(Key(uid)) }
+        let left = content.pendingRows.items.filter { !$0.without.contains(Key(uid)) }
         if !left.isEmpty, !logGuard.isRefusing { commits.record(left.map { .pendingRows(.without($0.id, Key(uid))) }) }
         write(WriteRequest(found.due(in: content.root), cause: .accountDeletion), item)
     }
@@ -154,7 +154,7 @@ final class WriteRequests: @unchecked Sendable {
             let sequence = try commits.commit(asked.writes, if: asked.condition, by: asked.origin(client), mayWait: mayWait) {
                 found throws(Failure) in try count(found, asked, client)
             }
-            return sequence.map { made(asked, sequence: $0, client) }
+            return sequence.map { committedReply(asked, sequence: $0, client) }
         } catch { return refusedReply(asked, error) }
     }
 
@@ -185,7 +185,7 @@ final class WriteRequests: @unchecked Sendable {
         // Checked before any work: while the log refuses commits, the write cannot be stored.
         do throws(Failure) { try logGuard.mustAcceptWrites() } catch { return answers.answer(.failed(error), item) }
         guard large.tries > 0 else { return giveUp(asked, item) }
-        let isParked = parking.park(item, holding: large.bytes, follows: .sinceItsTurn) { [self] in
+        let isSuspended = suspendedRequests.suspend(item, holding: large.bytes, follows: .sinceItsTurn) { [self] in
             // The tree, the rules and the time are those of its turn: it may have waited for long.
             let permission = WritePermission(rules: content.rules, origin: asked.origin(item.client))
             let (base, now, limit) = (content.root, context.clock(), limits.dependencies)
@@ -205,15 +205,15 @@ final class WriteRequests: @unchecked Sendable {
                 order(write, prepared.1)
             }
         }
-        if !isParked { answers.answer(.failed(.noRoom), item) }
+        if !isSuspended { answers.answer(.failed(.noRoom), item) }
     }
 
     /// Updates the child orders of live queries for a permitted write, in the background. Without memory for that, the queries show the
     /// write after its answer.
     private func order(_ write: PreparedWrite, _ large: LargeWrite) {
-        let orders = indexes.orders(within: write.common)
+        let orders = indexes.orders(within: write.commonAncestor)
         if orders.isEmpty { return stage(write, large) }
-        let isParked = parking.park(large.item, holding: large.bytes + orders.bytes, follows: .sinceNow) {
+        let isSuspended = suspendedRequests.suspend(large.item, holding: large.bytes + orders.bytes, follows: .sinceNow) {
             {
                 var write = write
                 write.orders = orders.following(write.candidate)
@@ -222,7 +222,7 @@ final class WriteRequests: @unchecked Sendable {
         } then: { [self] (ordered: PreparedWrite) in
             if answersUnlessReadable(large.asked, large.item) { stage(ordered, large) }
         }
-        if !isParked { stage(write, large) }
+        if !isSuspended { stage(write, large) }
     }
 
     /// Stages a permitted write in the log, then continues with it.
@@ -230,7 +230,7 @@ final class WriteRequests: @unchecked Sendable {
         let (asked, item) = (large.asked, large.item)
         // While the log refuses commits, `install` refuses this one like any other.
         guard item.size >= journal.stagedBytes, large.stage == nil, !logGuard.isRefusing else { return install(write, large) }
-        let isParked = parking.park(item, holding: large.bytes) { done in
+        let isSuspended = suspendedRequests.suspend(item, holding: large.bytes) { done in
             journal.stage(write.operations, completion: done)
         } then: { [self] (staged: Result<JournalStage, JournalError>) in
             guard answersUnlessReadable(asked, item) else { return }
@@ -244,7 +244,7 @@ final class WriteRequests: @unchecked Sendable {
                 answers.answer(refusedReply(asked, Failure(.unavailable, CommitRefusal(error).text)), item)
             }
         }
-        if !isParked { answers.answer(.failed(.noRoom), item) }
+        if !isSuspended { answers.answer(.failed(.noRoom), item) }
     }
 
     /// Whether the client may still read the content that the answer reveals (returned content, or a confirmed hash). If not, answers with
@@ -263,17 +263,17 @@ final class WriteRequests: @unchecked Sendable {
         var write = write
         guard others.count > limits.followedPlaces, large.tries > 1 else {
             context.meter.counters.followedPlaces += others.count
-            guard write.follow(content.root, others) else { return prepareAgain(large) }
-            guard let reply = make(write, large) else { return askFirst(write, large) }
+            guard write.mergeCommits(content.root, others) else { return prepareAgain(large) }
+            guard let reply = commitPrepared(write, large) else { return precheckObservers(write, large) }
             return answers.answer(reply, item)
         }
         // Many paths were written meanwhile. Each round takes a fraction of the time of the round before.
-        let isParked = parking.park(item, holding: large.bytes, follows: .sinceNow) { [self, write] in
+        let isSuspended = suspendedRequests.suspend(item, holding: large.bytes, follows: .sinceNow) { [self, write] in
             // Nil if those commits are no longer known: then the write cannot be merged.
             let (root, others, last) = (content.root, commits.recent.places(since: large.sequence), content.sequence)
             return {
                 var write = write
-                return others.map { write.follow(root, $0) } == true ? (write, last) : nil
+                return others.map { write.mergeCommits(root, $0) } == true ? (write, last) : nil
             }
         } then: { [self] (followed: (PreparedWrite, UInt64)?) in
             guard answersUnlessReadable(large.asked, item) else { return }
@@ -283,24 +283,24 @@ final class WriteRequests: @unchecked Sendable {
             large.tries -= 1
             install(followed, large)
         }
-        if !isParked { answers.answer(.failed(.noRoom), item) }
+        if !isSuspended { answers.answer(.failed(.noRoom), item) }
     }
 
     /// Evaluates the rules for the observers that depend on a prepared write, in the background, before the commit.
-    private func askFirst(_ write: PreparedWrite, _ large: LargeWrite) {
+    private func precheckObservers(_ write: PreparedWrite, _ large: LargeWrite) {
         let item = large.item
-        let round = foresight.round + 1
+        let round = precheck.round + 1
         var next = large
         next.sequence = content.sequence
         next.tries -= 1
-        let isParked = parking.park(item, holding: large.bytes + foresight.bytes(before: write), follows: .sinceNow) { [self] in
-            let question = foresight.question(before: write, round: round)
+        let isSuspended = suspendedRequests.suspend(item, holding: large.bytes + precheck.bytes(before: write), follows: .sinceNow) { [self] in
+            let question = precheck.question(before: write, round: round)
             return { PrecheckedDecisions(question) }
         } then: { [self, next] found in
             guard answersUnlessReadable(next.asked, item) else { return }
-            foresight.use(found) { install(write, next) }
+            precheck.use(found) { install(write, next) }
         }
-        if !isParked { answers.answer(.failed(.noRoom), item) }
+        if !isSuspended { answers.answer(.failed(.noRoom), item) }
     }
 
     private func prepareAgain(_ large: LargeWrite) {
@@ -322,27 +322,27 @@ final class WriteRequests: @unchecked Sendable {
 
     /// Commits a prepared write: O(depth), plus the work for its observers.
     /// - Returns: its answer. Nil if nothing was done: it may wait, and many observers depend on it.
-    private func make(_ write: PreparedWrite, _ large: LargeWrite) -> Reply? {
+    private func commitPrepared(_ write: PreparedWrite, _ large: LargeWrite) -> Reply? {
         let (asked, client) = (large.asked, large.item.client)
         do throws(Failure) {
             let sequence = try commits.commit(write, by: asked.origin(client), stage: large.stage, mayWait: large.tries > 1) {
                 found throws(Failure) in try count(found, asked, client)
             }
-            return sequence.map { made(asked, sequence: $0, client, write.isShaped ? nil : write.operations) }
+            return sequence.map { committedReply(asked, sequence: $0, client, write.isShaped ? nil : write.operations) }
         } catch { return refusedReply(asked, error) }
     }
 
     // MARK: Answers
 
     /// The answer to a write that the writer applied for a client of this follower, in the tree of that commit.
-    func forwardedReply(_ asked: WriteRequest, sequence: UInt64, _ client: Client) -> Reply { made(asked, sequence: sequence, client) }
+    func forwardedReply(_ asked: WriteRequest, sequence: UInt64, _ client: Client) -> Reply { committedReply(asked, sequence: sequence, client) }
     func forwardedRefusal(_ asked: WriteRequest, _ failure: Failure) -> Reply { refusedReply(asked, failure) }
 
     /// A push key for a child that the writer will add.
     func nextKey() -> Key { pushIDs.next(now: context.clock()) }
 
     /// - Parameter operations: of a prepared write; nil to read the values from the tree.
-    private func made(_ asked: WriteRequest, sequence: UInt64, _ client: Client, _ operations: [JournalOperation]? = nil) -> Reply {
+    private func committedReply(_ asked: WriteRequest, sequence: UInt64, _ client: Client, _ operations: [JournalOperation]? = nil) -> Reply {
         switch asked.purpose {
         case .write: return .written(sequence: sequence)
         case .push(let key): return .pushed(key, sequence: sequence)

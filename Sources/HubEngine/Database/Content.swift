@@ -15,7 +15,7 @@ final class Content {
         /// When nodes were last written, if the rules need that.
         var written = WrittenTimes()
         /// Inbox rows and removals that commits left pending.
-        var owed = PendingInboxRows()
+        var pendingRows = PendingInboxRows()
         /// Which requests of other hubs were carried out.
         var peers = PeerRequests()
     }
@@ -35,7 +35,7 @@ final class Content {
     var root: Node { state.root }
     var sequence: UInt64 { state.sequence }
     var written: WrittenTimes { state.written }
-    var owed: PendingInboxRows { state.owed }
+    var pendingRows: PendingInboxRows { state.pendingRows }
     var peers: PeerRequests { state.peers }
 
     /// The rules in force, from any thread.
@@ -71,11 +71,11 @@ final class Content {
     }
 
     /// Applies the operations of the last commit that concern state outside the tree.
-    func note(_ operations: some Sequence<JournalOperation>) {
+    func apply(_ operations: some Sequence<JournalOperation>) {
         for operation in operations {
             switch operation {
             case .written, .open: state.written.apply(operation)
-            case .pendingRows(let change): state.owed.apply(change, in: state.root)
+            case .pendingRows(let change): state.pendingRows.apply(change, in: state.root)
             case .peer(let change): state.peers.apply(change)
             case .set, .priority, .add, .pending: break
             }

@@ -47,13 +47,13 @@ public final class Database: Sendable {
         /// When the first of the items was submitted, steady ns.
         var since: Int64 = 0
         /// Until then calling threads carry out no requests, steady ns.
-        var restsUntil: Int64 = 0
+        var queueOnlyUntil: Int64 = 0
     }
 
     /// - Parameters:
     ///   - start: the recovered content and the sequence number of its last commit.
     ///   - written: when nodes were last written, as recovered.
-    ///   - owed: inbox rows and removals left pending by the previous process; continued in the background.
+    ///   - pendingRows: inbox rows and removals left pending by the previous process; continued in the background.
     ///   - pending: onDisconnect writes of the previous process's sessions. They are applied before the first request, one commit per
     ///     session (contract §6.2).
     ///   - journal: continues after `start`; nil for one in memory that keeps nothing.
@@ -70,7 +70,7 @@ public final class Database: Sendable {
     ///   - scheduler: the clocks, and the timer for retries of the log.
     public init(
         name: String, rules: RuleSet, start: (root: Node, sequence: UInt64) = (.null, 0), written: WrittenTimes = WrittenTimes(),
-        owed: PendingInboxRows = PendingInboxRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
+        pendingRows: PendingInboxRows = PendingInboxRows(), pending: [PendingSession] = [], journal: (any Journal)? = nil, epoch: UInt64 = 0,
         follows: Bool = false, writerRole: WriterRole? = nil, peers: PeerRequests = PeerRequests(), link: (any HubLink)? = nil,
         lanes: Int, limits: EngineLimits = EngineLimits(),
         background: BackgroundWork = .shared, budget: MemoryBudget = MemoryBudget(1 << 30), format: any WireFormat,
@@ -88,15 +88,15 @@ public final class Database: Sendable {
             scheduler: scheduler, sessionPrefix: link.map { SessionName.prefix(of: $0.hub) } ?? "", onJournal: onJournal)
         engine = Engine(
             context, rules: rules,
-            start: Content.State(root: start.root, sequence: start.sequence, written: written, owed: owed, peers: peers),
+            start: Content.State(root: start.root, sequence: start.sequence, written: written, pendingRows: pendingRows, peers: peers),
             journal: journal, epoch: epoch, follows: follows ? pending : nil, writerRole: writerRole, link: link, refusals: refusals,
             outlet: outlet)
         if rules.hasConsequences, !follows { queue.async { [engine] in engine.countAll() } }
         if rules.hasExpiry || !written.isEmpty, !follows { queue.async { [engine] in engine.expireOverdue() } }
-        if !owed.isEmpty, !follows { queue.async { [engine] in engine.goOn() } }
+        if !pendingRows.isEmpty, !follows { queue.async { [engine] in engine.resumeInboxBackfill() } }
         if link != nil { queue.async { [engine] in engine.beginWithPeers(pending, follows: follows) } }
         if link == nil, !pending.isEmpty, !follows { queue.async { [engine] in engine.applyAbandoned(pending) } }
-        writerRole?.begin { [queue, weak engine] wish in queue.async { [weak engine] in engine?.roles.wish(wish) } }
+        writerRole?.begin { [queue, weak engine] role in queue.async { [weak engine] in engine?.roles.request(role) } }
     }
 
     // MARK: Requests
@@ -134,7 +134,7 @@ public final class Database: Sendable {
     public func start(mayRunHere: Bool, mayCommitHere: Bool = false) {
         let isFew: Bool? = inbox.withLock { inbox in
             if inbox.items.isEmpty || inbox.isScheduled || inbox.isServed { return nil }
-            let isFew = mayRunHere && inbox.work <= limits.directWork && inbox.since >= inbox.restsUntil
+            let isFew = mayRunHere && inbox.work <= limits.directWork && inbox.since >= inbox.queueOnlyUntil
             if isFew { inbox.isServed = true } else { inbox.isScheduled = true }
             return isFew
         }
@@ -159,17 +159,17 @@ public final class Database: Sendable {
         let begin = engine.context.scheduler.steadyNs
         // The cost of consequences is unknown before a write, so rules with consequences always use the queue.
         let work = engine.content.rules.hasConsequences ? 0 : limits.directWork
-        engine.loop.handle(take(), work: work) { take(atMost: work) }
+        engine.loop.handle(takeItems(), work: work) { takeItems(atMost: work) }
         let end = engine.context.scheduler.steadyNs
         if end - begin > Int64(limits.directMs) * 1_000_000 {
-            inbox.withLock { $0.restsUntil = end + Int64(limits.directRestMs) * 1_000_000 }
+            inbox.withLock { $0.queueOnlyUntil = end + Int64(limits.directRestMs) * 1_000_000 }
         }
     }
 
-    private func drain() { engine.loop.handle(take()) }
+    private func drain() { engine.loop.handle(takeItems()) }
 
     /// Takes the submitted requests, unless they are more work than that.
-    private func take(atMost work: Int = .max) -> [Item] {
+    private func takeItems(atMost work: Int = .max) -> [Item] {
         inbox.withLock { inbox in
             if inbox.work > work { return [] }
             defer { (inbox.items, inbox.work, inbox.isScheduled) = ([], 0, false) }
@@ -244,7 +244,7 @@ public final class Database: Sendable {
                 let content = engine.content
                 body(!isListed ? nil : JournalSnapshot(
                     root: content.root, sequence: content.sequence, pending: engine.pendingSessions, written: content.written,
-                    pendingRows: content.owed, peers: content.peers))
+                    pendingRows: content.pendingRows, peers: content.peers))
             }
             if isLast {
                 engine.loop.whenIdle { engine.whenRecipientsKnown(mayWait: false, show) }

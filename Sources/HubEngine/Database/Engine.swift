@@ -6,7 +6,7 @@ import SecurityRules
 /// callbacks to parts created later are set at the end. Everything here runs on the database queue.
 ///
 /// ```
-/// RequestLoop ─► RequestHandler ─► ReadRequests, ObserveRequests, WriteRequests, Sessions   (large work: Parking)
+/// RequestLoop ─► RequestHandler ─► ReadRequests, ObserveRequests, WriteRequests, Sessions   (large work: SuspendedRequests)
 ///                                       WriteRequests, DisconnectWrites ─► CommitPipeline ─► ReadPermissions, Publisher
 /// DurabilityQueue ◄─ Batch, Outbox ◄─────────────── commits and output of all of them
 ///       └─ the log refuses ─► Rollback
@@ -36,7 +36,7 @@ final class Engine: @unchecked Sendable {
     /// - Parameters:
     ///   - epoch: of its writes, if it is the writer.
     ///   - follows: the pending onDisconnect writes, to start as a follower; nil to start as the writer.
-    ///   - writership: changes the role; nil if the role never changes.
+    ///   - writerRole: changes the role; nil if the role never changes.
     init(
         _ context: EngineContext, rules: RuleSet, start: Content.State, journal: any Journal,
         epoch: UInt64, follows: [PendingSession]?, writerRole: WriterRole?, link: (any HubLink)?,
@@ -60,37 +60,37 @@ final class Engine: @unchecked Sendable {
         let ring = CommitRing(context, content)
         registry.onResumable = { ring.count($0) }
         let slowReaders = SlowReaders(context, places, batch, outbox, durability)
-        let foresight = PermissionPrecheck(context, content, places)
-        let permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
+        let precheck = PermissionPrecheck(context, content, places)
+        let permissions = ReadPermissions(context, content, places, registry, precheck, outbox, refusals)
         let pacing = Pacing(context, batch, durability)
         let queries = LiveQueryUpdater(context, content, places, indexes, batch, durability)
         registry.queries = queries.places
         let publisher = Publisher(context, content, places, indexes, queries, batch, outbox, slowReaders, encodings, pacing)
 
-        let commits = CommitPipeline(context, content, batch, guardian, foresight, permissions, publisher, refusals)
+        let commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals)
         commits.ring = ring
-        let disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
+        let disconnects = DisconnectWrites(context, content, batch, durability, guardian, precheck, commits)
         let derived = DerivedData(context)
         let copies = CopyIndexStore(context, content, derived)
         commits.copies = copies
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
-        let parking = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
+        let suspendedRequests = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
 
         let early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
         let answers = Answers(context, outbox, early, slowReaders, encodings)
         let output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
-        let live = LiveReads(context, content, indexes, queries, parking)
-        let reads = ReadRequests(context, content, places, indexes, permissions, parking, answers, live)
+        let live = LiveReads(context, content, indexes, queries, suspendedRequests)
+        let reads = ReadRequests(context, content, places, indexes, permissions, suspendedRequests, answers, live)
         let observers = ObserveRequests(
             context, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
         observers.resumeSupport = (ring, Resumption(context, content, places, ring))
         let writes = WriteRequests(
-            context, content, batch, journal, guardian, commits, disconnects, indexes, permissions, foresight, parking, answers,
+            context, content, batch, journal, guardian, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers,
             refusals)
         let parts = RequestParts(
             sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, queries: queries,
-            parking: parking)
-        let handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
+            suspendedRequests: suspendedRequests)
+        let handler = RequestHandler(context, batch, permissions, precheck, publisher, parts: parts, output: output)
         let loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
         box?.connect(pipeline, parts, commits, loop, handler, output, follows: follows != nil)
         let rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
@@ -107,19 +107,21 @@ final class Engine: @unchecked Sendable {
         durability.onLost = { [weak later] in later?.guardian.refused($0) }
         durability.onReleased = { [weak later] in
             later?.loop.scheduleTurn()
-            later?.roles.goOn()
+            later?.roles.advance()
         }
-        commits.onCounted = { [weak later] in later?.roles.term?.counters.note($0) }
+        commits.onCounted = { [weak later] in later?.roles.term?.counters.commitCounted($0) }
         commits.onUncounted = { [weak later] in later?.roles.term?.counters.begin() }
         roles.connect = { [weak later] term in
             term.expiry.commits = { [weak later] in later?.commits }
             term.expiry.mustWait = { [weak later] in later?.disconnects.blocksRequests == true }
             term.expiry.onFirstDone = { [weak later] in
                 later?.loop.scheduleTurn()
-                later?.roles.term?.owed.begin()
+                later?.roles.term?.inboxBackfill.begin()
             }
-            term.owed.commits = { [weak later] in later?.commits }
-            term.owed.mustWait = { [weak later] in later?.disconnects.blocksRequests == true || later?.commits.expiry?.blocksRequests == true }
+            term.inboxBackfill.commits = { [weak later] in later?.commits }
+            term.inboxBackfill.mustWait = { [weak later] in
+                later?.disconnects.blocksRequests == true || later?.commits.expiry?.blocksRequests == true
+            }
         }
         guardian.onSuperseded = { [weak later] in later?.roles.superseded($0) }
         guardian.onTaken = { [weak later] in
@@ -134,18 +136,18 @@ final class Engine: @unchecked Sendable {
             later?.commits.expiry?.searchAll()
             later?.commits.inboxBackfill?.begin()
         }
-        indexes.onResultReady = { [weak later] path, ordering, owed in
-            later?.batch.record(.show(path, ordering, owed))
-            later?.publisher.publish(path, ordering, owed)
+        indexes.onResultReady = { [weak later] path, ordering, update in
+            later?.batch.record(.show(path, ordering, update))
+            later?.publisher.publish(path, ordering, update)
         }
-        indexes.onReady = { [weak later] in later?.queries.goOn(at: $0) }
-        queries.telling.onChanged = { [weak later] in later?.publisher.publish($0, $1, of: $2, $3) }
+        indexes.onReady = { [weak later] in later?.queries.resume(at: $0) }
+        queries.notifier.onChanged = { [weak later] in later?.publisher.publish($0, $1, of: $2, $3) }
         queries.places.onEnded = { [weak later] in later?.permissions.end($0, of: $1, $2) }
         queries.places.onLost = { [weak later] in later?.permissions.notifyEnd($0, to: $1, $2) }
         pacing.onDue = { [weak later] path, query, style in later?.publisher.publish(path, query, to: style) }
         indexes.cancel = { [weak later] observation, client in later?.permissions.cancel(observation, of: client) }
         permissions.onStreamCancelled = { [weak later] in later?.sessions.end($0) }
-        parking.onResumed = { [weak later] items, client in later?.loop.resume(items, of: client) }
+        suspendedRequests.onResumed = { [weak later] items, client in later?.loop.resume(items, of: client) }
 
         self.context = context
         self.content = content
@@ -196,9 +198,9 @@ final class Engine: @unchecked Sendable {
     }
 
     /// Continues the inbox rows and removals that an earlier process left pending.
-    func goOn() {
+    func resumeInboxBackfill() {
         context.queue.assertCurrent()
-        roles.term?.owed.begin()
+        roles.term?.inboxBackfill.begin()
     }
 
     /// Calls back when the recipients of all pending inbox rows are known. Until then they depend on the tree of an earlier commit, which
@@ -206,8 +208,8 @@ final class Engine: @unchecked Sendable {
     /// - Parameter mayWait: if false, calls back at once with whether they are known.
     func whenRecipientsKnown(mayWait: Bool, _ body: @escaping @Sendable (Bool) -> Void) {
         context.queue.assertCurrent()
-        guard mayWait, let owed = roles.term?.owed else { return body(roles.term?.owed.isListed ?? true) }
-        owed.whenRecipientsKnown { body(true) }
+        guard mayWait, let inboxBackfill = roles.term?.inboxBackfill else { return body(roles.term?.inboxBackfill.isListed ?? true) }
+        inboxBackfill.whenRecipientsKnown { body(true) }
     }
 
     /// Applies the onDisconnect writes of an earlier process's sessions, a turn's work at a time. Requests wait until all are applied.

@@ -32,5 +32,5 @@ struct RequestParts {
     /// Live queries with conditions, and circles.
     let queries: LiveQueryUpdater
     /// Requests whose work is done off the queue.
-    let parking: SuspendedRequests
+    let suspendedRequests: SuspendedRequests
 }

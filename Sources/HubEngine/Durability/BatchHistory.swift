@@ -16,13 +16,13 @@ struct BatchHistory {
         /// The observers of a slow client were sent the current state.
         case catchUp(Client, MissedChanges)
         /// Live queries were updated after their index was rebuilt.
-        case show(Path, TreeQuery.Index, Owed)
+        case show(Path, TreeQuery.Index, DeferredUpdate)
         /// Live queries of a path were sent changes of earlier commits; their state before that is lost.
         case notifiedLater(Path)
         /// Observers with a pace were sent the changes held back before.
         case paced(Path, ChildQuery?, ObserverStyle)
         /// The onDisconnect writes of an ended session were applied, without a request.
-        case fire(PendingSession)
+        case applyEnded(PendingSession)
         /// The pending onDisconnect writes of a session were logged again.
         case relog(String)
     }

@@ -44,7 +44,7 @@ final class RoleController: @unchecked Sendable {
     /// Connects a new term to the other parts that it calls.
     var connect: (WriterTerm) -> Void = { _ in }
     /// Pending onDisconnect writes of other hubs' sessions, while this hub is the writer.
-    private(set) var left: [PendingSession] = []
+    private(set) var pendingElsewhere: [PendingSession] = []
 
     /// Claims tried while commits are still to be applied, and ms between them.
     private static let claims = 250
@@ -90,18 +90,18 @@ final class RoleController: @unchecked Sendable {
     }
 
     /// The pending onDisconnect writes of all sessions.
-    var pendingSessions: [PendingSession] { follower?.pendingSessions ?? disconnects.pendingSessions + left }
+    var pendingSessions: [PendingSession] { follower?.pendingSessions ?? disconnects.pendingSessions + pendingElsewhere }
 
     // Requested role
 
-    func wish(_ wish: WriterRole.RequestedRole) {
+    func request(_ role: WriterRole.RequestedRole) {
         context.queue.assertCurrent()
-        (requestedRole, attempts) = (wish, 0)
-        goOn()
+        (requestedRole, attempts) = (role, 0)
+        advance()
     }
 
     /// Takes the next step towards the requested role, if it is possible now.
-    func goOn() {
+    func advance() {
         switch role.step(requestedRole: requestedRole, isBehind: durability.isBehind) {
         case nil: break
         case .claim: claim()
@@ -172,8 +172,8 @@ final class RoleController: @unchecked Sendable {
         let own = Set(disconnects.pendingSessions.map(\.id))
         let pending = follower?.pendingSessions ?? []
         disconnects.dropDeferred(besides: Set(pending.map(\.id)))
-        left = pending.filter { !own.contains($0.id) }
-        if let remote = peers?.remote { left = remote.begin(adopting: left) }
+        pendingElsewhere = pending.filter { !own.contains($0.id) }
+        if let remote = peers?.remote { pendingElsewhere = remote.begin(adopting: pendingElsewhere) }
         peers?.forwarding?.isFollowing = false
         follower?.end()
         follower = nil
@@ -185,8 +185,8 @@ final class RoleController: @unchecked Sendable {
         term?.begin()
         loop.handle([])
         peers?.forwarding?.writerChanged()
-        if !left.isEmpty { fireLater(epoch) }
-        goOn()
+        if !pendingElsewhere.isEmpty { fireLater(epoch) }
+        advance()
     }
 
     // MARK: Writing → following
@@ -196,7 +196,7 @@ final class RoleController: @unchecked Sendable {
         endTerm()
         durability.finishBatch()
         become(.yielding)
-        goOn()
+        advance()
     }
 
     /// The log has refused commits of this hub.
@@ -223,7 +223,7 @@ final class RoleController: @unchecked Sendable {
         endTerm()
         batch.keepsHistory = false
         let pending = pendingSessions
-        left = []
+        pendingElsewhere = []
         if let peers {
             peers.remote?.end()
             disconnects.handOver { peers.forwarding?.takeOver($0, leaving: $1) } ended: { peers.hasEnded($0) }
@@ -231,7 +231,7 @@ final class RoleController: @unchecked Sendable {
         follow(pending)
         become(.following, reason)
         loop.scheduleTurn()
-        goOn()
+        advance()
     }
 
     private func endTerm() {
@@ -253,10 +253,10 @@ final class RoleController: @unchecked Sendable {
     /// - Parameter isGone: whether a session has ended.
     func applyAbandoned(where isGone: (PendingSession) -> Bool) {
         guard case .writing = role else { return }
-        let gone = left.filter(isGone)
+        let gone = pendingElsewhere.filter(isGone)
         guard !gone.isEmpty else { return }
         let ids = Set(gone.map(\.id))
-        left.removeAll { ids.contains($0.id) }
+        pendingElsewhere.removeAll { ids.contains($0.id) }
         disconnects.applyAbandoned(gone)
         durability.finishBatch()
     }

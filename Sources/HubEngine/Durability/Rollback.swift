@@ -17,7 +17,7 @@ final class Rollback {
     private let permissions: ReadPermissions
     private let commits: CommitPipeline
     private let sessions: Sessions
-    private let parking: SuspendedRequests
+    private let suspendedRequests: SuspendedRequests
     private let handler: RequestHandler
     private let loop: RequestLoop
 
@@ -32,7 +32,7 @@ final class Rollback {
         self.indexes = indexes
         self.permissions = permissions
         self.commits = commits
-        (sessions, parking, queries) = (parts.sessions, parts.parking, parts.queries)
+        (sessions, suspendedRequests, queries) = (parts.sessions, parts.suspendedRequests, parts.queries)
         self.handler = handler
         self.loop = loop
     }
@@ -40,7 +40,7 @@ final class Rollback {
     /// Rolls back all batches that wait for the log.
     func run(_ error: JournalError) {
         let givenUp = durability.giveUp()
-        let parked = parking.giveUp()
+        let suspended = suspendedRequests.giveUp()
         let before = content.rollBack(to: durability.durable)
         commits.rollBack(to: content.sequence)
         log.refused(error, givenUp.lazy.map(\.result.journalled).filter { !$0.isEmpty })
@@ -61,7 +61,7 @@ final class Rollback {
         }
         // Unlike the refused batches, the repeated requests never reach the log.
         log.settle()
-        parking.handleAgain(parked)
+        suspendedRequests.handleAgain(suspended)
         permissions.recheckAllObservers()
         for given in givenUp { outbox.moveProbes(of: given.output) }
         durability.finishBatch()

@@ -6,7 +6,7 @@ import SecurityRules
 final class WriterTerm {
     let counters: CounterRecount
     let expiry: ExpiryScheduler
-    let owed: InboxBackfill
+    let inboxBackfill: InboxBackfill
     private let content: Content
     private let commits: CommitPipeline
     private let loop: RequestLoop
@@ -18,9 +18,9 @@ final class WriterTerm {
         (content, self.commits, self.loop) = (pipeline.content, commits, loop)
         counters = CounterRecount(context, content, durability, log, commits, derived)
         expiry = ExpiryScheduler(context, content, durability, log, derived)
-        owed = InboxBackfill(context, content, durability, log)
+        inboxBackfill = InboxBackfill(context, content, durability, log)
         commits.expiry = expiry
-        commits.inboxBackfill = owed
+        commits.inboxBackfill = inboxBackfill
         loop.expiry = expiry
     }
 
@@ -28,14 +28,14 @@ final class WriterTerm {
     func begin() {
         if content.rules.hasConsequences { counters.begin() }
         if content.rules.hasExpiry || !content.written.isEmpty { expiry.begin(isStart: true) }
-        if !content.owed.isEmpty { owed.begin() }
+        if !content.pendingRows.isEmpty { inboxBackfill.begin() }
     }
 
     /// Commits were rolled back.
     func rolledBack() {
         counters.rolledBack()
         expiry.searchAll()
-        owed.begin()
+        inboxBackfill.begin()
     }
 
     /// Ends the upkeep.
@@ -45,6 +45,6 @@ final class WriterTerm {
         loop.expiry = nil
         counters.stop()
         expiry.stop()
-        owed.stop()
+        inboxBackfill.stop()
     }
 }

@@ -31,14 +31,14 @@ final class ExpiryScheduler: @unchecked Sendable {
     /// Nodes due by this time, in wall clock ms, expire before any request is carried out.
     private var startupDeadline = Int64.min
     /// The wall clock at the last check.
-    private var lookedAt = Int64.min
+    private var lastCheck = Int64.min
     /// The node being expired, the current time, and when it was due.
     private var ending: (path: Path, at: Int64, due: Int64)?
     /// How often an expiry left or made a node due, since no node was due.
     private var dueAgain: [Path: Int] = [:]
     /// Nodes that could not expire, with the number of tries since they were last written.
     private var refused: [Path: Int] = [:]
-    /// The commit line, which calls back into this class for each commit.
+    /// The commit pipeline, which calls back into this class for each commit.
     var commits: () -> CommitPipeline? = { nil } {
         didSet { search.commits = commits }
     }
@@ -85,7 +85,7 @@ final class ExpiryScheduler: @unchecked Sendable {
 
     private func found() {
         // Requests may have waited for it.
-        if blocksRequests { look() } else { schedule() }
+        if blocksRequests { checkDue() } else { schedule() }
     }
 
     /// Stops expiring nodes.
@@ -122,7 +122,7 @@ final class ExpiryScheduler: @unchecked Sendable {
     }
 
     /// A commit's changes to the expiry state; computed before the commit.
-    struct Note {
+    struct PreparedChanges {
         /// Nodes that may have a new due time, with the written values where known.
         fileprivate var nodes: [(path: Path, value: Node?)] = []
         /// Their write times, for the journal.
@@ -138,53 +138,53 @@ final class ExpiryScheduler: @unchecked Sendable {
     ///   - written: the nodes written.
     ///   - more: further written paths, which are searched in the background.
     /// - Throws: when it adds more nodes with a stored write time than allowed.
-    func note(_ written: WrittenNodes, many more: WrittenPlaces? = nil, new: Node) throws(Failure) -> Note? {
+    func prepare(_ written: WrittenNodes, many more: WrittenPlaces? = nil, new: Node) throws(Failure) -> PreparedChanges? {
         let rules = content.rules
         guard rules.hasExpiry else { return nil }
-        var note = Note(old: content.root, now: context.clock())
+        var prepared = PreparedChanges(old: content.root, now: context.clock())
         var left = context.limits.inlineChildren
-        if let more { note.open = more }
+        if let more { prepared.open = more }
         var above: Set<Path> = []
         for i in 0..<written.count {
             let (path, value) = written[i]
-            let isAll = rules.visitExpiring(path, old: note.old, new: new, atMost: &left) {
-                if $0.depth == path.depth { return note.nodes.append(($0, value)) }
+            let isAll = rules.visitExpiring(path, old: prepared.old, new: new, atMost: &left) {
+                if $0.depth == path.depth { return prepared.nodes.append(($0, value)) }
                 // A node above several paths is visited once for each of them.
-                if $0.depth > path.depth || above.insert($0).inserted { note.nodes.append(($0, nil)) }
+                if $0.depth > path.depth || above.insert($0).inserted { prepared.nodes.append(($0, nil)) }
             }
-            guard isAll, note.nodes.count <= context.limits.inlineChildren else {
-                for i in i..<written.count where rules.mayExpire(around: written[i].path) { note.open.insert(written[i].path) }
+            guard isAll, prepared.nodes.count <= context.limits.inlineChildren else {
+                for i in i..<written.count where rules.mayExpire(around: written[i].path) { prepared.open.insert(written[i].path) }
                 break
             }
         }
-        if case .places = written { note.nodes = note.nodes.map(\.path).ascending().withoutRepeated().map { ($0, nil) } }
-        let asking = rules.readsWritten ? note.nodes.map(\.path).filter { rules.readsWritten(at: $0) } : []
-        note.times = asking.filter { !new.node(at: $0).exists && content.written[$0] != nil }.map { .written($0, nil) }
-        var room = context.limits.expiryEntries - content.written.count + note.times.count
-        for path in asking where new.node(at: path).exists {
+        if case .places = written { prepared.nodes = prepared.nodes.map(\.path).ascending().withoutRepeated().map { ($0, nil) } }
+        let timed = rules.readsWritten ? prepared.nodes.map(\.path).filter { rules.readsWritten(at: $0) } : []
+        prepared.times = timed.filter { !new.node(at: $0).exists && content.written[$0] != nil }.map { .written($0, nil) }
+        var room = context.limits.expiryEntries - content.written.count + prepared.times.count
+        for path in timed where new.node(at: path).exists {
             if content.written[path] == nil {
                 // Nodes that existed before such rules may stay without a write time.
-                if room <= 0, note.old.node(at: path).isNull { throw .tooManyExpiring(context.limits.expiryEntries) }
+                if room <= 0, prepared.old.node(at: path).isNull { throw .tooManyExpiring(context.limits.expiryEntries) }
                 if room <= 0 { continue }
                 room -= 1
             }
-            note.times.append(.written(path, note.now))
+            prepared.times.append(.written(path, prepared.now))
         }
         // The write times of the remaining nodes follow in later commits. Until then this entry holds them.
-        if !note.open.isEmpty, rules.readsWritten {
-            note.times.append(.open(content.sequence + 1, OpenWrite(ms: note.now, places: note.open)))
+        if !prepared.open.isEmpty, rules.readsWritten {
+            prepared.times.append(.open(content.sequence + 1, OpenWrite(ms: prepared.now, places: prepared.open)))
         }
-        context.meter.spend(note.nodes.count / 2)
-        return note
+        context.meter.spend(prepared.nodes.count / 2)
+        return prepared
     }
 
-    /// Applies the note after its commit.
-    func take(_ note: Note) {
-        let dues = content.rules.dues(of: note.nodes, in: content.root) { content.written.time(of: $0) }
+    /// Applies the prepared changes after their commit.
+    func commit(_ prepared: PreparedChanges) {
+        let dues = content.rules.dues(of: prepared.nodes, in: content.root) { content.written.time(of: $0) }
         for (i, due) in dues.enumerated() {
-            let path = note.nodes[i].path
+            let path = prepared.nodes[i].path
             if ending == nil, !refused.isEmpty { refused[path] = nil }
-            if let ending, let due, due <= ending.at, isCyclic(path, isNew: !note.old.node(at: path).exists, ending.at) {
+            if let ending, let due, due <= ending.at, isCyclic(path, isNew: !prepared.old.node(at: path).exists, ending.at) {
                 if path == ending.path, due > ending.due {
                     // A node due very often: it catches up with the present in steps of `clockCheckMs`.
                     index.set(path, ending.at + context.limits.clockCheckMs)
@@ -199,7 +199,7 @@ final class ExpiryScheduler: @unchecked Sendable {
                 index.set(path, due)
             }
         }
-        if !note.open.isEmpty { search.follow(note.open, old: note.old) }
+        if !prepared.open.isEmpty { search.follow(prepared.open, old: prepared.old) }
         schedule()
     }
 
@@ -240,11 +240,11 @@ final class ExpiryScheduler: @unchecked Sendable {
     private func wakes(at time: Int64) {
         guard time == wakesAt else { return }
         wakesAt = .max
-        look()
+        checkDue()
     }
 
     /// Expires due nodes, within the work of a turn.
-    private func look() {
+    private func checkDue() {
         if log.isDiskRefusing {
             unblockRequests()
             return index.count > 0 ? wakeUp(ms: Int64(context.limits.retryMs)) : ()
@@ -255,9 +255,9 @@ final class ExpiryScheduler: @unchecked Sendable {
             return wakeUp(ms: ExpirySearch.waitMs)
         }
         let now = context.clock()
-        defer { lookedAt = now }
+        defer { lastCheck = now }
         // The clock was set back: a node resting until a time of the old clock would rest too long.
-        if now + context.limits.clockCheckMs < lookedAt { return searchAll() }
+        if now + context.limits.clockCheckMs < lastCheck { return searchAll() }
         context.meter.beginTurn()
         var ended = 0
         while ended < context.limits.expiredAtOnce, context.meter.work < context.limits.turnWork / 4,
@@ -268,7 +268,7 @@ final class ExpiryScheduler: @unchecked Sendable {
         }
         durability.finishBatch()
         // All known due nodes have expired.
-        if ended == 0, index.horizon <= now { return search.isOfAll ? () : searchAll() }
+        if ended == 0, index.horizon <= now { return search.coversAll ? () : searchAll() }
         let next = index.next ?? .max
         if ended == 0 || next > now {
             context.meter.counters.expiryLagMs = 0
@@ -282,7 +282,7 @@ final class ExpiryScheduler: @unchecked Sendable {
     }
 
     /// Whether requests wait and the search is not complete: the earliest node must expire first, so none expires yet.
-    private var isPreparing: Bool { blocksRequests && search.isOfAll }
+    private var isPreparing: Bool { blocksRequests && search.coversAll }
 
     private func unblockRequests() {
         guard blocksRequests else { return }
@@ -316,7 +316,7 @@ final class ExpiryScheduler: @unchecked Sendable {
             context.meter.counters.expiryLagMs = max(0, now - due)
             let next = self.due(path)
             if next ?? .max > now { refused[path] = nil }
-            // Reached if the commit changed nothing here; otherwise `take` has already set the check time.
+            // Reached if the commit changed nothing here; otherwise `commit(_:)` has already set the check time.
             if let next { index.set(path, max(next, now + context.limits.expiryRetryMs)) }
         } catch { rest(path, from: now) }
     }

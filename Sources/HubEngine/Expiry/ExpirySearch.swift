@@ -27,8 +27,8 @@ final class ExpirySearch: @unchecked Sendable {
     /// Number of the last search of all nodes. Results of earlier ones are discarded.
     private var number = 0
     /// Whether a search of all nodes is running.
-    private(set) var isOfAll = false
-    /// The commit line.
+    private(set) var coversAll = false
+    /// The commit pipeline.
     var commits: () -> CommitPipeline? = { nil }
     /// Whether other work still comes first.
     var mustWait: () -> Bool = { false }
@@ -57,40 +57,40 @@ final class ExpirySearch: @unchecked Sendable {
     func begin() {
         number += 1
         let (rules, root) = (content.rules, content.root)
-        isOfAll = rules.hasExpiry || !content.written.isEmpty
-        guard isOfAll else { return derived.hold(.expiry) }
+        coversAll = rules.hasExpiry || !content.written.isEmpty
+        guard coversAll else { return derived.hold(.expiry) }
         derived.begin(.expiry)
         let found = FoundNodes(most: context.limits.expiringNodes, entries: context.limits.expiryEntries)
-        goOn(Job(number, rules, .all(found), ExpiryWalk(rules, WrittenPlaces(.root), old: .null, new: root)))
+        searchNext(Job(number, rules, .all(found), ExpiryWalk(rules, WrittenPlaces(.root), old: .null, new: root)))
         for (commit, write) in content.written.open {
-            goOn(Job(number, rules, .write(commit), ExpiryWalk(rules, write.places, old: .null, new: root)))
+            searchNext(Job(number, rules, .write(commit), ExpiryWalk(rules, write.places, old: .null, new: root)))
         }
     }
 
     /// Discards the current searches.
     func stop() {
         number += 1
-        isOfAll = false
+        coversAll = false
         derived.hold(.expiry)
     }
 
     /// Searches for nodes that the last commit changed at these paths.
     /// - Parameter old: the tree before it.
     func follow(_ places: WrittenPlaces, old: Node) {
-        goOn(Job(number, content.rules, .write(content.sequence), ExpiryWalk(content.rules, places, old: old, new: content.root)))
+        searchNext(Job(number, content.rules, .write(content.sequence), ExpiryWalk(content.rules, places, old: old, new: content.root)))
     }
 
-    private func goOn(_ job: Job) {
+    private func searchNext(_ job: Job) {
         let (root, written, now) = (content.root, content.written, context.clock())
         context.background.run(.upkeep) { [self] in
             var job = job
             let found = job.findPart(root, written, now: now)
-            context.queue.async { [self, job] in take(found[...], job) }
+            context.queue.async { [self, job] in handOver(found[...], job) }
         }
     }
 
     /// Hands over the rest of a part.
-    private func take(_ found: ArraySlice<Path>, _ job: Job) {
+    private func handOver(_ found: ArraySlice<Path>, _ job: Job) {
         guard job.number == number else { return context.release([found, job]) }
         // While the disk refuses, no times can be stored. The search starts over when it accepts commits.
         if log.isDiskRefusing {
@@ -99,7 +99,7 @@ final class ExpirySearch: @unchecked Sendable {
             return onTurn()
         }
         if mustWait() || log.isRefusing || durability.waitingCommits > Self.waitingCommits {
-            context.later(ms: Self.waitMs) { [self] in take(found, job) }
+            context.later(ms: Self.waitMs) { [self] in handOver(found, job) }
             return
         }
         context.meter.beginTurn()
@@ -113,7 +113,7 @@ final class ExpirySearch: @unchecked Sendable {
         context.meter.spend(part.count / 2)
         durability.finishBatch()
         if !rest.isEmpty {
-            context.queue.async { [self] in take(rest, job) }
+            context.queue.async { [self] in handOver(rest, job) }
         } else {
             // They were allocated in the background and are released there.
             context.release([found])
@@ -124,14 +124,14 @@ final class ExpirySearch: @unchecked Sendable {
 
     /// A part has been handed over completely.
     private func end(_ job: Job) {
-        guard job.isOver else { return goOn(job) }
+        guard job.isOver else { return searchNext(job) }
         switch job.subject {
         case .all(let found):
             onAllFound(found)
             context.release([found])
-            goOn(Job(job.number, job.rules, .idleTimes, job.walk))
+            searchNext(Job(job.number, job.rules, .idleTimes, job.walk))
         case .idleTimes:
-            isOfAll = false
+            coversAll = false
             derived.hold(.expiry)
             context.release([job])
         // It retains an old tree.

@@ -9,10 +9,11 @@ final class ForwardedClient: @unchecked Sendable {
     let number: UInt64
     /// The session name under which the journal stores the client's onDisconnect writes.
     let session: String
-    /// Numbers of the client's unanswered requests, answered in this order. Later requests that are not writes wait in `parked`.
-    var line: Deque<UInt64> = []
-    /// The request that began the line, suspended until the line is empty. `head` is its number.
-    var parked: SuspendedRequest?
+    /// Numbers of the client's unanswered requests, answered in this order. Later requests that are not writes wait in
+    /// `suspendedRequest`.
+    var unanswered: Deque<UInt64> = []
+    /// The first unanswered request, suspended until `unanswered` is empty. `head` is its number.
+    var suspendedRequest: SuspendedRequest?
     var head: UInt64 = 0
     /// True if the client may have onDisconnect writes stored at the writer.
     var mayHaveDisconnectWrites = false

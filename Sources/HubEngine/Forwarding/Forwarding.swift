@@ -6,7 +6,7 @@ import Scheduling
 /// Forwards the writes of this database's clients to the writer, and answers each client in the order of its requests.
 ///
 /// ```
-/// write ─► client's line, numbered ─► WriterStream ─► applied or refused ─► answered once all earlier requests of the line are
+/// write ─► client's queue, numbered ─► WriterStream ─► applied or refused ─► answered once all earlier ones are
 ///             │ no other request of the client overtakes it
 /// ```
 /// Confined to the database queue.
@@ -18,10 +18,10 @@ final class Forwarding: @unchecked Sendable {
         case write(WriteRequest)
         case done
         /// Run the rest of the request on this hub.
-        case goOn
+        case resume
     }
 
-    /// A request in its client's line.
+    /// An unanswered request of a client.
     private struct Entry {
         let item: Database.Item
         let purpose: Purpose
@@ -32,7 +32,7 @@ final class Forwarding: @unchecked Sendable {
     private let context: EngineContext
     private let batch: Batch
     private let durability: DurabilityQueue
-    private let parking: SuspendedRequests
+    private let suspendedRequests: SuspendedRequests
     private let writes: WriteRequests
     private let answers: Answers
     private let link: any HubLink
@@ -44,7 +44,7 @@ final class Forwarding: @unchecked Sendable {
     /// Unanswered requests by number.
     private var entries: [UInt64: Entry] = [:]
     private var clients: UInt64 = 0
-    /// Clients whose lines contain newly settled requests.
+    /// Clients with newly settled requests.
     private var moved: [Client] = []
     /// Clients that may have onDisconnect writes stored at the writer.
     private var leaving: [ObjectIdentifier: Client] = [:]
@@ -52,12 +52,12 @@ final class Forwarding: @unchecked Sendable {
     private var unconfirmedEnds: Deque<(session: String, behind: UInt64)> = []
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ parking: SuspendedRequests, _ writes: WriteRequests, _ answers: Answers,
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ suspendedRequests: SuspendedRequests, _ writes: WriteRequests, _ answers: Answers,
         _ link: any HubLink, isFollowing: Bool, _ post: @escaping ([UInt8], UInt64) -> Void
     ) {
         self.context = context
         (batch, durability) = (pipeline.batch, pipeline.durability)
-        self.parking = parking
+        self.suspendedRequests = suspendedRequests
         self.writes = writes
         self.answers = answers
         self.link = link
@@ -78,7 +78,7 @@ final class Forwarding: @unchecked Sendable {
     // MARK: Requests
 
     /// Forwards a request that only the writer can run. Returns false if this hub should run it.
-    func takes(_ item: Database.Item) -> Bool {
+    func forwardIfNeeded(_ item: Database.Item) -> Bool {
         let client = item.client
         if client.remote != nil { return false }
         let leaves = client.forwarded?.mayHaveDisconnectWrites == true
@@ -110,16 +110,16 @@ final class Forwarding: @unchecked Sendable {
         case .cancelOnDisconnect(let path) where leaves: forward(item, .cancelOnDisconnect(path), .done)
         case .cancelOnDisconnect where isFollowing: answers.answer(.done, item)
         case .identify(let identity) where leaves && identity != client.identity:
-            forward(item, .identify, .goOn, as: identity)
-        case .signOut where leaves && client.identity != .anonymous: forward(item, .identify, .goOn, as: .anonymous)
+            forward(item, .identify, .resume, as: identity)
+        case .signOut where leaves && client.identity != .anonymous: forward(item, .identify, .resume, as: .anonymous)
         case .begin(let session, let previous?) where belongsToOtherHub(previous):
             guard isFollowing else {
                 rememberEnd(of: previous)
                 return false
             }
             _ = forwarded(client, named: session)
-            let number = forward(item, .end(session: previous), .goOn, deadline: .max)
-            context.later(ms: context.limits.endMs) { [weak self] in self?.goOn(without: number) }
+            let number = forward(item, .end(session: previous), .resume, deadline: .max)
+            context.later(ms: context.limits.endMs) { [weak self] in self?.resume(without: number) }
         default: return false
         }
         return true
@@ -135,16 +135,16 @@ final class Forwarding: @unchecked Sendable {
         guard let forwarded = client.forwarded, forwarded.mayHaveDisconnectWrites else { return }
         forwarded.mayHaveDisconnectWrites = false
         leaving[ObjectIdentifier(client)] = nil
-        tell(.end(session: forwarded.session), facts(client, forwarded), of: forwarded.number)
+        sendEnd(.end(session: forwarded.session), facts(client, forwarded), of: forwarded.number)
     }
 
     /// Sends the end of a session. No client waits for it; the stream repeats it until it is settled.
-    private func tell(_ end: PeerRequest.Work, _ facts: PeerRequest.Facts, of client: UInt64) {
+    private func sendEnd(_ end: PeerRequest.Work, _ facts: PeerRequest.Facts, of client: UInt64) {
         stream.add(PeerRequest(0, of: client, facts, end), size: 0, isAwaited: false, deadline: .max)
     }
 
     /// Continues a client that moved here from another hub, although the end of its previous session is not confirmed in time.
-    private func goOn(without end: UInt64) {
+    private func resume(without end: UInt64) {
         guard let entry = entries[end], entry.answer == nil else { return }
         entries[end]?.answer = .done
         moved.append(entry.item.client)
@@ -164,7 +164,7 @@ final class Forwarding: @unchecked Sendable {
         for end in unconfirmedEnds where end.behind >= durability.durable.sequence {
             let number = nextClient()
             let facts = PeerRequest.Facts(session: context.sessionPrefix + "c\(number)", identity: .anonymous, address: nil)
-            tell(.end(session: end.session), facts, of: number)
+            sendEnd(.end(session: end.session), facts, of: number)
         }
         unconfirmedEnds = []
     }
@@ -198,14 +198,14 @@ final class Forwarding: @unchecked Sendable {
     }
 
     private func facts(_ client: Client, _ forwarded: ForwardedClient, as identity: Identity? = nil) -> PeerRequest.Facts {
-        var identity = identity ?? asked(of: forwarded) ?? client.identity
+        var identity = identity ?? requestedIdentity(of: forwarded) ?? client.identity
         identity.expires = nil
         return PeerRequest.Facts(session: forwarded.session, identity: identity, address: client.address)
     }
 
     /// The identity that the client's last unanswered request sets; nil if none changes it.
-    private func asked(of forwarded: ForwardedClient) -> Identity? {
-        for number in forwarded.line.reversed() {
+    private func requestedIdentity(of forwarded: ForwardedClient) -> Identity? {
+        for number in forwarded.unanswered.reversed() {
             switch entries[number]?.item.request {
             case .identify(let identity): return identity
             case .signOut: return .anonymous
@@ -225,21 +225,21 @@ final class Forwarding: @unchecked Sendable {
         let number = stream.add(
             request, size: item.size, isAwaited: true, deadline: deadline ?? context.scheduler.steadyMs + context.limits.forwardMs)
         entries[number] = Entry(item: item, purpose: purpose)
-        if forwarded.parked == nil {
-            let parked = parking.park(item)
-            if case .goOn = purpose {} else { parked.isForwarded = true }
-            (forwarded.parked, forwarded.head) = (parked, number)
+        if forwarded.suspendedRequest == nil {
+            let suspended = suspendedRequests.suspend(item)
+            if case .resume = purpose {} else { suspended.isForwarded = true }
+            (forwarded.suspendedRequest, forwarded.head) = (suspended, number)
         } else {
             // Keep counting the request as waiting after its batch has ended.
             context.meter.wait(item.size)
         }
-        forwarded.line.append(number)
+        forwarded.unanswered.append(number)
         return number
     }
 
     // MARK: Receiving
 
-    func receive(_ letter: PeerInbox.Letter, from hub: UInt64) { stream.receive(letter, from: hub) }
+    func receive(_ frame: PeerInbox.PeerFrame, from hub: UInt64) { stream.receive(frame, from: hub) }
 
     /// Handles an applied commit that concerns forwarded requests.
     func applied(_ change: PeerChange, _ sequence: UInt64) {
@@ -252,9 +252,9 @@ final class Forwarding: @unchecked Sendable {
     /// forwarded.
     private func wasGivenUp() {
         let closed = leaving.values
-        leaving = leaving.filter { $0.value.forwarded?.line.isEmpty == false }
+        leaving = leaving.filter { $0.value.forwarded?.unanswered.isEmpty == false }
         for client in closed {
-            client.forwarded?.mayHaveDisconnectWrites = client.forwarded?.line.isEmpty == false
+            client.forwarded?.mayHaveDisconnectWrites = client.forwarded?.unanswered.isEmpty == false
             close(client)
         }
     }
@@ -287,21 +287,21 @@ final class Forwarding: @unchecked Sendable {
 
     private func advance(_ client: Client) {
         guard let forwarded = client.forwarded else { return }
-        while let number = forwarded.line.first, let entry = entries[number], let answer = entry.answer {
-            forwarded.line.removeFirst()
+        while let number = forwarded.unanswered.first, let entry = entries[number], let answer = entry.answer {
+            forwarded.unanswered.removeFirst()
             entries[number] = nil
             stream.answered(number)
             let item = entry.item
-            let goesOn = if case .goOn = entry.purpose { true } else { false }
-            let finish = { [self] in goesOn ? carryOut(item) : answers.answer(answer, item) }
-            guard forwarded.line.isEmpty, let parked = forwarded.parked else {
+            let resumes = if case .resume = entry.purpose { true } else { false }
+            let finish = { [self] in resumes ? carryOut(item) : answers.answer(answer, item) }
+            guard forwarded.unanswered.isEmpty, let suspended = forwarded.suspendedRequest else {
                 finish()
                 if number != forwarded.head { finished(item) }
                 continue
             }
-            forwarded.parked = nil
+            forwarded.suspendedRequest = nil
             if number != forwarded.head { finished(item) }
-            return parking.resumeSuspended(parked, client, finish)
+            return suspendedRequests.resumeSuspended(suspended, client, finish)
         }
     }
 

@@ -25,8 +25,8 @@ final class PeerComponents: @unchecked Sendable {
         _ pipeline: BatchPipeline, _ parts: RequestParts, _ commits: CommitPipeline, _ loop: RequestLoop, _ handler: RequestHandler,
         _ output: ClientOutput, follows: Bool
     ) {
-        let inbox = PeerInbox(most: context.limits.remoteBytesOfAll, of: context.budget) { [weak self, queue = context.queue] letter, hub in
-            queue.async { [weak self] in self?.receive(letter, from: hub) }
+        let inbox = PeerInbox(most: context.limits.remoteBytesOfAll, of: context.budget) { [weak self, queue = context.queue] frame, hub in
+            queue.async { [weak self] in self?.receive(frame, from: hub) }
         }
         self.inbox = inbox
         // Messages to this hub itself take the same path.
@@ -34,10 +34,10 @@ final class PeerComponents: @unchecked Sendable {
             if hub == link.hub { inbox.receive(message, from: hub) } else { link.send(message, to: hub) }
         }
         let forwarding = Forwarding(
-            context, pipeline, parts.parking, parts.writes, output.answers, link, isFollowing: follows, post)
+            context, pipeline, parts.suspendedRequests, parts.writes, output.answers, link, isFollowing: follows, post)
         let remote = RemoteRequests(
             context, pipeline, commits, parts.disconnects, parts.sessions, loop, output.outbox, link, lane: lane, post)
-        forwarding.carryOut = { [weak handler] in handler?.goOn($0) }
+        forwarding.carryOut = { [weak handler] in handler?.resumeForwarded($0) }
         forwarding.close = { [weak outbox = output.outbox] in outbox?.close($0) }
         parts.sessions.onLeft = { [weak forwarding] in forwarding?.left($0) }
         parts.sessions.onRestored = { [weak remote] in remote?.restored($0) }
@@ -55,10 +55,10 @@ final class PeerComponents: @unchecked Sendable {
         forwarding.left(client)
     }
 
-    private func receive(_ letter: PeerInbox.Letter, from hub: UInt64) {
-        switch letter {
-        case .join, .probe, .requests: remote?.receive(letter, from: hub)
-        case .state, .replies: forwarding?.receive(letter, from: hub)
+    private func receive(_ frame: PeerInbox.PeerFrame, from hub: UInt64) {
+        switch frame {
+        case .join, .probe, .requests: remote?.receive(frame, from: hub)
+        case .state, .replies: forwarding?.receive(frame, from: hub)
         }
     }
 

@@ -10,17 +10,17 @@ final class PeerInbox: @unchecked Sendable {
     // Sendable: `parts` is confined to `queue`; the rest is immutable or guards itself.
 
     /// A decoded message.
-    enum Letter: Sendable {
+    enum PeerFrame: Sendable {
         case join
-        case probe(PeerMessage.Place)
+        case probe(PeerMessage.StreamPosition)
         /// - messages: number of messages of the stream that this holds; the place is that of the last one.
-        case requests(PeerMessage.Place, messages: UInt64, [PeerRequest], bytes: Int)
-        case state(PeerMessage.Place)
+        case requests(PeerMessage.StreamPosition, messages: UInt64, [PeerRequest], bytes: Int)
+        case state(PeerMessage.StreamPosition)
         case replies(term: UInt64, [PeerReply])
     }
 
     private struct Parts {
-        var place: PeerMessage.Place
+        var place: PeerMessage.StreamPosition
         var next: UInt32
         let of: UInt32
         var bytes: [UInt8]
@@ -32,11 +32,11 @@ final class PeerInbox: @unchecked Sendable {
     private let share: MemoryShare
     /// Partly received requests, by hub. Together at most `most` bytes.
     private var parts: [UInt64: Parts] = [:]
-    private let deliver: @Sendable (Letter, UInt64) -> Void
+    private let deliver: @Sendable (PeerFrame, UInt64) -> Void
 
     /// - Parameter most: bytes that may wait to be decoded, and bytes that partly received requests may hold.
     /// - Parameter budget: the memory budget of the process, charged for waiting messages.
-    init(most: Int, of budget: MemoryBudget, _ deliver: @escaping @Sendable (Letter, UInt64) -> Void) {
+    init(most: Int, of budget: MemoryBudget, _ deliver: @escaping @Sendable (PeerFrame, UInt64) -> Void) {
         self.most = most
         share = MemoryShare(of: budget)
         self.deliver = deliver
@@ -80,7 +80,7 @@ final class PeerInbox: @unchecked Sendable {
         }
     }
 
-    private func join(_ part: [UInt8], _ place: PeerMessage.Place, _ number: UInt32, of count: UInt32, _ hub: UInt64) {
+    private func join(_ part: [UInt8], _ place: PeerMessage.StreamPosition, _ number: UInt32, of count: UInt32, _ hub: UInt64) {
         if number == 0 { parts[hub] = Parts(place: place, next: 0, of: count, bytes: []) }
         guard var open = parts.removeValue(forKey: hub), number == open.next, count == open.of, place.stream == open.place.stream,
             place.term == open.place.term, place.index == open.place.index &+ (number == 0 ? 0 : 1),

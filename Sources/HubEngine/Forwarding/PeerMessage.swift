@@ -12,7 +12,7 @@ import JSONTree
 /// All numbers are little-endian. The receiver drops bytes that do not decode.
 enum PeerMessage: Equatable {
     /// The position of a message in a follower's stream to the writer.
-    struct Place: Equatable {
+    struct StreamPosition: Equatable {
         /// Sequence of the commit by which the hub joined.
         var joined: UInt64 = 0
         /// Identifies the writer's term. A random number, new each time that a database becomes the writer.
@@ -26,13 +26,13 @@ enum PeerMessage: Equatable {
     }
 
     case join
-    case probe(Place)
+    case probe(StreamPosition)
     /// Encoded requests, none of them split.
-    case requests(Place, [UInt8])
+    case requests(StreamPosition, [UInt8])
     /// One part of a request that is larger than a message.
-    case part(Place, number: UInt32, of: UInt32, [UInt8])
+    case part(StreamPosition, number: UInt32, of: UInt32, [UInt8])
     /// The answer to a probe. Its index is that of the message that the writer expects next.
-    case state(Place)
+    case state(StreamPosition)
     /// Outcomes in one term; the follower ignores those of earlier terms.
     case replies(term: UInt64, [PeerReply])
 
@@ -73,7 +73,7 @@ enum PeerMessage: Equatable {
         return bytes
     }
 
-    private static func encode(_ place: Place, _ bytes: inout [UInt8]) {
+    private static func encode(_ place: StreamPosition, _ bytes: inout [UInt8]) {
         for number in [place.joined, place.term, place.stream, place.index, place.base] { bytes.append(little: number) }
     }
 
@@ -100,7 +100,7 @@ enum PeerMessage: Equatable {
             guard let joined = reader.number(UInt64.self), let term = reader.number(UInt64.self), let stream = reader.number(UInt64.self),
                 let index = reader.number(UInt64.self), let base = reader.number(UInt64.self)
             else { return nil }
-            let place = Place(joined: joined, term: term, stream: stream, index: index, base: base)
+            let place = StreamPosition(joined: joined, term: term, stream: stream, index: index, base: base)
             switch kind {
             case 1: return reader.isAtEnd ? .probe(place) : nil
             case 2: return .requests(place, Array(reader.rest()))

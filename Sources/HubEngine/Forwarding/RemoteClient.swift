@@ -7,7 +7,7 @@ final class RemoteClient: Client, @unchecked Sendable {
     // Sendable: confined to the database queue.
 
     /// An unanswered request.
-    struct Asked {
+    struct PendingRequest {
         /// Nil for a request that was not forwarded: it only sets the client's identity.
         let number: UInt64?
         /// True if the request makes a commit unless it is refused. The log then answers it.
@@ -19,7 +19,7 @@ final class RemoteClient: Client, @unchecked Sendable {
     /// The name of the client's session.
     let name: String
     /// Unanswered requests, in the order in which they are answered.
-    var waiting: Deque<Asked> = []
+    var waiting: Deque<PendingRequest> = []
     /// The client's identity after the last request in `waiting`.
     var claimed: Identity?
 
@@ -31,7 +31,7 @@ final class RemoteClient: Client, @unchecked Sendable {
     }
 
     /// True if no request, deferred work or onDisconnect write of the client is left.
-    var isIdle: Bool { waiting.isEmpty && parked == nil && line == nil && (pendingID == nil || hasEnded) }
+    var isIdle: Bool { waiting.isEmpty && suspendedRequest == nil && requestQueue == nil && (pendingID == nil || hasEnded) }
 }
 
 /// The marks of a remote client's unanswered requests. At most one request runs at a time.
@@ -40,7 +40,7 @@ final class RemoteMarks: @unchecked Sendable {
     private var marks: [Int64: RemoteMark] = [:]
     private(set) var current: RemoteMark?
 
-    func note(_ mark: RemoteMark, as token: Int64) { marks[token] = mark }
+    func remember(_ mark: RemoteMark, as token: Int64) { marks[token] = mark }
     func forget(_ token: Int64) { marks[token] = nil }
 
     /// Sets the request that runs now.

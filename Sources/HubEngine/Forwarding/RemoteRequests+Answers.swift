@@ -10,14 +10,14 @@ extension RemoteRequests {
         for delivery in deliveries {
             switch delivery {
             case .reply(let client, let answer):
-                guard let client = client as? RemoteClient, let asked = client.waiting.popFirst(), let number = asked.number else {
+                guard let client = client as? RemoteClient, let pending = client.waiting.popFirst(), let number = pending.number else {
                     continue
                 }
                 client.remote?.forget(Int64(bitPattern: number))
-                peers[client.hub]?.bytes -= asked.bytes
+                peers[client.hub]?.bytes -= pending.bytes
                 guard let reply = reply(answer, number) else { continue }
                 peers[client.hub]?.open[number] = .answered(reply)
-                if reply.outcome == .done, asked.commits, client.hub != link.hub { continue }
+                if reply.outcome == .done, pending.commits, client.hub != link.hub { continue }
                 replies[client.hub, default: []].append(reply)
             case .marked(let client, let number):
                 guard let client = client as? RemoteClient else { continue }

@@ -31,9 +31,9 @@ extension RemoteRequests {
     func checkEnds(of hub: UInt64) {
         guard !log.isRefusing, let open = peers[hub]?.open else { return }
         var isAny = false
-        for (number, standing) in open {
-            guard case .ending(let session, let before) = standing, client(named: session) == nil, sessions.client(named: session) == nil,
-                !disconnects.owes(session)
+        for (number, state) in open {
+            guard case .ending(let session, let before) = state, client(named: session) == nil, sessions.client(named: session) == nil,
+                !disconnects.isPending(session)
             else { continue }
             isAny = true
             if content.sequence <= before ?? .max {

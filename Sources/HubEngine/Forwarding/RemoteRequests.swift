@@ -22,12 +22,12 @@ final class RemoteRequests: @unchecked Sendable {
         /// Requests with lower numbers are settled.
         var base: UInt64 = 0
         /// Received requests from `base` on, by number.
-        var open: [UInt64: Standing] = [:]
+        var open: [UInt64: RequestState] = [:]
         /// Bytes of the unanswered requests.
         var bytes = 0
     }
 
-    enum Standing {
+    enum RequestState {
         case underWay
         /// The session is ending. The end is answered after this commit. Nil while the log refuses commits, since it is then unknown which commits it
         /// holds.
@@ -116,10 +116,10 @@ final class RemoteRequests: @unchecked Sendable {
 
     // MARK: Messages
 
-    func receive(_ letter: PeerInbox.Letter, from hub: UInt64) {
+    func receive(_ frame: PeerInbox.PeerFrame, from hub: UInt64) {
         context.queue.assertCurrent()
         guard isWriting else { return }
-        switch letter {
+        switch frame {
         case .join: join(hub)
         case .probe(let place): probed(place, hub)
         case .requests(let place, let messages, let requests, let bytes): receive(requests, place, messages, bytes, hub)
@@ -134,11 +134,11 @@ final class RemoteRequests: @unchecked Sendable {
     }
 
     /// True if the message belongs to the current term and comes from a hub that has joined.
-    private func isOfCurrentTerm(_ place: PeerMessage.Place, _ hub: UInt64) -> Bool {
+    private func isOfCurrentTerm(_ place: PeerMessage.StreamPosition, _ hub: UInt64) -> Bool {
         place.term == term && place.joined != 0 && content.peers[hub]?.joined == place.joined
     }
 
-    private func probed(_ place: PeerMessage.Place, _ hub: UInt64) {
+    private func probed(_ place: PeerMessage.StreamPosition, _ hub: UInt64) {
         guard content.peers[hub]?.joined == place.joined else { return }
         let peer = peers[hub] ?? Peer()
         var state = place
@@ -152,7 +152,7 @@ final class RemoteRequests: @unchecked Sendable {
         reply(answered, to: hub)
     }
 
-    private func receive(_ requests: [PeerRequest], _ place: PeerMessage.Place, _ messages: UInt64, _ bytes: Int, _ hub: UInt64) {
+    private func receive(_ requests: [PeerRequest], _ place: PeerMessage.StreamPosition, _ messages: UInt64, _ bytes: Int, _ hub: UInt64) {
         guard isOfCurrentTerm(place, hub), place.index &+ 1 >= messages else { return }
         let first = place.index &+ 1 - messages
         var peer = peers[hub] ?? Peer()
@@ -166,7 +166,7 @@ final class RemoteRequests: @unchecked Sendable {
         settle(before: place.base, of: hub)
         var (items, known): ([Database.Item], [PeerReply]) = ([], [])
         for request in requests where request.number >= (peers[hub]?.base ?? 0) {
-            if let reply = outcome(of: request, hub) { known.append(reply) } else { items += take(request, place, hub) }
+            if let reply = outcome(of: request, hub) { known.append(reply) } else { items += accept(request, place, hub) }
         }
         reply(known, to: hub)
         if !items.isEmpty { loop.handle(items) }
@@ -198,7 +198,7 @@ final class RemoteRequests: @unchecked Sendable {
     }
 
     /// The requests to run for a forwarded request; empty if it is already running.
-    private func take(_ request: PeerRequest, _ place: PeerMessage.Place, _ hub: UInt64) -> [Database.Item] {
+    private func accept(_ request: PeerRequest, _ place: PeerMessage.StreamPosition, _ hub: UInt64) -> [Database.Item] {
         guard peers[hub]?.open[request.number] == nil else { return [] }
         if case .end(let session) = request.work {
             peers[hub]?.open[request.number] = .ending(session, behind: log.isRefusing ? nil : content.sequence)
@@ -214,8 +214,8 @@ final class RemoteRequests: @unchecked Sendable {
         var items = identify(client, as: request.facts.identity)
         let (asked, commits) = Self.request(request)
         let token = Int64(bitPattern: request.number)
-        client.remote?.note(RemoteMark(mark, joined: place.joined), as: token)
-        client.waiting.append(RemoteClient.Asked(number: request.number, commits: commits, bytes: bytes))
+        client.remote?.remember(RemoteMark(mark, joined: place.joined), as: token)
+        client.waiting.append(RemoteClient.PendingRequest(number: request.number, commits: commits, bytes: bytes))
         context.meter.wait(bytes)
         items.append(Database.Item(client: client, request: asked, token: token, size: bytes, hold: nil))
         return items
@@ -226,7 +226,7 @@ final class RemoteRequests: @unchecked Sendable {
         let isOther = (client.claimed ?? client.identity) != identity
         client.claimed = identity
         guard isOther else { return [] }
-        client.waiting.append(RemoteClient.Asked(number: nil, commits: false, bytes: 0))
+        client.waiting.append(RemoteClient.PendingRequest(number: nil, commits: false, bytes: 0))
         return [Database.Item(client: client, request: .identify(identity), token: 0, size: 0, hold: nil)]
     }
 

@@ -12,10 +12,10 @@ import Scheduling
 extension WriterStream {
     // MARK: Receiving
 
-    func receive(_ letter: PeerInbox.Letter, from hub: UInt64) {
+    func receive(_ frame: PeerInbox.PeerFrame, from hub: UInt64) {
         context.queue.assertCurrent()
         guard hub == target, hub == asked else { return }
-        switch letter {
+        switch frame {
         case .state(let state): heard(state)
         case .replies(let term, let replies):
             guard term == place.term else { return }
@@ -26,7 +26,7 @@ extension WriterStream {
         }
     }
 
-    private func heard(_ state: PeerMessage.Place) {
+    private func heard(_ state: PeerMessage.StreamPosition) {
         guard state.joined == place.joined, state.term != 0 else { return }
         if state.term != place.term {
             place.term = state.term
@@ -38,14 +38,14 @@ extension WriterStream {
     }
 
     private func heard(_ reply: PeerReply) {
-        guard let i = index(of: reply.number), !entries[i].isSettled, entries[i].said == nil else { return }
-        entries[i].said = reply
+        guard let i = index(of: reply.number), !entries[i].isSettled, entries[i].reply == nil else { return }
+        entries[i].reply = reply
         heldReplyCount += 1
         if reply.sequence <= content.sequence { settleReplied(i) }
     }
 
     private func settleReplied(_ i: Int) {
-        guard let reply = entries[i].said else { return }
+        guard let reply = entries[i].reply else { return }
         switch reply.outcome {
         case .done: settle(i, .carriedOut(sequence: reply.sequence))
         case .stale: settle(i, .refused(.dataStale))
@@ -80,7 +80,7 @@ extension WriterStream {
     func catchUp() {
         if heldReplyCount > 0 {
             for i in entries.indices where !entries[i].isSettled {
-                if let said = entries[i].said, said.sequence <= content.sequence { settleReplied(i) }
+                if let reply = entries[i].reply, reply.sequence <= content.sequence { settleReplied(i) }
             }
         }
         answerSettled()
@@ -89,13 +89,13 @@ extension WriterStream {
     // MARK: Settling
 
     func settle(_ i: Int, _ outcome: Outcome) {
-        if entries[i].said != nil { heldReplyCount -= 1 }
+        if entries[i].reply != nil { heldReplyCount -= 1 }
         if i < cursor, let frame = entries[i].frame {
             inFlight -= frame.count
             _ = held.become(inFlight)
         }
         entries[i].isSettled = true
-        (entries[i].frame, entries[i].request, entries[i].said) = (nil, nil, nil)
+        (entries[i].frame, entries[i].request, entries[i].reply) = (nil, nil, nil)
         onSettled(base + UInt64(i), outcome)
     }
 

@@ -36,7 +36,7 @@ final class WriterStream: @unchecked Sendable {
         /// Steady ms.
         let deadline: Int64
         /// The writer's reply, held until this hub has applied the commit that it names.
-        var said: PeerReply?
+        var reply: PeerReply?
         var isSettled = false
         /// True while a client waits for the answer.
         var isAwaited: Bool
@@ -58,7 +58,7 @@ final class WriterStream: @unchecked Sendable {
     var entries: Deque<Entry> = []
     /// Number of the first entry.
     var base: UInt64 = 1
-    var place = PeerMessage.Place()
+    var place = PeerMessage.StreamPosition()
     /// The hub that `place.term` belongs to.
     var asked: UInt64?
     /// Entries before this one were sent in the current stream; `inFlight` counts the bytes of those that are not settled.
@@ -160,7 +160,7 @@ final class WriterStream: @unchecked Sendable {
     /// A message of more bytes than this is sent before further requests are added.
     private static let bytesAtOnce = 256 << 10
 
-    var here: PeerMessage.Place {
+    var here: PeerMessage.StreamPosition {
         var here = place
         here.base = base
         return here

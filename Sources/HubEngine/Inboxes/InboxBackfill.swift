@@ -30,7 +30,7 @@ final class InboxBackfill: @unchecked Sendable {
     private var waiting: [UInt64] = []
     /// Called when the recipients of all pending rows are known.
     private var listeners: [@Sendable () -> Void] = []
-    /// The commit line, which calls back into this class when a commit leaves rows pending.
+    /// The commit pipeline, which calls back into this class when a commit leaves rows pending.
     var commits: () -> CommitPipeline? = { nil }
     /// Whether other work still comes first.
     var mustWait: () -> Bool = { false }
@@ -53,9 +53,9 @@ final class InboxBackfill: @unchecked Sendable {
     /// Continues pending work, at the start and after a rollback.
     func begin() {
         work += 1
-        rules = rules.filter { content.owed[$0.key] != nil }
+        rules = rules.filter { content.pendingRows[$0.key] != nil }
         (isWorking, waiting, part) = (false, [], context.limits.continuedAtOnce)
-        goOn()
+        resume()
     }
 
     /// Stops all work.
@@ -69,9 +69,9 @@ final class InboxBackfill: @unchecked Sendable {
     }
 
     /// A commit has left rows or removals pending.
-    func note() {
-        for item in content.owed.items where !item.isListed && rules[item.id] == nil { rules[item.id] = content.rules }
-        goOn()
+    func rowsAdded() {
+        for item in content.pendingRows.items where !item.isListed && rules[item.id] == nil { rules[item.id] = content.rules }
+        resume()
     }
 
     /// Calls back when the recipients of all pending rows are known; at once if they are.
@@ -80,11 +80,11 @@ final class InboxBackfill: @unchecked Sendable {
     }
 
     /// Whether the recipients of all pending rows are known.
-    var isListed: Bool { content.owed.items.allSatisfy(\.isListed) }
+    var isListed: Bool { content.pendingRows.items.allSatisfy(\.isListed) }
 
-    private func goOn() {
+    private func resume() {
         count()
-        guard !isWorking, !content.owed.isEmpty else { return notifyListeners() }
+        guard !isWorking, !content.pendingRows.isEmpty else { return notifyListeners() }
         isWorking = true
         next()
     }
@@ -98,7 +98,7 @@ final class InboxBackfill: @unchecked Sendable {
     private func turn(_ number: Int) {
         guard number == work else { return }
         if mustPause { return pause { $0.turn(number) } }
-        guard let item = content.owed.items.first(where: { !$0.isListed }) ?? content.owed.items.first else {
+        guard let item = content.pendingRows.items.first(where: { !$0.isListed }) ?? content.pendingRows.items.first else {
             isWorking = false
             count()
             return context.meter.publish()
@@ -124,27 +124,27 @@ final class InboxBackfill: @unchecked Sendable {
         if let base = item.base, let removals = ContinuedRemovals(item.terms) {
             return context.background.run(.upkeep) { [self] in
                 let reached = removals.list(rules, in: base)
-                context.queue.async { [self] in take(reached[...], item.id, number) }
+                context.queue.async { [self] in store(reached[...], item.id, number) }
             }
         }
         guard let base = item.base, let rows = ContinuedRows(item.terms) else { return end(item) }
         context.background.run(.upkeep) { [self] in
             let reached = rules.reached(by: rows, in: base)
             context.queue.async { [self] in
-                if let reached { take(reached[...], item.id, number) } else { lose(rows, item.id, number) }
+                if let reached { store(reached[...], item.id, number) } else { lose(rows, item.id, number) }
             }
         }
     }
 
     /// Stores a part of the recipients.
-    private func take(_ reached: ArraySlice<Key>, _ id: Int64, _ number: Int) {
-        guard number == work, let item = content.owed[id] else { return isOver(number, releasing: reached) }
-        if mustPause { return pause { $0.take(reached, id, number) } }
+    private func store(_ reached: ArraySlice<Key>, _ id: Int64, _ number: Int) {
+        guard number == work, let item = content.pendingRows[id] else { return isOver(number, releasing: reached) }
+        if mustPause { return pause { $0.store(reached, id, number) } }
         // A part may have been stored before a rollback or a restart.
         let rest = item.lastListed.map { last in reached.drop { $0 <= last } } ?? reached
         let (part, left) = (rest.prefix(Self.listedAtOnce), rest.dropFirst(Self.listedAtOnce))
         settle(.list(id, Array(part), isLast: left.isEmpty))
-        if !left.isEmpty { return context.queue.async { [self] in take(left, id, number) } }
+        if !left.isEmpty { return context.queue.async { [self] in store(left, id, number) } }
         rules[id] = nil
         if let base = item.base { context.release([base]) }
         isOver(number, releasing: reached)
@@ -153,7 +153,7 @@ final class InboxBackfill: @unchecked Sendable {
     /// Ends rows whose recipients the current rules no longer determine. That happens if the hub was stopped before the recipients were
     /// stored.
     private func lose(_ rows: ContinuedRows, _ id: Int64, _ number: Int) {
-        guard number == work, let item = content.owed[id] else { return isOver(number) }
+        guard number == work, let item = content.pendingRows[id] else { return isOver(number) }
         if mustPause { return pause { $0.lose(rows, id, number) } }
         commits()?.report(rows.lost, at: rows.source)
         end(item)
@@ -162,7 +162,7 @@ final class InboxBackfill: @unchecked Sendable {
     private func isOver(_ number: Int, releasing reached: ArraySlice<Key> = []) {
         context.release([reached])
         guard number == work else { return }
-        if content.owed.isEmpty { rules = [:] }
+        if content.pendingRows.isEmpty { rules = [:] }
         notifyListeners()
         next()
     }
@@ -232,5 +232,5 @@ final class InboxBackfill: @unchecked Sendable {
         durability.finishBatch()
     }
 
-    private func count() { context.meter.counters.owedRows = content.owed.items.reduce(0) { $0 + $1.left } }
+    private func count() { context.meter.counters.owedRows = content.pendingRows.items.reduce(0) { $0 + $1.left } }
 }

@@ -30,7 +30,7 @@ final class ChildIndex: @unchecked Sendable {
     var pins = 0
     var isBuilding = false
     /// The update that observers of its live queries still have to receive; nil if none.
-    private(set) var owed: Owed?
+    private(set) var deferredUpdate: DeferredUpdate?
     var isDropped = false
 
     /// When it was last used, ms of the steady clock. Followed by its neighbours in the list of idle indexes.
@@ -54,20 +54,20 @@ final class ChildIndex: @unchecked Sendable {
     var isInUse: Bool { views > 0 || pins > 0 || !waiting.isEmpty || isBuilding }
 
     /// Defers the notification of live-query observers until the index is ready. They have last seen `content`.
-    func owe(since content: Node, _ sequence: UInt64) {
-        if views > 0, owed == nil { owed = Owed(content: content, sequence: sequence) }
+    func deferUpdate(since content: Node, _ sequence: UInt64) {
+        if views > 0, deferredUpdate == nil { deferredUpdate = DeferredUpdate(content: content, sequence: sequence) }
     }
 
-    func takeDeferredUpdate() -> Owed? {
-        defer { owed = nil }
-        return owed
+    func takeDeferredUpdate() -> DeferredUpdate? {
+        defer { deferredUpdate = nil }
+        return deferredUpdate
     }
 
     /// Puts a taken update back, since the index is being rebuilt.
-    func giveBack(_ owed: Owed) { self.owed = owed }
+    func restoreUpdate(_ update: DeferredUpdate) { deferredUpdate = update }
 
     /// Discards the deferred update if its first commit was rolled back. Its observers have seen nothing of it.
-    func rollBack(to sequence: UInt64) { if let owed, owed.sequence > sequence { self.owed = nil } }
+    func rollBack(to sequence: UInt64) { if let deferredUpdate, deferredUpdate.sequence > sequence { self.deferredUpdate = nil } }
 
     /// Updates the index with the children that a commit changed. O(changes · log n)
     func follow(_ changes: [ChildChange]) {
@@ -81,7 +81,7 @@ final class ChildIndex: @unchecked Sendable {
 }
 
 /// A deferred update for the observers of live queries, sent when the index of their place is ready: all changes since `content`.
-struct Owed: Sendable {
+struct DeferredUpdate: Sendable {
     /// The content that they have last seen.
     let content: Node
     /// The first commit that changed it.
@@ -106,7 +106,7 @@ struct IndexUsage {
 
     mutating func add(_ kept: ChildIndex) {
         count += 1
-        weigh(kept, 1)
+        updateTotals(kept, 1)
         if !kept.isDeclared { unindexed[ObjectIdentifier(kept)] = kept }
     }
 
@@ -114,28 +114,28 @@ struct IndexUsage {
         use(kept)
         kept.isDropped = true
         count -= 1
-        weigh(kept, -1)
+        updateTotals(kept, -1)
         unindexed[ObjectIdentifier(kept)] = nil
     }
 
     /// Updates a place's indexes with the children that a commit changed. O(indexes · changes · log n)
     mutating func follow(_ changes: [ChildChange], at place: TrieNode) {
         for kept in place.indexes {
-            weigh(kept, -1)
+            updateTotals(kept, -1)
             kept.follow(changes)
-            weigh(kept, 1)
+            updateTotals(kept, 1)
         }
     }
 
     /// Changes an index and updates the totals.
     mutating func change(_ kept: ChildIndex, _ body: () -> Void) {
-        weigh(kept, -1)
+        updateTotals(kept, -1)
         body()
-        weigh(kept, 1)
+        updateTotals(kept, 1)
         unindexed[ObjectIdentifier(kept)] = kept.isDeclared ? nil : kept
     }
 
-    private mutating func weigh(_ kept: ChildIndex, _ sign: Int) {
+    private mutating func updateTotals(_ kept: ChildIndex, _ sign: Int) {
         entries += sign * kept.entries
         if !kept.isDeclared { unindexedEntries += sign * kept.entries }
         if kept.isOfMember { memberEntries += sign * kept.entries }

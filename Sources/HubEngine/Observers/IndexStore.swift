@@ -16,7 +16,7 @@ final class IndexStore: @unchecked Sendable {
     /// Orders that were updated in the background for the commit whose observers are being notified.
     private var prepared = PreparedOrders()
     /// Called when an index has been rebuilt. The live queries of that place and order now show their result, which their observers must receive.
-    var onResultReady: (Path, TreeQuery.Index, Owed) -> Void = { _, _, _ in }
+    var onResultReady: (Path, TreeQuery.Index, DeferredUpdate) -> Void = { _, _, _ in }
     /// Called when an index is ready, for the first time or again.
     var onReady: (Path) -> Void = { _ in }
     /// Cancels an observer for whose index there is no space.
@@ -208,7 +208,7 @@ final class IndexStore: @unchecked Sendable {
     }
 
     private func finishWork() {
-        tend()
+        evictIdle()
         durability.finishBatch()
     }
 
@@ -220,10 +220,10 @@ final class IndexStore: @unchecked Sendable {
 
     /// Shows the current result of live queries whose large place was overwritten.
     private func show(_ index: ChildIndex) {
-        guard let owed = index.takeDeferredUpdate(), let place = places.existingPlace(at: index.path) else { return }
+        guard let update = index.takeDeferredUpdate(), let place = places.existingPlace(at: index.path) else { return }
         let node = content.root.node(at: index.path)
         for view in place.views(by: index.ordering) { view.shown.reset(over: node, at: place) }
-        onResultReady(index.path, index.ordering, owed)
+        onResultReady(index.path, index.ordering, update)
     }
 
     // MARK: Updating after commits
@@ -269,7 +269,7 @@ final class IndexStore: @unchecked Sendable {
             guard let sorted = index.index, !takePrepared(index, over: new) else { continue }
             kept.use(index)
             kept.change(index) { index.index = nil }
-            index.owe(since: old, content.sequence)
+            index.deferUpdate(since: old, content.sequence)
             build(index, over: new, from: (sorted, old))
         }
     }
@@ -285,7 +285,7 @@ final class IndexStore: @unchecked Sendable {
         if index.isBuilding {
             // An index being built is updated, or built again, when it is finished.
             kept.change(index) { index.index = nil }
-            index.owe(since: old, content.sequence)
+            index.deferUpdate(since: old, content.sequence)
         } else if !index.isInUse {
             drop(index)
         } else if takePrepared(index, over: node) {
@@ -295,7 +295,7 @@ final class IndexStore: @unchecked Sendable {
             context.meter.counters.childrenSortedOnQueue += node.childCount
         } else {
             kept.change(index) { index.index = nil }
-            index.owe(since: old, content.sequence)
+            index.deferUpdate(since: old, content.sequence)
             build(index, over: node)
         }
     }
@@ -364,7 +364,7 @@ final class IndexStore: @unchecked Sendable {
     }
 
     /// Runs between requests: drops indexes that were idle for too long, and shrinks when indexes have grown with their places.
-    func tend() {
+    func evictIdle() {
         if kept.oldest != nil {
             let now = context.scheduler.steadyMs
             while let oldest = kept.oldest, now - oldest.usedAt >= limits.indexIdleMs { drop(oldest) }

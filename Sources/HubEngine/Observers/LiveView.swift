@@ -94,11 +94,11 @@ enum Difference {
 }
 
 extension Difference {
-    /// The same difference for observers whose last seen content is `told`.
-    func since(_ told: Node) -> Difference {
+    /// The same difference for observers whose last seen content is `lastSeen`.
+    func since(_ lastSeen: Node) -> Difference {
         switch self {
-        case .value(let value, _): .value(value, before: told)
-        case .selection(let query, let children, let node, _): .selection(query, children, of: node, since: told)
+        case .value(let value, _): .value(value, before: lastSeen)
+        case .selection(let query, let children, let node, _): .selection(query, children, of: node, since: lastSeen)
         case .children, .written, .moved, .live: self
         }
     }

@@ -35,16 +35,16 @@ final class Pacing: @unchecked Sendable {
 
     /// True if a change is sent now; otherwise a timer sends it.
     /// - Parameter style: a style with an interval.
-    func mayTell(_ view: View, _ style: ObserverStyle) -> Bool {
+    func maySendNow(_ view: View, _ style: ObserverStyle) -> Bool {
         guard case .events(_, _, let interval?) = style else { return true }
         let now = context.scheduler.steadyMs
         guard var pace = view.paces[style], now - pace.notifiedAt < Int64(interval) else {
-            tell(view, style, now)
+            recordSent(view, style, now)
             return true
         }
         pace.isPending = true
         if pace.timer == nil {
-            pace.timer = context.later(ms: pace.notifiedAt + Int64(interval) - now) { [weak self, view = Kept(view)] in
+            pace.timer = context.later(ms: pace.notifiedAt + Int64(interval) - now) { [weak self, view = WeakView(view)] in
                 if let view = view.view { self?.due(view, style) }
             }
         }
@@ -54,7 +54,7 @@ final class Pacing: @unchecked Sendable {
     }
 
     /// Carries a view through the scheduler.
-    private struct Kept: @unchecked Sendable {
+    private struct WeakView: @unchecked Sendable {
         // Sendable: used on the database queue only.
         private(set) weak var view: View?
         init(_ view: View) { self.view = view }
@@ -64,12 +64,12 @@ final class Pacing: @unchecked Sendable {
         context.queue.assertCurrent()
         view.paces[style]?.timer = nil
         guard view.paces[style]?.isPending == true else { return }
-        tell(view, style, context.scheduler.steadyMs)
+        recordSent(view, style, context.scheduler.steadyMs)
         onDue(view.path, view.query, style)
         durability.finishBatch()
     }
 
-    private func tell(_ view: View, _ style: ObserverStyle, _ now: Int64) {
+    private func recordSent(_ view: View, _ style: ObserverStyle, _ now: Int64) {
         let before = view.paces[style]
         // The notification includes changes of earlier batches. It must be repeated if this batch is rolled back.
         if before?.isPending == true { batch.record(.paced(view.path, view.query, style)) }

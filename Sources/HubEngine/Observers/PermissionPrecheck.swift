@@ -76,19 +76,19 @@ final class PermissionPrecheck {
     func bytes(before write: PreparedWrite) -> Int { touched(by: write).count * Self.bytesOfObserver }
 
     /// The input of a precheck of these writes, on the current state.
-    func question(before writes: [TreeWrite], round: Int) -> PrecheckedDecisions.Question {
+    func question(before writes: [TreeWrite], round: Int) -> PrecheckedDecisions.Input {
         // An invalid write affects no observer.
         let candidate = (try? Candidate(writes, on: content.root, now: context.clock()).tree) ?? content.root
         return question(touched(by: writes.map(\.path), making: candidate), candidate, round)
     }
 
-    func question(before write: PreparedWrite, round: Int) -> PrecheckedDecisions.Question {
+    func question(before write: PreparedWrite, round: Int) -> PrecheckedDecisions.Input {
         question(touched(by: write), write.candidate, round)
     }
 
-    private func question(_ touched: [Dependent], _ candidate: Node, _ round: Int) -> PrecheckedDecisions.Question {
+    private func question(_ touched: [Dependent], _ candidate: Node, _ round: Int) -> PrecheckedDecisions.Input {
         context.meter.counters.observerPrechecks += 1
-        return PrecheckedDecisions.Question(
+        return PrecheckedDecisions.Input(
             dependents: touched.map { ($0, $0.client.identity.auth) }, tree: candidate, rules: content.rules,
             rulesNumber: content.rulesNumber, now: context.clock(), round: round)
     }

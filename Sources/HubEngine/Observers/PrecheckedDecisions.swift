@@ -6,7 +6,7 @@ import SecurityRules
 /// A decision is reused on another tree if the rules, the identity and the places that it depends on are the same there.
 struct PrecheckedDecisions: Sendable {
     /// The input: observers, each with the identity that its client has now.
-    struct Question: Sendable {
+    struct Input: Sendable {
         let dependents: [(dependent: Dependent, auth: Node)]
         let tree: Node
         let rules: RuleSet
@@ -34,7 +34,7 @@ struct PrecheckedDecisions: Sendable {
     private var comparedTree: Node
 
     /// Evaluates the rules. On any thread. O(observers)
-    init(_ question: Question) {
+    init(_ question: Input) {
         (tree, comparedTree) = (question.tree, question.tree)
         (rulesNumber, round) = (question.rulesNumber, question.round)
         decisions.reserveCapacity(question.dependents.count)

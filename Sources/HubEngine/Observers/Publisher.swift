@@ -59,7 +59,7 @@ final class Publisher {
     ) {
         self.update = update
         defer { self.update = nil }
-        if paths.count == 1, single.tell(paths[0], old: old, value: value, isChange: areCompared) { return }
+        if paths.count == 1, single.notify(paths[0], old: old, value: value, isChange: areCompared) { return }
         if paths.count > limits.inlineChildren { return publish(many: areCompared ? paths : changed(paths, since: old), old: old) }
         var alone: (old: Node, new: Node)?
         let touched = touchedPlaces(paths, old: old, areCompared: areCompared, alone: &alone)
@@ -73,10 +73,10 @@ final class Publisher {
                 place.touchedBy.count * place.windowCount > limits.room {
                 let below = place.touchedBy.map { paths[$0] }.ascending()
                 let writes = SubtreeWrites(path: place.path, old: before, new: after, paths: below, range: below.indices)
-                tell(writes, at: place, within: &limits)
+                notify(writes, at: place, within: &limits)
             } else {
                 var commit = PlaceChange(place, paths, old: before, new: after, root: content.root)
-                tell(&commit, at: place, &shared, within: &limits)
+                notify(&commit, at: place, &shared, within: &limits)
             }
             place.touchedBy.removeAll(keepingCapacity: true)
             place.isOverwritten = false
@@ -85,7 +85,7 @@ final class Publisher {
     }
 
     /// - Parameter shared: the frame that views showing all writes share for a single write; nil if there are several writes.
-    private func tell(
+    private func notify(
         _ commit: inout PlaceChange, at place: TrieNode, _ shared: inout SharedFrame?, within limits: inout ChangeLimits
     ) {
         if commit.isOverwritten {
@@ -102,28 +102,28 @@ final class Publisher {
             guard let difference = view.shown.apply(commit, at: place) else { return }
             if commit.isOverwritten || !view.shown.showsWrites {
                 var own: SharedFrame?
-                tell(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
+                notify(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
             } else {
-                tell(difference, commit.patches, of: commit.new, to: view, &shared, within: &limits)
+                notify(difference, commit.patches, of: commit.new, to: view, &shared, within: &limits)
             }
         }
         if let queried = place.queried {
-            tell(queried, commit.isOverwritten ? nil : commit.children, from: commit.old, to: commit.new, within: &limits)
+            notify(queried, commit.isOverwritten ? nil : commit.children, from: commit.old, to: commit.new, within: &limits)
         }
     }
 
     /// Notifies the live queries of a place.
-    private func tell(
+    private func notify(
         _ queried: ObservedQuerySet, _ children: [ChildChange]?, from old: Node, to new: Node, within limits: inout ChangeLimits
     ) {
         queries.follow(queried, children, from: old, to: new) { view, change in
             context.meter.spend(1)
             var own: SharedFrame?
-            tell(.live(change), [], of: new, to: view, &own, within: &limits)
+            notify(.live(change), [], of: new, to: view, &own, within: &limits)
         }
     }
 
-    private func tell(
+    private func notify(
         _ difference: Difference, _ patches: [(path: Path, value: Node)], of new: Node, to view: View, _ shared: inout SharedFrame?,
         within limits: inout ChangeLimits
     ) {
@@ -144,27 +144,27 @@ final class Publisher {
             let writes = SubtreeWrites(path: place.path, old: before, new: after, paths: paths, range: below ?? 0..<0)
             if below == nil {
                 var commit = PlaceChange(isOverwritten: true, before, after)
-                tell(&commit, at: place, &own, within: &limits)
+                notify(&commit, at: place, &own, within: &limits)
             } else {
-                tell(writes, at: place, within: &limits)
+                notify(writes, at: place, within: &limits)
             }
         }
         spend(limits)
     }
 
-    private func tell(_ writes: SubtreeWrites, at place: TrieNode, within limits: inout ChangeLimits) {
+    private func notify(_ writes: SubtreeWrites, at place: TrieNode, within limits: inout ChangeLimits) {
         if let children = writes.children(atMost: limits.children) {
             indexes.follow(children, at: place)
-            place.views(concernedBy: children) { view, _ in tell(writes, at: place, to: view, within: &limits) }
-            if let queried = place.queried { tell(queried, children, from: writes.old, to: writes.new, within: &limits) }
+            place.views(concernedBy: children) { view, _ in notify(writes, at: place, to: view, within: &limits) }
+            if let queried = place.queried { notify(queried, children, from: writes.old, to: writes.new, within: &limits) }
         } else {
             indexes.follow(place, from: writes.old, to: writes.new)
-            for view in place.views { tell(writes, at: place, to: view, within: &limits) }
-            if let queried = place.queried { tell(queried, nil, from: writes.old, to: writes.new, within: &limits) }
+            for view in place.views { notify(writes, at: place, to: view, within: &limits) }
+            if let queried = place.queried { notify(queried, nil, from: writes.old, to: writes.new, within: &limits) }
         }
     }
 
-    private func tell(_ writes: SubtreeWrites, at place: TrieNode, to view: View, within limits: inout ChangeLimits) {
+    private func notify(_ writes: SubtreeWrites, at place: TrieNode, to view: View, within limits: inout ChangeLimits) {
         let part = writes.part(view.shown.concerned(by: writes))
         if part.count == 0 { return }
         context.meter.spend(1)
@@ -173,14 +173,14 @@ final class Publisher {
         // Handing a few writes to the background would take longer than applying them here.
         guard part.count <= min(limits.children, max(limits.room, RequestLoop.childrenForWork)) else {
             guard let difference = view.shown.move(along: part, at: place) else { return }
-            return tell(difference, [], of: part.new, to: view, &own, within: &limits)
+            return notify(difference, [], of: part.new, to: view, &own, within: &limits)
         }
         limits.room = max(0, limits.room - part.count)
         context.meter.counters.changesOnQueue += part.count
         var commit = PlaceChange(part)
         if let query = view.query?.window { commit.ordered = commit.children.placed(by: query.orderedBy) }
         guard let difference = view.shown.apply(commit, at: place) else { return }
-        tell(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
+        notify(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
     }
 
     /// The places whose content a commit has changed, ascending.
@@ -191,7 +191,7 @@ final class Publisher {
 
     /// Notifies observers of a prepared write.
     func publish(prepared write: PreparedWrite, old: Node, update: Path?) {
-        guard places.hasAny(around: write.common) else { return }
+        guard places.hasAny(around: write.commonAncestor) else { return }
         indexes.use(write.orders) { publish(write.changed, old: old, areCompared: true, update: update) }
     }
 
@@ -241,16 +241,16 @@ final class Publisher {
     // MARK: Current values
 
     /// Notifies all observers of a place's live queries in one order of the current result.
-    func publish(_ path: Path, _ ordering: TreeQuery.Index, _ owed: Owed) {
+    func publish(_ path: Path, _ ordering: TreeQuery.Index, _ update: DeferredUpdate) {
         guard let place = places.existingPlace(at: path) else { return }
         let node = content.root.node(at: path)
         // Notifications of rolled-back commits were never sent.
-        let isTakenBack = owed.sequence > content.sequence
-        if !isTakenBack, let index = place.existingIndex(ordering), index.index == nil { return index.giveBack(owed) }
-        let told = isTakenBack ? node : owed.content
+        let isTakenBack = update.sequence > content.sequence
+        if !isTakenBack, let index = place.existingIndex(ordering), index.index == nil { return index.restoreUpdate(update) }
+        let lastSeen = isTakenBack ? node : update.content
         var (limits, own) = (changeLimits, SharedFrame?.none)
         for view in place.views(by: ordering) {
-            guard let all = view.shown.all(of: node, at: place)?.since(told) else { continue }
+            guard let all = view.shown.all(of: node, at: place)?.since(lastSeen) else { continue }
             let change = ViewChange(all, of: view, written: [], new: node, sequence: content.sequence, within: &limits)
             slowReaders.conflate(view, patches: [])
             send(change, to: view, &own)
@@ -261,9 +261,9 @@ final class Publisher {
     /// Notifies the observers of a live query of a change, or of its whole result. Both belong to a content that may be outdated by now.
     func publish(_ view: View, _ change: LiveChange, of content: Node, _ sequence: UInt64) {
         var (limits, own) = (changeLimits, SharedFrame?.none)
-        let told = ViewChange(.live(change), of: view, written: [], new: content, sequence: sequence, within: &limits)
+        let viewChange = ViewChange(.live(change), of: view, written: [], new: content, sequence: sequence, within: &limits)
         slowReaders.conflate(view, patches: [])
-        send(told, to: view, &own)
+        send(viewChange, to: view, &own)
         spend(limits)
     }
 
@@ -371,7 +371,7 @@ final class Publisher {
         var size = ChangeSize(change, bound: limits.inlineBytes)
         var large: LargeChange?
         for (style, audience) in view.audiences {
-            if case .events(_, _, .some) = style, !pacing.mayTell(view, style) { continue }
+            if case .events(_, _, .some) = style, !pacing.maySendNow(view, style) { continue }
             let isShared = shared != nil && style == .patches(tag: nil)
             // Once the batch's output limit is reached, every change is deferred without measuring.
             let isFull = outbox.batchBytes > limits.outputBytes
@@ -406,12 +406,12 @@ final class Publisher {
         let observation = view.observation(style)
         for lane in audience.lanes.indices {
             // A client may have been suspended by this commit's change in another style.
-            let (told, missing) = observation.mayConflate
+            let (receivers, missing) = observation.mayConflate
                 ? audience.lanes[lane].divided { $0.lag?.isSuspended != true } : (audience.lanes[lane], [])
             for client in missing { slowReaders.miss(observation, of: client) }
-            if told.isEmpty { continue }
-            outbox.send(event, to: told, lane: lane)
-            for client in told { slowReaders.holdUntilReceived(client, suspends: style.isValue) }
+            if receivers.isEmpty { continue }
+            outbox.send(event, to: receivers, lane: lane)
+            for client in receivers { slowReaders.holdUntilReceived(client, suspends: style.isValue) }
         }
         if shared == nil { encodings.add(event, isHeavy: { change.isLarger(than: $0, for: style) }) { _ in change.prepare(style) } }
         return event

@@ -10,7 +10,7 @@ final class ReadPermissions {
     private let content: Content
     private let places: PlaceTrie
     private let registry: ObserverRegistry
-    private let foresight: PermissionPrecheck
+    private let precheck: PermissionPrecheck
     private let outbox: Outbox
     private let refusals: RefusalReports
     private var rates: CountRates
@@ -19,13 +19,13 @@ final class ReadPermissions {
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ registry: ObserverRegistry,
-        _ foresight: PermissionPrecheck, _ outbox: Outbox, _ refusals: RefusalReports
+        _ precheck: PermissionPrecheck, _ outbox: Outbox, _ refusals: RefusalReports
     ) {
         self.context = context
         self.content = content
         self.places = places
         self.registry = registry
-        self.foresight = foresight
+        self.precheck = precheck
         self.outbox = outbox
         self.refusals = refusals
         rates = CountRates(callers: context.limits.countedCallers)
@@ -112,7 +112,7 @@ final class ReadPermissions {
     func recheck(_ touched: [Dependent]) {
         for dependent in touched {
             let (observation, client) = (dependent.observation, dependent.client)
-            guard let decision = foresight.decision(on: dependent, in: content.root) else {
+            guard let decision = precheck.decision(on: dependent, in: content.root) else {
                 recheck(observation, of: client)
                 continue
             }
@@ -157,8 +157,8 @@ extension ReadPermissions {
     /// Notifies a client that its observer, already removed, has ended.
     func notifyEnd(_ observation: Observation, to client: Client, _ failure: Failure) {
         if client.hasEnded { return }
-        let told = context.format.ended(observation.path, query: observation.query, style: observation.style, failure)
-        outbox.send(told, to: client)
+        let message = context.format.ended(observation.path, query: observation.query, style: observation.style, failure)
+        outbox.send(message, to: client)
     }
 }
 

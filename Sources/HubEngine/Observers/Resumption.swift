@@ -57,23 +57,23 @@ final class Resumption {
     // MARK: Replay
 
     private func replay(_ path: Path, from start: Node, _ commits: [CommitRing.Entry]) -> [ViewChange]? {
-        var (node, told, left) = (start, Told(context.limits), context.limits.inlineChildren)
+        var (node, replayed, left) = (start, ReplayBuffer(context.limits), context.limits.inlineChildren)
         for commit in commits {
             let now = commit.root.node(at: path)
             guard let changes = changes(of: now, since: node, &left) else { return nil }
             let children = changes.map { ChildChange($0) }
             let count = now.childCount == node.childCount ? nil : now.childCount
-            guard told.add(ChildEvent.events(of: children, .byKey(now.children)), count, path, commit.sequence) else { return nil }
+            guard replayed.add(ChildEvent.events(of: children, .byKey(now.children)), count, path, commit.sequence) else { return nil }
             node = now
         }
-        return told.changes
+        return replayed.changes
     }
 
     private func replay(_ query: TreeQuery, _ path: Path, from start: Node, _ commits: [CommitRing.Entry]) -> [ViewChange]? {
         guard var index = index(query.orderedBy, path, of: start) else { return nil }
         var window = QueryWindow(query, over: index.children(of: start))
         var count = window.countShown(over: index.children(of: start))
-        var (node, told, left) = (start, Told(context.limits), context.limits.inlineChildren)
+        var (node, replayed, left) = (start, ReplayBuffer(context.limits), context.limits.inlineChildren)
         for commit in commits {
             let now = commit.root.node(at: path)
             guard let changes = changes(of: now, since: node, &left) else { return nil }
@@ -85,10 +85,10 @@ final class Resumption {
             let differing = window.apply(change, over: order)
             let counted = window.countShown(over: order)
             let events = ChildEvent.events(of: differing, .window(window, order, of: now))
-            guard told.add(events, counted == count ? nil : counted, path, commit.sequence) else { return nil }
+            guard replayed.add(events, counted == count ? nil : counted, path, commit.sequence) else { return nil }
             (node, count) = (now, counted)
         }
-        return told.changes
+        return replayed.changes
     }
 
     /// Replays a live query from its current window, moved back in time. A circle is replayed from the children's earlier positions. A query for the
@@ -117,7 +117,7 @@ final class Resumption {
         // The replayed circle starts without its children, so its count is unknown.
         let wantsCount = observation.style.hasCounts
         if wantsCount, query.near != nil { return nil }
-        var (node, told, left) = (start, Told(context.limits), context.limits.inlineChildren)
+        var (node, replayed, left) = (start, ReplayBuffer(context.limits), context.limits.inlineChildren)
         for commit in commits {
             let now = commit.root.node(at: path)
             guard let changes = changes(of: now, since: node, &left) else { return nil }
@@ -130,10 +130,10 @@ final class Resumption {
             }
             if view.isShort { return nil }
             let count = wantsCount && view.count != before ? view.count : nil
-            guard told.add(ChildEvent.events(events, isByDistance: query.isByDistance), count, path, commit.sequence) else { return nil }
+            guard replayed.add(ChildEvent.events(events, isByDistance: query.isByDistance), count, path, commit.sequence) else { return nil }
             node = now
         }
-        return told.changes
+        return replayed.changes
     }
 
     /// The children that differ, shown or not. `left` limits their number over all commits.
@@ -145,7 +145,7 @@ final class Resumption {
     }
 
     /// The order of the children at an earlier commit.
-    private struct Former {
+    private struct PastOrder {
         let ordering: TreeQuery.Index
         /// Nil for key order.
         var index: OrderedIndex?
@@ -155,19 +155,19 @@ final class Resumption {
     }
 
     /// The order at an earlier commit: the current one, moved back.
-    private func index(_ ordering: TreeQuery.Index, _ path: Path, of node: Node) -> Former? {
-        if ordering == .key { return Former(ordering: ordering) }
+    private func index(_ ordering: TreeQuery.Index, _ path: Path, of node: Node) -> PastOrder? {
+        if ordering == .key { return PastOrder(ordering: ordering) }
         if var sorted = places.existingPlace(at: path)?.existingIndex(ordering)?.index,
             sorted.follow(ordering, from: content.root.node(at: path), to: node, atMost: context.limits.inlineChildren) {
-            return Former(ordering: ordering, index: sorted)
+            return PastOrder(ordering: ordering, index: sorted)
         }
         guard node.childCount <= context.limits.inlineChildren else { return nil }
         context.meter.spend(node.childCount / RequestLoop.childrenForWork)
-        return Former(ordering: ordering, index: OrderedIndex(ordering, of: node))
+        return PastOrder(ordering: ordering, index: OrderedIndex(ordering, of: node))
     }
 
     /// Collects the replayed changes within the limits.
-    private struct Told {
+    private struct ReplayBuffer {
         private(set) var changes: [ViewChange] = []
         private var eventsLeft: Int
         private var bytesLeft: Int

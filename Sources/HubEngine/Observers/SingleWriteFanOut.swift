@@ -31,7 +31,7 @@ final class SingleWriteFanOut {
     ///   - isChange: true if the value is known to differ.
     /// - Returns: false, with nothing done, if observers need more than the write, if the write is large, or if the batch's output limit is reached.
     ///   The views of one write may exceed that limit by one frame each.
-    func tell(_ path: Path, old: Node, value: () -> Node?, isChange: Bool) -> Bool {
+    func notify(_ path: Path, old: Node, value: () -> Node?, isChange: Bool) -> Bool {
         defer { forget() }
         guard collect(around: path) else { return false }
         if views.isEmpty {
@@ -39,13 +39,13 @@ final class SingleWriteFanOut {
             return true
         }
         let new = value() ?? content.root.node(at: path)
-        guard mayTell(new, at: path) else { return false }
+        guard canSend(new, at: path) else { return false }
         if !isChange {
             let before = old.node(at: path)
             if before == new { return true }
             retire(old, replacing: before)
         }
-        tell(new, at: path)
+        notify(new, at: path)
         return true
     }
 
@@ -61,14 +61,14 @@ final class SingleWriteFanOut {
     func forget() { views.removeAll(keepingCapacity: true) }
 
     /// True if a value is small enough to be sent from the queue, and the batch's output limit leaves room.
-    func mayTell(_ value: Node, at path: Path) -> Bool {
+    func canSend(_ value: Node, at path: Path) -> Bool {
         let limits = context.limits
         var room = limits.inlineBytes - 8 * path.depth
         return room >= 0 && value.isWithin(&room) && outbox.batchBytes <= limits.outputBytes
     }
 
     /// Sends the write to the collected views.
-    func tell(_ value: Node, at path: Path) {
+    func notify(_ value: Node, at path: Path) {
         let frame = context.format.written(value, at: path)
         context.meter.spend(views.count)
         for view in views {

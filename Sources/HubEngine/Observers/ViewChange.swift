@@ -134,10 +134,10 @@ extension ViewChange {
             } else {
                 events = ChildEvent.events(from: before, to: value)
             }
-        case .selection(let query, let children, let node, let told):
+        case .selection(let query, let children, let node, let lastSeen):
             self.patches = []
             events = []
-            let old = view.wantsChildren ? told : nil
+            let old = view.wantsChildren ? lastSeen : nil
             let few = Self.few(query, children, within: &limits)
             self.new = few.map { TreeQuery.value(of: $0, in: node) } ?? .null
             if let few, old?.childCount ?? 0 <= limits.children {
@@ -263,9 +263,9 @@ extension ChildEvent {
     }
 
     /// The events of one commit.
-    static func events(_ told: ContiguousArray<LiveEvent>, isByDistance: Bool) -> [ChildEvent] {
+    static func events(_ liveEvents: ContiguousArray<LiveEvent>, isByDistance: Bool) -> [ChildEvent] {
         var events: [ChildEvent] = []
-        events.reserveCapacity(told.count)
+        events.reserveCapacity(liveEvents.count)
         func add(_ kind: EventKinds, _ event: LiveEvent, _ value: Node) {
             events.append(
                 ChildEvent(
@@ -273,8 +273,8 @@ extension ChildEvent {
                     isByDistance: isByDistance))
         }
         // Changed values come last, when all children have their final positions.
-        for event in told where event.kind == .removed { add(.removed, event, event.value) }
-        for event in told {
+        for event in liveEvents where event.kind == .removed { add(.removed, event, event.value) }
+        for event in liveEvents {
             switch event.kind {
             case .added: add(.added, event, event.value)
             case .moved: add(.moved, event, .null)
@@ -282,7 +282,7 @@ extension ChildEvent {
             case .removed: break
             }
         }
-        for event in told where event.kind == .changed { add(.changed, event, event.value) }
+        for event in liveEvents where event.kind == .changed { add(.changed, event, event.value) }
         return events
     }
 

@@ -21,7 +21,7 @@ final class Answers {
     /// - Parameter hold: the memory lease of the reply's value, kept until it is encoded. Nil for a value shared with the tree.
     func answer(_ reply: Reply, _ item: Database.Item, holding hold: MemoryLease? = nil) {
         let channel: Outbox.Channel = early.admits(reply, item) ? .early : .batch
-        if early.departure == .muted { return }
+        if early.timing == .muted { return }
         let client = item.client
         if client.dialect.hasReplies { return outbox.reply(reply, to: client, channel) }
         if let node = reply.content, isLarge(node) { return answerLater(reply, of: node, item, holding: hold, channel) }
@@ -45,7 +45,7 @@ final class Answers {
         guard let bytes = written, bytes.count <= context.limits.readBytes else { return false }
         // The reply is only checked for refusals, and this one is none.
         let channel: Outbox.Channel = early.admits(.done, item) ? .early : .batch
-        if early.departure != .muted { outbox.send(bytes, to: client, channel) }
+        if early.timing != .muted { outbox.send(bytes, to: client, channel) }
         return true
     }
 

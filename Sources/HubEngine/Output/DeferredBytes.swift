@@ -32,7 +32,7 @@ public final class DeferredBytes: Sendable {
     private struct State {
         var outcome: Outcome?
         var waiters: [@Sendable (DeferredBytes, Outcome) -> Void] = []
-        /// Bytes of the budget that it holds, and the line that they return to.
+        /// Bytes of the budget that it holds, and the queue that they return to.
         var held = 0
         var holder: EncodeQueue?
     }
@@ -61,7 +61,7 @@ public final class DeferredBytes: Sendable {
 
     /// - Parameters:
     ///   - held: bytes of the budget that are released with this object.
-    ///   - holder: the line that they return to.
+    ///   - holder: the queue that they return to.
     func fill(_ outcome: Outcome, holding held: Int = 0, of holder: EncodeQueue? = nil) {
         let waiters = state.withLock { state in
             defer { state.waiters = [] }

@@ -106,7 +106,7 @@ struct OutputBuffer {
     /// Starts the batch with this number. The held bytes count as sent; the caller takes them lane by lane.
     mutating func begin(_ number: Int) { (bytes, self.number) = (0, number) }
 
-    mutating func take(_ lane: Int) -> [Delivery] {
+    mutating func takeDeliveries(_ lane: Int) -> [Delivery] {
         var deliveries: [Delivery] = []
         swap(&deliveries, &lanes[lane])
         return deliveries

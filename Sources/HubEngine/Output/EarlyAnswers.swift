@@ -29,7 +29,7 @@ final class EarlyAnswers {
     private let log: LogGuard
     private let places: PlaceTrie
     private let permissions: ReadPermissions
-    private(set) var departure = ReplyTiming.withBatch
+    private(set) var timing = ReplyTiming.withBatch
 
     init(
         _ content: Content, _ batch: Batch, _ durability: DurabilityQueue, _ log: LogGuard, _ places: PlaceTrie,
@@ -47,29 +47,29 @@ final class EarlyAnswers {
 
     /// Runs a request whose answer may be sent early, and records what a rollback must repeat.
     func carryOut(_ item: Database.Item, _ body: () -> Void) {
-        departure = .open
+        timing = .open
         body()
         // A suspended request is recorded when it is done.
-        if item.client.parked == nil {
-            switch departure {
+        if item.client.suspendedRequest == nil {
+            switch timing {
             case .left: break
             case .settled: batch.record(.settled(item))
             default: batch.record(.request(item))
             }
         }
-        departure = .withBatch
+        timing = .withBatch
     }
 
     /// Runs a request of a rolled-back batch again without sending its answer again.
     func repeatMuted(_ body: () -> Void) {
-        departure = .muted
+        timing = .muted
         body()
-        departure = .withBatch
+        timing = .withBatch
     }
 
     /// True if the answer of the current request was sent before its batch.
     var hasAnswered: Bool {
-        switch departure {
+        switch timing {
         case .left, .settled, .muted: true
         case .withBatch, .open: false
         }
@@ -77,14 +77,14 @@ final class EarlyAnswers {
 
     // MARK: Answers
 
-    /// Decides about an answer that was made without reading the database, and records the decision in `departure`.
+    /// Decides about an answer that was made without reading the database, and records the decision in `timing`.
     func admitsWithoutRead(_ client: Client) -> Bool {
         guard canPass(client) else { return false }
-        departure = .left
+        timing = .left
         return true
     }
 
-    /// Decides about the answer to a request, and records the decision in `departure`.
+    /// Decides about the answer to a request, and records the decision in `timing`.
     func admits(_ reply: Reply, _ item: Database.Item) -> Bool {
         // Most requests are writes. They always wait for the log, so skip the check of their clients' observers.
         if case .write = item.request { return false }
@@ -92,14 +92,14 @@ final class EarlyAnswers {
         switch item.request {
         case .get(let path, let query):
             guard isDurable(reply, path, query, item.client) else { return false }
-            departure = .left
+            timing = .left
         case .exchange(let exchange):
             guard case .read(let query) = exchange.work, isDurable(reply, exchange.path, query, item.client) else { return false }
-            departure = .left
+            timing = .left
         case .identify, .signOut:
             // With pending onDisconnect writes, or for a client of another hub, identifying is a commit.
             guard item.client.pendingID == nil, item.client.remote == nil else { return false }
-            departure = .settled
+            timing = .settled
         default: return false
         }
         return true
@@ -107,7 +107,7 @@ final class EarlyAnswers {
 
     /// True if batches wait for the log, and none of them has output for the client.
     private func canPass(_ client: Client) -> Bool {
-        guard departure == .open, batch.keepsHistory, !log.isRefusing, durability.isBehind else { return false }
+        guard timing == .open, batch.keepsHistory, !log.isRefusing, durability.isBehind else { return false }
         let first = durability.firstWaiting
         return client.lastSent < first && client.observations.areFew(Self.observersAsked) { observation in
             places.existingView(of: observation).map { $0.lastChange < first } ?? true

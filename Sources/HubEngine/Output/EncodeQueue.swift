@@ -96,7 +96,7 @@ final class EncodeQueue: Sendable {
         startNext()
     }
 
-    /// The next job whose result is still wanted. Nil stops the line.
+    /// The next job whose result is still wanted. Nil stops the queue.
     private func next() -> (DeferredBytes, Job)? {
         while let job = dequeue() {
             if let target = job.target { return (target, job) }
@@ -126,7 +126,7 @@ final class EncodeQueue: Sendable {
         startNext()
     }
 
-    /// Reserves memory for a job. On failure the line holds earlier results; it retries the job when one of them is released.
+    /// Reserves memory for a job. On failure the queue holds earlier results; it retries the job when one of them is released.
     private func reserve(_ bytes: Int, or blocked: @autoclosure () -> Blocked) -> Bool {
         state.withLock { state in
             if state.held == 0 {

@@ -64,7 +64,7 @@ final class Outbox {
         output.begin(number)
         for i in 0..<lanes {
             let lane = (first + i) % lanes
-            let deliveries = output.take(lane)
+            let deliveries = output.takeDeliveries(lane)
             if !deliveries.isEmpty { outlet(lane, deliveries) }
         }
     }

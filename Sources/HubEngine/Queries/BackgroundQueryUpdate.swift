@@ -5,8 +5,8 @@ import LiveQueries
 /// wait.
 ///
 /// ```
-/// lend ─► all differences, in the background ─► notified ─► written meanwhile ─► few: applied here, requests resume
-///              ▲                                                └─ many ┘
+/// updateInBackground ─► all differences, in the background ─► notified ─► written meanwhile ─► few: applied here, requests resume
+///                            ▲                                                └─ many ┘
 /// ```
 /// Confined to the database queue.
 final class BackgroundQueryUpdate: @unchecked Sendable {
@@ -15,29 +15,29 @@ final class BackgroundQueryUpdate: @unchecked Sendable {
     private let content: Content
     private let observed: PlaceTrie
     private let places: QuerySetStore
-    private let telling: QueryNotifier
-    private let filling: WindowRefill
-    private let prompt: InlineQueryUpdate
+    private let notifier: QueryNotifier
+    private let refill: WindowRefill
+    private let inline: InlineQueryUpdate
     /// Called when the queries are back and some of the commits applied to them were rolled back meanwhile.
     var onUndone: (ObservedQuerySet) -> Void = { _ in }
 
     init(
-        _ context: EngineContext, _ content: Content, _ observed: PlaceTrie, _ places: QuerySetStore, _ telling: QueryNotifier,
-        _ filling: WindowRefill, _ prompt: InlineQueryUpdate
+        _ context: EngineContext, _ content: Content, _ observed: PlaceTrie, _ places: QuerySetStore, _ notifier: QueryNotifier,
+        _ refill: WindowRefill, _ inline: InlineQueryUpdate
     ) {
         self.context = context
         self.content = content
         self.observed = observed
         self.places = places
-        self.telling = telling
-        self.filling = filling
-        self.prompt = prompt
+        self.notifier = notifier
+        self.refill = refill
+        self.inline = inline
     }
 
     /// Applies all differences in the background.
     /// - Parameter old: the content that observers have last seen.
-    func lend(_ place: ObservedQuerySet, told old: Node) {
-        place.told = old
+    func updateInBackground(_ place: ObservedQuerySet, lastSeen old: Node) {
+        place.lastSeen = old
         follow(place, from: old)
     }
 
@@ -48,45 +48,45 @@ final class BackgroundQueryUpdate: @unchecked Sendable {
         for index in observed?.indexes ?? [] { orders[index.ordering] = observed?.children(of: new, by: index.ordering) }
         context.meter.counters.liveQueriesUpdatedInBackground += 1
         context.background.run(.upkeep) { [self, place = Transferred(place), orders] in
-            var told: [(LiveQueryView, LiveQueryView.Change)] = []
+            var reports: [(LiveQueryView, LiveQueryView.Change)] = []
             let changes = new.children.changes(since: old.children, atMost: .max) ?? []
             place.value.queries.apply(
-                ContiguousArray(changes.lazy.map { ChildWrite($0) }), over: new, in: { orders[$0] }) { told.append(($0, $1)) }
-            let found = Transferred(told)
+                ContiguousArray(changes.lazy.map { ChildWrite($0) }), over: new, in: { orders[$0] }) { reports.append(($0, $1)) }
+            let found = Transferred(reports)
             context.queue.async { [self] in followed(place.value, found.value, to: new, sequence) }
         }
     }
 
-    private func followed(_ place: ObservedQuerySet, _ told: [(LiveQueryView, LiveQueryView.Change)], to node: Node, _ sequence: UInt64) {
+    private func followed(_ place: ObservedQuerySet, _ reports: [(LiveQueryView, LiveQueryView.Change)], to node: Node, _ sequence: UInt64) {
         context.queue.assertCurrent()
         if place.wasRolledBack {
-            place.told = nil
+            place.lastSeen = nil
             return onUndone(place)
         }
-        telling.tellLater(at: place)
-        for (query, change) in told {
-            telling.tell(query, change, at: place, of: node) { telling.onChanged($0, $1, node, sequence) }
+        notifier.recordLateNotification(at: place)
+        for (query, change) in reports {
+            notifier.notify(query, change, at: place, of: node) { notifier.onChanged($0, $1, node, sequence) }
         }
         let now = content.root.node(at: place.path)
-        if let writes = prompt.writes(from: node, to: now, at: place) {
-            goOn(place, writes, over: now)
+        if let writes = inline.writes(from: node, to: now, at: place) {
+            resume(place, writes, over: now)
         } else {
-            place.told = node
+            place.lastSeen = node
             follow(place, from: node)
         }
         places.finishWork()
     }
 
     /// Returns the queries to the database queue.
-    private func goOn(_ place: ObservedQuerySet, _ writes: ContiguousArray<ChildWrite>, over now: Node) {
-        place.told = nil
+    private func resume(_ place: ObservedQuerySet, _ writes: ContiguousArray<ChildWrite>, over now: Node) {
+        place.lastSeen = nil
         if !writes.isEmpty {
-            prompt.apply(writes, at: place, over: now) { telling.onChanged($0, $1, now, content.sequence) }
+            inline.apply(writes, at: place, over: now) { notifier.onChanged($0, $1, now, content.sequence) }
         }
-        places.weigh(place)
-        filling.relist(place)
-        filling.fillLater(place)
-        telling.tellAll(place)
+        places.updateTotals(place)
+        refill.relist(place)
+        refill.fillLater(place)
+        notifier.notifyComplete(place)
         places.resumeWaiting(place)
     }
 }

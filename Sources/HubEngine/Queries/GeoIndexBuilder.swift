@@ -41,7 +41,7 @@ final class GeoIndexBuilder: @unchecked Sendable {
 
     private func adopt(_ index: GeoIndex, at place: ObservedQuerySet) {
         place.queries.adopt(index)
-        places.weigh(place)
+        places.updateTotals(place)
     }
 
     private func collect(_ place: ObservedQuerySet, _ fields: GeoFields, over node: Node, from earlier: (index: GeoIndex, node: Node)? = nil) {

@@ -7,14 +7,14 @@ import LiveQueries
 final class InlineQueryUpdate {
     private let context: EngineContext
     private let places: QuerySetStore
-    private let telling: QueryNotifier
-    private let filling: WindowRefill
+    private let notifier: QueryNotifier
+    private let refill: WindowRefill
 
-    init(_ context: EngineContext, _ places: QuerySetStore, _ telling: QueryNotifier, _ filling: WindowRefill) {
+    init(_ context: EngineContext, _ places: QuerySetStore, _ notifier: QueryNotifier, _ refill: WindowRefill) {
         self.context = context
         self.places = places
-        self.telling = telling
-        self.filling = filling
+        self.notifier = notifier
+        self.refill = refill
     }
 
     /// The changes of a commit to apply on the queue; nil if they are too many.
@@ -36,18 +36,18 @@ final class InlineQueryUpdate {
         changes <= 16 || (changes <= context.limits.inlineChildren && changes * max(1, place.count) <= context.limits.windowsAtOnce)
     }
 
-    /// - Parameter told: called for each view whose observers are notified.
+    /// - Parameter onChange: called for each view whose observers are notified.
     func apply(
-        _ writes: ContiguousArray<ChildWrite>, at place: ObservedQuerySet, over new: Node, _ told: (View, LiveChange) -> Void
+        _ writes: ContiguousArray<ChildWrite>, at place: ObservedQuerySet, over new: Node, _ onChange: (View, LiveChange) -> Void
     ) {
         context.meter.spend(1)
         places.metered(place) {
             place.queries.apply(writes, over: new, in: places.orders(place, over: new)) { query, change in
-                telling.tell(query, change, at: place, of: new, told)
+                notifier.notify(query, change, at: place, of: new, onChange)
             }
         }
-        places.weigh(place)
-        filling.fillLater(place)
+        places.updateTotals(place)
+        refill.fillLater(place)
     }
 }
 

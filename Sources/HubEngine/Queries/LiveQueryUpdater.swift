@@ -15,11 +15,11 @@ final class LiveQueryUpdater {
     private let content: Content
     let places: QuerySetStore
     let points: GeoIndexBuilder
-    let telling: QueryNotifier
-    private let filling: WindowRefill
-    private let prompt: InlineQueryUpdate
-    private let lent: BackgroundQueryUpdate
-    private let undoing: QueryRollback
+    let notifier: QueryNotifier
+    private let refill: WindowRefill
+    private let inline: InlineQueryUpdate
+    private let background: BackgroundQueryUpdate
+    private let rollback: QueryRollback
 
     init(
         _ context: EngineContext, _ content: Content, _ observed: PlaceTrie, _ indexes: IndexStore, _ batch: Batch,
@@ -28,49 +28,49 @@ final class LiveQueryUpdater {
         self.content = content
         places = QuerySetStore(context, observed, indexes, durability)
         points = GeoIndexBuilder(context, content, places)
-        telling = QueryNotifier(context, content, places, batch)
-        filling = WindowRefill(context, content, places, telling)
-        prompt = InlineQueryUpdate(context, places, telling, filling)
-        lent = BackgroundQueryUpdate(context, content, observed, places, telling, filling, prompt)
-        undoing = QueryRollback(context, content, observed, places, filling)
-        lent.onUndone = { [undoing] in undoing.endAll($0, .takenBack) }
+        notifier = QueryNotifier(context, content, places, batch)
+        refill = WindowRefill(context, content, places, notifier)
+        inline = InlineQueryUpdate(context, places, notifier, refill)
+        background = BackgroundQueryUpdate(context, content, observed, places, notifier, refill, inline)
+        rollback = QueryRollback(context, content, observed, places, refill)
+        background.onUndone = { [rollback] in rollback.endAll($0, .rolledBack) }
     }
 
     /// Adds a view that was computed for the current state of the place.
     func add(_ view: LiveQueryView, at place: ObservedQuerySet) -> View {
         if let known = place.view(of: view) { return known }
-        defer { filling.fillLater(place) }
+        defer { refill.fillLater(place) }
         return places.add(view, at: place)
     }
 
     /// Updates the views of a place with a commit.
     /// - Parameters:
     ///   - children: the changed children; nil if there are many, or if the place was overwritten.
-    ///   - told: called for each view whose observers are notified.
+    ///   - onChange: called for each view whose observers are notified.
     func follow(
         _ place: ObservedQuerySet, _ children: [ChildChange]?, from old: Node, to new: Node,
-        _ told: (View, LiveChange) -> Void
+        _ onChange: (View, LiveChange) -> Void
     ) {
         if place.isInBackground { return }
-        filling.relist(place)
-        guard let writes = prompt.writes(children, from: old, to: new, at: place) else { return lent.lend(place, told: old) }
-        prompt.apply(writes, at: place, over: new, told)
+        refill.relist(place)
+        guard let writes = inline.writes(children, from: old, to: new, at: place) else { return background.updateInBackground(place, lastSeen: old) }
+        inline.apply(writes, at: place, over: new, onChange)
     }
 
     /// An order of a place is ready again. Refills the views that wait for it.
-    func goOn(at path: Path) { if let place = places[path] { filling.goOn(place) } }
+    func resume(at path: Path) { if let place = places[path] { refill.resume(place) } }
 
     /// Handles a rollback. Moves the views back, or ends their observers if notifications were pending.
-    func follow(from before: Node) { undoing.follow(from: before) }
+    func follow(from before: Node) { rollback.follow(from: before) }
 
     /// Ends all observers of a place's live queries, because commits that they were notified of were rolled back.
-    func endAll(at path: Path) { if let place = places[path] { undoing.endAll(place, .takenBack) } }
+    func endAll(at path: Path) { if let place = places[path] { rollback.endAll(place, .rolledBack) } }
 
     /// After a deploy, drops points whose declaration has changed, and ends the observers of circles that use them.
     func recheckDeclarations() {
         for place in places.all {
             guard let index = place.queries.index, index.fields != content.rules.geoFields(at: place.path) else { continue }
-            undoing.endAll(place, .missingPoints(place.path))
+            rollback.endAll(place, .missingPoints(place.path))
         }
     }
 }

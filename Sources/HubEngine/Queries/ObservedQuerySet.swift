@@ -12,7 +12,7 @@ final class ObservedQuerySet {
     private var named: [Name: View] = [:]
     private var byQuery: [ObjectIdentifier: View] = [:]
     /// The content that observers have last seen. Set while a large change is applied in the background.
-    var told: Node?
+    var lastSeen: Node?
     /// True if commits were rolled back meanwhile.
     var wasRolledBack = false
     /// Events of views that show too few children, held back until the missing children are found.
@@ -37,7 +37,7 @@ final class ObservedQuerySet {
     /// Views that have no observer any more, or not yet.
     var emptied: [View] = []
     /// Views whose observers must still receive the whole result.
-    var owing: [View] = []
+    var awaitingResult: [View] = []
     /// Views whose observers are about to end.
     var ending: Set<ObjectIdentifier> = []
 
@@ -52,13 +52,13 @@ final class ObservedQuerySet {
     }
 
     /// True while a large change is applied in the background.
-    var isInBackground: Bool { told != nil }
+    var isInBackground: Bool { lastSeen != nil }
     /// True while background work runs for it, or requests wait.
     var isBusy: Bool { isInBackground || isFilling || searches > 0 || isCollecting || !waiting.isEmpty }
     var count: Int { named.count }
     var views: [View] { Array(named.values) }
     /// True if observers have pending notifications.
-    var owes: Bool { isInBackground || !deferred.isEmpty }
+    var hasPendingNotifications: Bool { isInBackground || !deferred.isEmpty }
 
     func view(of query: LiveQuery, _ showing: LiveQueryView.Showing) -> View? { named[Name(query: query, showing: showing)] }
     func view(of view: LiveQueryView) -> View? { byQuery[ObjectIdentifier(view)] }
@@ -113,19 +113,21 @@ final class ObservedQuerySet {
         }
         let earlier = deferred.isEmpty ? [] : deferred.removeValue(forKey: ObjectIdentifier(view)) ?? []
         if change == nil, earlier.allSatisfy(\.isEmpty) { return nil }
-        return told(change, earlier, of: view, content)
+        return liveChange(change, earlier, of: view, content)
     }
 
     /// Number of commits whose events are held back for a view.
     func deferredCount(of view: LiveQueryView) -> Int { deferred.isEmpty ? 0 : deferred[ObjectIdentifier(view)]?.count ?? 0 }
 
     /// The whole result of a view.
-    func all(of view: LiveQueryView, _ content: Node) -> LiveChange { told(nil, [], of: view, content) }
+    func all(of view: LiveQueryView, _ content: Node) -> LiveChange { liveChange(nil, [], of: view, content) }
 
     /// The difference between another view's result and this one's.
-    func told(_ change: LiveQueryView.Change, of view: LiveQueryView, _ content: Node) -> LiveChange { told(change, [], of: view, content) }
+    func liveChange(_ change: LiveQueryView.Change, of view: LiveQueryView, _ content: Node) -> LiveChange {
+        liveChange(change, [], of: view, content)
+    }
 
-    private func told(
+    private func liveChange(
         _ change: LiveQueryView.Change?, _ earlier: [ContiguousArray<LiveEvent>], of view: LiveQueryView, _ content: Node
     ) -> LiveChange {
         LiveChange(change: change, earlier: earlier, query: view.query, count: view.count) { [self] in queries.shown(view, over: content) }
@@ -161,7 +163,7 @@ final class LiveQueryShown: LiveView {
 
     func all(of node: Node, at place: TrieNode) -> Difference? {
         if self.place.isInBackground || view.isShort {
-            if let view = self.place.view(of: view) { self.place.owing.append(view) }
+            if let view = self.place.view(of: view) { self.place.awaitingResult.append(view) }
             return nil
         }
         return .live(self.place.all(of: view, node))

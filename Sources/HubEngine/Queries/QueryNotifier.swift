@@ -25,10 +25,10 @@ final class QueryNotifier {
     /// - Parameters:
     ///   - change: nil to send only events held back before.
     ///   - content: the content after the change.
-    ///   - told: called if observers are notified now.
-    func tell(
+    ///   - onChange: called if observers are notified now.
+    func notify(
         _ query: LiveQueryView, _ change: LiveQueryView.Change?, at place: ObservedQuerySet, of content: Node,
-        _ told: (View, LiveChange) -> Void
+        _ onChange: (View, LiveChange) -> Void
     ) {
         guard let view = place.view(of: query) else { return }
         if place.deferredCount(of: query) >= Self.mostDeferred { places.endLater(view, at: place, .changesTooFast) }
@@ -38,25 +38,25 @@ final class QueryNotifier {
             places.endLater(view, at: place, .tooManyMatches(most))
         }
         context.meter.counters.windowsMoved += 1
-        told(view, change)
+        onChange(view, change)
     }
 
     /// Sends the whole result of a view to observers that are still waiting for it.
-    func tellAll(_ place: ObservedQuerySet) {
-        if place.owing.isEmpty { return }
-        let (node, owing) = (content.root.node(at: place.path), place.owing)
-        place.owing = []
-        for view in owing {
+    func notifyComplete(_ place: ObservedQuerySet) {
+        if place.awaitingResult.isEmpty { return }
+        let (node, awaiting) = (content.root.node(at: place.path), place.awaitingResult)
+        place.awaitingResult = []
+        for view in awaiting {
             guard let shown = view.shown as? LiveQueryShown, place.view(of: shown.view) === view else { continue }
             if shown.view.isShort {
-                place.owing.append(view)
+                place.awaitingResult.append(view)
                 continue
             }
-            tellLater(at: place)
+            recordLateNotification(at: place)
             onChanged(view, place.all(of: shown.view, node), node, content.sequence)
         }
     }
 
     /// Records that the following notification does not belong to a commit of this batch.
-    func tellLater(at place: ObservedQuerySet) { batch.record(.notifiedLater(place.path)) }
+    func recordLateNotification(at place: ObservedQuerySet) { batch.record(.notifiedLater(place.path)) }
 }

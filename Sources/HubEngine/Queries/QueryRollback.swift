@@ -15,16 +15,16 @@ final class QueryRollback {
     private let content: Content
     private let observed: PlaceTrie
     private let places: QuerySetStore
-    private let filling: WindowRefill
+    private let refill: WindowRefill
 
     init(
-        _ context: EngineContext, _ content: Content, _ observed: PlaceTrie, _ places: QuerySetStore, _ filling: WindowRefill
+        _ context: EngineContext, _ content: Content, _ observed: PlaceTrie, _ places: QuerySetStore, _ refill: WindowRefill
     ) {
         self.context = context
         self.content = content
         self.observed = observed
         self.places = places
-        self.filling = filling
+        self.refill = refill
     }
 
     /// Updates all live queries after a rollback.
@@ -32,14 +32,14 @@ final class QueryRollback {
         observed.forEach(from: before, to: content.root) { [self] observed, old, new in
             guard let place = observed.queried else { return }
             if place.isInBackground { return place.wasRolledBack = true }
-            if place.owes || !goBack(place, from: old, to: new) { endAll(place, .takenBack) }
+            if place.hasPendingNotifications || !rollBack(place, from: old, to: new) { endAll(place, .rolledBack) }
         }
-        for place in places.all where place.owes && !place.isInBackground { endAll(place, .takenBack) }
+        for place in places.all where place.hasPendingNotifications && !place.isInBackground { endAll(place, .rolledBack) }
     }
 
     /// Moves the views back to what observers know, without notifications.
     /// - Returns: false if too much differs, or if a needed order is missing.
-    private func goBack(_ place: ObservedQuerySet, from old: Node, to new: Node) -> Bool {
+    private func rollBack(_ place: ObservedQuerySet, from old: Node, to new: Node) -> Bool {
         guard let changes = new.children.changes(since: old.children, atMost: context.limits.followedChanges) else { return false }
         let orders = places.orders(place, over: new)
         place.queries.apply(ContiguousArray(changes.lazy.map { ChildWrite($0) }), over: new, in: orders) { _, _ in }
@@ -53,8 +53,8 @@ final class QueryRollback {
                 _ = place.queries.fill(query, over: new, in: orders)
             }
         }
-        places.weigh(place)
-        filling.fillLater(place)
+        places.updateTotals(place)
+        refill.fillLater(place)
         return true
     }
 
@@ -78,5 +78,5 @@ final class QueryRollback {
 
 extension Failure {
     /// Commits that observers were about to be notified of were not stored.
-    static let takenBack = Failure(.unavailable, "The hub could not store what it was about to tell; observe again.")
+    static let rolledBack = Failure(.unavailable, "The hub could not store what it was about to tell; observe again.")
 }

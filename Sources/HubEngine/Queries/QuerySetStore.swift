@@ -64,7 +64,7 @@ final class QuerySetStore: @unchecked Sendable {
             let emptied = place.emptied
             place.emptied = []
             for view in emptied where view.isEmpty { remove(view, at: place) }
-            weigh(place)
+            updateTotals(place)
         }
         if place.count == 0, (place.queries.index?.count ?? 0) < Self.fewestKept { forget(place) }
     }
@@ -92,7 +92,7 @@ final class QuerySetStore: @unchecked Sendable {
     }
 
     /// Runs between requests, now and then: drops the points of places that have been idle for `indexIdleMs`.
-    func tend() {
+    func evictIdle() {
         context.meter.counters.liveQueryChildren = held
         let now = context.scheduler.steadyMs
         if known.isEmpty || now - tendedAt < limits.indexIdleMs / 10 { return }
@@ -108,7 +108,7 @@ final class QuerySetStore: @unchecked Sendable {
     func add(_ view: LiveQueryView, at place: ObservedQuerySet) -> View {
         if let known = place.view(of: view) { return known }
         let made = place.add(view, lanes: context.lanes)
-        weigh(place)
+        updateTotals(place)
         if let ordering = (made.shown as? LiveQueryShown)?.keptOrder {
             if let index = places.existingPlace(at: place.path)?.existingIndex(ordering) {
                 index.views += 1
@@ -136,7 +136,7 @@ final class QuerySetStore: @unchecked Sendable {
     /// An observer cannot be restored to its earlier state. Notifies its client after the rollback.
     func lost(_ observation: Observation, _ client: Client) {
         context.queue.async { [self] in
-            onLost(observation, client, .takenBack)
+            onLost(observation, client, .rolledBack)
             finishWork()
         }
     }
@@ -154,7 +154,7 @@ final class QuerySetStore: @unchecked Sendable {
     // MARK: Weight
 
     /// Updates the totals with what a place holds now.
-    func weigh(_ place: ObservedQuerySet) {
+    func updateTotals(_ place: ObservedQuerySet) {
         held += place.queries.held - place.held
         place.held = place.queries.held
         // Often enough that few held children are uncharged, seldom enough that a change costs O(1).
@@ -196,7 +196,7 @@ final class QuerySetStore: @unchecked Sendable {
 
     /// Finishes work that no request has started.
     func finishWork() {
-        tend()
+        evictIdle()
         durability.finishBatch()
     }
 }

@@ -5,7 +5,7 @@ import LiveQueries
 ///
 /// ```
 /// fillLater ─► a turn: some views are refilled ─► notified ─┬─► all shown: waiting requests resume
-///     ▲            └─ their order is missing: they wait for it (goOn)
+///     ▲            └─ their order is missing: they wait for it (`resume`)
 ///     └──────────────────────────────── more views ───────────┘
 /// ```
 /// A view of the nearest children is searched from scratch off the queue, if its next children are far away in the index.
@@ -16,16 +16,16 @@ final class WindowRefill: @unchecked Sendable {
     private let context: EngineContext
     private let content: Content
     private let places: QuerySetStore
-    private let telling: QueryNotifier
+    private let notifier: QueryNotifier
 
     /// Views refilled in one turn.
     static let filledAtOnce = 4
 
-    init(_ context: EngineContext, _ content: Content, _ places: QuerySetStore, _ telling: QueryNotifier) {
+    init(_ context: EngineContext, _ content: Content, _ places: QuerySetStore, _ notifier: QueryNotifier) {
         self.context = context
         self.content = content
         self.places = places
-        self.telling = telling
+        self.notifier = notifier
     }
 
     func fillLater(_ place: ObservedQuerySet) {
@@ -51,12 +51,12 @@ final class WindowRefill: @unchecked Sendable {
                 search(query, at: place, over: node)
                 if change == nil { continue }
             }
-            if wasShort { telling.tellLater(at: place) }
-            telling.tell(query, change, at: place, of: node) { telling.onChanged($0, $1, node, content.sequence) }
+            if wasShort { notifier.recordLateNotification(at: place) }
+            notifier.notify(query, change, at: place, of: node) { notifier.onChanged($0, $1, node, content.sequence) }
         }
-        places.weigh(place)
+        places.updateTotals(place)
         fillLater(place)
-        telling.tellAll(place)
+        notifier.notifyComplete(place)
         places.resumeWaiting(place)
         places.finishWork()
     }
@@ -94,14 +94,14 @@ final class WindowRefill: @unchecked Sendable {
                 search(again: query, at: place)
                 break
             }
-            telling.tellLater(at: place)
+            notifier.recordLateNotification(at: place)
             place.queries.endSearch(query)
             let change = places.metered(place) { place.queries.replace(query, with: window, over: now) }
-            telling.tell(query, change, at: place, of: now) { telling.onChanged($0, $1, now, content.sequence) }
+            notifier.notify(query, change, at: place, of: now) { notifier.onChanged($0, $1, now, content.sequence) }
         }
-        places.weigh(place)
+        places.updateTotals(place)
         fillLater(place)
-        telling.tellAll(place)
+        notifier.notifyComplete(place)
         settle(place)
     }
 
@@ -117,7 +117,7 @@ final class WindowRefill: @unchecked Sendable {
     }
 
     /// An order of a place is ready again. Refills the views that wait for it.
-    func goOn(_ place: ObservedQuerySet) {
+    func resume(_ place: ObservedQuerySet) {
         if place.isInBackground { return }
         relist(place)
         fillLater(place)

@@ -16,24 +16,24 @@ final class LiveReads: @unchecked Sendable {
     private let context: EngineContext
     private let content: Content
     private let indexes: IndexStore
-    private let keeper: LiveQueryUpdater
+    private let updater: LiveQueryUpdater
     let places: QuerySetStore
-    private let parking: SuspendedRequests
+    private let suspendedRequests: SuspendedRequests
 
-    init(_ context: EngineContext, _ content: Content, _ indexes: IndexStore, _ keeper: LiveQueryUpdater, _ parking: SuspendedRequests) {
+    init(_ context: EngineContext, _ content: Content, _ indexes: IndexStore, _ updater: LiveQueryUpdater, _ suspendedRequests: SuspendedRequests) {
         self.context = context
         self.content = content
         self.indexes = indexes
-        self.keeper = keeper
-        places = keeper.places
-        self.parking = parking
+        self.updater = updater
+        places = updater.places
+        self.suspendedRequests = suspendedRequests
     }
 
     private var limits: EngineLimits { context.limits }
     private static let attempts = 3
 
     /// A live query whose view is being found for a request.
-    private struct Asking: Sendable {
+    private struct PendingLiveQuery: Sendable {
         let query: LiveQuery
         let showing: LiveQueryView.Showing
         let path: Path
@@ -53,7 +53,7 @@ final class LiveReads: @unchecked Sendable {
         _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, for item: Database.Item,
         _ done: @escaping @Sendable (Result<View, Failure>, _ isLater: Bool) -> Void
     ) {
-        find(Asking(query: query, showing: showing, path: path, item: item, done: done))
+        find(PendingLiveQuery(query: query, showing: showing, path: path, item: item, done: done))
     }
 
     /// The current result of a view as an object, with the number of children.
@@ -67,61 +67,61 @@ final class LiveReads: @unchecked Sendable {
 
     // MARK: Finding
 
-    private func find(_ asking: Asking) {
-        let place = places.place(at: asking.path)
-        if place.isInBackground { return wait(asking, at: place) }
-        if let view = place.view(of: asking.query, asking.showing) { return finish(asking, view, at: place) }
-        let node = content.root.node(at: asking.path)
-        if let near = asking.query.near {
-            find(asking, near, at: place, over: node)
+    private func find(_ pending: PendingLiveQuery) {
+        let place = places.place(at: pending.path)
+        if place.isInBackground { return wait(pending, at: place) }
+        if let view = place.view(of: pending.query, pending.showing) { return finish(pending, view, at: place) }
+        let node = content.root.node(at: pending.path)
+        if let near = pending.query.near {
+            find(pending, near, at: place, over: node)
         } else {
-            look(asking, at: place, over: node)
+            search(pending, at: place, over: node)
         }
     }
 
-    private func finish(_ asking: Asking, _ view: View, at place: ObservedQuerySet) {
-        if (view.shown as? LiveQueryShown)?.view.isShort == true { return wait(asking, at: place) }
-        asking.done(.success(view), asking.isLater)
+    private func finish(_ pending: PendingLiveQuery, _ view: View, at place: ObservedQuerySet) {
+        if (view.shown as? LiveQueryShown)?.view.isShort == true { return wait(pending, at: place) }
+        pending.done(.success(view), pending.isLater)
         places.settle(place)
     }
 
-    private func fail(_ asking: Asking, _ failure: Failure, at place: ObservedQuerySet) {
-        asking.done(.failure(failure), asking.isLater)
+    private func fail(_ pending: PendingLiveQuery, _ failure: Failure, at place: ObservedQuerySet) {
+        pending.done(.failure(failure), pending.isLater)
         places.settle(place)
     }
 
     /// Holds the suspended request that waits. Used on the database queue only.
     private final class Waiting: @unchecked Sendable {
         // Sendable: used on the database queue only.
-        var parked: SuspendedRequest?
+        var suspendedRequest: SuspendedRequest?
     }
 
     /// Suspends the request until work at the place is done, then tries again.
-    private func wait(_ asking: Asking, at place: ObservedQuerySet) {
+    private func wait(_ pending: PendingLiveQuery, at place: ObservedQuerySet) {
         let waiting = Waiting()
-        waiting.parked = parking.park(asking.item)
-        place.waiting.append { [self] in again(asking, waiting) }
+        waiting.suspendedRequest = suspendedRequests.suspend(pending.item)
+        place.waiting.append { [self] in again(pending, waiting) }
     }
 
-    private func again(_ asking: Asking, _ waiting: Waiting) {
-        guard let parked = waiting.parked else { return }
-        parking.resumeSuspended(parked, asking.item.client) {
-            var asking = asking
-            asking.isLater = true
-            find(asking)
+    private func again(_ pending: PendingLiveQuery, _ waiting: Waiting) {
+        guard let suspended = waiting.suspendedRequest else { return }
+        suspendedRequests.resumeSuspended(suspended, pending.item.client) {
+            var pending = pending
+            pending.isLater = true
+            find(pending)
         }
     }
 
     // MARK: Circles
 
     /// Searches once the points are ready.
-    private func find(_ asking: Asking, _ near: NearQuery, at place: ObservedQuerySet, over node: Node) {
-        guard let fields = near.fields else { return fail(asking, .missingPoints(asking.path), at: place) }
+    private func find(_ pending: PendingLiveQuery, _ near: NearQuery, at place: ObservedQuerySet, over node: Node) {
+        guard let fields = near.fields else { return fail(pending, .missingPoints(pending.path), at: place) }
         // New rules were deployed while it waited.
-        guard fields == content.rules.geoFields(at: asking.path) else { return fail(asking, .changesTooFast, at: place) }
-        if place.queries.index == nil, !places.hasRoom(forPoints: node.childCount) { return fail(asking, .tooManyIndexes, at: place) }
-        guard keeper.points.hasPoints(place, fields, over: node) else { return wait(asking, at: place) }
-        look(asking, at: place, over: node)
+        guard fields == content.rules.geoFields(at: pending.path) else { return fail(pending, .changesTooFast, at: place) }
+        if place.queries.index == nil, !places.hasRoom(forPoints: node.childCount) { return fail(pending, .tooManyIndexes, at: place) }
+        guard updater.points.hasPoints(place, fields, over: node) else { return wait(pending, at: place) }
+        search(pending, at: place, over: node)
     }
 
     /// Why the query's limit, or the total that live queries hold, is too large; nil if neither is.
@@ -132,61 +132,61 @@ final class LiveReads: @unchecked Sendable {
 
     // MARK: Searching
 
-    private func look(_ asking: Asking, at place: ObservedQuerySet, over node: Node) {
-        if let failure = tooMuch(asking.query) { return fail(asking, failure, at: place) }
-        let points = asking.query.near == nil ? nil : place.queries.index
+    private func search(_ pending: PendingLiveQuery, at place: ObservedQuerySet, over node: Node) {
+        if let failure = tooMuch(pending.query) { return fail(pending, failure, at: place) }
+        let points = pending.query.near == nil ? nil : place.queries.index
         let planned = places.metered(place) {
             LivePlan.find(
-                asking.query, asking.showing, at: asking.path, over: node, indexes, points: points, limits, without: asking.refused)
+                pending.query, pending.showing, at: pending.path, over: node, indexes, points: points, limits, without: pending.refused)
         }
         switch planned {
-        case .failure(let failure): fail(asking, failure, at: place)
-        case .success(.waits(let ordering)): awaitOrder(asking, ordering, at: place, over: node)
+        case .failure(let failure): fail(pending, failure, at: place)
+        case .success(.waits(let ordering)): awaitOrder(pending, ordering, at: place, over: node)
         case .success(.ready(let plan)):
             context.meter.counters.liveQueriesFound += 1
             if plan.found != nil || plan.worst <= limits.inlineChildren {
                 let asked = plan.found == nil ? plan.worst * QuerySet.visitsPerChild : 0
                 context.meter.spend(asked / RequestLoop.childrenForWork)
                 let result = places.metered(place) { plan.carryOut(over: node, limits) }
-                return found(asking, result, over: node, at: place)
+                return found(pending, result, over: node, at: place)
             }
-            parking.park(asking.item) { [limits, plan = plan.detached] in plan.carryOut(over: node, limits) } then: { [self] result in
-                var asking = asking
-                asking.isLater = true
-                found(asking, result, over: node, at: places.place(at: asking.path))
+            suspendedRequests.suspend(pending.item) { [limits, plan = plan.detached] in plan.carryOut(over: node, limits) } then: { [self] result in
+                var pending = pending
+                pending.isLater = true
+                found(pending, result, over: node, at: places.place(at: pending.path))
             }
         }
     }
 
     /// Updates a search result to the current state, and adds its view.
-    private func found(_ asking: Asking, _ result: LivePlan.Found, over node: Node, at place: ObservedQuerySet) {
-        if place.isInBackground { return wait(asking, at: place) }
-        let (query, most) = (asking.query, limits.followedChanges)
-        if let view = place.view(of: query, asking.showing) { return finish(asking, view, at: place) }
+    private func found(_ pending: PendingLiveQuery, _ result: LivePlan.Found, over node: Node, at place: ObservedQuerySet) {
+        if place.isInBackground { return wait(pending, at: place) }
+        let (query, most) = (pending.query, limits.followedChanges)
+        if let view = place.view(of: query, pending.showing) { return finish(pending, view, at: place) }
         if let near = query.near {
-            guard near.fields == content.rules.geoFields(at: asking.path) else { return fail(asking, .changesTooFast, at: place) }
-            guard place.queries.index != nil else { return searchAgain(asking) }
+            guard near.fields == content.rules.geoFields(at: pending.path) else { return fail(pending, .changesTooFast, at: place) }
+            guard place.queries.index != nil else { return searchAgain(pending) }
         }
-        let now = content.root.node(at: asking.path)
+        let now = content.root.node(at: pending.path)
         switch result {
-        case .tooMany: fail(asking, tooManyMatches(query, at: asking.path), at: place)
-        case .tooManySteps: fail(asking, .tooManySteps(limits.liveQuerySteps), at: place)
+        case .tooMany: fail(pending, tooManyMatches(query, at: pending.path), at: place)
+        case .tooManySteps: fail(pending, .tooManySteps(limits.liveQuerySteps), at: place)
         case .count(let count):
             guard let surplus = now.isIdentical(to: node) ? 0 : query.surplus(from: node, to: now, atMost: most) else {
-                return searchAgain(asking)
+                return searchAgain(pending)
             }
-            finish(asking, keeper.add(place.queries.add(countOf: query, matches: count + surplus), at: place), at: place)
+            finish(pending, updater.add(place.queries.add(countOf: query, matches: count + surplus), at: place), at: place)
         case .near(var window):
             guard let index = place.queries.index,
                 places.metered(place, { window.follow(from: node, to: now, index, atMost: most) })
-            else { return searchAgain(asking) }
-            finish(asking, keeper.add(place.queries.add(window), at: place), at: place)
+            else { return searchAgain(pending) }
+            finish(pending, updater.add(place.queries.add(window), at: place), at: place)
         case .window(var window):
             let order = places.orders(place, over: now)(query.tree.orderedBy)
-            guard window.follow(from: node, to: now, in: order, atMost: most) else { return searchAgain(asking) }
+            guard window.follow(from: node, to: now, in: order, atMost: most) else { return searchAgain(pending) }
             // The order must exist so that it is counted as in use.
-            if !window.holdsAll, query.tree.orderedBy != .key, order == nil { return searchAgain(asking) }
-            finish(asking, keeper.add(place.queries.add(window), at: place), at: place)
+            if !window.holdsAll, query.tree.orderedBy != .key, order == nil { return searchAgain(pending) }
+            finish(pending, updater.add(place.queries.add(window), at: place), at: place)
         }
     }
 
@@ -197,35 +197,35 @@ final class LiveReads: @unchecked Sendable {
         return .tooManyMatches(limits.liveQueryChildren)
     }
 
-    private func searchAgain(_ asking: Asking) {
-        guard asking.attempt < Self.attempts else { return fail(asking, .changesTooFast, at: places.place(at: asking.path)) }
-        var asking = asking
-        asking.attempt += 1
-        find(asking)
+    private func searchAgain(_ pending: PendingLiveQuery) {
+        guard pending.attempt < Self.attempts else { return fail(pending, .changesTooFast, at: places.place(at: pending.path)) }
+        var pending = pending
+        pending.attempt += 1
+        find(pending)
     }
 
-    private func awaitOrder(_ asking: Asking, _ ordering: TreeQuery.Index, at place: ObservedQuerySet, over node: Node) {
+    private func awaitOrder(_ pending: PendingLiveQuery, _ ordering: TreeQuery.Index, at place: ObservedQuerySet, over node: Node) {
         let waiting = Waiting()
-        let failure = indexes.awaitIndex(ordering, at: asking.path, over: node) { [self] failure in
-            guard let failure else { return again(asking, waiting) }
-            guard let parked = waiting.parked else { return }
-            parking.resumeSuspended(parked, asking.item.client) {
-                var asking = asking
-                asking.isLater = true
-                fail(asking, failure, at: places.place(at: asking.path))
+        let failure = indexes.awaitIndex(ordering, at: pending.path, over: node) { [self] failure in
+            guard let failure else { return again(pending, waiting) }
+            guard let suspended = waiting.suspendedRequest else { return }
+            suspendedRequests.resumeSuspended(suspended, pending.item.client) {
+                var pending = pending
+                pending.isLater = true
+                fail(pending, failure, at: places.place(at: pending.path))
             }
         }
-        if let failure { return look(refusing: ordering, failure, asking, at: place, over: node) }
-        waiting.parked = parking.park(asking.item)
+        if let failure { return search(refusing: ordering, failure, pending, at: place, over: node) }
+        waiting.suspendedRequest = suspendedRequests.suspend(pending.item)
     }
 
     /// Searches from another start, because the limits do not allow an order.
-    private func look(
-        refusing ordering: TreeQuery.Index, _ failure: Failure, _ asking: Asking, at place: ObservedQuerySet, over node: Node
+    private func search(
+        refusing ordering: TreeQuery.Index, _ failure: Failure, _ pending: PendingLiveQuery, at place: ObservedQuerySet, over node: Node
     ) {
-        var asking = asking
-        asking.refused[ordering] = failure
-        look(asking, at: place, over: node)
+        var pending = pending
+        pending.refused[ordering] = failure
+        search(pending, at: place, over: node)
     }
 }
 

@@ -80,8 +80,8 @@ final class ObserveRequests: @unchecked Sendable {
         if style.isStream, indexes.isMissing(query.orderedBy, path) {
             return refuse(observation, .missingIndex(query.orderedBy, path), item)
         }
-        let isTold = missed == nil || !style.hasChildEvents
-        reads.select(query, at: path, for: item, mustKeep: true, countsOnly: style.isCount || !isTold) { [self] result, isLater in
+        let sendsResult = missed == nil || !style.hasChildEvents
+        reads.select(query, at: path, for: item, mustKeep: true, countsOnly: style.isCount || !sendsResult) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
                 guard mayObserve(observation, item) else { return }
@@ -90,13 +90,13 @@ final class ObserveRequests: @unchecked Sendable {
             case .success(let selection):
                 // More commits may have happened meanwhile than the ring keeps.
                 let missed = isLater ? self.missed(observation, since, client) : missed
-                if missed == nil, !isTold { return begin(observation, hash: hash, since: .unknown, item) }
+                if missed == nil, !sendsResult { return begin(observation, hash: hash, since: .unknown, item) }
                 establish(observation, selection, hash: hash, since, missed, item)
             case .failure(let failure): refuse(observation, failure, item)
             }
         }
         // The observer does not exist yet, so it needs no rechecks until then.
-        if client.parked != nil, !client.observations.contains(observation) { registry.setDependencies([], of: observation, client) }
+        if client.suspendedRequest != nil, !client.observations.contains(observation) { registry.setDependencies([], of: observation, client) }
     }
 
     /// The same for a live query.
@@ -112,13 +112,13 @@ final class ObserveRequests: @unchecked Sendable {
                     return refuse(observation, failure, item)
                 }
                 let missed = missed(observation, since, item.client)
-                let isTold = missed == nil || !observation.style.hasChildEvents
-                let selection = isTold ? live.selection(of: view) : Selection(value: .null, window: nil, count: 0)
+                let sendsResult = missed == nil || !observation.style.hasChildEvents
+                let selection = sendsResult ? live.selection(of: view) : Selection(value: .null, window: nil, count: 0)
                 establish(observation, selection, hash: "", since, missed, item)
             case .failure(let failure): refuse(observation, failure, item)
             }
         }
-        if item.client.parked != nil, !item.client.observations.contains(observation) {
+        if item.client.suspendedRequest != nil, !item.client.observations.contains(observation) {
             registry.setDependencies([], of: observation, item.client)
         }
     }
@@ -160,14 +160,14 @@ final class ObserveRequests: @unchecked Sendable {
             guard permissions.permits(moved, of: client, as: .listen) else { return fail(.permissionDenied) }
             let node = content.root.node(at: observation.path)
             let difference = queries.places.metered(place) { place.queries.difference(from: was.view, to: shown.view, over: node) }
-            let change = difference.map { place.told($0, of: shown.view, node) }
+            let change = difference.map { place.liveChange($0, of: shown.view, node) }
             now.add(client, style: moved.style)
             registry.replace(observation, with: moved, of: client)
             answers.answer(.written(sequence: content.sequence), item)
             guard let change else { return }
-            var told = ViewChange(path: moved.path, sequence: content.sequence, new: .null, patches: [], events: [], count: nil)
-            told.set(change, of: node, in: moved.style)
-            publisher.publish(told, moved.style, to: client)
+            var viewChange = ViewChange(path: moved.path, sequence: content.sequence, new: .null, patches: [], events: [], count: nil)
+            viewChange.set(change, of: node, in: moved.style)
+            publisher.publish(viewChange, moved.style, to: client)
         }
     }
 
@@ -210,7 +210,7 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     /// Resumes an observer: sends the answer, then the child events that it has missed.
-    private func goOn(_ observation: Observation, _ missed: [ViewChange], _ reply: Reply, _ item: Database.Item) {
+    private func resume(_ observation: Observation, _ missed: [ViewChange], _ reply: Reply, _ item: Database.Item) {
         answers.answer(reply, item)
         for change in missed {
             var parts: (any ChangeParts)?
@@ -239,7 +239,7 @@ final class ObserveRequests: @unchecked Sendable {
         }
         reply = reads.explained(reply, observation.query, observation.showing, at: path, isHeld: true, item)
         // An observer of values that has missed changes receives the current value.
-        if let missed, style.hasChildEvents || missed.isEmpty { return goOn(observation, missed, reply, item) }
+        if let missed, style.hasChildEvents || missed.isEmpty { return resume(observation, missed, reply, item) }
         if style.isCount {
             answers.answer(reply, item)
             let count = selection?.count ?? node.childCount

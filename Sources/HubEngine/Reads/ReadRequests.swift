@@ -24,21 +24,21 @@ final class ReadRequests: @unchecked Sendable {
     private let places: PlaceTrie
     private let indexes: IndexStore
     private let permissions: ReadPermissions
-    private let parking: SuspendedRequests
+    private let suspendedRequests: SuspendedRequests
     private let answers: Answers
     private let live: LiveReads
     private let explanations: QueryExplanations
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexStore, _ permissions: ReadPermissions,
-        _ parking: SuspendedRequests, _ answers: Answers, _ live: LiveReads
+        _ suspendedRequests: SuspendedRequests, _ answers: Answers, _ live: LiveReads
     ) {
         self.context = context
         self.content = content
         self.places = places
         self.indexes = indexes
         self.permissions = permissions
-        self.parking = parking
+        self.suspendedRequests = suspendedRequests
         self.answers = answers
         self.live = live
         explanations = QueryExplanations(
@@ -68,8 +68,8 @@ final class ReadRequests: @unchecked Sendable {
             switch result {
             case .success(let selection):
                 // An object has no order, so the observe protocol sends the order separately.
-                let told = client.dialect == .observe ? .selected(selection.value, query) : reply(selection.value)
-                answers.answer(explained(told, query, at: path, item), item, holding: selection.hold)
+                let answer = client.dialect == .observe ? .selected(selection.value, query) : reply(selection.value)
+                answers.answer(explained(answer, query, at: path, item), item, holding: selection.hold)
             case .failure(let failure): answers.answer(.failed(failure), item)
             }
         }
@@ -155,7 +155,7 @@ final class ReadRequests: @unchecked Sendable {
 
     /// Holds the suspended request that waits for an index. Used on the database queue only.
     private final class Waiting {
-        var parked: SuspendedRequest?
+        var suspendedRequest: SuspendedRequest?
     }
 
     /// A request for the result of a query, while it is computed.
@@ -204,20 +204,20 @@ final class ReadRequests: @unchecked Sendable {
         // Set once the index is awaited. A request that runs again after a rollback waits with a new object.
         let waiting = Waiting()
         let failure = indexes.awaitIndex(ordering, at: selecting.path, over: node) { [self] failure in
-            guard let parked = waiting.parked else { return }
-            parking.resumeSuspended(parked, item.client) {
+            guard let suspended = waiting.suspendedRequest else { return }
+            suspendedRequests.resumeSuspended(suspended, item.client) {
                 var selecting = selecting
                 selecting.isLater = true
                 if let failure { selecting.done(.failure(failure), true) } else { select(selecting) }
             }
         }
         guard let failure else {
-            waiting.parked = parking.park(item)
+            waiting.suspendedRequest = suspendedRequests.suspend(item)
             return
         }
         if selecting.mustKeep { return selecting.done(.failure(failure), selecting.isLater) }
         context.meter.counters.childrenSorted += node.childCount
-        parking.park(item) { [collected = context.collected] () -> Own? in
+        suspendedRequests.suspend(item) { [collected = context.collected] () -> Own? in
             let hold = MemoryLease(collected, for: .answers)
             guard hold.grow(by: node.childCount * OrderedIndex.bytesOfEntry) else { return nil }
             return Own(index: OrderedIndex(ordering, of: node), node: node, hold: hold)
@@ -246,7 +246,7 @@ final class ReadRequests: @unchecked Sendable {
             if selecting.mustKeep, let index = index(selecting) { indexes.settle(index) }
             return
         }
-        parking.park(selecting.item) { [collected = context.collected] () -> Selection? in
+        suspendedRequests.suspend(selecting.item) { [collected = context.collected] () -> Selection? in
             let selected = query.select(from: children)
             let hold = MemoryLease(collected, for: .answers)
             let copied = TreeQuery.copiedBytes(of: selected, in: node)
@@ -263,7 +263,7 @@ final class ReadRequests: @unchecked Sendable {
             }
             catchUp(selecting, selection, node)
         }
-        parking.pin(index(selecting), for: selecting.item.client)
+        suspendedRequests.pin(index(selecting), for: selecting.item.client)
     }
 
     private func index(_ selecting: PendingSelect) -> ChildIndex? {

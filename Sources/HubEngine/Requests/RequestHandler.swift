@@ -10,10 +10,10 @@ final class RequestHandler: @unchecked Sendable {
     private let outbox: Outbox
     private let sessions: Sessions
     private let permissions: ReadPermissions
-    private let foresight: PermissionPrecheck
+    private let precheck: PermissionPrecheck
     private let publisher: Publisher
     private let slowReaders: SlowReaders
-    private let parking: SuspendedRequests
+    private let suspendedRequests: SuspendedRequests
     private let reads: ReadRequests
     private let observers: ObserveRequests
     private let writes: WriteRequests
@@ -25,15 +25,15 @@ final class RequestHandler: @unchecked Sendable {
     var forwarding: Forwarding?
 
     init(
-        _ context: EngineContext, _ batch: Batch, _ permissions: ReadPermissions, _ foresight: PermissionPrecheck,
+        _ context: EngineContext, _ batch: Batch, _ permissions: ReadPermissions, _ precheck: PermissionPrecheck,
         _ publisher: Publisher, parts: RequestParts, output: ClientOutput
     ) {
         self.context = context
         self.batch = batch
         self.permissions = permissions
-        self.foresight = foresight
+        self.precheck = precheck
         self.publisher = publisher
-        (sessions, parking) = (parts.sessions, parts.parking)
+        (sessions, suspendedRequests) = (parts.sessions, parts.suspendedRequests)
         (reads, observers, writes, disconnects) = (parts.reads, parts.observers, parts.writes, parts.disconnects)
         queries = parts.queries
         (outbox, answers, early, slowReaders) = (output.outbox, output.answers, output.early, output.slowReaders)
@@ -44,10 +44,10 @@ final class RequestHandler: @unchecked Sendable {
         let client = item.client
         // Recorded in case the end of the client is rolled back.
         if client.hasEnded { return batch.record(.request(item)) }
-        if parking.mustWait(item) { return }
+        if suspendedRequests.mustWait(item) { return }
         switch slowReaders.admit(item) {
         case .held: return
-        case .resume(let items): return parking.resume(items, of: client)
+        case .resume(let items): return suspendedRequests.resume(items, of: client)
         case .carryOut: break
         }
         context.meter.count(item)
@@ -63,7 +63,7 @@ final class RequestHandler: @unchecked Sendable {
         guard let (missed, held) = slowReaders.catchUp(client) else { return }
         publisher.publish(missed, to: client)
         slowReaders.probeIfNeeded(client)
-        parking.resume(held, of: client)
+        suspendedRequests.resume(held, of: client)
     }
 
     private func carryOut(_ item: Database.Item) {
@@ -71,12 +71,12 @@ final class RequestHandler: @unchecked Sendable {
         defer { slowReaders.probeIfNeeded(client) }
         // The connection has closed: writes of the client are still carried out, reads are skipped.
         if item.request.isRead, client.isGone.load(ordering: .relaxed) { return }
-        if let forwarding, forwarding.takes(item) { return }
+        if let forwarding, forwarding.forwardIfNeeded(item) { return }
         carryOut(item.request, item)
     }
 
     /// Carries out a request after another hub has done its part.
-    func goOn(_ item: Database.Item) { carryOut(item.request, item) }
+    func resumeForwarded(_ item: Database.Item) { carryOut(item.request, item) }
 
     private func carryOut(_ request: Request, _ item: Database.Item) {
         let client = item.client
@@ -119,7 +119,7 @@ final class RequestHandler: @unchecked Sendable {
             outbox.send(notice, to: client)
             sessions.end(client)
             outbox.close(client)
-        case .behind(let user): parking.waitBehind(user, item)
+        case .behind(let user): suspendedRequests.waitBehind(user, item)
         case .answer(let bytes): answers.answer(bytes, to: client)
         case .mark(let bytes): outbox.mark(client, bytes)
         case .congested, .drained: break
@@ -130,13 +130,13 @@ final class RequestHandler: @unchecked Sendable {
     /// many. Not if the memory budget is exhausted.
     /// - Parameter item: the request that ends the session; carried out again when the results are known.
     private func suspendsForPrecheck(beforeEndOf client: Client, _ item: Database.Item) -> Bool {
-        guard let bytes = foresight.bytes(before: disconnects.due(of: client)) else { return false }
-        let round = foresight.round + 1
-        return parking.park(item, holding: bytes, follows: .never) { [self] in
-            let question = foresight.question(before: disconnects.due(of: client), round: round)
+        guard let bytes = precheck.bytes(before: disconnects.due(of: client)) else { return false }
+        let round = precheck.round + 1
+        return suspendedRequests.suspend(item, holding: bytes, follows: .never) { [self] in
+            let question = precheck.question(before: disconnects.due(of: client), round: round)
             return { PrecheckedDecisions(question) }
         } then: { [self] found in
-            foresight.use(found) { carryOut(item) }
+            precheck.use(found) { carryOut(item) }
         }
     }
 
@@ -149,7 +149,7 @@ final class RequestHandler: @unchecked Sendable {
         guard isAnother else { return }
         let isLong = item.client.observations.count > context.limits.removalsAtOnce
         permissions.recheckObservers(of: item.client)
-        if isLong { parking.yieldTurn(item, isAnswered: early.hasAnswered) }
+        if isLong { suspendedRequests.yieldTurn(item, isAnswered: early.hasAnswered) }
     }
 
     // MARK: Rollback
@@ -159,14 +159,14 @@ final class RequestHandler: @unchecked Sendable {
         writes.isRepeating = true
         defer { writes.isRepeating = false }
         switch step {
-        case .request(let item): if !item.client.hasEnded, !parking.mustWait(item) { carryOut(item) }
+        case .request(let item): if !item.client.hasEnded, !suspendedRequests.mustWait(item) { carryOut(item) }
         case .settled(let item): if !item.client.hasEnded { early.repeatMuted { carryOut(item) } }
         case .tooLarge(let client, let observation): observers.remove(observation, of: client)
         case .catchUp(let client, let missed): if !client.hasEnded { publisher.publish(missed, to: client) }
-        case .show(let path, let ordering, let owed): publisher.publish(path, ordering, owed)
+        case .show(let path, let ordering, let update): publisher.publish(path, ordering, update)
         case .notifiedLater(let path): queries.endAll(at: path)
         case .paced(let path, let query, let style): publisher.publish(path, query, to: style)
-        case .fire(let left): disconnects.fire(left)
+        case .applyEnded(let left): disconnects.applyEnded(left)
         case .relog(let id): disconnects.relogLater(id)
         }
     }

@@ -130,22 +130,22 @@ final class RequestLoop: @unchecked Sendable {
         isTurnComing = false
         beginTurn()
         // Deferred onDisconnect writes may have taken the whole turn.
-        var (clients, isAnyReady) = (turns.askingClients, isTurnOver)
+        var (clients, isAnyReady) = (turns.activeClients, isTurnOver)
         let share = max(1, context.limits.turnWork / max(1, clients))
-        while clients > 0, !isTurnOver, let line = turns.nextAsking() {
+        while clients > 0, !isTurnOver, let queue = turns.nextActive() {
             clients -= 1
-            if !mustWait(turns.first(of: line)), !isLogBehind || line.client.lastSent < durability.firstWaiting {
+            if !mustWait(turns.first(of: queue)), !isLogBehind || queue.client.lastSent < durability.firstWaiting {
                 isAnyReady = true
-                serve(line, share)
+                serve(queue, share)
             }
-            turns.finish(line)
+            turns.finish(queue)
         }
         clients = turns.leavingClients
-        while clients > 0, !isLogBehind, let line = turns.nextLeaving() {
+        while clients > 0, !isLogBehind, let queue = turns.nextLeaving() {
             clients -= 1
             isAnyReady = true
-            serve(line, 1)
-            turns.finish(line)
+            serve(queue, 1)
+            turns.finish(queue)
             if isTurnOver { break }
         }
         endTurn()
@@ -154,10 +154,10 @@ final class RequestLoop: @unchecked Sendable {
     }
 
     /// Handles requests of a client, at least one, up to its share of the turn.
-    private func serve(_ line: RequestTurns.Line, _ share: Int) {
+    private func serve(_ queue: RequestTurns.ClientQueue, _ share: Int) {
         let end = context.meter.work + share
         repeat {
-            guard !mustWait(turns.first(of: line)), let item = turns.next(of: line) else { return }
+            guard !mustWait(turns.first(of: queue)), let item = turns.next(of: queue) else { return }
             handleInBatch(item)
         } while context.meter.work < end && !isTurnOver
     }
@@ -178,7 +178,7 @@ final class RequestLoop: @unchecked Sendable {
     }
 
     private func endTurn() {
-        indexes.tend()
+        indexes.evictIdle()
         context.meter.counters.waitingRequests = turns.requests
         durability.finishBatch()
         if turns.isEmpty, !idleWaiters.isEmpty {

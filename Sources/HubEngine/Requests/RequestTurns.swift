@@ -11,7 +11,7 @@ import DequeModule
 /// The requests of one client keep their order. Confined to the database queue; O(1) per request.
 struct RequestTurns {
     /// The waiting requests of one client.
-    final class Line: @unchecked Sendable {
+    final class ClientQueue: @unchecked Sendable {
         // Sendable: confined to the database queue.
         let client: Client
         fileprivate var items = Deque<Database.Item>()
@@ -20,58 +20,58 @@ struct RequestTurns {
     }
 
     /// In the order of their turns. Leaving clients are separate: they wait for no answer, and may have many onDisconnect writes.
-    private var asking = Deque<Line>()
-    private var leaving = Deque<Line>()
+    private var active = Deque<ClientQueue>()
+    private var leaving = Deque<ClientQueue>()
     /// Requests in all queues.
     private(set) var requests = 0
 
     var isEmpty: Bool { requests == 0 }
     /// Clients whose next request is not `.end`, and clients whose next request is.
-    var askingClients: Int { asking.count }
+    var activeClients: Int { active.count }
     var leavingClients: Int { leaving.count }
 
     /// Adds requests after all waiting ones of their clients.
     mutating func append(_ items: some Sequence<Database.Item>) {
         for item in items {
             requests += 1
-            if let line = item.client.line {
-                line.items.append(item)
+            if let queue = item.client.requestQueue {
+                queue.items.append(item)
             } else {
-                let line = Line(item.client)
-                line.items.append(item)
-                item.client.line = line
-                enqueue(line)
+                let queue = ClientQueue(item.client)
+                queue.items.append(item)
+                item.client.requestQueue = queue
+                enqueue(queue)
             }
         }
     }
 
     /// Adds earlier requests of the client, before all its waiting ones.
     mutating func prepend(_ items: ArraySlice<Database.Item>, of client: Client) {
-        guard let line = client.line else { return append(items) }
-        line.items.prepend(contentsOf: items)
+        guard let queue = client.requestQueue else { return append(items) }
+        queue.items.prepend(contentsOf: items)
         requests += items.count
     }
 
-    private mutating func enqueue(_ line: Line) {
-        if case .end? = line.items.first?.request { leaving.append(line) } else { asking.append(line) }
+    private mutating func enqueue(_ queue: ClientQueue) {
+        if case .end? = queue.items.first?.request { leaving.append(queue) } else { active.append(queue) }
     }
 
     /// The client with the next turn, until `finish`.
-    mutating func nextAsking() -> Line? { asking.popFirst() }
-    mutating func nextLeaving() -> Line? { leaving.popFirst() }
+    mutating func nextActive() -> ClientQueue? { active.popFirst() }
+    mutating func nextLeaving() -> ClientQueue? { leaving.popFirst() }
 
     /// The next request of a client, which stays in its queue.
-    func first(of line: Line) -> Database.Item? { line.items.first }
+    func first(of queue: ClientQueue) -> Database.Item? { queue.items.first }
 
     /// Removes the next request of a client; nil when none is left.
-    mutating func next(of line: Line) -> Database.Item? {
-        guard let item = line.items.popFirst() else { return nil }
+    mutating func next(of queue: ClientQueue) -> Database.Item? {
+        guard let item = queue.items.popFirst() else { return nil }
         requests -= 1
         return item
     }
 
     /// Ends the turn of a client: it moves behind the others.
-    mutating func finish(_ line: Line) {
-        if line.items.isEmpty { line.client.line = nil } else { enqueue(line) }
+    mutating func finish(_ queue: ClientQueue) {
+        if queue.items.isEmpty { queue.client.requestQueue = nil } else { enqueue(queue) }
     }
 }

@@ -61,7 +61,7 @@ final class SuspendedRequests: @unchecked Sendable {
     /// The request being resumed.
     private var resumed: SuspendedRequest?
     /// Requests suspended until certain other clients have none suspended.
-    private var behindOthers: [(parked: SuspendedRequest, others: [Client])] = []
+    private var behindOthers: [(suspended: SuspendedRequest, others: [Client])] = []
     /// Called with held requests of one client, in order, to carry them out.
     var onResumed: ([Database.Item], Client) -> Void = { _, _ in }
 
@@ -84,10 +84,10 @@ final class SuspendedRequests: @unchecked Sendable {
     /// - Parameters:
     ///   - work: on immutable values, on any thread.
     ///   - resume: on the database queue. It answers the request or suspends it again. Not called for a client whose session has ended.
-    func park<Result: Sendable>(
+    func suspend<Result: Sendable>(
         _ item: Database.Item, _ work: @escaping @Sendable () -> Result, then resume: @escaping @Sendable (Result) -> Void
     ) {
-        park(item, holding: 0, follows: .never, inTurn: { work }, then: resume)
+        suspend(item, holding: 0, follows: .never, inTurn: { work }, then: resume)
     }
 
     /// Since when other commits are recorded for the request.
@@ -100,28 +100,28 @@ final class SuspendedRequests: @unchecked Sendable {
     ///   - begin: on the database queue, when it is the user's turn; returns the work.
     /// - Returns: false when the budget is exhausted; nothing happens then.
     @discardableResult
-    func park<Result: Sendable>(
+    func suspend<Result: Sendable>(
         _ item: Database.Item, holding bytes: Int, follows: Following, inTurn begin: @escaping @Sendable () -> @Sendable () -> Result,
         then resume: @escaping @Sendable (Result) -> Void
     ) -> Bool {
         let client = item.client
-        guard client.parked == nil, reserve(bytes, for: client) else { return false }
-        let parked = setAside(item, holding: bytes)
-        if follows == .sinceNow { follow(parked) }
-        let user = client.identity.line
+        guard client.suspendedRequest == nil, reserve(bytes, for: client) else { return false }
+        let suspended = setAside(item, holding: bytes)
+        if follows == .sinceNow { follow(suspended) }
+        let user = client.identity.preparationKey
         preparations.enqueue(user, limit: context.limits.preparationsOfUser) { [self] in
-            guard client.parked === parked else {
+            guard client.suspendedRequest === suspended else {
                 // The work is not needed any more, and its captures may be large.
                 context.release([begin, resume])
                 return false
             }
-            if follows == .sinceItsTurn { follow(parked) }
+            if follows == .sinceItsTurn { follow(suspended) }
             let work = begin()
             context.background.run(.preparation) { [self] in
                 let result = work()
                 let back = DisposableWork { [self] in
                     // Resumed first, so that the user's next job starts with the result of this one.
-                    resumeSuspended(parked, client) { resume(result) }
+                    resumeSuspended(suspended, client) { resume(result) }
                     preparations.done(user)
                 }
                 context.queue.async { [self] in
@@ -137,16 +137,16 @@ final class SuspendedRequests: @unchecked Sendable {
 
     /// Suspends a request for work done elsewhere in the process, which takes no turn. Other commits are recorded meanwhile.
     /// - Parameter begin: starts the work. Called before this returns; it calls back once, from any thread.
-    func park<Result: Sendable>(
+    func suspend<Result: Sendable>(
         _ item: Database.Item, holding bytes: Int, until begin: (@escaping @Sendable (Result) -> Void) -> Void,
         then resume: @escaping @Sendable (Result) -> Void
     ) -> Bool {
         let client = item.client
-        guard client.parked == nil, reserve(bytes, for: client) else { return false }
-        let parked = setAside(item, holding: bytes)
-        follow(parked)
+        guard client.suspendedRequest == nil, reserve(bytes, for: client) else { return false }
+        let suspended = setAside(item, holding: bytes)
+        follow(suspended)
         begin { [self] result in
-            let back = DisposableWork { [self] in resumeSuspended(parked, client) { resume(result) } }
+            let back = DisposableWork { [self] in resumeSuspended(suspended, client) { resume(result) } }
             context.queue.async { [self] in
                 back.run()
                 context.background.run(.upkeep) { back.dispose() }
@@ -156,21 +156,21 @@ final class SuspendedRequests: @unchecked Sendable {
     }
 
     /// Suspends a request until `resumeSuspended` is called for it: for work that several requests wait for.
-    func park(_ item: Database.Item) -> SuspendedRequest { setAside(item) }
+    func suspend(_ item: Database.Item) -> SuspendedRequest { setAside(item) }
 
     private func setAside(_ item: Database.Item, holding bytes: Int = 0, isDone: Bool = false) -> SuspendedRequest {
         count += 1
-        let parked = SuspendedRequest(item, number: count, bytes: bytes, isDone: isDone)
-        item.client.parked = parked
+        let suspended = SuspendedRequest(item, number: count, bytes: bytes, isDone: isDone)
+        item.client.suspendedRequest = suspended
         clients[ObjectIdentifier(item.client)] = item.client
         // It still counts as waiting after its batch has ended.
         context.meter.wait(item.size)
-        return parked
+        return suspended
     }
 
-    private func follow(_ parked: SuspendedRequest) {
-        parked.follows = true
-        commits.follow()
+    private func follow(_ suspended: SuspendedRequest) {
+        suspended.follows = true
+        commits.retainRecent()
     }
 
     /// Reserves bytes for a client's work. Those of the client's request being resumed are reused.
@@ -185,39 +185,39 @@ final class SuspendedRequests: @unchecked Sendable {
 
     /// Keeps an index until the client's suspended request is resumed.
     func pin(_ index: ChildIndex?, for client: Client) {
-        guard let index, let parked = client.parked, parked.pinned == nil else { return }
+        guard let index, let suspended = client.suspendedRequest, suspended.pinned == nil else { return }
         indexes.pin(index)
-        parked.pinned = index
+        suspended.pinned = index
     }
 
     /// After a long request, carries out waiting requests of other clients before the client's next one.
     /// - Parameter isAnswered: whether its answer was sent ahead of the batch.
     func yieldTurn(_ item: Database.Item, isAnswered: Bool) {
         let client = item.client
-        guard client.parked == nil, !client.hasEnded else { return }
+        guard client.suspendedRequest == nil, !client.hasEnded else { return }
         batch.record(isAnswered ? .settled(item) : .request(item))
-        let parked = setAside(item, isDone: true)
+        let suspended = setAside(item, isDone: true)
         context.queue.async { [self] in
-            guard client.parked === parked else { return }
-            leave(parked)
-            release(parked)
+            guard client.suspendedRequest === suspended else { return }
+            leave(suspended)
+            release(suspended)
             context.meter.finish(item.size)
-            handleHeld(parked.held, of: client)
+            handleHeld(suspended.held, of: client)
             endWork()
         }
     }
 
     /// Whether the request must wait for a suspended one; if so, it is held.
     func mustWait(_ item: Database.Item) -> Bool {
-        guard let parked = item.client.parked else { return false }
-        if parked.isForwarded, parked.held.isEmpty, item.client.lag == nil, item.request.isWrite { return false }
+        guard let suspended = item.client.suspendedRequest else { return false }
+        if suspended.isForwarded, suspended.held.isEmpty, item.client.lag == nil, item.request.isWrite { return false }
         switch item.request {
         case .congested, .drained: return false
         case .revoke: sessions.endRights(of: item.client)
-        case .identify(let identity): if let user = identity.user { parked.users.append(user) }
+        case .identify(let identity): if let user = identity.user { suspended.users.append(user) }
         default: break
         }
-        parked.held.append(item)
+        suspended.held.append(item)
         context.meter.wait(item.size)
         return true
     }
@@ -225,36 +225,36 @@ final class SuspendedRequests: @unchecked Sendable {
     // MARK: Resuming
 
     /// Resumes a suspended request, then carries out the later requests of its client.
-    func resumeSuspended(_ parked: SuspendedRequest, _ client: Client, _ resume: () -> Void) {
+    func resumeSuspended(_ suspended: SuspendedRequest, _ client: Client, _ resume: () -> Void) {
         context.queue.assertCurrent()
         // If it differs, the log refused a batch meanwhile and the request was started again.
-        guard client.parked === parked else { return }
-        leave(parked)
+        guard client.suspendedRequest === suspended else { return }
+        leave(suspended)
         defer {
-            release(parked)
+            release(suspended)
             endWork()
         }
         if client.hasEnded {
-            batch.count(parked.item.size)
-            batch.record(.request(parked.item))
+            batch.count(suspended.item.size)
+            batch.record(.request(suspended.item))
         } else {
             let outer = resumed
-            resumed = parked
+            resumed = suspended
             _ = context.meter.takeDerivedBytes()
             resume()
             let derived = context.meter.takeDerivedBytes()
             if derived > 0 { batch.charge(derived, to: client.author) }
             resumed = outer
-            if let again = client.parked {
-                (again.held, again.users) = (parked.held, parked.users)
-                return context.meter.finish(parked.item.size)
+            if let again = client.suspendedRequest {
+                (again.held, again.users) = (suspended.held, suspended.users)
+                return context.meter.finish(suspended.item.size)
             }
-            batch.count(parked.item.size)
-            batch.record(.request(parked.item))
+            batch.count(suspended.item.size)
+            batch.record(.request(suspended.item))
             slowReaders.probeIfNeeded(client)
         }
-        batch.retire(parked.item)
-        handleHeld(parked.held, of: client)
+        batch.retire(suspended.item)
+        handleHeld(suspended.held, of: client)
     }
 
     private func endWork() {
@@ -278,16 +278,16 @@ final class SuspendedRequests: @unchecked Sendable {
     /// Requests that are handled again count as waiting until then.
     private func countAgain(_ items: [Database.Item]) { context.meter.wait(items.reduce(0) { $0 + $1.size }) }
 
-    private func leave(_ parked: SuspendedRequest) {
-        parked.item.client.parked = nil
-        clients[ObjectIdentifier(parked.item.client)] = nil
+    private func leave(_ suspended: SuspendedRequest) {
+        suspended.item.client.suspendedRequest = nil
+        clients[ObjectIdentifier(suspended.item.client)] = nil
     }
 
     /// Releases its memory and its index.
-    private func release(_ parked: SuspendedRequest) {
-        if parked.bytes > 0 { context.budget.release(parked.bytes, from: .parsing) }
-        if parked.follows { commits.unfollow() }
-        if let pinned = parked.pinned { indexes.unpin(pinned) }
+    private func release(_ suspended: SuspendedRequest) {
+        if suspended.bytes > 0 { context.budget.release(suspended.bytes, from: .parsing) }
+        if suspended.follows { commits.releaseRecent() }
+        if let pinned = suspended.pinned { indexes.unpin(pinned) }
     }
 
     // Waiting for other clients
@@ -296,9 +296,9 @@ final class SuspendedRequests: @unchecked Sendable {
     /// O(clients with suspended requests)
     func waitBehind(_ user: String, _ item: Database.Item) {
         let others = clients.values.filter { client in
-            client !== item.client && (client.identity.user == user || client.parked?.users.contains(user) == true)
+            client !== item.client && (client.identity.user == user || client.suspendedRequest?.users.contains(user) == true)
         }
-        if !others.isEmpty { behindOthers.append((park(item), others)) }
+        if !others.isEmpty { behindOthers.append((suspend(item), others)) }
     }
 
     /// Resumes the requests whose predecessors are complete.
@@ -307,12 +307,12 @@ final class SuspendedRequests: @unchecked Sendable {
         context.queue.async { [self] in
             let waiting = behindOthers
             behindOthers = []
-            for (parked, others) in waiting {
+            for (suspended, others) in waiting {
                 // A session that was taken over has ended, so it is not waited for.
-                if others.contains(where: { $0.parked != nil && !$0.hasEnded }) {
-                    behindOthers.append((parked, others))
+                if others.contains(where: { $0.suspendedRequest != nil && !$0.hasEnded }) {
+                    behindOthers.append((suspended, others))
                 } else {
-                    resumeSuspended(parked, parked.item.client) {}
+                    resumeSuspended(suspended, suspended.item.client) {}
                 }
             }
         }
@@ -323,13 +323,13 @@ final class SuspendedRequests: @unchecked Sendable {
     /// Removes all suspended requests and those held behind them, because earlier requests are carried out again. Each client's are in
     /// order; the results of their work are dropped.
     func giveUp() -> [(client: Client, items: [Database.Item])] {
-        let parkedClients = clients.values.sorted { ($0.parked?.number ?? 0) < ($1.parked?.number ?? 0) }
-        return parkedClients.compactMap { client in
-            guard let parked = client.parked else { return nil }
-            leave(parked)
-            release(parked)
-            if parked.isDone { context.meter.finish(parked.item.size) }
-            return (client, (parked.isDone ? [] : [parked.item]) + parked.held)
+        let suspendedClients = clients.values.sorted { ($0.suspendedRequest?.number ?? 0) < ($1.suspendedRequest?.number ?? 0) }
+        return suspendedClients.compactMap { client in
+            guard let suspended = client.suspendedRequest else { return nil }
+            leave(suspended)
+            release(suspended)
+            if suspended.isDone { context.meter.finish(suspended.item.size) }
+            return (client, (suspended.isDone ? [] : [suspended.item]) + suspended.held)
         }
     }
 
@@ -341,7 +341,7 @@ final class SuspendedRequests: @unchecked Sendable {
 
 extension Identity {
     /// The key for limiting parallel work: one per user, one for all clients that are not signed in, none for administrators.
-    fileprivate var line: String? {
+    fileprivate var preparationKey: String? {
         if isAdmin { return nil }
         return user.map { "=" + $0 } ?? ""
     }

@@ -158,7 +158,7 @@ public final class Server: Sendable {
                 }
                 let database = Database(
                     name: name, rules: try rulesInForce.open(name), start: (recovered.root, recovered.sequence),
-                    written: recovered.written, owed: recovered.pendingRows, pending: recovered.pending, journal: opened.journal,
+                    written: recovered.written, pendingRows: recovered.pendingRows, pending: recovered.pending, journal: opened.journal,
                     epoch: opened.epoch, follows: opened.writerRole != nil, writerRole: opened.writerRole, peers: recovered.peers,
                     link: opened.link, lanes: loopCount,
                     limits: settings.limits.engine, budget: memory.budget, format: HubFormat(),

@@ -250,7 +250,7 @@ import TestSupport
         #expect(follower.ask(client, .put("a", 1)) == ["ok 0"])
         let facts = PeerRequest.Facts(session: SessionName.prefix(of: follower.hub) + "c9", identity: .admin, address: nil)
         let request = PeerRequest(500, of: 9, facts, .write([TreeWrite("a", WriteValue(2))], nil))
-        var place = PeerMessage.Place(joined: 1, term: 7, stream: 9, index: 0, base: 500)
+        var place = PeerMessage.StreamPosition(joined: 1, term: 7, stream: 9, index: 0, base: 500)
         writer.deliver(.message(PeerMessage.requests(place, request.encoded).encoded, from: follower.hub))
         place.joined = 77
         writer.deliver(.message(PeerMessage.requests(place, request.encoded).encoded, from: 5))

@@ -8,7 +8,7 @@ import TestSupport
 
 /// The binary messages between hubs.
 @Suite(.timeLimit(.minutes(30))) struct PeerMessageTests {
-    private static let place = PeerMessage.Place(joined: 7, term: .max, stream: 3, index: 9, base: 1 << 40)
+    private static let place = PeerMessage.StreamPosition(joined: 7, term: .max, stream: 3, index: 9, base: 1 << 40)
 
     private static var failure: Failure {
         var failure = Failure(.overBudget, "slow down", ruleMessages: ["a", "ü"])

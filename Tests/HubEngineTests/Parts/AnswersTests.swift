@@ -175,7 +175,7 @@ import Testing
         let bench = try Self.behind()
         let client = Client.make()
         bench.run { bench.early.repeatMuted { bench.answers.answer(.done, .init(.signOut, of: client)) } }
-        #expect(bench.outbox.bytes == 0 && bench.early.departure == .withBatch)
+        #expect(bench.outbox.bytes == 0 && bench.early.timing == .withBatch)
         bench.run { bench.guardian.refused(.diskFull) }
         #expect(!Self.leaves(bench, .get("b")))
     }

@@ -115,7 +115,7 @@ import Testing
 
     @Test func whatNothingAllows_isForgotten() throws {
         let bench = try Self.bench()
-        bench.run { bench.disconnects.fire(PendingSession(id: "old", writes: pending([TreeWrite("own", 1)]))) }
+        bench.run { bench.disconnects.applyEnded(PendingSession(id: "old", writes: pending([TreeWrite("own", 1)]))) }
         #expect(bench.content.root == .null)
         #expect(bench.batch.commits.map(\.pending) == [[.forget(session: "old")]])
     }
@@ -161,7 +161,7 @@ import Testing
         bench.run {
             bench.guardian.refused(.diskFull)
             for i in 0..<sessions {
-                bench.disconnects.fire(PendingSession(id: "s\(i)", isAdmin: true, writes: [TreeWrite("open/k\(i)", value)]))
+                bench.disconnects.applyEnded(PendingSession(id: "s\(i)", isAdmin: true, writes: [TreeWrite("open/k\(i)", value)]))
             }
             bench.guardian.tryLater()
         }

@@ -37,7 +37,7 @@ import Testing
     }
 
     private static func counters(_ bench: Bench) -> EngineCounters {
-        bench.run { bench.indexes.tend() }
+        bench.run { bench.indexes.evictIdle() }
         return bench.context.meter.counters
     }
 

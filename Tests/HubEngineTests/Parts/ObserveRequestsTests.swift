@@ -159,7 +159,7 @@ import Testing
             bench.work.close()
             let client = Client.make()
             Self.observe(bench, Observation("q", TreeQuery(index: .value, limit: 1)), client)
-            #expect(client.parked != nil && client.observations.count == 0 && bench.places.dependentCount == 0)
+            #expect(client.suspendedRequest != nil && client.observations.count == 0 && bench.places.dependentCount == 0)
             if !staysOpen { try bench.run { _ = try bench.commits.commit([TreeWrite("open", false)], by: .client(.admin)) } }
             bench.work.open()
             bench.settle()

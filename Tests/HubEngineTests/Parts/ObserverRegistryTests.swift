@@ -171,7 +171,7 @@ import TestSupport
         #expect(bench.places.dependentCount > 0 && bench.places.count == 6)
         bench.run {
             for observation in observations + observations { bench.registry.remove(observation, of: client) }
-            bench.indexes.tend()
+            bench.indexes.evictIdle()
         }
         #expect(bench.places.count == 1 && bench.places.dependentCount == 0 && client.dependents.isEmpty)
         #expect(client.charge.isZero && bench.context.meter.counters.observers == 0 && bench.context.meter.counters.indexes == 0)

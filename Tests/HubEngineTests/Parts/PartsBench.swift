@@ -47,33 +47,33 @@ final class Bench: @unchecked Sendable {
     lazy var registry = ObserverRegistry(context, content, places, indexes, batch, durability)
     lazy var slowReaders = SlowReaders(context, places, batch, outbox, durability)
     lazy var refusals = RefusalReports(context, content, listener)
-    lazy var foresight = PermissionPrecheck(context, content, places)
-    lazy var permissions = ReadPermissions(context, content, places, registry, foresight, outbox, refusals)
+    lazy var precheck = PermissionPrecheck(context, content, places)
+    lazy var permissions = ReadPermissions(context, content, places, registry, precheck, outbox, refusals)
     lazy var encodings = EncodeQueue(context.background, context.budget)
     lazy var pacing = Pacing(context, batch, durability)
     lazy var publisher = Publisher(
         context, content, places, indexes, queries, batch, outbox, slowReaders, encodings, pacing)
-    lazy var commits = CommitPipeline(context, content, batch, guardian, foresight, permissions, publisher, refusals)
-    lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, foresight, commits)
+    lazy var commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals)
+    lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, precheck, commits)
     lazy var sessions = Sessions(
         batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
-    lazy var parking = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
+    lazy var suspendedRequests = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
 
     lazy var early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
     lazy var answers = Answers(context, outbox, early, slowReaders, encodings)
     lazy var output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
     lazy var queries = LiveQueryUpdater(context, content, places, indexes, batch, durability)
-    lazy var live = LiveReads(context, content, indexes, queries, parking)
-    lazy var reads = ReadRequests(context, content, places, indexes, permissions, parking, answers, live)
+    lazy var live = LiveReads(context, content, indexes, queries, suspendedRequests)
+    lazy var reads = ReadRequests(context, content, places, indexes, permissions, suspendedRequests, answers, live)
     lazy var observers = ObserveRequests(
         context, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
     lazy var writes = WriteRequests(
-        context, content, batch, log, guardian, commits, disconnects, indexes, permissions, foresight, parking, answers,
+        context, content, batch, log, guardian, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers,
         refusals)
     lazy var parts = RequestParts(
         sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, queries: queries,
-        parking: parking)
-    lazy var handler = RequestHandler(context, batch, permissions, foresight, publisher, parts: parts, output: output)
+        suspendedRequests: suspendedRequests)
+    lazy var handler = RequestHandler(context, batch, permissions, precheck, publisher, parts: parts, output: output)
     lazy var loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
     lazy var rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
 

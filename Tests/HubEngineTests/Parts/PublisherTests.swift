@@ -264,10 +264,10 @@ import Testing
             bench.observe(Observation("q", query, style: .patches(tag: tag)), by: .make())
         }
         bench.observe(Observation("q", TreeQuery(index: .key, limit: 1)), by: .make())
-        let owed = Owed(content: .null, sequence: 0)
-        bench.run { bench.publisher.publish("q", .value, owed) }
+        let update = DeferredUpdate(content: .null, sequence: 0)
+        bench.run { bench.publisher.publish("q", .value, update) }
         #expect(bench.finish().sorted() == [#"d q {"b":1,"c":2}"#, #"d q {"b":1}"#])
-        bench.run { bench.publisher.publish("nowhere", .value, owed) }
+        bench.run { bench.publisher.publish("nowhere", .value, update) }
         #expect(bench.finish().isEmpty)
     }
 

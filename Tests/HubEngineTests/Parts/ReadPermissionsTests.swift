@@ -49,7 +49,7 @@ import Testing
             for (place, value) in [("members/r1/x", true), ("members/r1/u", .null)] as [(Path, Node)] {
                 var new = bench.content.root
                 new.set(value, at: place)
-                let readers = bench.foresight.touched(by: [place], making: new)
+                let readers = bench.precheck.touched(by: [place], making: new)
                 _ = bench.content.install(new)
                 bench.permissions.recheck(readers)
             }

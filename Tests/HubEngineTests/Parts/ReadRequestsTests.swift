@@ -67,13 +67,13 @@ import Testing
         bench.work.close()
         let client = Client.make()
         Self.get(bench, "q", more, client)
-        #expect(client.parked != nil && bench.finish().isEmpty)
+        #expect(client.suspendedRequest != nil && bench.finish().isEmpty)
         Self.write(bench, "q/k1", .null)
         Self.write(bench, "q/k10", 99)
         Self.write(bench, "q/A", 5)
         bench.work.open()
         bench.settle()
-        #expect(client.parked == nil)
+        #expect(client.suspendedRequest == nil)
         #expect(bench.finish().last == Self.expected(bench, more), "never older than what its client is told")
         #expect(bench.context.collected.used == 0)
     }
@@ -84,7 +84,7 @@ import Testing
         bench.work.close()
         let clients = (0..<2).map { _ in Client.make() }
         for client in clients { Self.get(bench, "q", query, client) }
-        #expect(clients.allSatisfy { $0.parked != nil } && bench.work.waiting == 1, "one index for both")
+        #expect(clients.allSatisfy { $0.suspendedRequest != nil } && bench.work.waiting == 1, "one index for both")
         bench.work.open()
         bench.settle()
         #expect(bench.finish() == [Self.expected(bench, query), Self.expected(bench, query)])
@@ -104,7 +104,7 @@ import Testing
         bench.work.step()
         for _ in 0..<2 { bench.run {} }
         // Collected next; writes made meanwhile update the request's own index.
-        #expect(client.parked != nil && bench.places.existingPlace(at: "q") == nil)
+        #expect(client.suspendedRequest != nil && bench.places.existingPlace(at: "q") == nil)
         Self.write(bench, "q/k3", 0)
         Self.write(bench, "q/new", 7)
         bench.work.open()
@@ -135,8 +135,8 @@ import Testing
         Self.get(bench, "q", TreeQuery(index: .key, limit: 30), client)
         var attempts: [SuspendedRequest] = []
         for round in 1...20 {
-            guard let parked = client.parked else { break }
-            if attempts.last !== parked { attempts.append(parked) }
+            guard let suspended = client.suspendedRequest else { break }
+            if attempts.last !== suspended { attempts.append(suspended) }
             bench.run { _ = bench.content.install(["q": Self.place(40 + round)]) }
             bench.work.step()
             for _ in 0..<2 { bench.run {} }

@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct RequestHandlerTests {
     private static func bench(limits: EngineLimits = EngineLimits(), root: Node = ["a": 1]) -> Bench {
         let bench = Bench(root: root, limits: limits, lanes: 1)
-        bench.parking.onResumed = { [weak bench] items, _ in for item in items { bench?.handler.handle(item) } }
+        bench.suspendedRequests.onResumed = { [weak bench] items, _ in for item in items { bench?.handler.handle(item) } }
         return bench
     }
 
@@ -105,13 +105,13 @@ import Testing
             for i in 0..<count { _ = Self.ask(bench, client, .listen(Path([Key("p\(i)")]))) }
             bench.run {
                 bench.handler.handle(.init(.identify(Identity(auth: ["uid": "u"])), of: client))
-                #expect((client.parked != nil) == waits)
+                #expect((client.suspendedRequest != nil) == waits)
                 bench.handler.handle(.init(.get("a"), of: client, token: 1))
             }
             bench.run {}
             #expect(bench.finish() == [#"identified 0 {"uid":"u"}"#, "value 1 1"])
             bench.run { bench.handler.handle(.init(.identify(Identity(auth: ["uid": "u"])), of: client)) }
-            #expect(client.parked == nil, "it is the same one")
+            #expect(client.suspendedRequest == nil, "it is the same one")
             _ = bench.finish()
         }
     }
@@ -129,7 +129,7 @@ import Testing
         #expect(bench.finish() == ["value 3 1", "d a 1"])
         bench.run {
             bench.handler.repeatStep(.tooLarge(client, Observation("a")))
-            bench.handler.repeatStep(.fire(PendingSession(id: "s", isAdmin: true, writes: [TreeWrite("gone", 1)])))
+            bench.handler.repeatStep(.applyEnded(PendingSession(id: "s", isAdmin: true, writes: [TreeWrite("gone", 1)])))
         }
         #expect(client.observations.count == 0 && bench.content.root == ["a": 1, "gone": 1])
         _ = bench.finish()
@@ -151,9 +151,9 @@ import Testing
         bench.work.close()
         let client = Client.make()
         bench.run {
-            bench.parking.park(.init(.get("a"), of: client)) { 0 } then: { _ in }
+            bench.suspendedRequests.suspend(.init(.get("a"), of: client)) { 0 } then: { _ in }
             bench.handler.repeatStep(.request(.init(.get("a"), of: client, token: 1)))
-            #expect(client.parked?.held.count == 1 && bench.outbox.bytes == 0)
+            #expect(client.suspendedRequest?.held.count == 1 && bench.outbox.bytes == 0)
         }
         bench.work.open()
         bench.settle()

@@ -10,7 +10,7 @@ import Testing
         var limits = EngineLimits.patient
         limits.turnWork = turnWork
         let bench = Bench(limits: limits, lanes: lanes)
-        bench.parking.onResumed = { [weak bench] items, client in bench?.loop.resume(items, of: client) }
+        bench.suspendedRequests.onResumed = { [weak bench] items, client in bench?.loop.resume(items, of: client) }
         bench.durability.onReleased = { [weak bench] in bench?.loop.scheduleTurn() }
         return bench
     }
@@ -60,7 +60,7 @@ import Testing
         // A turn of 4; then 2 for each of two; then the remaining requests of both; then the rest.
         #expect(lines == ["a0", "a1", "a2", "a3", "a4", "a5", "b0", "b1", "a6", "a7", "b2", "a8", "a9"])
         #expect(bench.outbox.batchNumber == 4, "a batch ends with its turn")
-        #expect(a.line == nil && b.line == nil)
+        #expect(a.requestQueue == nil && b.requestQueue == nil)
     }
 
     @Test func sizeOfARequest_isWork() {
@@ -165,7 +165,7 @@ import Testing
         let reader = Client.make()
         bench.run {
             bench.guardian.refused(.diskFull)
-            for i in 0..<9 { bench.disconnects.fire(PendingSession(id: "s\(i)", isAdmin: true, writes: [TreeWrite("gone/k\(i)", 1)])) }
+            for i in 0..<9 { bench.disconnects.applyEnded(PendingSession(id: "s\(i)", isAdmin: true, writes: [TreeWrite("gone/k\(i)", 1)])) }
             bench.guardian.tryLater()
         }
         bench.time.advance(ms: Int64(bench.context.limits.retryMs))
@@ -191,7 +191,7 @@ import Testing
         let bench = Self.bench(turnWork: 10)
         bench.run {
             bench.guardian.refused(.diskFull)
-            bench.disconnects.fire(PendingSession(id: "s", isAdmin: true, writes: [TreeWrite("gone", 1)]))
+            bench.disconnects.applyEnded(PendingSession(id: "s", isAdmin: true, writes: [TreeWrite("gone", 1)]))
             bench.guardian.tryLater()
             bench.loop.handle([])
         }

@@ -10,7 +10,7 @@ import Testing
     private static func bench(root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = .patient) -> Bench {
         let bench = Bench(root: root, rules: rules, limits: limits, lanes: 1)
         bench.durability.onRefused = { [weak bench] in bench?.rollback.run($0) }
-        bench.parking.onResumed = { [weak bench] items, client in bench?.loop.resume(items, of: client) }
+        bench.suspendedRequests.onResumed = { [weak bench] items, client in bench?.loop.resume(items, of: client) }
         bench.permissions.onStreamCancelled = { [weak bench] in bench?.sessions.end($0) }
         return bench
     }
@@ -136,13 +136,13 @@ import Testing
         let client = Client.make()
         let many = (0...bench.context.limits.largeWritePlaces).map { TreeWrite("m/\($0)", 1) }
         Self.batch(bench, client, .put("a", 1), .write(many), .get("a"))
-        #expect(client.parked != nil)
-        let old = client.parked
+        #expect(client.suspendedRequest != nil)
+        let old = client.suspendedRequest
         Self.refuse(bench)
         #expect(bench.lines() == ["error 0 unavailable", "error 1 unavailable", "value 2 0"])
         bench.work.open()
         bench.settle()
-        #expect(client.parked == nil && old != nil && bench.lines().isEmpty && bench.content.root == ["a": 0], "its first work is in vain")
+        #expect(client.suspendedRequest == nil && old != nil && bench.lines().isEmpty && bench.content.root == ["a": 0], "its first work is in vain")
     }
 
     @Test func settledAnswer_ofManyObservers_isNotGivenTwice() {
@@ -158,7 +158,7 @@ import Testing
         #expect(bench.lines() == [#"identified 0 {"uid":"u"}"#], "it needs no log")
         Self.refuse(bench)
         #expect(bench.lines() == ["error 0 unavailable", "value 1 null"])
-        #expect(other.identity.user == "u" && other.parked == nil)
+        #expect(other.identity.user == "u" && other.suspendedRequest == nil)
     }
 
     @Test func heldBackClient_isProbedAgain() {

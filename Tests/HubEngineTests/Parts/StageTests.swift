@@ -82,10 +82,10 @@ import Testing
             try write(1)
             #expect(bench.commits.recent.places(since: 0) == nil)
             #expect(bench.commits.recent.places(since: 1)?.count == 3)
-            bench.commits.follow()
+            bench.commits.retainRecent()
             try write(5)
             #expect(bench.commits.recent.places(since: 1)?.count == 8, "a write is prepared")
-            bench.commits.unfollow()
+            bench.commits.releaseRecent()
             #expect(bench.commits.recent.places(since: 5) == nil && bench.commits.recent.places(since: 6)?.count == 3)
         }
     }
@@ -97,7 +97,7 @@ import Testing
         #expect(bytes > 30 * 760 && bytes < 30 * 1_000)
         var recent = RecentCommits(after: 0, places: 1_000, bytes: 4 * bytes, commits: 100)
         for sequence in 1...10 as ClosedRange<UInt64> {
-            if sequence == 6 { recent.follow() }
+            if sequence == 6 { recent.retain() }
             recent.record([long.appending(Key("x"))], sequence: sequence)
             #expect(recent.bytes <= 4 * bytes, "also while a write is prepared")
         }
@@ -135,10 +135,10 @@ import Testing
         for _ in 0..<300 {
             switch Int.random(in: 0..<10, using: &random) {
             case 0:
-                recent.follow()
+                recent.retain()
                 followers += 1
             case 1 where followers > 0:
-                recent.unfollow()
+                recent.release()
                 followers -= 1
             case 2:
                 let target = sequence - min(sequence, UInt64.random(in: 0..<4, using: &random))

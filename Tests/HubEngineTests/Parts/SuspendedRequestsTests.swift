@@ -16,15 +16,15 @@ import Testing
         init(limits: EngineLimits = EngineLimits(), budget: Int = 1 << 30) {
             bench = Bench(limits: limits, budget: MemoryBudget(budget))
             bench.work.close()
-            bench.parking.onResumed = { [seen] items, _ in seen.value += items.map { "\($0.token)" } }
+            bench.suspendedRequests.onResumed = { [seen] items, _ in seen.value += items.map { "\($0.token)" } }
         }
 
         /// Suspends a request.
         /// - Returns: whether there was room.
         @discardableResult
-        func park(_ item: Database.Item, holding bytes: Int = 0, follows: SuspendedRequests.Following = .never) -> Bool {
+        func suspend(_ item: Database.Item, holding bytes: Int = 0, follows: SuspendedRequests.Following = .never) -> Bool {
             bench.run {
-                bench.parking.park(item, holding: bytes, follows: follows) { [seen] in
+                bench.suspendedRequests.suspend(item, holding: bytes, follows: follows) { [seen] in
                     seen.value.append("begin \(item.token)")
                     return { item.token }
                 } then: { [seen] in seen.value.append("resume \($0)") }
@@ -39,7 +39,7 @@ import Testing
             }
         }
 
-        func wait(_ item: Database.Item) -> Bool { bench.run { bench.parking.mustWait(item) } }
+        func wait(_ item: Database.Item) -> Bool { bench.run { bench.suspendedRequests.mustWait(item) } }
         var held: Int { bench.context.budget.used(for: .parsing) }
     }
 
@@ -55,12 +55,12 @@ import Testing
         let it = SuspensionBench()
         let (client, other) = (Client.make(), Client.make())
         #expect(!it.wait(Self.get(0, client)))
-        it.park(Self.get(1, client, size: 5))
+        it.suspend(Self.get(1, client, size: 5))
         #expect(it.wait(Self.get(2, client, size: 6)) && it.wait(Self.get(3, client)) && !it.wait(Self.get(4, other)))
         #expect(!it.wait(.init(.congested, of: client)) && !it.wait(.init(.drained, of: client)), "these are about its reading")
         #expect(it.bench.context.meter.waitingBytes.load(ordering: .relaxed) == 11)
         it.step()
-        #expect(it.seen.value == ["begin 1", "resume 1", "2", "3"] && client.parked == nil)
+        #expect(it.seen.value == ["begin 1", "resume 1", "2", "3"] && client.suspendedRequest == nil)
         #expect(!it.wait(Self.get(5, client)))
     }
 
@@ -69,17 +69,20 @@ import Testing
         let client = Client.make()
         let again = Self.get(1, client)
         _ = it.bench.run {
-            it.bench.parking.park(again, holding: 600, follows: .never) { { 0 } } then: { _ in
+            it.bench.suspendedRequests.suspend(again, holding: 600, follows: .never) { { 0 } } then: { _ in
                 // More than the free budget: the request's own lease is passed on.
-                #expect(it.bench.parking.park(again, holding: 900, follows: .never) { { 0 } } then: { _ in it.seen.value.append("done") })
+                #expect(
+                    it.bench.suspendedRequests.suspend(again, holding: 900, follows: .never) { { 0 } } then: { _ in
+                        it.seen.value.append("done")
+                    })
                 #expect(it.held == 900)
             }
         }
         #expect(it.held == 600 && it.wait(Self.get(2, client)))
         it.step()
-        #expect(it.seen.value.isEmpty && it.held == 900 && client.parked?.held.count == 1)
-        #expect(!it.park(Self.get(3, .make()), holding: 101), "one byte too many")
-        #expect(it.park(Self.get(3, .make()), holding: 100))
+        #expect(it.seen.value.isEmpty && it.held == 900 && client.suspendedRequest?.held.count == 1)
+        #expect(!it.suspend(Self.get(3, .make()), holding: 101), "one byte too many")
+        #expect(it.suspend(Self.get(3, .make()), holding: 100))
         it.step(4)
         #expect(it.seen.value.contains("done") && it.seen.value.contains("2") && it.held == 0)
     }
@@ -87,8 +90,8 @@ import Testing
     @Test func request_isParkedOnce() {
         let it = SuspensionBench()
         let client = Client.make()
-        #expect(it.park(Self.get(1, client), holding: 10))
-        #expect(!it.park(Self.get(2, client), holding: 10) && it.held == 10)
+        #expect(it.suspend(Self.get(1, client), holding: 10))
+        #expect(!it.suspend(Self.get(2, client), holding: 10) && it.held == 10)
         it.step(3)
     }
 
@@ -98,7 +101,7 @@ import Testing
         let it = SuspensionBench(limits: limits)
         let users = [Self.user("u"), Self.user("u"), Self.user("v")]
         let clients = users + [Client.make(), Client.make(), Client(lane: 0, dialect: .realtime, identity: .admin)]
-        for (index, client) in clients.enumerated() { it.park(Self.get(Int64(index), client)) }
+        for (index, client) in clients.enumerated() { it.suspend(Self.get(Int64(index), client)) }
         #expect(it.seen.value == ["begin 0", "begin 2", "begin 3", "begin 5"], "one of each user, one of all who are nobody")
         it.step()
         #expect(it.seen.value.suffix(2) == ["resume 0", "begin 1"], "on what the one before has written")
@@ -110,11 +113,11 @@ import Testing
         var limits = EngineLimits()
         limits.preparationsOfUser = 1
         let it = SuspensionBench(limits: limits)
-        it.park(Self.get(1, Self.user("u")), follows: .sinceItsTurn)
-        it.park(Self.get(2, Self.user("u")), follows: .sinceItsTurn)
-        it.park(Self.get(3, Self.user("v")), follows: .never)
+        it.suspend(Self.get(1, Self.user("u")), follows: .sinceItsTurn)
+        it.suspend(Self.get(2, Self.user("u")), follows: .sinceItsTurn)
+        it.suspend(Self.get(3, Self.user("v")), follows: .never)
         #expect(it.bench.commits.recent.followers == 1)
-        it.park(Self.get(4, Self.user("u")), follows: .sinceNow)
+        it.suspend(Self.get(4, Self.user("u")), follows: .sinceNow)
         #expect(it.bench.commits.recent.followers == 2)
         it.step(12)
         #expect(it.bench.commits.recent.followers == 0)
@@ -123,7 +126,7 @@ import Testing
     @Test func endedClient_getsNothingMoreDone() {
         let it = SuspensionBench()
         let client = Client.make()
-        it.park(Self.get(1, client), holding: 10)
+        it.suspend(Self.get(1, client), holding: 10)
         _ = it.wait(Self.get(2, client))
         client.hasEnded = true
         it.step()
@@ -135,7 +138,7 @@ import Testing
         let it = SuspensionBench()
         let client = Client.make()
         it.bench.observe(Observation("a"), by: client)
-        it.park(Self.get(1, client))
+        it.suspend(Self.get(1, client))
         #expect(it.wait(.init(.revoke(notice: []), of: client, token: 2)))
         #expect(client.isRevoked && client.observations.count == 0 && !client.hasEnded)
         it.step()
@@ -146,9 +149,9 @@ import Testing
     @Test func behindAUser_waitsForAllOfItsParkedRequests() {
         let it = SuspensionBench()
         let (one, two, becoming, other, last) = (Self.user("u"), Self.user("u"), Client.make(), Self.user("v"), Client.make())
-        for (index, client) in [one, two, becoming, other].enumerated() { it.park(Self.get(Int64(index), client)) }
+        for (index, client) in [one, two, becoming, other].enumerated() { it.suspend(Self.get(Int64(index), client)) }
         _ = it.wait(.init(.identify(Identity(auth: ["uid": "u"])), of: becoming, token: 9))
-        it.bench.run { it.bench.parking.waitBehind("u", .init(.behind(user: "u"), of: last)) }
+        it.bench.run { it.bench.suspendedRequests.waitBehind("u", .init(.behind(user: "u"), of: last)) }
         #expect(it.wait(Self.get(7, last)))
         // No user has more than two of them at the same time; `other` is of another user.
         it.step(2)
@@ -157,35 +160,35 @@ import Testing
         it.step(8)
         let position = it.seen.value.firstIndex(of: "7") ?? 0
         for line in ["resume 0", "resume 1", "resume 2"] { #expect(it.seen.value.firstIndex(of: line).map { $0 < position } == true) }
-        it.bench.run { it.bench.parking.waitBehind("w", .init(.behind(user: "w"), of: last)) }
-        #expect(last.parked == nil, "of whom nothing is parked")
+        it.bench.run { it.bench.suspendedRequests.waitBehind("w", .init(.behind(user: "w"), of: last)) }
+        #expect(last.suspendedRequest == nil, "of whom nothing is parked")
     }
 
     @Test func longRequest_givesWayToOthers() {
         let it = SuspensionBench()
         let client = Client.make()
         it.bench.run {
-            it.bench.parking.yieldTurn(Self.get(1, client), isAnswered: false)
-            #expect(it.bench.parking.mustWait(Self.get(2, client)))
+            it.bench.suspendedRequests.yieldTurn(Self.get(1, client), isAnswered: false)
+            #expect(it.bench.suspendedRequests.mustWait(Self.get(2, client)))
             #expect(it.seen.value.isEmpty)
         }
         it.bench.run {}
-        #expect(it.seen.value == ["2"] && client.parked == nil)
+        #expect(it.seen.value == ["2"] && client.suspendedRequest == nil)
         #expect(it.bench.batch.commits.isEmpty)
     }
 
     @Test func givenUp_isHandledAgain_andItsWorkIsInVain() {
         let it = SuspensionBench()
         let (one, two) = (Client.make(), Client.make())
-        it.park(Self.get(1, one), holding: 10, follows: .sinceNow)
+        it.suspend(Self.get(1, one), holding: 10, follows: .sinceNow)
         _ = it.wait(Self.get(2, one))
-        it.park(Self.get(3, two))
+        it.suspend(Self.get(3, two))
         it.bench.run {
-            it.bench.parking.yieldTurn(Self.get(4, Self.user("x")), isAnswered: false)
-            let taken = it.bench.parking.giveUp()
-            #expect(taken.map { $0.items.map(\.token) } == [[1, 2], [3], []], "in the order of parking; what is done is not done again")
-            #expect(it.held == 0 && it.bench.commits.recent.followers == 0 && one.parked == nil)
-            it.bench.parking.handleAgain(taken)
+            it.bench.suspendedRequests.yieldTurn(Self.get(4, Self.user("x")), isAnswered: false)
+            let taken = it.bench.suspendedRequests.giveUp()
+            #expect(taken.map { $0.items.map(\.token) } == [[1, 2], [3], []], "in the order of suspendedRequests; what is done is not done again")
+            #expect(it.held == 0 && it.bench.commits.recent.followers == 0 && one.suspendedRequest == nil)
+            it.bench.suspendedRequests.handleAgain(taken)
         }
         #expect(it.seen.value == ["begin 1", "begin 3", "1", "2", "3"])
         it.step(6)
@@ -198,10 +201,10 @@ import Testing
         let it = SuspensionBench(limits: limits)
         let client = Client.make()
         let index = ChildIndex("q", .priority, isDeclared: true, over: .null)
-        it.bench.run { it.bench.parking.pin(index, for: client) }
+        it.bench.run { it.bench.suspendedRequests.pin(index, for: client) }
         #expect(index.pins == 0, "nothing is parked")
-        it.park(Self.get(1, client))
-        it.bench.run { for _ in 0..<2 { it.bench.parking.pin(index, for: client) } }
+        it.suspend(Self.get(1, client))
+        it.bench.run { for _ in 0..<2 { it.bench.suspendedRequests.pin(index, for: client) } }
         #expect(index.pins == 1)
         it.step()
         #expect(index.pins == 0)

@@ -61,7 +61,7 @@ import Testing
         Self.ask(bench, [TreeWrite("open/c", 1)], size: 101, by: clients[1])
         Self.ask(bench, [priority], by: clients[2])
         Self.ask(bench, [TreeWrite("open/d", 1)], if: Condition("open/old", hash: "another"), by: clients[3])
-        #expect(clients.allSatisfy { $0.parked != nil } && bench.finish().isEmpty)
+        #expect(clients.allSatisfy { $0.suspendedRequest != nil } && bench.finish().isEmpty)
         #expect(Self.finish(bench).sorted() == ["error 0 datastale", "ok 0", "ok 0", "ok 0"])
         #expect(bench.context.meter.counters.prepared == 3 && bench.content.root.node(at: "open/d").isNull)
     }
@@ -105,7 +105,7 @@ import Testing
         for i in 0..<3 { try Self.other(bench, Path(["open", Key("o\(i)")]), 5) }
         bench.work.step()
         for _ in 0..<2 { bench.run {} }
-        #expect(client.parked != nil && bench.work.waiting > 0 && bench.context.meter.counters.followedPlaces == 0)
+        #expect(client.suspendedRequest != nil && bench.work.waiting > 0 && bench.context.meter.counters.followedPlaces == 0)
         try Self.other(bench, "open/last", 7)
         #expect(Self.finish(bench) == ["ok 0"])
         #expect(bench.content.root.child("open").childCount == 7 && bench.context.meter.counters.preparedAgain == 0)
@@ -132,8 +132,8 @@ import Testing
             Self.ask(bench, writes, by: client)
             var (attempts, last): ([SuspendedRequest], Int64) = ([], 0)
             for round in 1...20 {
-                guard let parked = client.parked else { break }
-                if attempts.last !== parked { attempts.append(parked) }
+                guard let suspended = client.suspendedRequest else { break }
+                if attempts.last !== suspended { attempts.append(suspended) }
                 last = Int64(round)
                 try Self.other(bench, "open/0", .int(last))
                 bench.work.step()

@@ -94,7 +94,8 @@ struct Candidate: Sendable {
         let sent = operations
         let values = writes.indices.filter { writes[$0].part == .node }
         var shaped = shaping.rules.shape(
-            values.count == writes.count ? paths : values.map { paths[$0] }, old: base, new: tree, auth: shaping.auth, now: now, textWork: shaping.textWork, keeping: shaping.dependencies
+            values.count == writes.count ? paths : values.map { paths[$0] }, old: base, new: tree,
+            auth: shaping.auth, now: now, textWork: shaping.textWork, keeping: shaping.dependencies
         ) { ignored in
             var tree = base
             let ignored = ignored.map { values[$0] }

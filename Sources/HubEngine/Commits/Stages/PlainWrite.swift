@@ -16,7 +16,7 @@ struct PlainWrite {
 
     /// Nil unless the commit is a single value requested by a client, and the rules store it unchanged and cause nothing else.
     init?(_ writes: [TreeWrite], _ origin: WriteOrigin, _ content: Content) {
-        guard writes.count == 1, case .request = origin.cause, origin.forwarded == nil, content.rules.storesPlainly, content.owed.isEmpty
+        guard writes.count == 1, case .request = origin.cause, origin.forwarded == nil, content.rules.storesPlainly, content.pendingRows.isEmpty
         else { return nil }
         guard writes[0].part == .node, writes[0].value.deferred.isEmpty else { return nil }
         (path, value) = (writes[0].path, writes[0].value.node)
@@ -28,7 +28,7 @@ struct PlainWrite {
 
     /// The value at its path in a tree. Nil if that is large: it must not be released on the queue.
     /// - Parameter compares: false to skip the comparison and return `.other`.
-    func look(at root: Node, compares: Bool) -> Before? {
+    func compare(with root: Node, compares: Bool) -> Before? {
         var before: Before? = .other
         root.withCursor(at: path) { node in
             guard let node else { return }
