@@ -82,7 +82,7 @@ public final class Scheduler: Sendable {
         return isBeyond ? (ms < 0 ? 0 : .max) : ns
     }
 
-    // For manual clocks
+    // MARK: For manual clocks
 
     /// Pending work that is not cancelled. O(n)
     package var waiting: Int { timetable.waiting }

@@ -223,7 +223,7 @@ final class CommitPipeline {
         if let forwarded = origin.forwarded, content.peers[forwarded.mark.hub]?.joined != forwarded.joined { throw .hubGone }
     }
 
-    // Pending rows and removals
+    // MARK: Pending rows and removals
 
     /// The limits of a commit's consequences, given the rows and removals already pending.
     /// - Parameter writes: number of writes in the commit.

@@ -23,7 +23,9 @@ final class CopyIndexStore: @unchecked Sendable {
     private static let followedAtOnce = 1_000
     /// Subtrees that the index does not cover yet, at most. With more of them the index is built again.
     private static let openAtOnce = 8
-    /// ms until the next attempt after an index would have been too large.
+    /// Tries to build the index while other clients write.
+    private static let buildingTries = 10
+    /// ms until the next attempt after an index would have been too large, or every try was overtaken.
     private static let retryMs: Int64 = 600_000
 
     init(_ context: EngineContext, _ content: Content, _ derived: DerivedData) {
@@ -37,13 +39,24 @@ final class CopyIndexStore: @unchecked Sendable {
         drop()
         guard content.rules.hasIndexedCopies else { return derived.hold(.copies) }
         derived.begin(.copies)
-        let (rules, root, number, most) = (content.rules, content.root, building, context.limits.copyPlaces)
-        begun = root
-        context.background.run(.upkeep) { [self] in
-            let built = CopyIndex(rules, root: root, most: most)
-            context.queue.async { [self] in finish(built, number) }
-        }
+        let (rules, number, most) = (content.rules, building, context.limits.copyPlaces)
+        let job = Job<Built>(tries: Self.buildingTries) { [self] last in
+            guard number == building else { return nil }
+            let (from, paths, root) = (begun, since, content.root)
+            (begun, since) = (root, [])
+            guard let index = last?.index, let from else { return { Built(index: CopyIndex(rules, root: root, most: most)) } }
+            return {
+                index.update(paths, old: from, new: root, atMost: .max)
+                return Built(index: index)
+            }
+        } use: { [self] built in
+            number == building ? finish(built) : .done
+        } giveUp: { [self] _ in doWithout() }
+        job.run(in: context)
     }
+
+    /// An index in the making; nil if it would be too large.
+    private struct Built: Sendable { let index: CopyIndex? }
 
     /// Discards the index, or the one being built.
     private func drop() {
@@ -53,24 +66,20 @@ final class CopyIndexStore: @unchecked Sendable {
         building += 1
     }
 
-    private func finish(_ built: CopyIndex?, _ number: Int) {
-        guard number == building, let from = begun else { return }
-        guard let built else { return giveUp() }
-        let (paths, root) = (since, content.root)
-        since = []
-        guard paths.count > Self.followedAtOnce else {
-            (index, begun) = (built, nil)
-            derived.hold(.copies)
-            follow(paths, built, old: from)
-            // The old tree may be large: other clients have written meanwhile.
-            return context.release([from])
+    private func finish(_ built: Built) -> Job<Built>.Outcome {
+        guard let from = begun else { return .done }
+        guard let made = built.index else {
+            doWithout()
+            return .done
         }
-        // Each round takes a fraction of the time of the round before.
-        begun = root
-        context.background.run(.upkeep) { [self] in
-            built.update(paths, old: from, new: root, atMost: .max)
-            context.queue.async { [self] in finish(built, number) }
-        }
+        guard since.count <= Self.followedAtOnce else { return .behind(built) }
+        let paths = since
+        (index, begun, since) = (made, nil, [])
+        derived.hold(.copies)
+        follow(paths, made, old: from)
+        // The old tree may be large: other clients have written meanwhile.
+        context.release([from])
+        return .done
     }
 
     /// Adds the paths of a commit.
@@ -84,7 +93,7 @@ final class CopyIndexStore: @unchecked Sendable {
     }
 
     /// Too many paths: commits search the tree for copies, until the next attempt.
-    private func giveUp() {
+    private func doWithout() {
         drop()
         derived.hold(.copies)
         let number = building
@@ -93,20 +102,17 @@ final class CopyIndexStore: @unchecked Sendable {
         }
     }
 
-    // Large commits
+    // MARK: Large commits
 
     /// - Parameter old: the tree that the index knows.
     private func follow(_ paths: [Path], _ index: CopyIndex, exist: Bool = false, old: Node) {
         let (rules, root, number, most) = (content.rules, content.root, building, context.limits.copyPlaces)
         let open = index.update(paths, exist: exist, old: old, new: root)
-        if index.count > most { return giveUp() }
+        if index.count > most { return doWithout() }
         guard let open else { return }
         guard index.open.count <= Self.openAtOnce else { return begin() }
-        context.background.run(.upkeep) { [self] in
-            let found = CopyIndex.places(rules, below: open, old: old, new: root, atMost: most)
-            context.queue.async { [self] in
-                if let found { refresh(found[...], open, number) } else if number == building { giveUp() }
-            }
+        context.compute { CopyIndex.places(rules, below: open, old: old, new: root, atMost: most) } then: { [self] found in
+            if let found { refresh(found[...], open, number) } else if number == building { doWithout() }
         }
     }
 

@@ -55,9 +55,8 @@ final class CounterRecount: @unchecked Sendable {
         beganAt = context.scheduler.steadyMs
         context.meter.counters.countings += 1
         let (rules, root, number) = (content.rules, content.root, content.rulesNumber)
-        context.background.run(.upkeep) { [self] in
-            let found = rules.countAll(in: root)
-            context.queue.async { [self] in correct(found[...], number, atOnce: Self.correctedAtOnce) }
+        context.compute { rules.countAll(in: root) } then: { [self] found in
+            correct(found[...], number, atOnce: Self.correctedAtOnce)
         }
     }
 

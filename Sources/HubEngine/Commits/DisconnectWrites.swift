@@ -343,17 +343,14 @@ final class DisconnectWrites: @unchecked Sendable {
     private func precheckObservers(before session: PendingSession, holding bytes: Int) {
         log.close()
         let question = precheck.question(before: session.writes.writes, round: 1)
-        context.background.run(.upkeep) { [self] in
-            let found = PrecheckedDecisions(question)
-            context.queue.async { [self] in
-                log.open()
-                context.meter.beginTurn()
-                // If the log refuses again, the rest is applied when it accepts commits.
-                if log.isRefusing { blocksRequests = false } else { applyDeferred(session, knowing: found) }
-                context.budget.release(bytes, from: .parsing)
-                batch.retire(found)
-                durability.finishBatch()
-            }
+        context.compute { PrecheckedDecisions(question) } then: { [self] found in
+            log.open()
+            context.meter.beginTurn()
+            // If the log refuses again, the rest is applied when it accepts commits.
+            if log.isRefusing { blocksRequests = false } else { applyDeferred(session, knowing: found) }
+            context.budget.release(bytes, from: .parsing)
+            batch.retire(found)
+            durability.finishBatch()
         }
     }
 

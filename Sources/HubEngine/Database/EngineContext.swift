@@ -44,6 +44,14 @@ final class EngineContext: Sendable {
         collected = MemoryShare(of: budget, limit: budget.limit / 2)
     }
 
+    /// Computes a value in the background, and passes it on to the queue.
+    func compute<Value: Sendable>(_ computation: @escaping @Sendable () -> Value, then use: @escaping @Sendable (Value) -> Void) {
+        background.run(.upkeep) { [queue] in
+            let value = computation()
+            queue.async { use(value) }
+        }
+    }
+
     /// The wall clock, ms since the epoch.
     func clock() -> Int64 { scheduler.wallMs }
 

@@ -92,7 +92,7 @@ final class RoleController: @unchecked Sendable {
     /// The pending onDisconnect writes of all sessions.
     var pendingSessions: [PendingSession] { follower?.pendingSessions ?? disconnects.pendingSessions + pendingElsewhere }
 
-    // Requested role
+    // MARK: Requested role
 
     func request(_ role: WriterRole.RequestedRole) {
         context.queue.assertCurrent()

@@ -61,9 +61,9 @@ final class ExpirySearch: @unchecked Sendable {
         guard coversAll else { return derived.hold(.expiry) }
         derived.begin(.expiry)
         let found = FoundNodes(most: context.limits.expiringNodes, entries: context.limits.expiryEntries)
-        searchNext(Job(number, rules, .all(found), ExpiryWalk(rules, WrittenPlaces(.root), old: .null, new: root)))
+        searchNext(Search(number, rules, .all(found), ExpiryWalk(rules, WrittenPlaces(.root), old: .null, new: root)))
         for (commit, write) in content.written.open {
-            searchNext(Job(number, rules, .write(commit), ExpiryWalk(rules, write.places, old: .null, new: root)))
+            searchNext(Search(number, rules, .write(commit), ExpiryWalk(rules, write.places, old: .null, new: root)))
         }
     }
 
@@ -77,20 +77,21 @@ final class ExpirySearch: @unchecked Sendable {
     /// Searches for nodes that the last commit changed at these paths.
     /// - Parameter old: the tree before it.
     func follow(_ places: WrittenPlaces, old: Node) {
-        searchNext(Job(number, content.rules, .write(content.sequence), ExpiryWalk(content.rules, places, old: old, new: content.root)))
+        searchNext(Search(number, content.rules, .write(content.sequence), ExpiryWalk(content.rules, places, old: old, new: content.root)))
     }
 
-    private func searchNext(_ job: Job) {
+    private func searchNext(_ job: Search) {
         let (root, written, now) = (content.root, content.written, context.clock())
-        context.background.run(.upkeep) { [self] in
+        context.compute {
             var job = job
-            let found = job.findPart(root, written, now: now)
-            context.queue.async { [self, job] in handOver(found[...], job) }
+            return (found: job.findPart(root, written, now: now), job: job)
+        } then: { [self] part in
+            handOver(part.found[...], part.job)
         }
     }
 
     /// Hands over the rest of a part.
-    private func handOver(_ found: ArraySlice<Path>, _ job: Job) {
+    private func handOver(_ found: ArraySlice<Path>, _ job: Search) {
         guard job.number == number else { return context.release([found, job]) }
         // While the disk refuses, no times can be stored. The search starts over when it accepts commits.
         if log.isDiskRefusing {
@@ -123,13 +124,13 @@ final class ExpirySearch: @unchecked Sendable {
     }
 
     /// A part has been handed over completely.
-    private func end(_ job: Job) {
+    private func end(_ job: Search) {
         guard job.isOver else { return searchNext(job) }
         switch job.subject {
         case .all(let found):
             onAllFound(found)
             context.release([found])
-            searchNext(Job(job.number, job.rules, .idleTimes, job.walk))
+            searchNext(Search(job.number, job.rules, .idleTimes, job.walk))
         case .idleTimes:
             coversAll = false
             derived.hold(.expiry)
@@ -140,7 +141,7 @@ final class ExpirySearch: @unchecked Sendable {
     }
 
     /// The write times to store or remove for the nodes found.
-    private func times(of found: ArraySlice<Path>, _ job: Job) -> [JournalOperation] {
+    private func times(of found: ArraySlice<Path>, _ job: Search) -> [JournalOperation] {
         var operations: [JournalOperation] = []
         var room = context.limits.expiryEntries - content.written.count
         let now = context.clock()
@@ -175,7 +176,7 @@ final class FoundNodes: @unchecked Sendable {
 }
 
 /// The subject of a search, and its progress.
-private struct Job: Sendable {
+private struct Search: Sendable {
     enum Subject {
         /// All nodes.
         case all(FoundNodes)

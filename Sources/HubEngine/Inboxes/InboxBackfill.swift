@@ -117,22 +117,16 @@ final class InboxBackfill: @unchecked Sendable {
         context.later(ms: log.isDiskRefusing ? Int64(context.limits.retryMs) : Self.waitMs) { [weak self] in if let self { work(self) } }
     }
 
-    // Recipients
+    // MARK: Recipients
 
     private func list(_ item: PendingInboxRows.Item, _ number: Int) {
         let rules = rules[item.id] ?? content.rules
         if let base = item.base, let removals = ContinuedRemovals(item.terms) {
-            return context.background.run(.upkeep) { [self] in
-                let reached = removals.list(rules, in: base)
-                context.queue.async { [self] in store(reached[...], item.id, number) }
-            }
+            return context.compute { removals.list(rules, in: base) } then: { [self] in store($0[...], item.id, number) }
         }
         guard let base = item.base, let rows = ContinuedRows(item.terms) else { return end(item) }
-        context.background.run(.upkeep) { [self] in
-            let reached = rules.reached(by: rows, in: base)
-            context.queue.async { [self] in
-                if let reached { store(reached[...], item.id, number) } else { lose(rows, item.id, number) }
-            }
+        context.compute { rules.reached(by: rows, in: base) } then: { [self] reached in
+            if let reached { store(reached[...], item.id, number) } else { lose(rows, item.id, number) }
         }
     }
 

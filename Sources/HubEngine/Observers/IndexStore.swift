@@ -36,8 +36,9 @@ final class IndexStore: @unchecked Sendable {
     /// Sorted children, and steps through an order's parts, that cost as much as one small request.
     private static let sortedForWork = 4
     private static let stepsForWork = 500
-    /// Times that an index is built for waiting requests, if the place is overwritten faster than it can be sorted.
-    private static let buildingAttempts = 3
+    /// Tries to build an index before waiting requests fail, and ms until it is tried again for live queries.
+    private static let buildingTries = 3
+    private static let buildingPauseMs: Int64 = 1_000
 
     // MARK: Lookup
 
@@ -107,7 +108,7 @@ final class IndexStore: @unchecked Sendable {
         }
         kept.use(awaited)
         awaited.waiting.append(resume)
-        if !awaited.isBuilding { build(awaited, over: node) }
+        if !awaited.isBuilding { build(awaited) }
         return nil
     }
 
@@ -157,37 +158,48 @@ final class IndexStore: @unchecked Sendable {
     // MARK: Building
 
     /// An index, and the node whose children it sorts.
-    private typealias Sorted = (index: OrderedIndex, node: Node)
-
-    /// - Parameter earlier: an index of an earlier state. It is updated if it differs in less than half of the children.
-    private func build(_ index: ChildIndex, over node: Node, attempt: Int = 1, from earlier: Sorted? = nil) {
-        index.isBuilding = true
-        kept.change(index) { index.expected = node.childCount }
-        if earlier == nil { context.meter.counters.childrenSorted += node.childCount }
-        let ordering = index.ordering
-        context.background.run(.upkeep) { [self] in
-            var followed = earlier?.index
-            if let earlier, followed?.follow(ordering, from: earlier.node, to: node, atMost: node.childCount / 2) != true { followed = nil }
-            let sorted = followed ?? OrderedIndex(ordering, of: node)
-            let isSortedAnew = earlier != nil && followed == nil
-            context.queue.async { [self] in
-                if isSortedAnew { context.meter.counters.childrenSorted += node.childCount }
-                built(index, sorted, over: node, attempt)
-            }
-        }
+    private struct Sorted: Sendable {
+        let index: OrderedIndex
+        let node: Node
+        /// True if the index of an earlier node was of no use.
+        var isFromScratch = false
     }
 
-    private func built(_ index: ChildIndex, _ sorted: OrderedIndex, over node: Node, _ attempt: Int) {
-        context.queue.assertCurrent()
-        var sorted = sorted
-        let now = content.root.node(at: index.path)
-        guard sorted.follow(index.ordering, from: node, to: now, atMost: limits.followedChanges) else {
-            if attempt < Self.buildingAttempts { return build(index, over: now, attempt: attempt + 1, from: (sorted, node)) }
+    /// - Parameter earlier: an index of an earlier state. It is updated if it differs in less than half of the children.
+    private func build(_ index: ChildIndex, from earlier: Sorted? = nil) {
+        index.isBuilding = true
+        let job = Job<Sorted>(tries: Self.buildingTries) { [self] earlier in
+            let (node, ordering) = (content.root.node(at: index.path), index.ordering)
+            kept.change(index) { index.expected = node.childCount }
+            if earlier == nil { context.meter.counters.childrenSorted += node.childCount }
+            return {
+                if let earlier {
+                    var followed = earlier.index
+                    if followed.follow(ordering, from: earlier.node, to: node, atMost: node.childCount / 2) {
+                        return Sorted(index: followed, node: node)
+                    }
+                }
+                return Sorted(index: OrderedIndex(ordering, of: node), node: node, isFromScratch: earlier != nil)
+            }
+        } use: { [self] sorted in
+            if sorted.isFromScratch { context.meter.counters.childrenSorted += sorted.node.childCount }
+            return built(index, sorted)
+        } giveUp: { [self] last in
             resumeWaiting(for: index, .changesTooFast)
-            // Waiting requests have failed and can retry. Live queries cannot, so build again for them.
-            if index.views > 0 { build(index, over: now, from: (sorted, node)) } else { finishBuilding(index) }
-            return
+            // Waiting requests have failed and can retry. Live queries cannot: it is built again for them, after a pause.
+            guard index.views > 0 else { return finishBuilding(index) }
+            context.later(ms: Self.buildingPauseMs) { [self] in
+                if index.views > 0 { build(index, from: last) } else { finishBuilding(index) }
+            }
         }
+        job.run(in: context, from: earlier)
+    }
+
+    private func built(_ index: ChildIndex, _ built: Sorted) -> Job<Sorted>.Outcome {
+        context.queue.assertCurrent()
+        var sorted = built.index
+        let now = content.root.node(at: index.path)
+        guard sorted.follow(index.ordering, from: built.node, to: now, atMost: limits.followedChanges) else { return .behind(built) }
         kept.change(index) { index.index = sorted }
         // A resumed request may overwrite the place. The index no longer counts as being built then, so a pin protects it from being dropped.
         index.isBuilding = false
@@ -197,12 +209,13 @@ final class IndexStore: @unchecked Sendable {
         resumeWaiting(for: index, nil)
         unpin(index)
         finishWork()
+        return .done
     }
 
     private func finishBuilding(_ index: ChildIndex) {
         index.isBuilding = false
         // Build again for requests that arrived meanwhile.
-        if index.index == nil, !index.waiting.isEmpty { build(index, over: content.root.node(at: index.path)) }
+        if index.index == nil, !index.waiting.isEmpty { build(index) }
         if index.index == nil, !index.isBuilding { drop(index) } else { settle(index) }
         finishWork()
     }
@@ -270,7 +283,7 @@ final class IndexStore: @unchecked Sendable {
             kept.use(index)
             kept.change(index) { index.index = nil }
             index.deferUpdate(since: old, content.sequence)
-            build(index, over: new, from: (sorted, old))
+            build(index, from: Sorted(index: sorted, node: old))
         }
     }
 
@@ -296,7 +309,7 @@ final class IndexStore: @unchecked Sendable {
         } else {
             kept.change(index) { index.index = nil }
             index.deferUpdate(since: old, content.sequence)
-            build(index, over: node)
+            build(index)
         }
     }
 

@@ -6,7 +6,8 @@ import LiveQueries
 ///
 /// ```
 /// updateInBackground ─► all differences, in the background ─► notified ─► written meanwhile ─► few: applied here, requests resume
-///                            ▲                                                └─ many ┘
+///              ▲                                                ├─ many ┘
+///              └────────────── `rounds` times at most ──────────┘    then the observers end
 /// ```
 /// Confined to the database queue.
 final class BackgroundQueryUpdate: @unchecked Sendable {
@@ -18,8 +19,11 @@ final class BackgroundQueryUpdate: @unchecked Sendable {
     private let notifier: QueryNotifier
     private let refill: WindowRefill
     private let inline: InlineQueryUpdate
-    /// Called when the queries are back and some of the commits applied to them were rolled back meanwhile.
-    var onUndone: (ObservedQuerySet) -> Void = { _ in }
+    /// Called when the queries are back and do not hold: commits applied to them were rolled back meanwhile, or others wrote too fast.
+    var onLost: (ObservedQuerySet, Failure) -> Void = { _, _ in }
+
+    /// Rounds for one large change. Each takes about the time in which others wrote during the last one.
+    private static let rounds = 100
 
     init(
         _ context: EngineContext, _ content: Content, _ observed: PlaceTrie, _ places: QuerySetStore, _ notifier: QueryNotifier,
@@ -38,43 +42,59 @@ final class BackgroundQueryUpdate: @unchecked Sendable {
     /// - Parameter old: the content that observers have last seen.
     func updateInBackground(_ place: ObservedQuerySet, lastSeen old: Node) {
         place.lastSeen = old
-        follow(place, from: old)
+        let place = Transferred(place)
+        let job = Job<Round>(tries: Self.rounds) { [self] last in
+            context.meter.counters.liveQueriesUpdatedInBackground += 1
+            return round(place, from: last?.node ?? old)
+        } use: { [self] round in
+            followed(place.value, round)
+        } giveUp: { [self] _ in
+            place.value.lastSeen = nil
+            onLost(place.value, .changesTooFast)
+        }
+        job.run(in: context)
     }
 
-    private func follow(_ place: ObservedQuerySet, from old: Node) {
-        let (new, sequence) = (content.root.node(at: place.path), content.sequence)
-        let observed = observed.existingPlace(at: place.path)
+    /// What one round has found: the changes of the views up to a state of the place.
+    private struct Round: Sendable {
+        let node: Node
+        let sequence: UInt64
+        let changes: Transferred<[(LiveQueryView, LiveQueryView.Change)]>
+    }
+
+    private func round(_ place: Transferred<ObservedQuerySet>, from old: Node) -> Job<Round>.Computation {
+        let (new, sequence) = (content.root.node(at: place.value.path), content.sequence)
+        let observed = observed.existingPlace(at: place.value.path)
         var orders: [TreeQuery.Index: OrderedChildren] = [.key: .byKey(new.children)]
         for index in observed?.indexes ?? [] { orders[index.ordering] = observed?.children(of: new, by: index.ordering) }
-        context.meter.counters.liveQueriesUpdatedInBackground += 1
-        context.background.run(.upkeep) { [self, place = Transferred(place), orders] in
-            var reports: [(LiveQueryView, LiveQueryView.Change)] = []
+        return { [orders] in
+            var found: [(LiveQueryView, LiveQueryView.Change)] = []
             let changes = new.children.changes(since: old.children, atMost: .max) ?? []
             place.value.queries.apply(
-                ContiguousArray(changes.lazy.map { ChildWrite($0) }), over: new, in: { orders[$0] }) { reports.append(($0, $1)) }
-            let found = Transferred(reports)
-            context.queue.async { [self] in followed(place.value, found.value, to: new, sequence) }
+                ContiguousArray(changes.lazy.map { ChildWrite($0) }), over: new, in: { orders[$0] }) { found.append(($0, $1)) }
+            return Round(node: new, sequence: sequence, changes: Transferred(found))
         }
     }
 
-    private func followed(_ place: ObservedQuerySet, _ reports: [(LiveQueryView, LiveQueryView.Change)], to node: Node, _ sequence: UInt64) {
+    private func followed(_ place: ObservedQuerySet, _ round: Round) -> Job<Round>.Outcome {
         context.queue.assertCurrent()
         if place.wasRolledBack {
             place.lastSeen = nil
-            return onUndone(place)
+            onLost(place, .rolledBack)
+            return .done
         }
+        defer { places.finishWork() }
         notifier.recordLateNotification(at: place)
-        for (query, change) in reports {
-            notifier.notify(query, change, at: place, of: node) { notifier.onChanged($0, $1, node, sequence) }
+        for (query, change) in round.changes.value {
+            notifier.notify(query, change, at: place, of: round.node) { notifier.onChanged($0, $1, round.node, round.sequence) }
         }
         let now = content.root.node(at: place.path)
-        if let writes = inline.writes(from: node, to: now, at: place) {
-            resume(place, writes, over: now)
-        } else {
-            place.lastSeen = node
-            follow(place, from: node)
+        guard let writes = inline.writes(from: round.node, to: now, at: place) else {
+            place.lastSeen = round.node
+            return .behind(round)
         }
-        places.finishWork()
+        goOn(place, writes, over: now)
+        return .done
     }
 
     /// Returns the queries to the database queue.

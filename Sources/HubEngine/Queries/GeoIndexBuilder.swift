@@ -6,7 +6,8 @@ import LiveQueries
 /// ```
 /// hasPoints ─► few children: here
 ///    └─ many: in the background ─► written meanwhile ─► adopted ─► waiting requests resume
-///                 ▲                        └─ too much, or the queries are in the background ┘
+///                 ▲                        ├─ too much, or the queries are in the background ┘
+///                 └── `tries` times at most ┘    then waiting requests fail
 /// ```
 /// Confined to the database queue.
 final class GeoIndexBuilder: @unchecked Sendable {
@@ -23,6 +24,8 @@ final class GeoIndexBuilder: @unchecked Sendable {
 
     /// Children whose points cost as much to collect as one small request.
     private static let collectedForWork = 4
+    /// Tries to collect the points while other clients write.
+    private static let tries = 10
 
     /// True if the points of a place's children are indexed.
     /// - Returns: false while they are being collected; `waiting` is resumed afterwards.
@@ -35,7 +38,7 @@ final class GeoIndexBuilder: @unchecked Sendable {
             return true
         }
         place.isCollecting = true
-        collect(place, fields, over: node)
+        collect(place, fields)
         return false
     }
 
@@ -44,31 +47,52 @@ final class GeoIndexBuilder: @unchecked Sendable {
         places.updateTotals(place)
     }
 
-    private func collect(_ place: ObservedQuerySet, _ fields: GeoFields, over node: Node, from earlier: (index: GeoIndex, node: Node)? = nil) {
-        context.background.run(.upkeep) { [self, place = Transferred(place)] in
-            let index = earlier?.index ?? GeoIndex(fields)
-            _ = index.follow(from: earlier?.node ?? .null, to: node, atMost: .max)
-            context.queue.async { [self] in collected(index, of: node, fields, at: place.value) }
-        }
+    /// The points of a place at one state of it.
+    private struct Collected: Sendable {
+        let index: GeoIndex
+        let node: Node
     }
 
-    private func collected(_ index: GeoIndex, of node: Node, _ fields: GeoFields, at place: ObservedQuerySet) {
-        let now = content.root.node(at: place.path)
-        guard places.contains(place) else { return }
+    private func collect(_ place: ObservedQuerySet, _ fields: GeoFields, from earlier: Collected? = nil) {
+        let place = Transferred(place)
+        let job = Job<Collected>(tries: Self.tries) { [self] last in
+            let node = content.root.node(at: place.value.path)
+            return {
+                let index = last?.index ?? GeoIndex(fields)
+                _ = index.follow(from: last?.node ?? .null, to: node, atMost: .max)
+                return Collected(index: index, node: node)
+            }
+        } use: { [self] found in
+            collected(found, fields, at: place.value)
+        } giveUp: { [self] _ in
+            end(place.value, .changesTooFast)
+        }
+        job.run(in: context, from: earlier)
+    }
+
+    private func collected(_ found: Collected, _ fields: GeoFields, at place: ObservedQuerySet) -> Job<Collected>.Outcome {
+        guard places.contains(place) else { return .done }
         guard fields == content.rules.geoFields(at: place.path) else {
             // New rules were deployed: waiting requests retry.
-            place.isCollecting = false
-            places.resumeWaiting(place)
-            return places.finishWork()
+            end(place)
+            return .done
         }
-        // Take in the points when the queries are back.
-        if place.isInBackground { return place.waiting.append { [self] in collect(place, fields, over: now, from: (index, node)) } }
-        guard place.queries.index == nil, index.follow(from: node, to: now, atMost: context.limits.followedChanges) else {
-            return collect(place, fields, over: now, from: (index, node))
+        if place.isInBackground {
+            // Take in the points when the queries are back.
+            place.waiting.append { [self] _ in collect(place, fields, from: found) }
+            return .done
         }
+        let now = content.root.node(at: place.path)
+        guard found.index.follow(from: found.node, to: now, atMost: context.limits.followedChanges) else { return .behind(found) }
+        adopt(found.index, at: place)
+        end(place)
+        return .done
+    }
+
+    /// Resumes the requests that wait for the points.
+    private func end(_ place: ObservedQuerySet, _ failure: Failure? = nil) {
         place.isCollecting = false
-        adopt(index, at: place)
-        places.resumeWaiting(place)
+        places.resumeWaiting(place, failure)
         places.finishWork()
     }
 }

@@ -33,7 +33,7 @@ final class LiveQueryUpdater {
         inline = InlineQueryUpdate(context, places, notifier, refill)
         background = BackgroundQueryUpdate(context, content, observed, places, notifier, refill, inline)
         rollback = QueryRollback(context, content, observed, places, refill)
-        background.onUndone = { [rollback] in rollback.endAll($0, .rolledBack) }
+        background.onLost = { [rollback] in rollback.endAll($0, $1) }
     }
 
     /// Adds a view that was computed for the current state of the place.

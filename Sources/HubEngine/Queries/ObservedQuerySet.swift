@@ -24,8 +24,8 @@ final class ObservedQuerySet {
     var isCollecting = false
     /// Views to refill when their order is ready again.
     var unordered: ContiguousArray<LiveQueryView> = []
-    /// Requests that wait for such work. Each checks the state again.
-    var waiting: [() -> Void] = []
+    /// Requests that wait for such work. Each checks the state again, or fails.
+    var waiting: [(Failure?) -> Void] = []
     /// When it was last used, steady ms.
     var usedAt: Int64 = 0
     /// Children that the queries hold and that have a point, when last weighed. `heldAtLastCheck` is the value at the last check of every view.

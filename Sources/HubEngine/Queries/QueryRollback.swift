@@ -71,7 +71,7 @@ final class QueryRollback {
         let waiting = place.waiting
         place.waiting = []
         places.forget(place)
-        for resume in waiting { resume() }
+        for resume in waiting { resume(nil) }
         places.finishWork()
     }
 }

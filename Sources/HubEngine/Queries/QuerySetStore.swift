@@ -186,11 +186,11 @@ final class QuerySetStore: @unchecked Sendable {
 
     // MARK: Own turns
 
-    /// Resumes the requests that wait at a place.
-    func resumeWaiting(_ place: ObservedQuerySet) {
+    /// Resumes the requests that wait at a place, or fails them.
+    func resumeWaiting(_ place: ObservedQuerySet, _ failure: Failure? = nil) {
         let waiting = place.waiting
         place.waiting = []
-        for resume in waiting { resume() }
+        for resume in waiting { resume(failure) }
         if contains(place) { settle(place) }
     }
 

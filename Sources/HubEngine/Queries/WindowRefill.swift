@@ -70,9 +70,11 @@ final class WindowRefill: @unchecked Sendable {
         place.queries.beginSearch(query)
         context.meter.counters.liveQueriesFound += 1
         let limits = context.limits
-        context.background.run(.upkeep) { [self, asked = query.query, place = Transferred(place), query = Transferred(query)] in
-            let found = NearWindow.searched(asked, over: node, points, visits: limits.liveQuerySteps, limits.windows)
-            context.queue.async { [self] in searched(query.value, found, at: place.value, over: node) }
+        let (place, query, asked) = (Transferred(place), Transferred(query), query.query)
+        context.compute {
+            NearWindow.searched(asked, over: node, points, visits: limits.liveQuerySteps, limits.windows)
+        } then: { [self] found in
+            searched(query.value, found, at: place.value, over: node)
         }
     }
 
@@ -82,7 +84,7 @@ final class WindowRefill: @unchecked Sendable {
         guard places.contains(place), let view = place.view(of: query) else { return settle(place) }
         // List the view again when the queries are back.
         if place.isInBackground {
-            place.waiting.append { [self] in search(again: query, at: place) }
+            place.waiting.append { [self] _ in search(again: query, at: place) }
             return places.finishWork()
         }
         let now = content.root.node(at: place.path)

@@ -100,15 +100,15 @@ final class LiveReads: @unchecked Sendable {
     private func wait(_ pending: PendingLiveQuery, at place: ObservedQuerySet) {
         let waiting = Waiting()
         waiting.suspendedRequest = suspendedRequests.suspend(pending.item)
-        place.waiting.append { [self] in again(pending, waiting) }
+        place.waiting.append { [self] failure in again(pending, waiting, failure) }
     }
 
-    private func again(_ pending: PendingLiveQuery, _ waiting: Waiting) {
+    private func again(_ pending: PendingLiveQuery, _ waiting: Waiting, _ failure: Failure?) {
         guard let suspended = waiting.suspendedRequest else { return }
         suspendedRequests.resumeSuspended(suspended, pending.item.client) {
             var pending = pending
             pending.isLater = true
-            find(pending)
+            if let failure { fail(pending, failure, at: places.place(at: pending.path)) } else { find(pending) }
         }
     }
 
@@ -206,15 +206,7 @@ final class LiveReads: @unchecked Sendable {
 
     private func awaitOrder(_ pending: PendingLiveQuery, _ ordering: TreeQuery.Index, at place: ObservedQuerySet, over node: Node) {
         let waiting = Waiting()
-        let failure = indexes.awaitIndex(ordering, at: pending.path, over: node) { [self] failure in
-            guard let failure else { return again(pending, waiting) }
-            guard let suspended = waiting.suspendedRequest else { return }
-            suspendedRequests.resumeSuspended(suspended, pending.item.client) {
-                var pending = pending
-                pending.isLater = true
-                fail(pending, failure, at: places.place(at: pending.path))
-            }
-        }
+        let failure = indexes.awaitIndex(ordering, at: pending.path, over: node) { [self] failure in again(pending, waiting, failure) }
         if let failure { return search(refusing: ordering, failure, pending, at: place, over: node) }
         waiting.suspendedRequest = suspendedRequests.suspend(pending.item)
     }

@@ -78,7 +78,7 @@ final class SuspendedRequests: @unchecked Sendable {
         self.slowReaders = slowReaders
     }
 
-    // Suspending
+    // MARK: Suspending
 
     /// Suspends a request until `work` is done. Called while the request is carried out, instead of answering it.
     /// - Parameters:
@@ -290,7 +290,7 @@ final class SuspendedRequests: @unchecked Sendable {
         if let pinned = suspended.pinned { indexes.unpin(pinned) }
     }
 
-    // Waiting for other clients
+    // MARK: Waiting for other clients
 
     /// Suspends a request until no other client of the same user has a suspended request, if any has.
     /// O(clients with suspended requests)
