@@ -136,6 +136,13 @@ import Testing
         ("data.hasAny(['owner']) && data.child('owner').val() == auth.uid", false),
         ("data.hasAny(['other', 'owner']) && data.child('owner').val() == auth.uid", true),
         ("data.hasChildren(['other']) && data.child('owner').val() == auth.uid", true),
+        // Another branch grants anyway, or this one never does.
+        ("!data.exists() || data.val() == auth.uid", false),
+        ("!data.exists() || (auth != null && data.child('c').val() == auth.uid)", false),
+        ("data.child('public').val() == true || data.child('owner').val() == auth.uid", true),
+        ("(data.child('x').val() == null && auth.uid == data.child('owner').val()) || data.child('y').exists()", true),
+        ("data.child('y').exists() || (root.child(auth.uid).exists() && data.child('owner').val() == auth.uid)", false),
+        ("$k == 'z' ? false : data.child('owner').val() == auth.uid", true),
         ("isOwner(data)", true), ("auth != null && isOwner(data)", false), ("isOwner(data.child('x'))", true),
     ]) func missingSides_areWarnedOf_whereTheRuleThenGrants(_ expression: String, _ isWarned: Bool) throws {
         let functions = expression.contains("isOwner") ? #""functions":{"isOwner(x)":"x.child('owner').val() == auth.uid"},"# : ""

@@ -122,7 +122,7 @@ final class CopyIndexStore: @unchecked Sendable {
         index.refresh(found.prefix(CopyIndex.maxIndexed), in: content.root)
         if index.count > context.limits.copyPlaces {
             context.release([found])
-            return giveUp()
+            return doWithout()
         }
         let rest = found.dropFirst(CopyIndex.maxIndexed)
         if !rest.isEmpty { return context.queue.async { [self] in refresh(rest, open, number) } }

@@ -4,7 +4,7 @@ import JSONTree
 /// for a client that is not signed in.
 ///
 /// For each `==` whose sides can both be null, one of them a part of `auth`, the rule is evaluated knowing only that. The rest may be
-/// anything. If the rule can still be true, it is reported.
+/// anything. It is reported if the rule can then be true because of it: another branch that grants anyway, or never, makes it harmless.
 struct MissingSides {
     private var known = PossibleOutcomes()
 
@@ -17,9 +17,30 @@ struct MissingSides {
             guard missing.suppose(a), missing.suppose(b), missing.known.parts.contains(where: { $0.first == "auth" }) else { return }
             tried += 1
             guard tried <= RulesLimits.comparisonsTried else { return }
-            if missing.known.outcomes(rule).contains(.yes) { found.append(span) }
+            if missing.known.outcomes(rule).contains(.yes), missing.decides(rule, span) { found.append(span) }
         }
         return found
+    }
+
+    /// Whether the result of a term can depend on this comparison, which is true.
+    private func decides(_ term: Term, _ span: Span) -> Bool {
+        switch term.kind {
+        case .comparison: return term.span == span
+        case .call(let body): return decides(body, span)
+        case .all(let operands):
+            return operands.indices.contains { i in
+                decides(operands[i], span) && operands.indices.allSatisfy { $0 == i || known.outcomes(operands[$0]).contains(.yes) }
+            }
+        case .any(let operands):
+            return operands.indices.contains { i in
+                decides(operands[i], span) && operands.indices.allSatisfy { $0 == i || known.outcomes(operands[$0]) != .yes }
+            }
+        case .conditional(let condition, let a, let b):
+            let outcomes = known.outcomes(condition)
+            return decides(condition, span) || outcomes.contains(.yes) && decides(a, span) || outcomes.contains(.no) && decides(b, span)
+        // Where it is true, this is false.
+        default: return false
+        }
     }
 
     /// Calls `body` for each `==` with its sides.
