@@ -82,6 +82,39 @@ import Testing
         #expect(Self.counters(again).childrenSorted == 101 && Self.counters(again).childrenSortedOnQueue == 0)
     }
 
+    @Test func placeWrittenTooFast_isSortedAgainForLiveQueries_afterAPause() throws {
+        var limits = EngineLimits()
+        (limits.inlineChildren, limits.followedChanges) = (10, 5)
+        let bench = try Self.bench(limits, children: 5)
+        bench.observe(Observation("q", TreeQuery(index: .value, limit: 1)), by: .make())
+        let place = try #require(bench.places.existingPlace(at: "q"))
+        let index = try #require(place.existingIndex(.value))
+        bench.work.close()
+        func overwrite(_ first: Int) {
+            bench.run {
+                let new = Self.place(64, from: first)
+                let old = bench.content.install(["q": new])
+                bench.indexes.rebuild(place, over: new, from: old.child("q"))
+            }
+        }
+        overwrite(0)
+        for first in [100, 200, 300] {
+            #expect(bench.work.waiting == 1)
+            overwrite(first)
+            bench.work.step()
+            bench.run {}
+        }
+        #expect(bench.work.waiting == 0 && index.index == nil, "three tries were overtaken")
+        bench.time.advance(ms: 999)
+        bench.run {}
+        #expect(bench.work.waiting == 0)
+        bench.time.advance(ms: 1)
+        bench.run {}
+        #expect(bench.work.waiting == 1)
+        bench.work.step()
+        #expect(try Self.order(bench, .value) == Self.sorted(Self.place(64, from: 300), .value))
+    }
+
     @Test func longStrings_areSortedBesideTheQueue() throws {
         var limits = EngineLimits()
         limits.inlineTextBytes = 100
