@@ -5,6 +5,7 @@ import JSONTree
 import SecurityRules
 import Synchronization
 import TestSupport
+import Testing
 
 /// A database with recording clients; every message is recorded as a readable line.
 final class EngineHarness: Sendable {
@@ -126,8 +127,14 @@ final class EngineHarness: Sendable {
         _ = dropped
     }
 
-    /// Waits until all submitted requests and the background work that they caused are done.
-    func settle() { work.settle(database) }
+    /// Waits until all requests and the background work that they caused are done, and checks the engine's invariants.
+    func settle() {
+        work.settle(database)
+        #if DEBUG
+            let broken = database.brokenInvariants()
+            #expect(broken.isEmpty, "\(broken)")
+        #endif
+    }
 
     /// The lines sent to a client since the last call.
     func take(_ client: Client) -> [String] {

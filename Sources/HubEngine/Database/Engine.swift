@@ -32,6 +32,10 @@ final class Engine: @unchecked Sendable {
     private let peers: PeerComponents?
     /// Switches between writer and follower.
     let roles: RoleController
+    #if DEBUG
+        /// Parts that only checks of invariants need.
+        let parts: (places: PlaceTrie, suspended: SuspendedRequests)
+    #endif
 
     /// - Parameters:
     ///   - epoch: of its writes, if it is the writer.
@@ -164,6 +168,9 @@ final class Engine: @unchecked Sendable {
         roles.peers = box
         self.copies = copies
         self.roles = roles
+        #if DEBUG
+            self.parts = (places, parking)
+        #endif
         self.later = later
         if let follows { roles.follow(follows) } else { roles.write() }
     }

@@ -221,3 +221,19 @@ final class DurabilityQueue: @unchecked Sendable {
     /// Marks the current content as durable.
     func confirm() { durable = content.state }
 }
+
+#if DEBUG
+    extension DurabilityQueue {
+        func check(_ found: inout Invariants) {
+            found.check(waitingCommits, is: waiting.reduce(0) { $0 + $1.result.journalled.commitCount }, "commits that wait")
+            found.check(waitingDerived.all, is: waiting.reduce(0) { $0 + $1.result.derived.all }, "bytes of consequences that wait")
+            found.check(waiting.first?.isDurable != true, "a durable batch waits")
+            found.check(durable.sequence <= content.sequence, "the durable content is newer than the current one")
+            var last = durable.sequence
+            for batch in waiting {
+                found.check(batch.state.sequence >= last, "waiting batches are out of order")
+                last = batch.state.sequence
+            }
+        }
+    }
+#endif

@@ -440,3 +440,23 @@ extension Failure {
         .tooBig, "The namespace keeps as many indexes as it may; observe fewer children in this order, or by key.")
     static let changesTooFast = Failure(.unavailable, "The place is written as a whole faster than it can be sorted; ask again.")
 }
+
+#if DEBUG
+    extension IndexStore {
+        func check(_ places: PlaceTrie, _ found: inout Invariants) {
+            var all: [ChildIndex] = []
+            places.forEach(over: content.root) { place, _ in all += place.indexes }
+            found.check(kept.count, is: all.count, "indexes")
+            found.check(kept.entries, is: all.reduce(0) { $0 + $1.entries }, "entries of indexes")
+            found.check(kept.unindexedEntries, is: all.reduce(0) { $0 + ($1.isDeclared ? 0 : $1.entries) }, "entries without a rule")
+            found.check(kept.memberEntries, is: all.reduce(0) { $0 + ($1.isOfMember ? $1.entries : 0) }, "entries of members")
+            found.check(Set(kept.unindexed.keys), is: Set(all.filter { !$0.isDeclared }.map(ObjectIdentifier.init)), "indexes without a rule")
+            var (next, last) = (kept.oldest, Int64.min)
+            while let idle = next {
+                found.check(!idle.isInUse, "an index in use is in the idle list: \(idle.path)")
+                found.check(idle.usedAt >= last, "the idle list is not in the order of use")
+                (next, last) = (idle.newer, idle.usedAt)
+            }
+        }
+    }
+#endif

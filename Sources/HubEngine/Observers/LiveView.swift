@@ -252,3 +252,13 @@ extension [Key] {
         return true
     }
 }
+
+#if DEBUG
+    extension LiveWindow {
+        /// True if the window is what the query shows of a node, or is not ready.
+        func holds(over node: Node, at place: TrieNode) -> Bool {
+            guard let window, let children = place.children(of: node, by: query.orderedBy) else { return true }
+            return window.holds(over: children)
+        }
+    }
+#endif

@@ -307,3 +307,27 @@ extension Node {
         return hasChildren ? isSameObject(as: other) || priority == other.priority : self == other
     }
 }
+
+#if DEBUG
+    extension PlaceTrie {
+        func check(over tree: Node, _ found: inout Invariants) {
+            var (nodes, pairs) = (1, 0)
+            func visit(_ place: TrieNode, _ node: Node) -> Int {
+                place.check(over: node, &found)
+                pairs += place.dependents.count
+                var within = place.dependents.count
+                for (key, child) in place.children {
+                    nodes += Self.cost(key)
+                    found.check(child.path, is: place.path.appending(key), "path of a trie node")
+                    found.check(!child.isEmpty, "the trie node at \(child.path) is of no use")
+                    within += visit(child, node.child(key))
+                }
+                found.check(place.dependentsWithin, is: within, "dependents within \(place.path)")
+                return within
+            }
+            _ = visit(root, tree)
+            found.check(count, is: nodes, "trie nodes")
+            found.check(dependentCount, is: pairs, "pairs of dependents and places")
+        }
+    }
+#endif

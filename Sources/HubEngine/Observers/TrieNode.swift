@@ -144,3 +144,23 @@ extension [ChildChange] {
         }
     }
 }
+
+#if DEBUG
+    extension TrieNode {
+        func check(over node: Node, _ found: inout Invariants) {
+            found.check(touchedBy.isEmpty && !isOverwritten && writtenChild == nil, "scratch space of \(path) is in use")
+            for id in wholeDependents.keys { found.check(dependents[id] != nil, "a whole dependent of \(path) is no dependent") }
+            for views in ordered { found.check(!views.isEmpty, "an order of \(path) without views") }
+            for index in indexes {
+                let needed = (order(index.ordering).map { ordered[$0].count } ?? 0) + (queried?.views(needing: index.ordering) ?? 0)
+                found.check(index.views, is: needed, "views of \(index.ordering.text) at \(path)")
+                found.check(!index.isDropped, "a dropped index at \(path)")
+                if let sorted = index.index { found.check(sorted.count, is: node.childCount, "children of \(index.ordering.text) at \(path)") }
+            }
+            for view in views {
+                guard let window = view.shown as? LiveWindow else { continue }
+                found.check(window.holds(over: node, at: self), "the window of \(path) differs from its order")
+            }
+        }
+    }
+#endif

@@ -215,3 +215,16 @@ extension LiveQueryShown {
         return ordering
     }
 }
+
+#if DEBUG
+    extension QuerySetStore {
+        func check(_ found: inout Invariants) {
+            found.check(held, is: known.values.reduce(0) { $0 + $1.held }, "children held by live queries")
+            found.check(points, is: known.values.reduce(0) { $0 + $1.points }, "points")
+            for (path, place) in known {
+                found.check(places.existingPlace(at: path)?.queried === place, "the queries of \(path) are not in the trie")
+                if !place.isInBackground { found.check(place.held, is: place.queries.held, "children held at \(path)") }
+            }
+        }
+    }
+#endif

@@ -225,3 +225,13 @@ struct QueryWindow {
         }
     }
 }
+
+#if DEBUG
+    extension QueryWindow {
+        func holds(over children: OrderedChildren) -> Bool {
+            let extent = query.extent(in: children)
+            guard let limit = query.limit else { return unlimited == nil || unlimited == extent.count }
+            return count == extent.count && edge?.key == (count == limit ? extent.edge?.key : nil)
+        }
+    }
+#endif
