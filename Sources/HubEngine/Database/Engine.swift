@@ -169,7 +169,7 @@ final class Engine: @unchecked Sendable {
         self.copies = copies
         self.roles = roles
         #if DEBUG
-            self.parts = (places, parking)
+            self.parts = (places, suspendedRequests)
         #endif
         self.later = later
         if let follows { roles.follow(follows) } else { roles.write() }

@@ -351,8 +351,8 @@ extension Identity {
     extension SuspendedRequests {
         func check(_ found: inout Invariants) {
             for (id, client) in clients {
-                found.check(ObjectIdentifier(client) == id && client.parked?.item.client === client, "a suspended request of another client")
-                for item in client.parked?.held ?? [] { found.check(item.client === client, "a held request of another client") }
+                found.check(ObjectIdentifier(client) == id && client.suspendedRequest?.item.client === client, "a suspended request of another client")
+                for item in client.suspendedRequest?.held ?? [] { found.check(item.client === client, "a held request of another client") }
             }
             found.check(resumed == nil, "a request is still being resumed")
         }
