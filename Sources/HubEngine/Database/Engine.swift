@@ -34,7 +34,7 @@ final class Engine: @unchecked Sendable {
     let roles: RoleController
     #if DEBUG
         /// Parts that only checks of invariants need.
-        let parts: (places: PlaceTrie, suspended: SuspendedRequests)
+        let parts: (places: PlaceTrie, indexes: IndexStore, queries: QuerySetStore, suspended: SuspendedRequests)
     #endif
 
     /// - Parameters:
@@ -169,7 +169,7 @@ final class Engine: @unchecked Sendable {
         self.copies = copies
         self.roles = roles
         #if DEBUG
-            self.parts = (places, suspendedRequests)
+            self.parts = (places, indexes, queries.places, suspendedRequests)
         #endif
         self.later = later
         if let follows { roles.follow(follows) } else { roles.write() }

@@ -17,8 +17,8 @@
             context.queue.assertCurrent()
             var found = Invariants()
             parts.places.check(over: content.root, &found)
-            indexes.check(parts.places, &found)
-            queries.places.check(&found)
+            parts.indexes.check(parts.places, &found)
+            parts.queries.check(&found)
             parts.suspended.check(&found)
             durability.check(&found)
             return found.broken

@@ -93,7 +93,7 @@ final class BackgroundQueryUpdate: @unchecked Sendable {
             place.lastSeen = round.node
             return .behind(round)
         }
-        goOn(place, writes, over: now)
+        resume(place, writes, over: now)
         return .done
     }
 
