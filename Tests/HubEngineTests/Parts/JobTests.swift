@@ -13,8 +13,8 @@ import Testing
     /// Doubles the number at the root. The number may grow by one on the queue; more is computed in the background again.
     private struct It {
         let bench = Bench(root: 1)
-        let seen = Seen<[String]>([])
-        var isWanted = Seen(true)
+        let seen = ReceivedBox<[String]>([])
+        let isWanted = ReceivedBox(true)
 
         init() { bench.work.close() }
 
