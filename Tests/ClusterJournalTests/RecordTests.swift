@@ -139,7 +139,7 @@ import TestSupport
     @Test func ledger_takesWhatFollowsAndRefusesTheRest() {
         var ledger = Ledger()
         #expect(ledger.verdict(on: Self.batch(5, after: 0, epoch: 2), "main", at: 1) == .applies)
-        ledger.take(Self.batch(5, after: 0, epoch: 2), "main", at: 1)
+        ledger.record(Self.batch(5, after: 0, epoch: 2), "main", at: 1)
         #expect(ledger.verdict(on: Self.batch(6, after: 5, epoch: 1), "main", at: 2) == .isRefused(.superseded(epoch: 1, newest: 2)))
         #expect(ledger.verdict(on: Self.batch(7, after: 6, epoch: 2), "main", at: 2) == .isRefused(.conflict(expected: 6, last: 5)))
         #expect(ledger.verdict(on: Self.batch(6, after: 5, epoch: 2), "main", at: 2) == .applies)
@@ -168,7 +168,7 @@ import TestSupport
                 let record = LogRecord(decoding: Self.encoded(entries))?.entries ?? []
                 log.append(record)
                 for (i, entry) in record.enumerated() where ledger.verdict(on: entry.batch, entry.namespace, at: position) == .applies {
-                    ledger.take(entry.batch, entry.namespace, at: position)
+                    ledger.record(entry.batch, entry.namespace, at: position)
                     applied.append((position, i))
                     histories.append(ledger)
                 }
@@ -181,7 +181,7 @@ import TestSupport
             for position in (newest == 0 ? 0 : newest - UInt64(random.below(Int(newest))) - 1)..<12 {
                 for (i, entry) in log[Int(position)].enumerated()
                 where again.verdict(on: entry.batch, entry.namespace, at: position + 1) == .applies {
-                    again.take(entry.batch, entry.namespace, at: position + 1)
+                    again.record(entry.batch, entry.namespace, at: position + 1)
                     seen.append((position + 1, i))
                 }
             }

@@ -204,7 +204,7 @@ import TestSupport
         }
         let taking = NamespaceImport(into: into, setting: "none")
         for part in all { try taking.add(part) }
-        try taking.take()
+        try taking.commit()
         expectEqual(try into.recover("main"), try from.recover("main"))
         // It continues from there, also after a snapshot of its own.
         try await into.journal(for: "main").store(batch(101))
