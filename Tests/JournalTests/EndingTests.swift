@@ -26,14 +26,14 @@ import TestSupport
         let store = try JournalStore.open(folder: folder.path, settings: Self.settings())
         let journal = store.journal(for: "main")
         try await journal.store(JournalBatch(sequence: 1, after: 0, operations: [.set(.root, Self.root)]))
-        store.snapshots.suspend()
+        store.snapshotter.encoding.suspend()
         let results = Completions()
         let snapshot = JournalSnapshot(root: Self.root, sequence: 1)
         journal.store(snapshot, completion: results.record(1))
-        #expect(await becomes { store.queue.sync { store.states["main"]?.run != nil } })
+        #expect(await becomes { store.queue.sync { store.snapshotter.isUnderWay } })
         journal.store(snapshot, completion: results.record(2))
         store.prepareToClose()
-        store.snapshots.resume()
+        store.snapshotter.encoding.resume()
         #expect(await becomes { results.labels.count == 2 })
         #expect(results.results.allSatisfy { $0.failure == .closed })
         let chunks = try store.count("chunk")
@@ -67,7 +67,7 @@ import TestSupport
                     try await journal.store(JournalBatch(sequence: 2, after: 1, operations: [.set("people/p1500/n", 7)]))
                 }
                 if bytes == nil {
-                    bytes = store.queue.sync { store.states["main"].map { $0.journalBytes + $0.layout.changedBytes } }
+                    bytes = store.queue.sync { store.snapshotter.unsavedBytes(of: "main") }
                     #expect(try isFirst == (#require(bytes) > 10_000), "a chunk and a few bytes more")
                 }
                 store.prepareToClose()
@@ -110,15 +110,15 @@ import TestSupport
         let journal = store.journal(for: "main")
         try await journal.store(.small(1))
         let results = Completions()
-        store.encoding.suspend()
+        store.stages.encoding.suspend()
         journal.append(
             JournalBatch(sequence: 2, after: 1, operations: [.set("wide", .wide(300)), .set("n", 2)]), completion: results.record(2))
         journal.append(.small(3), completion: results.record(3))
-        #expect(await becomes { store.queue.sync { store.staging.contains("main") } })
+        #expect(await becomes { store.queue.sync { store.stages.isStoring("main") } })
         let closed = Mutex<JournalError??>(nil)
         store.close(isLate: isLate) { error in closed.withLock { $0 = .some(error) } }
-        #expect(await becomes { store.waiting.withLock(\.isClosed) })
-        store.encoding.resume()
+        #expect(await becomes { store.journalQueue.isClosed })
+        store.stages.encoding.resume()
         #expect(await becomes { closed.withLock { $0 != nil } })
         #expect(closed.withLock { $0 } == .some(nil))
         #expect(results.labels == [2, 3])

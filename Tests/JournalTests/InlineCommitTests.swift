@@ -28,7 +28,7 @@ import TestSupport
 
     /// Waits until the journal queue is idle: a completion is called before the end of its work there.
     private func settle() async throws {
-        while store.waiting.withLock({ $0.pending }) > 0 { try await store.database.writeWithoutTransaction { _ in } }
+        while store.journalQueue.isBusy { try await store.database.writeWithoutTransaction { _ in } }
     }
 
     /// Holds a batch and commits it while the queue is idle.
@@ -105,7 +105,7 @@ import TestSupport
     @Test func commitHeld_whileTheQueueHasWork_doesNotWaitForIt() async throws {
         try await journal.store(.small(1))
         let gate = DispatchSemaphore(value: 0)
-        store.afterCommits { gate.wait() }
+        store.journalQueue.run { _ in gate.wait() }
         await withCheckedContinuation { continuation in
             journal.hold(.small(2)) { _ in continuation.resume() }
             journal.commitHeld()
@@ -235,16 +235,21 @@ import TestSupport
 
     @Test func commit_whileTheStoreItselfKeepsTheDiskBusy_isMadeOnTheQueue() async throws {
         try await journal.store(.small(1))
-        try await store.database.writeWithoutTransaction { [store] _ in store.isCheckpointing = true }
+        // The copy of the log waits for this until the gate opens.
+        let gate = DispatchSemaphore(value: 0)
+        store.connections.checkpointer.asyncWriteWithoutTransaction { _ in gate.wait() }
+        store.queue.sync { store.checkpointer.copy { _ in } }
         disk.ms.store(3, ordering: .relaxed)
         #expect(try await !isDirect(2))
         disk.ms.store(0, ordering: .relaxed)
-        try await store.database.writeWithoutTransaction { [store] _ in
-            store.isCheckpointing = false
-            store.snapshotsUnderWay = 1
-        }
+        gate.signal()
+        #expect(await becomes { store.queue.sync { !store.checkpointer.isCopying } })
+        store.snapshotter.encoding.suspend()
+        journal.store(JournalSnapshot(root: ["n": 2], sequence: 2)) { _ in }
+        #expect(await becomes { store.queue.sync { store.snapshotter.isUnderWay } })
         #expect(try await !isDirect(3))
-        try await store.database.writeWithoutTransaction { [store] _ in store.snapshotsUnderWay = 0 }
+        store.snapshotter.encoding.resume()
+        #expect(await becomes { store.queue.sync { !store.snapshotter.isUnderWay } })
         #expect(try await isDirect(4), "what it kept from being quick says nothing of the disk")
         try store.close()
     }

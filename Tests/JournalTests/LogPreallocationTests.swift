@@ -115,7 +115,7 @@ import TestSupport
         #expect(try again.recover("main").sequence == 20)
         try again.journal(for: "main").commit(.small(21))
         #expect(try Self.length(copy) == before, "lies in the room")
-        #expect(again.queue.sync { again.log.discardFailedCommit() })
+        #expect(again.queue.sync { again.connections.log.discardFailedCommit() })
         #expect(try Self.length(copy) == before, "no failed commit lies behind the last one")
         try again.close()
     }

@@ -11,7 +11,8 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct RegistryTests {
     @Test func transactions_areKept_orTakenBack() {
         var random = SeededRandom(1)
-        var (registry, model) = (Registry([:]), [String: UInt64]())
+        let registry = Registry([:])
+        var model: [String: UInt64] = [:]
         for i in 1...2_000 {
             var next = model
             for _ in 0..<Int.random(in: 0...4, using: &random) {

@@ -11,7 +11,7 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct RemovalTests {
     /// Bytes of the parts, batches and chunks in the folder.
     private static func storedBytes(_ store: JournalStore) throws -> Int {
-        try store.reader.writeWithoutTransaction { db in
+        try store.connections.reader.writeWithoutTransaction { db in
             try Int.fetchOne(
                 db,
                 sql: """
@@ -64,7 +64,7 @@ import TestSupport
         let parts = try #require(stage?.parts)
         try store.database.execute("PRAGMA query_only = ON")
         stage = nil
-        #expect(await becomes { store.queue.sync { store.removal.hasFailed } })
+        #expect(await becomes { store.queue.sync { store.remover.hasFailed } })
         try store.database.execute("PRAGMA query_only = OFF")
         #expect(try store.count("part") == parts)
         try await journal.store(.small(2))

@@ -96,7 +96,7 @@ import TestSupport
                 b.append(.small(1)) { result in
                     completions.record(10)(result)
                     // In the middle of the slices, before the end marker of the large batch.
-                    #expect(store.staging.contains("a"))
+                    #expect(store.stages.isStoring("a"))
                     b.append(.small(2), completion: completions.record(11))
                 }
             }

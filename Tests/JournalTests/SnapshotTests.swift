@@ -13,13 +13,14 @@ import TestSupport
     /// Writes the sections of a layout.
     /// - Returns: the resulting snapshot's layout.
     private func snapshot(_ root: Node, _ layout: ChunkLayout, _ stored: inout [Int64: [UInt8]], _ sizes: ChunkSizes) -> ChunkLayout {
-        let run = SnapshotRun("main", JournalSnapshot(root: root, sequence: 1), layout: layout, sizes: sizes, pace: SnapshotPace(WrittenBytes())) { _ in }
+        let run = SnapshotRun(
+            "main", JournalSnapshot(root: root, sequence: 1), layout: layout, sizes: sizes, pace: SnapshotPace(WrittenBytes())) { _ in }
         // Chunks are stored one by one or several together.
         while run.encodeNext(most: Int.random(in: 0...3) * sizes.full) {
-            for bytes in run.encoded {
+            run.store { chunk in
                 let id = Int64(stored.count)
-                stored[id] = bytes
-                run.stored.append(StoredChunk(id: id, bytes: bytes.count, checksum: 0))
+                stored[id] = chunk
+                return id
             }
             run.keepStored()
         }
@@ -150,7 +151,7 @@ import TestSupport
     private func settle(_ store: JournalStore, _ journal: SQLiteJournal) async throws {
         while true {
             let left = try await store.database.writeWithoutTransaction { db in
-                let stored = try store.registry["main"].flatMap { try JournalStore.storedManifest(of: $0.id, db)?.manifest.chunks.count }
+                let stored = try store.registry["main"].flatMap { try SnapshotManifest.stored(of: $0.id, db)?.manifest.chunks.count }
                     ?? 0
                 let old = try Int.fetchOne(db, sql: "SELECT count(*) FROM batch WHERE sequence <= (SELECT sequence FROM snapshot)") ?? 0
                 return try (Int.fetchOne(db, sql: "SELECT count(*) FROM chunk") ?? 0) - stored + old
@@ -228,14 +229,14 @@ import TestSupport
         let store = try JournalStore.open(folder: folder.path, settings: smallChunks(), scheduler: clock.scheduler)
         let journal = store.journal(for: "main")
         try await journal.store(JournalBatch(sequence: 1, after: 0, operations: [.set(.root, root)]))
-        store.snapshots.suspend()
+        store.snapshotter.encoding.suspend()
         journal.store(JournalSnapshot(root: root, sequence: 1)) { _ in isDone.withLock { $0 = true } }
-        #expect(await becomes { store.queue.sync { store.states["main"]?.run != nil } })
+        #expect(await becomes { store.queue.sync { store.snapshotter.isUnderWay } })
         // The first chunk takes that long, and another client writes meanwhile.
         store.holding {
             journal.append(JournalBatch(sequence: 2, after: 1, operations: [.set("x", 1)])) { _ in }
-            store.snapshots.resume()
-            store.snapshots.sync {}
+            store.snapshotter.encoding.resume()
+            store.snapshotter.encoding.sync {}
             clock.advance(ms: took)
         }
         #expect(await becomes { clock.waiting == 1 })
@@ -254,18 +255,22 @@ import TestSupport
         let store = try JournalStore.open(folder: folder.path, settings: smallChunks())
         let journal = store.journal(for: "main")
         try await journal.store(JournalBatch(sequence: 1, after: 0, operations: [.set(.root, root)]))
-        store.queue.sync { store.isCheckpointing = true }
+        // The copy waits for this until the gate opens.
+        let gate = DispatchSemaphore(value: 0)
+        store.connections.checkpointer.asyncWriteWithoutTransaction { _ in gate.wait() }
+        store.queue.sync { store.checkpointer.copy { _ in } }
         let isDone = Mutex(false)
         journal.store(JournalSnapshot(root: root, sequence: 1)) { _ in isDone.withLock { $0 = true } }
         #expect(await becomes {
-            store.queue.sync { store.pendingItems.items.contains { if case .step(.chunks) = $0.work { true } else { false } } }
+            store.queue.sync { store.committer.deferredItems.contains { if case .step(.chunks) = $0.work { true } else { false } } }
         })
         for i in UInt64(2)...20 { try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: [.set("n", .int(Int64(i)))])) }
         #expect(try store.count("chunk") == 0 && !isDone.withLock { $0 })
-        store.queue.sync { store.isCheckpointing = false }
+        gate.signal()
+        #expect(await becomes { store.queue.sync { !store.checkpointer.isCopying } })
         try await store.put(nil, "nothing")
         #expect(await becomes { isDone.withLock { $0 } })
-        #expect(store.queue.sync { store.snapshotsUnderWay == 0 })
+        #expect(store.queue.sync { !store.snapshotter.isUnderWay })
         try store.close()
     }
 
@@ -379,7 +384,7 @@ import TestSupport
         var writer = Writer(journal, seed: 14)
         let (done, gate) = (Completions(), DispatchSemaphore(value: 0))
         // The first one is not encoded before the store is closed.
-        store.snapshots.async { gate.wait() }
+        store.snapshotter.encoding.async { gate.wait() }
         for i in 0..<3 {
             try await writer.write(batches: 10)
             journal.store(JournalSnapshot(root: writer.root, sequence: writer.sequence), completion: done.record(i))

@@ -16,7 +16,7 @@ import TestSupport
 
     /// Bytes of rows of batches and parts that are in the folder.
     private func storedBytes(_ table: String, _ store: JournalStore) throws -> Int {
-        try store.reader.writeWithoutTransaction {
+        try store.connections.reader.writeWithoutTransaction {
             try Int.fetchOne($0, sql: "SELECT coalesce(sum(length(operations)), 0) FROM \(table)") ?? 0
         }
     }
@@ -41,7 +41,7 @@ import TestSupport
                     continuation.resume()
                 }
                 // In one transaction: nothing was deferred.
-                #expect(store.pendingItems.isEmpty)
+                #expect(store.committer.deferredItems.isEmpty)
             }
         }
         #expect(completions.labels == [2, 3] && completions.results.allSatisfy { (try? $0.get()) != nil })

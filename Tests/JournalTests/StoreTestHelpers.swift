@@ -46,7 +46,7 @@ extension JournalStore {
 
     /// Rows of a table.
     func count(_ table: String) throws -> Int {
-        try reader.writeWithoutTransaction { try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)") ?? 0 }
+        try connections.reader.writeWithoutTransaction { try Int.fetchOne($0, sql: "SELECT count(*) FROM \(table)") ?? 0 }
     }
 
     /// Closes the store, and checks that a start finds its content, as does a copy of the folder.

@@ -21,7 +21,7 @@ enum StoreCheck {
             guard let scope = String.fromDatabaseValue(row[0]), let name = String.fromDatabaseValue(row[1]) else {
                 throw corrupt("table of settings")
             }
-            let checksum = try row.withBytes(3) { JournalStore.checksum($0, setting: name, of: scope) }
+            let checksum = try row.withBytes(3) { SettingRows.checksum($0, setting: name, of: scope) }
             guard Int64.fromDatabaseValue(row[2]) == Int64(checksum) else {
                 throw corrupt("setting \(name)\(scope.isEmpty ? "" : " of namespace \(scope)")")
             }
@@ -37,7 +37,7 @@ enum StoreCheck {
     }
 
     private static func check(_ known: Registry.Row, _ db: Database) throws -> UInt64 {
-        let snapshot = try JournalStore.storedManifest(of: known.id, db)
+        let snapshot = try SnapshotManifest.stored(of: known.id, db)
         let statement = try db.makeStatement(sql: "SELECT entries FROM chunk WHERE id = ? AND namespace = ?")
         for (number, chunk) in (snapshot?.manifest.chunks ?? []).enumerated() {
             let rows = try Row.fetchCursor(statement, arguments: [chunk.id, known.id])

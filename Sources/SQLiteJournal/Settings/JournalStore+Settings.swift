@@ -1,4 +1,3 @@
-import struct Foundation.Data
 import Glibc
 import GRDB
 public import Journal
@@ -7,24 +6,8 @@ extension JournalStore: SettingStore {
     public func settings(of namespace: String?) throws(JournalError) -> [String: [UInt8]] {
         let scope = namespace ?? ""
         do {
-            return try database.writeWithoutTransaction { db in try Self.settings(of: scope, db, path: path) }
+            return try database.writeWithoutTransaction { db in try SettingRows.read(of: scope, db, path: path) }
         } catch { throw JournalError(error, opening: path) }
-    }
-
-    static func settings(of scope: String, _ db: Database, path: String) throws -> [String: [UInt8]] {
-        var settings: [String: [UInt8]] = [:]
-        let rows = try Row.fetchCursor(db, sql: "SELECT name, checksum, value FROM setting WHERE namespace = ?", arguments: [scope])
-        while let row = try rows.next() {
-            guard let name = String.fromDatabaseValue(row[0]) else {
-                throw JournalError.corrupt(path: path, place: "table of settings")
-            }
-            let value = try row.withBytes(2) { Array($0) }
-            guard Int64.fromDatabaseValue(row[1]) == Int64(checksum(value, setting: name, of: scope)) else {
-                throw JournalError.corrupt(path: path, place: "setting \(name)\(scope.isEmpty ? "" : " of namespace \(scope)")")
-            }
-            settings[name] = value
-        }
-        return settings
     }
 
     /// The namespaces that have settings; nil for those of the whole store. Blocks.
@@ -58,7 +41,7 @@ extension JournalStore: SettingStore {
             return try queue.writeWithoutTransaction { db in
                 var all: [String: [String: [UInt8]]] = [:]
                 for scope in try String.fetchAll(db, sql: "SELECT DISTINCT namespace FROM setting") where !scope.isEmpty {
-                    all[scope] = try settings(of: scope, db, path: path)
+                    all[scope] = try SettingRows.read(of: scope, db, path: path)
                 }
                 return all
             }
@@ -70,33 +53,6 @@ extension JournalStore: SettingStore {
         _ value: [UInt8]?, setting name: String, of namespace: String?,
         completion: @escaping @Sendable (Result<Void, JournalError>) -> Void
     ) {
-        enqueue(Waiting.Item(namespace: namespace ?? "", work: .put(name: name, value: value), completion: completion))
-    }
-
-    /// Stores a setting within a transaction on the journal queue.
-    func store(_ value: [UInt8]?, setting name: String, of scope: String, _ db: Database) throws {
-        if let value {
-            let statement = try db.cachedStatement(
-                sql: "INSERT OR REPLACE INTO setting (namespace, name, checksum, value) VALUES (?, ?, ?, ?)")
-            try statement.execute(arguments: [scope, name, Int64(Self.checksum(value, setting: name, of: scope)), Data(value)])
-        } else {
-            try db.cachedStatement(sql: "DELETE FROM setting WHERE namespace = ? AND name = ?").execute(arguments: [scope, name])
-        }
-    }
-
-    /// The checksum covers the value, its name and its scope, so that a misplaced row is detected.
-    private static func checksum(_ value: [UInt8], setting name: String, of scope: String) -> UInt32 {
-        value.withUnsafeBytes { checksum($0, setting: name, of: scope) }
-    }
-
-    static func checksum(_ value: UnsafeRawBufferPointer, setting name: String, of scope: String) -> UInt32 {
-        var crc = CRC32()
-        for text in [scope, name] {
-            let bytes = Array(text.utf8)
-            crc.add(UInt64(bytes.count))
-            bytes.withUnsafeBytes { crc.add($0) }
-        }
-        crc.add(value)
-        return crc.value
+        journalQueue.enqueue(Waiting.Item(namespace: namespace ?? "", work: .put(name: name, value: value), completion: completion))
     }
 }

@@ -1,3 +1,5 @@
+import struct Foundation.Data
+import GRDB
 import Journal
 import JSONTree
 
@@ -61,6 +63,39 @@ struct SnapshotManifest: Sendable, Equatable {
     }
 
     init() {}
+}
+
+extension SnapshotManifest {
+    /// The manifest of the stored snapshot; nil when there is no snapshot.
+    /// - Throws: `PlaceFault`.
+    static func stored(of namespace: Int64, _ db: Database) throws -> (manifest: SnapshotManifest, sequence: UInt64)? {
+        guard let row = try Row.fetchOne(
+            db, sql: "SELECT sequence, checksum, manifest FROM snapshot WHERE namespace = ?", arguments: [namespace])
+        else { return nil }
+        let fault = PlaceFault(place: "list of the snapshot's parts")
+        guard let stored = Int64.fromDatabaseValue(row[0]), let sequence = UInt64(exactly: stored) else { throw fault }
+        let bytes = try row.withBytes(2) { Array($0) }
+        guard Int64.fromDatabaseValue(row[1]) == Int64(checksum(bytes, sequence: sequence)) else { throw fault }
+        let manifest = bytes.withUnsafeBytes { bytes in try? SnapshotManifest(bytes) }
+        guard let manifest else { throw fault }
+        return (manifest, sequence)
+    }
+
+    /// Stores it as the namespace's snapshot, in place of an earlier one. Returns the bytes written.
+    func store(of namespace: Int64, sequence: Int64, _ db: Database) throws -> Int {
+        let bytes = encoded()
+        try db.execute(
+            sql: "INSERT OR REPLACE INTO snapshot (namespace, sequence, checksum, manifest) VALUES (?, ?, ?, ?)",
+            arguments: [namespace, sequence, Int64(Self.checksum(bytes, sequence: UInt64(sequence))), Data(bytes)])
+        return bytes.count
+    }
+
+    private static func checksum(_ manifest: [UInt8], sequence: UInt64) -> UInt32 {
+        var crc = CRC32()
+        crc.add(sequence)
+        manifest.withUnsafeBytes { crc.add($0) }
+        return crc.value
+    }
 }
 
 extension JSONWriter {

@@ -44,10 +44,3 @@ struct SnapshotPace: Sendable {
         return isFallingBehind ? 0 : min(2 * (now - beganNs), Self.longestPauseNs)
     }
 }
-
-/// Totals written by the store since its start.
-struct WrittenBytes: Sendable {
-    /// Bytes of operations: in batches, and in parts of large ones when those are stored, whether or not a batch contains them later.
-    var bytes = 0
-    var batches = 0
-}

@@ -1,5 +1,11 @@
+import GRDB
+
 /// The durable state of each namespace, by name. A failed transaction undoes its changes. O(changes)
-struct Registry {
+///
+/// Confined to the journal queue.
+final class Registry: @unchecked Sendable {
+    // Sendable: confined to the journal queue.
+
     private(set) var rows: [String: Row]
     /// Rows that the current transaction has replaced, in order.
     private var replaced: [(name: String, row: Row?)] = []
@@ -19,14 +25,24 @@ struct Registry {
 
     subscript(name: String) -> Row? { rows[name] }
 
+    /// The last durable commit of a namespace; 0 before the first one.
+    func last(of name: String) -> UInt64 { rows[name]?.last ?? 0 }
+
+    /// The row of a namespace, which is stored if it is new. Within a transaction; `set` must follow.
+    func register(_ name: String, _ db: Database) throws -> Row {
+        if let known = rows[name] { return known }
+        try db.execute(sql: "INSERT INTO namespace (name) VALUES (?)", arguments: [name])
+        return Row(id: db.lastInsertedRowID, last: 0, snapshotSequence: 0, epoch: 0)
+    }
+
     /// Sets a row within a transaction.
-    mutating func set(_ row: Row, for name: String) { replaced.append((name, rows.updateValue(row, forKey: name))) }
+    func set(_ row: Row, for name: String) { replaced.append((name, rows.updateValue(row, forKey: name))) }
 
     /// Keeps the changes: the transaction is durable.
-    mutating func keep() { replaced.removeAll(keepingCapacity: true) }
+    func keep() { replaced.removeAll(keepingCapacity: true) }
 
     /// Undoes the changes: the transaction has failed.
-    mutating func restore() {
+    func restore() {
         for (name, row) in replaced.reversed() { rows[name] = row }
         replaced.removeAll(keepingCapacity: true)
     }

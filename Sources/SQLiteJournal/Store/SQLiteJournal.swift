@@ -14,49 +14,46 @@ public final class SQLiteJournal: Journal {
     public var isImmediate: Bool { false }
 
     public func append(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion))
+        store.journalQueue.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion))
     }
 
     public func hold(_ batch: JournalBatch, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.enqueue(Waiting.Item(namespace: namespace, work: .append(batch), completion: completion), isHeld: store.isSmall(batch))
+        let item = Waiting.Item(namespace: namespace, work: .append(batch), completion: completion)
+        store.journalQueue.enqueue(item, isHeld: store.committer.mayHold(batch))
     }
 
-    public func commitHeld() { store.commitHeld() }
+    public func commitHeld() { store.committer.commitHeld() }
 
     /// Stores the operations in slices, between which other commits run.
     /// - Parameter completion: called once, on the journal's queue or, when the store was closed meanwhile, on another.
     public func stage(
         _ operations: [JournalOperation], completion: @escaping @Sendable (Result<JournalStage, JournalError>) -> Void
     ) {
-        store.afterCommits { [store] in store.stage(operations[...], isOfBatch: false, completion) }
+        store.journalQueue.run { [stages = store.stages] _ in stages.stage(operations[...], isOfBatch: false, completion) }
     }
 
     public var stagedBytes: Int { store.settings.stagedBytes }
 
     @discardableResult
     public func tail(from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
-        store.tail(namespace, from: position, receive)
+        store.tails.tail(namespace, from: position, receive)
     }
 
     /// Removes at most the batches that a snapshot contains; a snapshot does that by itself, a moment later.
     public func truncate(upTo sequence: UInt64, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.enqueue(Waiting.Item(namespace: namespace, work: .truncate(upTo: sequence), completion: completion))
+        store.journalQueue.enqueue(Waiting.Item(namespace: namespace, work: .truncate(upTo: sequence), completion: completion))
     }
 
     public func close(completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.enqueue(Waiting.Item(namespace: namespace, work: .close, completion: completion))
+        store.journalQueue.enqueue(Waiting.Item(namespace: namespace, work: .close, completion: completion))
     }
 
     /// Writes only the changes since the last snapshot, which stays in effect until the new one is complete.
     public func store(_ snapshot: JournalSnapshot, completion: @escaping @Sendable (Result<Void, JournalError>) -> Void) {
-        store.enqueue(Waiting.Item(namespace: namespace, work: .snapshot(snapshot), completion: completion))
+        store.journalQueue.enqueue(Waiting.Item(namespace: namespace, work: .snapshot(snapshot), completion: completion))
     }
 
     public func whenSnapshotDue(_ ask: @escaping @Sendable () -> Void) {
-        store.queue.async { [store, namespace] in
-            let state = store.state(of: namespace)
-            state.whenDue = ask
-            store.requestSnapshotIfDue(state)
-        }
+        store.queue.async { [store, namespace] in store.snapshotter.whenDue(namespace, ask) }
     }
 }

@@ -99,10 +99,7 @@ enum Schema {
                 manifest.tree.append(.init(start: .root, chunk: chunk))
             }
             guard Int.fromDatabaseValue(namespace[3]) == manifest.tree.count else { throw corrupt() }
-            let encoded = manifest.encoded()
-            try db.execute(
-                sql: "INSERT INTO snapshot (namespace, sequence, checksum, manifest) VALUES (?, ?, ?, ?)",
-                arguments: [id, sequence, Int64(JournalStore.checksum(encoded, sequence: UInt64(sequence))), Data(encoded)])
+            _ = try manifest.store(of: id, sequence: sequence, db)
         }
         try db.execute(sql: """
             DROP TABLE chunk_of_3;

@@ -1,6 +1,5 @@
 import GRDB
 import Journal
-import Synchronization
 
 /// A namespace in a folder's state of one moment, for another folder.
 public struct ExportedNamespace: Sendable, Equatable {
@@ -36,19 +35,19 @@ extension JournalStore {
         of isWanted: (String) -> Bool, with setting: String, begin: ([ExportedNamespace]) throws -> Void,
         give: (ExportedPart) throws -> Void
     ) throws {
-        if waiting.withLock(\.isClosed) { throw JournalError.closed }
+        if journalQueue.isClosed { throw JournalError.closed }
         var configuration = Self.patient
         configuration.label = "vigla.journal.export"
         configuration.readonly = true
         let connection = try DatabaseQueue(path: path, configuration: configuration)
         defer { try? connection.close() }
         try connection.writeWithoutTransaction { db in
-            try Self.reading(db) {
+            try db.inReadTransaction {
                 let found = try Schema.namespaces(db, path: path).filter { $0.value.last > 0 && isWanted($0.key) }
                     .sorted { $0.key < $1.key }
                 var namespaces: [ExportedNamespace] = []
                 for (name, known) in found {
-                    let value = try Self.settings(of: name, db, path: path)[setting]
+                    let value = try SettingRows.read(of: name, db, path: path)[setting]
                     namespaces.append(ExportedNamespace(name: name, last: known.last, epoch: known.epoch, setting: value))
                 }
                 try begin(namespaces)
@@ -62,7 +61,7 @@ extension JournalStore {
 
     private func export(_ known: Registry.Row, _ name: String, _ db: Database, _ give: (ExportedPart) throws -> Void) throws {
         do {
-            let snapshot = try Self.storedManifest(of: known.id, db)
+            let snapshot = try SnapshotManifest.stored(of: known.id, db)
             let statement = try RawStatement(db, cached: "SELECT entries FROM chunk WHERE id = ? AND namespace = ?")
             for (number, chunk) in (snapshot?.manifest.chunks ?? []).enumerated() {
                 var isThere = false

@@ -1,5 +1,4 @@
 import Dispatch
-import struct Foundation.Data
 import GRDB
 public import Journal
 import JSONTree
@@ -17,15 +16,15 @@ import Synchronization
 public final class NamespaceImport: @unchecked Sendable {
     // Sendable: used by one caller at a time, and by the journal queue while that waits.
     private let store: JournalStore
-    fileprivate let setting: String
-    fileprivate struct Incoming {
+    private let setting: String
+    private struct Incoming {
         let namespace: ExportedNamespace
         var id: Int64 = 0
         var chunks: [StoredChunk] = []
     }
-    fileprivate var incoming: [Incoming] = []
+    private var incoming: [Incoming] = []
     /// Chunks that are not stored yet.
-    fileprivate var waiting: [[UInt8]] = []
+    private var waiting: [[UInt8]] = []
     private var bytes = 0
     /// How many more commits the import has than the folder had.
     fileprivate var gained: UInt64 = 0
@@ -41,7 +40,7 @@ public final class NamespaceImport: @unchecked Sendable {
             try storeWaiting()
             incoming.append(Incoming(namespace: namespace))
             let name = namespace.name
-            store.database.writeWithoutTransaction { [store] _ in store.state(of: name).isImporting = true }
+            store.database.writeWithoutTransaction { [store] _ in store.snapshotter.beginImport(of: name) }
         case .entries(let entries):
             guard !incoming.isEmpty else { throw .corrupt(path: store.path, place: "what is taken over has no namespace") }
             waiting.append(entries)
@@ -63,13 +62,9 @@ public final class NamespaceImport: @unchecked Sendable {
     private func end(isCommitted: Bool) {
         let names = incoming.map(\.namespace.name)
         (incoming, waiting, bytes) = ([], [], 0)
-        if store.waiting.withLock(\.isClosed) { return }
+        if store.journalQueue.isClosed { return }
         store.database.writeWithoutTransaction { [store] _ in
-            for name in names {
-                // Changes recorded for the previous content no longer apply.
-                if isCommitted { store.states[name] = nil } else { store.state(of: name).isImporting = false }
-                store.removeLeftovers(of: name, keeping: nil)
-            }
+            for name in names { store.snapshotter.endImport(of: name, isCommitted: isCommitted) }
         }
     }
 
@@ -87,7 +82,7 @@ public final class NamespaceImport: @unchecked Sendable {
     private func run(_ step: Step) throws(JournalError) {
         let outcome = Mutex<Result<Void, JournalError>>(.failure(.closed))
         let done = DispatchSemaphore(value: 0)
-        store.enqueue(Waiting.Item(namespace: "", work: .taking(step)) { result in
+        store.journalQueue.enqueue(Waiting.Item(namespace: "", work: .taking(step)) { result in
             outcome.withLock { $0 = result }
             done.signal()
         })
@@ -96,60 +91,56 @@ public final class NamespaceImport: @unchecked Sendable {
     }
 }
 
-extension JournalStore {
-    /// Stores an import step within a transaction on the journal queue. Returns the bytes written.
-    func store(_ step: NamespaceImport.Step, _ db: Database) throws -> Int {
-        switch step {
-        case .chunks(let taking): try storeChunks(taking, db)
-        case .commit(let taking): try commit(taking, db)
-        }
-    }
-
-    private func storeChunks(_ taking: NamespaceImport, _ db: Database) throws -> Int {
-        let i = taking.incoming.count - 1
-        let known = try register(taking.incoming[i].namespace.name, db)
-        registry.set(known, for: taking.incoming[i].namespace.name)
-        taking.incoming[i].id = known.id
+extension NamespaceImport {
+    /// Stores the chunks that wait, within a transaction on the journal queue. Returns the bytes written.
+    fileprivate func storeChunks(in registry: Registry, _ db: Database) throws -> Int {
+        let i = incoming.count - 1
+        let known = try registry.register(incoming[i].namespace.name, db)
+        registry.set(known, for: incoming[i].namespace.name)
+        incoming[i].id = known.id
         let insert = try RawStatement(db, cached: "INSERT INTO chunk (namespace, entries) VALUES (?, ?)")
         var bytes = 0
-        for entries in taking.waiting {
+        for entries in waiting {
             try insert.run([known.id], blob: entries)
             let checksum = entries.withUnsafeBytes(StoredChunk.checksum)
-            taking.incoming[i].chunks.append(StoredChunk(id: db.lastInsertedRowID, bytes: entries.count, checksum: checksum))
+            incoming[i].chunks.append(StoredChunk(id: db.lastInsertedRowID, bytes: entries.count, checksum: checksum))
             bytes += entries.count
         }
         return bytes + 4096
     }
 
-    private func commit(_ taking: NamespaceImport, _ db: Database) throws -> Int {
+    /// Replaces the content of the namespaces, within a transaction on the journal queue. Returns the bytes written.
+    fileprivate func replaceContent(in registry: Registry, _ db: Database) throws -> Int {
         var bytes = 4096
-        taking.gained = 0
-        for incoming in taking.incoming {
+        gained = 0
+        for incoming in incoming {
             let namespace = incoming.namespace
-            var known = try register(namespace.name, db)
+            var known = try registry.register(namespace.name, db)
             var manifest = SnapshotManifest()
             // Places are not known, as the entries include batches: the next snapshot rewrites all chunks.
             manifest.hasPlaces = false
             manifest.tree = incoming.chunks.map { ChunkLayout.Part(start: .root, chunk: $0) }
-            let encoded = manifest.encoded()
-            try db.execute(
-                sql: "INSERT OR REPLACE INTO snapshot (namespace, sequence, checksum, manifest) VALUES (?, ?, ?, ?)",
-                arguments: [
-                    known.id, Int64(clamping: namespace.last), Int64(Self.checksum(encoded, sequence: namespace.last)), Data(encoded),
-                ])
+            bytes += try manifest.store(of: known.id, sequence: Int64(clamping: namespace.last), db) + 4096
             try db.execute(
                 sql: "UPDATE namespace SET epoch = ? WHERE id = ?", arguments: [Int64(clamping: namespace.epoch), known.id])
-            if let value = namespace.setting { try store(value, setting: taking.setting, of: namespace.name, db) }
-            taking.gained &+= namespace.last &- known.last
+            if let value = namespace.setting { try SettingRows.store(value, setting: setting, of: namespace.name, db) }
+            gained &+= namespace.last &- known.last
             (known.last, known.snapshotSequence, known.epoch) = (namespace.last, namespace.last, namespace.epoch)
             registry.set(known, for: namespace.name)
-            bytes += encoded.count + 4096
         }
         return bytes
     }
 }
 
 extension NamespaceImport.Step {
+    /// Stores the step within a transaction on the journal queue. Returns the bytes written.
+    func store(in registry: Registry, _ db: Database) throws -> Int {
+        switch self {
+        case .chunks(let taking): try taking.storeChunks(in: registry, db)
+        case .commit(let taking): try taking.replaceContent(in: registry, db)
+        }
+    }
+
     /// Number of commits that become durable with it; known when it is stored.
     var commits: UInt64 {
         switch self {

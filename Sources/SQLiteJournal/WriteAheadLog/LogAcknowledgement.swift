@@ -36,7 +36,7 @@ final class LogAcknowledgement: @unchecked Sendable {
         frames = end.frames
         // Frames beyond the mark may not be on the disk yet: they count with the next commit.
         if let found, found.salts == end.salts { mark = found } else { (mark.salts, mark.commits) = (end.salts, found?.commits ?? 0) }
-        // SQLite calls this within each commit; the store outlives its connection.
+        // SQLite calls this within each commit; `Connections` keeps it longer than the connection.
         sqlite3_wal_hook(db.sqliteConnection, { context, _, _, frames in
             guard let context else { return SQLITE_OK }
             Unmanaged<LogAcknowledgement>.fromOpaque(context).takeUnretainedValue().committed(Int(frames))

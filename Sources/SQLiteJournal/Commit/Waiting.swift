@@ -15,7 +15,7 @@ struct Waiting {
             case .put(_, let value): room -= value?.count ?? 0
             case .step(.chunks(let run)): room -= run.bytes
             case .slice(let staging): room -= staging.bytes
-            case .step, .snapshot, .truncate, .taking, .close: break
+            case .step, .removal, .snapshot, .truncate, .taking, .close: break
             }
             return room >= 0
         }
@@ -23,7 +23,7 @@ struct Waiting {
         /// Items of the same lane keep their order. Steps are enqueued one by one, so they need none.
         var lane: String {
             switch work {
-            case .step: "step/" + namespace
+            case .step, .removal: "step/" + namespace
             case .slice: "slice/"
             case .seal: "seal/" + namespace
             default: namespace
@@ -41,8 +41,10 @@ struct Waiting {
         case seal(JournalBatch)
         /// A tree after everything appended before.
         case snapshot(JournalSnapshot)
-        /// A step of the store's own work.
-        case step(JournalStore.SnapshotStep)
+        /// A step of a snapshot in progress.
+        case step(SnapshotStep)
+        /// Removes some of the data that is no longer needed.
+        case removal
         case truncate(upTo: UInt64)
         /// Part of an import from another folder.
         case taking(NamespaceImport.Step)
@@ -51,7 +53,7 @@ struct Waiting {
         /// Whether it still runs after its journal was closed: settings of a namespace outlive its journal, and so does a snapshot in progress.
         var survivesJournalClose: Bool {
             switch self {
-            case .put, .step, .slice, .seal: true
+            case .put, .step, .removal, .slice, .seal: true
             default: false
             }
         }
@@ -68,7 +70,7 @@ struct Waiting {
         /// Whether it is part of a transaction, and may share it.
         var isStored: Bool {
             switch self {
-            case .append, .put, .slice, .seal, .step, .truncate, .taking: true
+            case .append, .put, .slice, .seal, .step, .removal, .truncate, .taking: true
             case .snapshot, .close: false
             }
         }
@@ -76,7 +78,7 @@ struct Waiting {
         /// Whether it needs its own transaction: it fills one, and the commits before it need not wait for that.
         var needsOwnTransaction: Bool {
             switch self {
-            case .slice, .step(.chunks), .step(.remove), .taking: true
+            case .slice, .step(.chunks), .removal, .taking: true
             default: false
             }
         }
@@ -100,7 +102,7 @@ struct Waiting {
             switch self {
             case .step(.chunks): (nil, .snapshotChunk)
             case .step(.replace): (.beforeSwitch, .afterSwitch)
-            case .step(.remove): (nil, .truncate)
+            case .removal: (nil, .truncate)
             case .slice: (nil, .slice)
             case .append(let batch), .seal(let batch): (batch.staged.isEmpty ? nil : .beforeSeal, nil)
             case .taking(.chunks): (nil, .snapshotChunk)
@@ -113,7 +115,7 @@ struct Waiting {
     var items: [Item] = []
     /// Whether a commit of all items is scheduled, or will be by the thread that holds one.
     var isScheduled = false
-    /// A thread has appended without scheduling that commit, and is about to run it (`JournalStore.commitHeld`).
+    /// A thread has appended without scheduling that commit, and is about to run it (`Committer.commitHeld`).
     var isHeld = false
     /// Number of blocks on the journal queue that have not ended.
     var pending = 0

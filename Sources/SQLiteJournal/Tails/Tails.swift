@@ -1,69 +1,82 @@
 import Dispatch
 import GRDB
 import Journal
-import Synchronization
 
-/// One follower of a journal. Confined to the journal queue.
-final class Follower: @unchecked Sendable {
-    // Sendable: confined to the journal queue.
-    let handle = JournalTail()
-    private let receiver: @Sendable (TailEvent) -> Void
-    /// The last commit that the follower has received.
-    private(set) var position: UInt64
+/// The followers of all journals: each first reads the stored batches after its position, then receives new ones with their commits.
+/// Confined to the journal queue, except `tail`.
+///
+///     tail ─► proceed ─► read up to 1 MiB ─► proceed … ─► no more: live, receives each batch that is appended
+final class Tails: @unchecked Sendable {
+    // Sendable: the variables are confined to the journal queue; the rest is immutable.
 
-    init(from position: UInt64, _ receiver: @escaping @Sendable (TailEvent) -> Void) {
-        self.position = position
-        self.receiver = receiver
-    }
-
-    func receive(_ batch: JournalBatch) {
-        if handle.isCancelled { return }
-        position = batch.sequence
-        receiver(.batch(batch))
-    }
-
-    func end(_ error: JournalError) {
-        if !handle.isCancelled { receiver(.end(error)) }
-    }
-}
-
-extension JournalStore {
     /// Most stored bytes that are read for a follower in one step.
-    private static let tailBytes = 1 << 20
+    private static let bytesAtOnce = 1 << 20
 
+    private let journal: JournalQueue
+    private let registry: Registry
+    private let reader: DatabaseQueue
+    /// The followers of each namespace that have received all stored batches.
+    private var live: [String: [Follower]] = [:]
+
+    init(_ journal: JournalQueue, _ registry: Registry, reader: DatabaseQueue) {
+        self.journal = journal
+        self.registry = registry
+        self.reader = reader
+    }
+
+    /// Follows a journal. From any thread.
     func tail(_ namespace: String, from position: UInt64, _ receive: @escaping @Sendable (TailEvent) -> Void) -> JournalTail {
         let follower = Follower(from: position, receive)
-        let isClosed = waiting.withLock { $0.isClosed || $0.closed.contains(namespace) }
-        if isClosed {
-            Self.refusals.async { follower.end(.closed) }
+        if journal.isClosed(namespace) {
+            JournalQueue.refusals.async { follower.end(.closed) }
         } else {
-            queue.async { [self] in proceed(follower, namespace) }
+            journal.queue.async(execute: journal.retaining { [self] in proceed(follower, namespace) })
         }
         return follower.handle
     }
 
-    /// Reads the next batches, or joins the live followers after the last stored batch. On the journal queue.
+    /// Passes a batch that has become durable to the live followers.
+    func appended(_ batch: JournalBatch, to namespace: String) {
+        for follower in live[namespace] ?? [] { follower.receive(batch) }
+    }
+
+    /// Ends the live followers of a journal that is closed.
+    func close(_ namespace: String) {
+        journal.assertCurrent()
+        for follower in live.removeValue(forKey: namespace) ?? [] { follower.end(.closed) }
+    }
+
+    func closeAll() {
+        journal.assertCurrent()
+        for follower in live.values.joined() { follower.end(.closed) }
+        live = [:]
+    }
+
+    /// Reads the next batches, or joins the live followers after the last stored batch.
     private func proceed(_ follower: Follower, _ namespace: String) {
+        journal.assertCurrent()
         if follower.handle.isCancelled { return }
-        if waiting.withLock({ $0.isClosed || $0.closed.contains(namespace) }) { return follower.end(.closed) }
-        let last = registry[namespace]?.last ?? 0
+        if journal.isClosed(namespace) { return follower.end(.closed) }
+        let last = registry.last(of: namespace)
         guard follower.position < last, let known = registry[namespace] else {
             if follower.position > last { return follower.end(.conflict(expected: follower.position, last: last)) }
-            tails[namespace, default: []].removeAll { $0.handle.isCancelled }
-            tails[namespace, default: []].append(follower)
+            live[namespace, default: []].removeAll { $0.handle.isCancelled }
+            live[namespace, default: []].append(follower)
             return
         }
         let position = follower.position
         reader.asyncWriteWithoutTransaction { [self] db in
-            let read = Result<[JournalBatch], any Error> { try Self.reading(db) { try batches(of: known, namespace, after: position, db) } }
-            queue.async { [self] in
+            let read = Result<[JournalBatch], any Error> {
+                try db.inReadTransaction { try batches(of: known, namespace, after: position, db) }
+            }
+            journal.queue.async(execute: journal.retaining { [self] in
                 switch read {
                 case .success(let batches):
                     for batch in batches { follower.receive(batch) }
                     proceed(follower, namespace)
-                case .failure(let error): follower.end(JournalError(error, opening: path))
+                case .failure(let error): follower.end(JournalError(error, opening: journal.path))
                 }
-            }
+            })
         }
     }
 
@@ -86,7 +99,7 @@ extension JournalStore {
                     sequence: part.sequence, after: part.previous, operations: operations, starts: starts, id: part.mark.id,
                     epoch: part.mark.epoch))
                 (operations, starts) = ([], [])
-                if bytes >= Self.tailBytes { throw StopReading() }
+                if bytes >= Self.bytesAtOnce { throw StopReading() }
             }
         } catch is StopReading {
         } catch let fault as PlaceFault {
@@ -95,10 +108,10 @@ extension JournalStore {
             let first = try Int64.fetchOne(
                 db, sql: "SELECT previous FROM batch WHERE namespace = ? AND sequence > ? ORDER BY sequence LIMIT 1",
                 arguments: [known.id, Int64(clamping: position)])
-            let snapshot = (try? Self.storedManifest(of: known.id, db))?.sequence ?? 0
+            let snapshot = (try? SnapshotManifest.stored(of: known.id, db))?.sequence ?? 0
             if position < snapshot { throw JournalError.truncated(upTo: snapshot) }
             if let first, first < Int64(clamping: position) { throw JournalError.conflict(expected: position, last: known.last) }
-            throw JournalError.corrupt(path: path, place: "\(fault.place) of namespace \(namespace)")
+            throw JournalError.corrupt(path: journal.path, place: "\(fault.place) of namespace \(namespace)")
         }
         if batches.isEmpty { throw JournalError.truncated(upTo: known.snapshotSequence) }
         return batches
