@@ -158,6 +158,14 @@ import Testing
         if isWarned { #expect(grants) }
     }
 
+    /// Neither of two comparisons that grant without an owner makes the other harmless.
+    @Test func missingSides_areWarnedOf_inBothBranches() throws {
+        let rule = "data.child('o').val() == auth.uid || data.child('o').val() == auth.token.sub"
+        let rules = try RuleSet(parsing: "{\"rules\":{\"$k\":{\".read\":\(quoted(rule))}}}")
+        #expect(rules.warnings.count == 2, "\(rules.warnings)")
+        #expect(rules.allowsRead("/k", root: ["k": ["other": 1]], auth: .null, now: 0))
+    }
+
     @Test func missingSidesOfValidation_areNoFault() throws {
         let text = #"{"rules":{"a":{".write":"auth != null",".validate":"newData.child('by').val() == auth.uid"}}}"#
         #expect(try RuleSet(parsing: text).warnings.isEmpty)

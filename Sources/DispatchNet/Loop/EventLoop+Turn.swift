@@ -86,7 +86,7 @@ extension EventLoop {
     }
 
     /// Serves the connections that send a lot, and the work they postponed, after all others and only a little of it
-    /// (``NetSettings/highVolumeTurnBytes``, ``NetSettings/talkativeTurnUs``). A connection that sends little never waits for more of them,
+    /// (``NetSettings/highVolumeTurnBytes``, ``NetSettings/highVolumeTurnUs``). A connection that sends little never waits for more of them,
     /// however many there are. epoll reports the rest again in the next turn, which begins with them.
     /// - Parameter due: how many pieces of postponed work are from earlier turns.
     private func runHighVolume(_ due: Int) {

@@ -51,7 +51,10 @@ final class CopyIndexStore: @unchecked Sendable {
             }
         } use: { [self] built in
             number == building ? finish(built) : .done
-        } giveUp: { [self] _ in doWithout() }
+        } giveUp: { [self] last in
+            context.release([last])
+            doWithout()
+        }
         job.run(in: context)
     }
 

@@ -64,7 +64,8 @@ final class GeoIndexBuilder: @unchecked Sendable {
             }
         } use: { [self] found in
             collected(found, fields, at: place.value)
-        } giveUp: { [self] _ in
+        } giveUp: { [self] last in
+            context.release([last])
             end(place.value, .changesTooFast)
         }
         job.run(in: context, from: earlier)

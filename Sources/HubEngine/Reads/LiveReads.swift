@@ -100,7 +100,8 @@ final class LiveReads: @unchecked Sendable {
     private func wait(_ pending: PendingLiveQuery, at place: ObservedQuerySet) {
         let waiting = Waiting()
         waiting.suspendedRequest = suspendedRequests.suspend(pending.item)
-        place.waiting.append { [self] failure in again(pending, waiting, failure) }
+        // What fails is the points of the place: only circles need them.
+        place.waiting.append { [self] failure in again(pending, waiting, pending.query.near == nil ? nil : failure) }
     }
 
     private func again(_ pending: PendingLiveQuery, _ waiting: Waiting, _ failure: Failure?) {

@@ -140,6 +140,8 @@ final class RequestLoop: @unchecked Sendable {
             }
             turns.finish(queue)
         }
+        // Clients that the turn did not reach may be ready.
+        if clients > 0 { isAnyReady = true }
         clients = turns.leavingClients
         while clients > 0, !isLogBehind, let queue = turns.nextLeaving() {
             clients -= 1

@@ -33,13 +33,24 @@ struct MissingSides {
             }
         case .any(let operands):
             return operands.indices.contains { i in
-                decides(operands[i], span) && operands.indices.allSatisfy { $0 == i || known.outcomes(operands[$0]) != .yes }
+                decides(operands[i], span) && operands.indices.allSatisfy { $0 == i || !grants(operands[$0]) }
             }
         case .conditional(let condition, let a, let b):
             let outcomes = known.outcomes(condition)
             return decides(condition, span) || outcomes.contains(.yes) && decides(a, span) || outcomes.contains(.no) && decides(b, span)
         // Where it is true, this is false.
         default: return false
+        }
+    }
+
+    /// Whether a branch grants anyway, and not only because both sides of its own `==` are null.
+    private func grants(_ operand: Term) -> Bool {
+        switch operand.kind {
+        case .comparison(.equal, let a, let b):
+            var other = MissingSides()
+            return !(other.suppose(a) && other.suppose(b)) && known.outcomes(operand) == .yes
+        case .call(let body): return grants(body)
+        default: return known.outcomes(operand) == .yes
         }
     }
 

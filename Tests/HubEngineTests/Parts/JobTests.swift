@@ -1,5 +1,7 @@
 @testable import HubEngine
 import JSONTree
+import LiveQueries
+import SecurityRules
 import Testing
 
 /// Computed in the background on one tree, brought up to date on the queue, tried again a limited number of times.
@@ -89,6 +91,40 @@ import Testing
         it.isWanted.value = false
         it.step()
         #expect(it.seen.value == ["prepare - on 1"] && it.bench.work.waiting == 0)
+    }
+
+    /// Points of a place that is overwritten faster than they can be collected: requests that wait for them fail, and the next one begins again.
+    @Test func points_giveUp_whereThePlaceIsWrittenTooFast() throws {
+        func place(_ first: Int) -> Node { .object((first..<first + 64).map { (Key("k\($0)"), ["lat": .int(1), "lng": .int(2)]) }) }
+        var limits = EngineLimits()
+        (limits.inlineChildren, limits.followedChanges) = (10, 5)
+        let rules = try RuleSet(parsing: #"{"rules":{"q":{".geoIndex":{"lat":"lat","lng":"lng"}}}}"#)
+        let bench = Bench(root: ["q": place(0)], rules: rules, limits: limits)
+        bench.work.close()
+        let fields = GeoFields(latitude: "lat", longitude: "lng")
+        let failures = ReceivedBox<[Failure?]>([])
+        let queried = bench.run { bench.queries.places.place(at: "q") }
+        func ask() -> Bool {
+            bench.run {
+                if bench.queries.points.hasPoints(queried, fields, over: bench.content.root.child("q")) { return true }
+                queried.waiting.append { failures.value.append($0) }
+                return false
+            }
+        }
+        #expect(!ask())
+        for round in 1...10 {
+            #expect(bench.work.waiting == 1 && failures.value.isEmpty)
+            bench.run { _ = bench.content.install(["q": place(round * 100)]) }
+            bench.work.step()
+            bench.run {}
+        }
+        #expect(failures.value == [.changesTooFast] && !queried.isCollecting)
+        #expect(!ask())
+        while bench.work.waiting > 0 {
+            bench.work.step()
+            bench.run {}
+        }
+        #expect(failures.value.count == 2 && failures.value.last == .some(nil) && ask())
     }
 }
 

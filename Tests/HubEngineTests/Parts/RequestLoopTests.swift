@@ -4,7 +4,7 @@ import JSONTree
 import TestSupport
 import Testing
 
-/// How requests that wait share the queue: turns and their parts are counted in work, never in time.
+/// How requests that wait share the queue: turns and their parts are counted in work. The clock stands still unless a test moves it.
 @Suite(.timeLimit(.minutes(30))) struct RequestLoopTests {
     private static func bench(turnWork: Int, lanes: Int = 1) -> Bench {
         var limits = EngineLimits.patient
@@ -51,6 +51,21 @@ import Testing
         }
         #expect(bench.lines() == ["a0", "a1", "b0", "b1", "c0"])
         #expect(more.count == 1, "it waits for the next turn")
+    }
+
+    @Test func turn_endsWhenItsTimeIsOver_whateverItsWork() {
+        let bench = Self.bench(turnWork: 1_000)
+        let client = Client.make()
+        var drained = 0
+        bench.run {
+            bench.loop.handle(Self.asks("a", 1, of: client)) {
+                drained += 1
+                bench.time.advance(ms: 2)
+                return Self.asks("b\(drained)-", 1, of: client)
+            }
+        }
+        // 4 ms
+        #expect(drained == 2 && bench.lines() == ["a0", "b1-0", "b2-0"])
     }
 
     @Test func much_isSharedEqually_turnByTurn() {
