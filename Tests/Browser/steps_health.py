@@ -18,7 +18,7 @@ def health_showsWhatHappens(page, hub, client):
     with another_hub(page, "--dev", "--bytes-by-user") as watched:
         be_administrator(page, watched, "health")
         page.until("return vigla.health.readings >= 2", "two readings")
-        assert page.find(".health-word").text == "Serving, and storing every write"
+        assert page.find(".health-word").text == "Serving, and accepting writes"
         assert page.run("return vigla.health.figures.operations") is not None
         page.until("return vigla.health.figures.keys === 0 && vigla.health.figures.data === 0", "the keys and bytes of an empty database")
         before = page.run("return vigla.health.figures.connections")

@@ -87,7 +87,7 @@ class HealthTab {
 
   #paint() {
     const metrics = this.#readings.last;
-    if (this.#health?.status === 'ok') this.#say('good', 'Serving, and storing every write');
+    if (this.#health?.status === 'ok') this.#say('good', 'Serving, and accepting writes');
     else if (this.#health) this.#say('bad', this.#health.text ?? this.#health.status);
     setText(this.#p.since, `${figure(total(metrics, 'vigla_connections_accepted_total'))} connections, ${figure(total(metrics, 'vigla_requests_total'))} requests since the start`);
     const until = performance.now();
