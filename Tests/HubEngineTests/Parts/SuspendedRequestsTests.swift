@@ -186,7 +186,7 @@ import Testing
         it.bench.run {
             it.bench.suspendedRequests.yieldTurn(Self.get(4, Self.user("x")), isAnswered: false)
             let taken = it.bench.suspendedRequests.giveUp()
-            #expect(taken.map { $0.items.map(\.token) } == [[1, 2], [3], []], "in the order of suspendedRequests; what is done is not done again")
+            #expect(taken.map { $0.items.map(\.token) } == [[1, 2], [3], []], "in the order of suspension; a finished request is not repeated")
             #expect(it.held == 0 && it.bench.commits.recent.followers == 0 && one.suspendedRequest == nil)
             it.bench.suspendedRequests.handleAgain(taken)
         }
