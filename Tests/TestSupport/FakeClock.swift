@@ -25,6 +25,12 @@ package final class FakeClock: Sendable {
     package var seconds: Int64 { ms / 1000 }
     package var steadyMs: Int64 { scheduler.steadyMs }
 
+    /// ns by which each reading of the steady clock advances it, as work does between two readings of a real one.
+    package var ticksNs: Int64 {
+        get { source.ticksNs }
+        set { source.ticksNs = newValue }
+    }
+
     /// The number of scheduled works that are neither due nor cancelled.
     package var waiting: Int { scheduler.waiting }
 
@@ -53,12 +59,21 @@ package final class FakeClock: Sendable {
 /// The scheduler's time source.
 private final class FakeTimeSource: TimeSource {
     /// ns; the wall clock's since the epoch.
-    private let time: Mutex<(wall: Int64, steady: Int64)>
+    private let time: Mutex<(wall: Int64, steady: Int64, ticks: Int64)>
 
-    init(wallMs: Int64) { time = Mutex((wallMs * 1_000_000, 77_000_000_000)) }
+    init(wallMs: Int64) { time = Mutex((wallMs * 1_000_000, 77_000_000_000, 0)) }
 
     var wallMs: Int64 { time.withLock { $0.wall } / 1_000_000 }
-    var steadyNs: Int64 { time.withLock { $0.steady } }
+    var steadyNs: Int64 {
+        time.withLock { time in
+            time.steady += time.ticks
+            return time.steady
+        }
+    }
+    var ticksNs: Int64 {
+        get { time.withLock { $0.ticks } }
+        set { time.withLock { $0.ticks = newValue } }
+    }
 
     func start(_ ring: @escaping @Sendable () -> Void) {}
     func setAlarm(atNs: Int64) {}
@@ -69,7 +84,8 @@ private final class FakeTimeSource: TimeSource {
     func advance(toNs end: Int64) {
         time.withLock { time in
             let ns = max(0, end - time.steady)
-            time = (time.wall + ns, time.steady + ns)
+            time.wall += ns
+            time.steady += ns
         }
     }
 }

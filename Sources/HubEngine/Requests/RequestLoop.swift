@@ -131,7 +131,7 @@ final class RequestLoop: @unchecked Sendable {
         beginTurn()
         // Deferred onDisconnect writes may have taken the whole turn.
         var (clients, isAnyReady) = (turns.activeClients, isTurnOver)
-        let share = max(1, context.limits.turnWork / max(1, clients))
+        let share = TurnShare(work: context.limits.turnWork / max(1, clients), ns: context.limits.turnUs * 1_000 / Int64(max(1, clients)))
         while clients > 0, !isTurnOver, let queue = turns.nextActive() {
             clients -= 1
             if !mustWait(turns.first(of: queue)), !isLogBehind || queue.client.lastSent < durability.firstWaiting {
@@ -146,7 +146,7 @@ final class RequestLoop: @unchecked Sendable {
         while clients > 0, !isLogBehind, let queue = turns.nextLeaving() {
             clients -= 1
             isAnyReady = true
-            serve(queue, 1)
+            serve(queue, TurnShare(work: 1, ns: 0))
             turns.finish(queue)
             if isTurnOver { break }
         }
@@ -155,13 +155,21 @@ final class RequestLoop: @unchecked Sendable {
         if isAnyReady { scheduleTurn() }
     }
 
+    /// The part of a turn that each client gets. Bounded in time too, because the estimates of work are rough: otherwise a turn could end after a
+    /// few clients, and all others would wait for many turns.
+    private struct TurnShare {
+        let work: Int
+        let ns: Int64
+    }
+
     /// Handles requests of a client, at least one, up to its share of the turn.
-    private func serve(_ queue: RequestTurns.ClientQueue, _ share: Int) {
-        let end = context.meter.work + share
+    private func serve(_ queue: RequestTurns.ClientQueue, _ share: TurnShare) {
+        let end = context.meter.work + share.work
+        let endNs = context.scheduler.steadyNs + share.ns
         repeat {
             guard !mustWait(turns.first(of: queue)), let item = turns.next(of: queue) else { return }
             handleInBatch(item)
-        } while context.meter.work < end && !isTurnOver
+        } while context.meter.work < end && context.scheduler.steadyNs < endNs && !isTurnOver
     }
 
     /// Whether the turn has done its work, or has taken its time: the estimates of work are rough, and the machine may be slow.

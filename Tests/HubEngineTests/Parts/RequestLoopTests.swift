@@ -78,6 +78,17 @@ import Testing
         #expect(a.requestQueue == nil && b.requestQueue == nil)
     }
 
+    @Test func timeOfATurn_isSharedEqually_whateverItsWork() {
+        let bench = Self.bench(turnWork: 1_000)
+        let clients = (0..<4).map { _ in Client.make() }
+        bench.time.ticksNs = 250_000
+        let lines = Self.handle(bench, Array(clients.enumerated().map { Self.asks("\($0)-", 20, of: $1) }.joined()))
+        // The first turn serves the first client. The next one has 1 ms for each, about two requests.
+        let begun = (1..<4).map { client in lines.firstIndex(of: "\(client)-0")! }
+        #expect(begun[0] < begun[1] && begun[1] < begun[2])
+        #expect(begun[2] - begun[0] <= 6, "\(lines)")
+    }
+
     @Test func sizeOfARequest_isWork() {
         for (size, batches) in [(2_560 + 127, 2), (2_560 + 2 * 128, 4)] {
             let bench = Self.bench(turnWork: 3)
