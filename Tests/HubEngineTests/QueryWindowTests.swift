@@ -31,7 +31,7 @@ import Testing
             }
             let after = node()
             let changes = changed.sorted().map { key in
-                QueryWindow.Change(
+                PlacedChild(
                     key: key, old: before.child(key).exists ? ordering.place(key, before.child(key)) : nil,
                     new: after.child(key).exists ? ordering.place(key, after.child(key)) : nil)
             }

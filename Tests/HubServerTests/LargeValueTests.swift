@@ -168,9 +168,9 @@ import WireProtocols
         let format = HubFormat()
         for value in [.null, 1, .string(long), ["text": "é", "n": 1]] as [Node] {
             var parts: (any ChangeParts)?
-            let below = ViewChange(path: "a", sequence: 7, new: .null, patches: [("a/b", value)], events: [])
+            let below = ViewChange(at: "a", sequence: 7, patches: [("a/b", value)])
             #expect(format.written(value, at: "a/b") == format.change(below, for: .patches(tag: nil), sharing: &parts))
-            let whole = ViewChange(path: "a", sequence: 7, new: value, patches: [], events: [])
+            let whole = ViewChange(at: "a", sequence: 7, new: value)
             #expect(format.written(value, at: "a") == format.change(whole, for: .patches(tag: nil), sharing: &parts))
         }
     }
@@ -178,7 +178,7 @@ import WireProtocols
     @Test func events_areEncodedOnce_howeverManySubscriptionsThereAre() {
         let value: Node = ["text": .string(long), "n": 1]
         let change = ViewChange(
-            path: "a", sequence: 7, new: value, patches: [],
+            at: "a", sequence: 7, new: value,
             events: [
                 ChildEvent(kind: .added, key: "n", value: 1, previous: nil),
                 ChildEvent(kind: .changed, key: "text", value: .string(long), previous: "n"),

@@ -82,8 +82,8 @@ enum MissedPaths {
     case whole
 
     /// The written paths, none of which is below another. More than `limit` are not scanned and count as `whole`.
-    static func of(_ patches: [(path: Path, value: Node)], limit: Int) -> MissedPaths {
-        patches.count > limit ? .whole : .at(Set(patches.lazy.map(\.path)))
+    static func of(_ written: ArraySlice<Path>, limit: Int) -> MissedPaths {
+        written.count > limit ? .whole : .at(Set(written))
     }
 
     /// O(limit · depth²)

@@ -83,7 +83,7 @@ final class ObserverRegistry: @unchecked Sendable {
 
     /// Updates the charge for what a live query's view holds.
     private func recharge(_ view: View) {
-        guard let shown = view.shown as? LiveQueryShown, let charge = view.liveCharge else { return }
+        guard let shown = view.live, let charge = view.liveCharge else { return }
         counts.recharge(.view(view.path, shown.view.query, shown.view.showing), charge)
     }
 
@@ -241,7 +241,7 @@ extension Observation {
 extension View {
     /// The charge for a live query's view, whatever its number of observers; nil for other views.
     fileprivate var liveCharge: ListenCharge? {
-        (shown as? LiveQueryShown).map { ListenCharge(listens: 1, liveChildren: $0.held) }
+        live.map { ListenCharge(listens: 1, liveChildren: $0.held) }
     }
 }
 

@@ -37,7 +37,7 @@ struct OrderedViews {
     }
 
     /// Calls `body` once for each view whose range may contain one of the changes.
-    func concerned(by changes: [QueryWindow.Change], _ body: (View) -> Void) {
+    func concerned(by changes: [PlacedChild], _ body: (View) -> Void) {
         for view in others.values { body(view) }
         if exact.isEmpty { return }
         if changes.count == 1 {

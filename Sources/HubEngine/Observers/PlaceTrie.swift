@@ -58,28 +58,19 @@ final class PlaceTrie {
 
     // MARK: Visiting
 
-    /// Calls `touch` for each active place that a write at `path` affects. Ancestors have `isBelow` false. The place itself, and those places below
-    /// it whose value differs, have `isBelow` true.
-    /// - Parameters:
-    ///   - before: the value at the path before the write.
-    ///   - after: the value after it.
-    func visit(touchedBy path: Path, before: Node, after: Node, _ touch: (TrieNode, _ isBelow: Bool) -> Void) {
-        var place = root
-        for key in path.keys {
-            if place.isActive { touch(place, false) }
-            // Most writes end here, below everything observed, so their values are never compared.
-            guard let next = place.children[key] else { return }
-            place = next
+    /// Calls `touch` for each active place that a commit affects, with its values before and after: places above a write, which `touch` receives
+    /// with the writes below them; and places at or below one whose value differs, with nil. The paths are ascending, and none is below another.
+    /// O(places touched · log writes)
+    func visit(
+        touchedBy paths: [Path], old: Node, new: Node, _ touch: (TrieNode, _ below: Range<Int>?, _ before: Node, _ after: Node) -> Void
+    ) {
+        func visitBelow(_ place: TrieNode, _ before: Node, _ after: Node) {
+            if before.isIdentical(to: after) { return }
+            if place.isActive { touch(place, nil, before, after) }
+            for (key, child) in place.children { visitBelow(child, before.child(key), after.child(key)) }
         }
-        visitBelow(place, before, after, touch)
-    }
-
-    /// The same for many writes in one walk. The paths are ascending, and none is below another. `touch` receives the writes below the place, or nil
-    /// if the place lies at or below one of them. O(places touched · log writes)
-    func visit(touchedBy paths: [Path], old: Node, new: Node, _ touch: (TrieNode, _ below: Range<Int>?) -> Void) {
         walk(paths, old, new, into: { _ in true }) { place, below, before, after in
-            guard below == nil else { return place.isActive ? touch(place, below) : () }
-            visitBelow(place, before, after) { place, _ in touch(place, nil) }
+            if below == nil { visitBelow(place, before, after) } else if place.isActive { touch(place, below, before, after) }
         }
     }
 
@@ -110,12 +101,6 @@ final class PlaceTrie {
             }
         }
         if !paths.isEmpty { visit(root, paths.indices, old, new) }
-    }
-
-    private func visitBelow(_ place: TrieNode, _ old: Node, _ new: Node, _ touch: (TrieNode, Bool) -> Void) {
-        if old.isIdentical(to: new) { return }
-        if place.isActive { touch(place, true) }
-        for (key, child) in place.children { visitBelow(child, old.child(key), new.child(key), touch) }
     }
 
     /// Collects the views that a write affects, if all of them are plain (`View.isPlain`) and lie at or above it. O(depth)

@@ -60,177 +60,109 @@ final class Publisher {
         self.update = update
         defer { self.update = nil }
         if paths.count == 1, single.notify(paths[0], old: old, value: value, isChange: areCompared) { return }
-        if paths.count > limits.inlineChildren { return publish(many: areCompared ? paths : changed(paths, since: old), old: old) }
-        var alone: (old: Node, new: Node)?
-        let touched = touchedPlaces(paths, old: old, areCompared: areCompared, alone: &alone)
+        let written = areCompared ? paths : changed(paths, since: old)
+        var touched: [(place: TrieNode, change: Change)] = []
+        places.visit(touchedBy: written, old: old, new: content.root) { place, below, before, after in
+            touched.append((place, Change(at: place.path, from: before, to: after, by: written, below: below)))
+        }
         var limits = changeLimits
         // Whole views above a deep write all receive the same frame, so they share it.
-        var shared: SharedFrame? = paths.count == 1 ? SharedFrame() : nil
-        for place in touched {
-            let isWritten = place.path.depth == paths[0].depth && place.isOverwritten
-            let (before, after) = alone.flatMap { isWritten ? $0 : nil } ?? (old.node(at: place.path), content.root.node(at: place.path))
-            if place.touchedBy.count > RequestLoop.childrenForWork, !place.isOverwritten,
-                place.touchedBy.count * place.windowCount > limits.room {
-                let below = place.touchedBy.map { paths[$0] }.ascending()
-                let writes = SubtreeWrites(path: place.path, old: before, new: after, paths: below, range: below.indices)
-                notify(writes, at: place, within: &limits)
-            } else {
-                var commit = PlaceChange(place, paths, old: before, new: after, root: content.root)
-                notify(&commit, at: place, &shared, within: &limits)
-            }
-            place.touchedBy.removeAll(keepingCapacity: true)
-            place.isOverwritten = false
-        }
+        var shared: SharedFrame? = written.count == 1 ? SharedFrame() : nil
+        for (place, change) in touched { notify(change, at: place, &shared, within: &limits) }
         spend(limits)
     }
 
-    /// - Parameter shared: the frame that views showing all writes share for a single write; nil if there are several writes.
-    private func notify(
-        _ commit: inout PlaceChange, at place: TrieNode, _ shared: inout SharedFrame?, within limits: inout ChangeLimits
-    ) {
-        if commit.isOverwritten {
-            indexes.rebuild(place, over: commit.new, from: commit.old)
-        } else {
-            indexes.follow(commit.children, at: place)
+    /// The observed places whose content a commit has changed, ascending; none lies below another.
+    private func changed(_ paths: [Path], since old: Node) -> [Path] {
+        // A large subtree that was replaced is released off the queue. With many writes, subtrees are not measured one by one.
+        var room = paths.count > RequestLoop.childrenForWork ? -1 : limits.largeWritePlaces
+        if room < 0 { batch.retire(old) }
+        let changed = paths.filter { path in
+            // Most writes affect no observer, so they are not compared with the old value.
+            let isObserved = places.hasAny(around: path)
+            guard isObserved || room >= 0 && old.hasChildren(at: path) else { return false }
+            let before = old.node(at: path)
+            if isObserved, before == content.root.node(at: path) { return false }
+            if room >= 0, before.hasChildren, !before.hasNodes(within: &room) { batch.retire(old) }
+            return isObserved
         }
-        place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, ordered in
-            context.meter.spend(1)
-            if !view.isWhole {
-                context.meter.counters.windowsMoved += 1
-                commit.ordered = ordered
-            }
-            guard let difference = view.shown.apply(commit, at: place) else { return }
-            if commit.isOverwritten || !view.shown.showsWrites {
-                var own: SharedFrame?
-                notify(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
-            } else {
-                notify(difference, commit.patches, of: commit.new, to: view, &shared, within: &limits)
-            }
-        }
-        if let queried = place.queried {
-            notify(queried, commit.isOverwritten ? nil : commit.children, from: commit.old, to: commit.new, within: &limits)
-        }
+        return changed.count > 1 ? changed.outermost : changed
     }
 
-    /// Notifies the live queries of a place.
-    private func notify(
-        _ queried: ObservedQuerySet, _ children: [ChildChange]?, from old: Node, to new: Node, within limits: inout ChangeLimits
-    ) {
-        queries.follow(queried, children, from: old, to: new) { view, change in
+    /// Notifies the views of a place. Examines writes only where they affect a view.
+    /// - Parameter shared: the frame that views showing all writes share for a single write; nil if there are several writes.
+    private func notify(_ change: Change, at place: TrieNode, _ shared: inout SharedFrame?, within limits: inout ChangeLimits) {
+        let children = change.isOverwritten ? nil : change.children(atMost: limits.children)
+        if change.isOverwritten {
+            indexes.rebuild(place, over: change.new, from: change.old)
+        } else if let children {
+            indexes.follow(children, at: place)
+        } else {
+            indexes.follow(place, from: change.old, to: change.new)
+        }
+        place.views(concernedBy: children) { view, placed in
+            guard let difference = apply(change, children, placed, to: view, at: place, within: &limits) else { return }
+            var own: SharedFrame?
+            if change.isOverwritten || !view.shown.showsWrites {
+                notify(difference, change.paths[change.range], to: view, &own, within: &limits)
+            } else {
+                notify(difference, change.paths[change.range], to: view, &shared, within: &limits)
+            }
+        }
+        guard let queried = place.queried else { return }
+        queries.follow(queried, children, from: change.old, to: change.new) { view, live in
             context.meter.spend(1)
             var own: SharedFrame?
-            notify(.live(change), [], of: new, to: view, &own, within: &limits)
+            notify(.live(live, of: change.new), [], to: view, &own, within: &limits)
         }
+    }
+
+    /// Applies a commit to a view: here if it affects few children, otherwise off the queue.
+    /// - Parameters:
+    ///   - known: the children that contain the writes; nil if there are many, or if the place was overwritten.
+    ///   - placed: the same children with their positions in the order of the view.
+    private func apply(
+        _ change: Change, _ known: [ChildChange]?, _ placed: [PlacedChild], to view: View, at place: TrieNode,
+        within limits: inout ChangeLimits
+    ) -> Difference? {
+        var change = change
+        var (children, placed) = (known ?? [], placed)
+        if known == nil || change.count > RequestLoop.childrenForWork, !change.isOverwritten {
+            change = view.shown.part(of: change)
+            if change.count == 0 { return nil }
+            // Handing a few writes to the background would take longer than applying them here.
+            guard change.count <= min(limits.children, max(limits.room, RequestLoop.childrenForWork)) else {
+                countView(view)
+                return view.shown.move(along: change, at: place)
+            }
+            limits.room = max(0, limits.room - change.count)
+            context.meter.counters.changesOnQueue += change.count
+            children = change.children() ?? []
+            placed = view.query?.window.map { children.placed(by: $0.orderedBy) } ?? []
+        }
+        countView(view)
+        return view.shown.apply(change, children, placed, at: place)
+    }
+
+    private func countView(_ view: View) {
+        context.meter.spend(1)
+        if !view.isWhole { context.meter.counters.windowsMoved += 1 }
     }
 
     private func notify(
-        _ difference: Difference, _ patches: [(path: Path, value: Node)], of new: Node, to view: View, _ shared: inout SharedFrame?,
+        _ difference: Difference, _ written: ArraySlice<Path>, to view: View, _ shared: inout SharedFrame?,
         within limits: inout ChangeLimits
     ) {
-        var change = ViewChange(difference, of: view, written: patches, new: new, sequence: content.sequence, within: &limits)
+        var change = ViewChange(difference, at: view.path, for: view.wanted, sequence: content.sequence, within: &limits)
         change.update = update
-        slowReaders.conflate(view, patches: change.patches)
+        slowReaders.conflate(view, written)
         send(change, to: view, &shared)
-    }
-
-    /// The same for many writes, ascending. Examines writes only where they affect a view, and large numbers of them off the queue. O(places touched
-    /// · log writes + views of their children + up to `windowsAtOnce` children)
-    private func publish(many paths: [Path], old: Node) {
-        var touched: [(place: TrieNode, below: Range<Int>?)] = []
-        places.visit(touchedBy: paths, old: old, new: content.root) { touched.append(($0, $1)) }
-        var (limits, own) = (changeLimits, SharedFrame?.none)
-        for (place, below) in touched {
-            let (before, after) = (old.node(at: place.path), content.root.node(at: place.path))
-            let writes = SubtreeWrites(path: place.path, old: before, new: after, paths: paths, range: below ?? 0..<0)
-            if below == nil {
-                var commit = PlaceChange(isOverwritten: true, before, after)
-                notify(&commit, at: place, &own, within: &limits)
-            } else {
-                notify(writes, at: place, within: &limits)
-            }
-        }
-        spend(limits)
-    }
-
-    private func notify(_ writes: SubtreeWrites, at place: TrieNode, within limits: inout ChangeLimits) {
-        if let children = writes.children(atMost: limits.children) {
-            indexes.follow(children, at: place)
-            place.views(concernedBy: children) { view, _ in notify(writes, at: place, to: view, within: &limits) }
-            if let queried = place.queried { notify(queried, children, from: writes.old, to: writes.new, within: &limits) }
-        } else {
-            indexes.follow(place, from: writes.old, to: writes.new)
-            for view in place.views { notify(writes, at: place, to: view, within: &limits) }
-            if let queried = place.queried { notify(queried, nil, from: writes.old, to: writes.new, within: &limits) }
-        }
-    }
-
-    private func notify(_ writes: SubtreeWrites, at place: TrieNode, to view: View, within limits: inout ChangeLimits) {
-        let part = writes.part(view.shown.concerned(by: writes))
-        if part.count == 0 { return }
-        context.meter.spend(1)
-        if !view.isWhole { context.meter.counters.windowsMoved += 1 }
-        var own: SharedFrame?
-        // Handing a few writes to the background would take longer than applying them here.
-        guard part.count <= min(limits.children, max(limits.room, RequestLoop.childrenForWork)) else {
-            guard let difference = view.shown.move(along: part, at: place) else { return }
-            return notify(difference, [], of: part.new, to: view, &own, within: &limits)
-        }
-        limits.room = max(0, limits.room - part.count)
-        context.meter.counters.changesOnQueue += part.count
-        var commit = PlaceChange(part)
-        if let query = view.query?.window { commit.ordered = commit.children.placed(by: query.orderedBy) }
-        guard let difference = view.shown.apply(commit, at: place) else { return }
-        notify(difference, commit.patches, of: commit.new, to: view, &own, within: &limits)
-    }
-
-    /// The places whose content a commit has changed, ascending.
-    private func changed(_ paths: [Path], since old: Node) -> [Path] {
-        batch.retire(old)
-        return paths.filter { old.node(at: $0) != content.root.node(at: $0) }.ascending()
     }
 
     /// Notifies observers of a prepared write.
     func publish(prepared write: PreparedWrite, old: Node, update: Path?) {
         guard places.hasAny(around: write.commonAncestor) else { return }
         indexes.use(write.orders) { publish(write.changed, old: old, areCompared: true, update: update) }
-    }
-
-    /// The active places that writes affect. Records in each node which writes concern it.
-    /// - Parameter alone: set to the values before and after the only write, if they were looked up.
-    private func touchedPlaces(
-        _ paths: [Path], old: Node, areCompared: Bool, alone: inout (old: Node, new: Node)?
-    ) -> [TrieNode] {
-        var touched: [TrieNode] = []
-        var room = limits.largeWritePlaces
-        // With many writes, replaced subtrees are not measured one by one: the old tree is retired as a whole.
-        if !areCompared, paths.count > RequestLoop.childrenForWork {
-            batch.retire(old)
-            room = -1
-        }
-        for (index, path) in paths.enumerated() {
-            // Most writes affect no observer, so they are not compared with the old value.
-            var written: (old: Node, new: Node)?
-            let isObserved = places.hasAny(around: path)
-            if !areCompared {
-                if isObserved {
-                    let (before, after) = (old.node(at: path), content.root.node(at: path))
-                    if before == after { continue }
-                    written = (before, after)
-                }
-                let hadChildren = room >= 0 && (written?.old.hasChildren ?? old.hasChildren(at: path))
-                if hadChildren, !(written?.old ?? old.node(at: path)).hasNodes(within: &room) { batch.retire(old) }
-            }
-            guard isObserved else { continue }
-            let (before, after) = written ?? (old.node(at: path), content.root.node(at: path))
-            if paths.count == 1 { alone = (before, after) }
-            places.visit(touchedBy: path, before: before, after: after) { place, isBelow in
-                if place.touchedBy.isEmpty, !place.isOverwritten { touched.append(place) }
-                if isBelow { return place.isOverwritten = true }
-                place.touchedBy.append(index)
-                place.writtenChild = path.depth == place.path.depth + 1 ? written : nil
-            }
-        }
-        return touched
     }
 
     private func spend(_ left: ChangeLimits) {
@@ -251,9 +183,7 @@ final class Publisher {
         var (limits, own) = (changeLimits, SharedFrame?.none)
         for view in place.views(by: ordering) {
             guard let all = view.shown.all(of: node, at: place)?.since(lastSeen) else { continue }
-            let change = ViewChange(all, of: view, written: [], new: node, sequence: content.sequence, within: &limits)
-            slowReaders.conflate(view, patches: [])
-            send(change, to: view, &own)
+            notify(all, [], to: view, &own, within: &limits)
         }
         spend(limits)
     }
@@ -261,8 +191,8 @@ final class Publisher {
     /// Notifies the observers of a live query of a change, or of its whole result. Both belong to a content that may be outdated by now.
     func publish(_ view: View, _ change: LiveChange, of content: Node, _ sequence: UInt64) {
         var (limits, own) = (changeLimits, SharedFrame?.none)
-        let viewChange = ViewChange(.live(change), of: view, written: [], new: content, sequence: sequence, within: &limits)
-        slowReaders.conflate(view, patches: [])
+        let viewChange = ViewChange(.live(change, of: content), at: view.path, for: view.wanted, sequence: sequence, within: &limits)
+        slowReaders.conflate(view)
         send(viewChange, to: view, &own)
         spend(limits)
     }
@@ -350,10 +280,10 @@ final class Publisher {
         let node = content.root.node(at: view.path)
         guard let all = view.shown.all(of: node, at: place) else { return nil }
         guard case .at(let paths) = missed else {
-            return ViewChange(all, of: view, written: [], new: node, sequence: content.sequence, within: &limits)
+            return ViewChange(all, at: view.path, for: view.wanted, sequence: content.sequence, within: &limits)
         }
         return ViewChange(
-            paths.map { (path: $0, value: content.root.node(at: $0)) }, of: view, new: node, sequence: content.sequence)
+            at: view.path, sequence: content.sequence, new: node, patches: paths.map { ($0, content.root.node(at: $0)) })
     }
 
     // MARK: Sending
@@ -433,20 +363,21 @@ extension ObserverStyle {
     var isValue: Bool { if case .events(_, let kinds, _) = self { kinds.areValues } else { self == .countStream } }
     /// True if observers can resume and receive missed changes.
     var isResumable: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.resumable) } else { false } }
-    /// True if observers receive the written values at their own paths.
-    var hasPatches: Bool {
-        switch self {
-        case .patches, .stream: true
-        case .events, .countStream: false
-        }
-    }
-    var hasCounts: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.count) } else { self == .countStream } }
     /// True if observers receive only the number of children.
     var isCount: Bool { if case .events(_, let kinds, _) = self { kinds.areCounts } else { self == .countStream } }
-    /// True if observers receive whole values, perhaps among other events.
-    var hasValues: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.value) } else { false } }
-    /// True if observers receive events of single children.
-    var hasChildEvents: Bool { if case .events(_, let kinds, _) = self { !kinds.isDisjoint(with: .children) } else { false } }
+    /// What observers receive of a change.
+    var parts: ViewChange.Parts {
+        switch self {
+        case .patches, .stream: return .patches
+        case .countStream: return .count
+        case .events(_, let kinds, _):
+            var parts: ViewChange.Parts = []
+            if kinds.contains(.value) { parts.insert(.value) }
+            if kinds.contains(.count) { parts.insert(.count) }
+            if !kinds.isDisjoint(with: .children) { parts.insert(.events) }
+            return parts
+        }
+    }
 }
 
 extension [Client] {

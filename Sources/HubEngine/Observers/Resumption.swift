@@ -34,7 +34,7 @@ final class Resumption {
             // An observer of values receives the current state.
             let now = content.root.node(at: path)
             if touching.isEmpty || now.isIdentical(to: before) { return [] }
-            return [ViewChange(path: path, sequence: content.sequence, new: now, patches: [], events: [], count: nil)]
+            return [ViewChange(at: path, sequence: content.sequence, new: now)]
         }
         // Intermediate values are not replayed, so the order of values and child events would be lost.
         if kinds.contains(.value) { return nil }
@@ -79,10 +79,8 @@ final class Resumption {
             guard let changes = changes(of: now, since: node, &left) else { return nil }
             index.follow(changes)
             let order = index.children(of: now)
-            var change = PlaceChange(isOverwritten: false, node, now)
-            change.children = changes.map { ChildChange($0) }
-            change.ordered = change.children.placed(by: query.orderedBy)
-            let differing = window.apply(change, over: order)
+            let children = changes.map { ChildChange($0) }
+            let differing = window.apply(children.placed(by: query.orderedBy), of: children, from: node, to: now, over: order)
             let counted = window.countShown(over: order)
             let events = ChildEvent.events(of: differing, .window(window, order, of: now))
             guard replayed.add(events, counted == count ? nil : counted, path, commit.sequence) else { return nil }
@@ -97,7 +95,7 @@ final class Resumption {
         _ query: LiveQuery, _ observation: Observation, from start: Node, _ commits: [CommitRing.Entry]
     ) -> [ViewChange]? {
         let path = observation.path
-        guard let shown = places.existingView(of: observation)?.shown as? LiveQueryShown, !shown.view.isShort else { return nil }
+        guard let shown = places.existingView(of: observation)?.live, !shown.view.isShort else { return nil }
         let queries = QuerySet(context.limits.windows)
         var index = query.keptOrder.flatMap { self.index($0, path, of: start) }
         if query.keptOrder != nil, index == nil { return nil }
@@ -115,7 +113,7 @@ final class Resumption {
             return nil
         }
         // The replayed circle starts without its children, so its count is unknown.
-        let wantsCount = observation.style.hasCounts
+        let wantsCount = observation.style.parts.contains(.count)
         if wantsCount, query.near != nil { return nil }
         var (node, replayed, left) = (start, ReplayBuffer(context.limits), context.limits.inlineChildren)
         for commit in commits {
@@ -178,7 +176,7 @@ final class Resumption {
             if events.isEmpty, count == nil { return true }
             eventsLeft -= events.count
             guard eventsLeft >= 0, events.allSatisfy({ $0.value.isWithin(&bytesLeft) }) else { return false }
-            changes.append(ViewChange(path: path, sequence: sequence, new: .null, patches: [], events: events, count: count))
+            changes.append(ViewChange(at: path, sequence: sequence, events: events, count: count))
             return true
         }
     }

@@ -21,12 +21,6 @@ final class TrieNode {
     /// Number of whole dependents here and below. Managed by `PlaceTrie`.
     var dependentsWithin = 0
 
-    /// Scratch space of the current fan-out: indexes of the commit's writes below this place, and whether one covers it whole.
-    var touchedBy: [Int] = []
-    var isOverwritten = false
-    /// Also scratch space: a child before and after, if the last write was to the child itself. Consumed by `PlaceChange`.
-    var writtenChild: (old: Node, new: Node)?
-
     init(path: Path) { self.path = path }
 
     var isEmpty: Bool { !isActive && dependents.isEmpty && children.isEmpty }
@@ -49,9 +43,6 @@ final class TrieNode {
     /// The views of the whole place and of windows. O(views)
     var views: [View] { (whole.map { [$0] } ?? []) + ordered.flatMap(\.all) }
 
-    /// Number of views of windows. O(orders)
-    var windowCount: Int { ordered.reduce(0) { $0 + $1.count } }
-
     func existingView(_ query: ChildQuery?, for style: ObserverStyle) -> View? {
         switch query {
         case nil: whole
@@ -69,7 +60,7 @@ final class TrieNode {
     /// - Parameter window: what the query shows now. Evaluated only if the view is missing.
     func view(_ query: TreeQuery?, lanes: Int, window: @autoclosure () -> QueryWindow?) -> View {
         if let view = existingView(query) { return view }
-        let shown: any LiveView = query.map { LiveWindow($0, window()) } ?? WholePlace()
+        let shown = query.map { Shown.window(ShownWindow($0, window())) } ?? .place
         let view = View(path: path, query: query.map { .window($0) }, shown: shown, lanes: lanes)
         guard let query else {
             whole = view
@@ -93,7 +84,7 @@ final class TrieNode {
     /// Calls `body` with each affected view, and with the changes in the view's order. Views whose range is a single value are found by that value.
     /// O(orders + views without a single-value range + affected views)
     /// - Parameter children: nil if the whole place was written, which affects all views.
-    func views(concernedBy children: [ChildChange]?, _ body: (View, [QueryWindow.Change]) -> Void) {
+    func views(concernedBy children: [ChildChange]?, _ body: (View, [PlacedChild]) -> Void) {
         if let whole { body(whole, []) }
         guard let children else {
             for view in ordered.lazy.flatMap(\.all) { body(view, []) }
@@ -127,28 +118,9 @@ final class TrieNode {
     }
 }
 
-/// One child of a place before and after a commit; null where it does not exist.
-struct ChildChange {
-    let key: Key
-    let old: Node
-    let new: Node
-}
-
-extension [ChildChange] {
-    /// The changes with their positions in an order.
-    func placed(by ordering: TreeQuery.Index) -> [QueryWindow.Change] {
-        map { child in
-            QueryWindow.Change(
-                key: child.key, old: child.old.exists ? ordering.place(child.key, child.old) : nil,
-                new: child.new.exists ? ordering.place(child.key, child.new) : nil)
-        }
-    }
-}
-
 #if DEBUG
     extension TrieNode {
         func check(over node: Node, _ found: inout Invariants) {
-            found.check(touchedBy.isEmpty && !isOverwritten && writtenChild == nil, "scratch space of \(path) is in use")
             for id in wholeDependents.keys { found.check(dependents[id] != nil, "a whole dependent of \(path) is no dependent") }
             for views in ordered { found.check(!views.isEmpty, "an order of \(path) without views") }
             for index in indexes {
@@ -158,7 +130,7 @@ extension [ChildChange] {
                 if let sorted = index.index { found.check(sorted.count, is: node.childCount, "children of \(index.ordering.text) at \(path)") }
             }
             for view in views {
-                guard let window = view.shown as? LiveWindow else { continue }
+                guard case .window(let window) = view.shown else { continue }
                 found.check(window.holds(over: node, at: self), "the window of \(path) differs from its order")
             }
         }

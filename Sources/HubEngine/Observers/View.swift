@@ -14,7 +14,7 @@ final class View {
     /// since every commit asks.
     private(set) var isPlain = false
     /// What the view shows; updated with each commit.
-    let shown: any LiveView
+    let shown: Shown
     /// Number of the last batch that notified its observers.
     var lastChange = -1
     /// Counts the bytes sent to its observers; created with the first event.
@@ -24,7 +24,7 @@ final class View {
     /// Observers of slow readers. They receive nothing until the client has caught up.
     private(set) var suspended: [ObserverStyle: Audience] = [:]
 
-    init(path: Path, query: ChildQuery?, shown: any LiveView, lanes: Int) {
+    init(path: Path, query: ChildQuery?, shown: Shown, lanes: Int) {
         self.path = path
         self.query = query
         isWhole = query == nil
@@ -43,28 +43,21 @@ final class View {
 
     func observation(_ style: ObserverStyle) -> Observation { Observation(path: path, query: query, style: style) }
 
-    /// True if any observer wants child events, which require comparing children.
-    var wantsChildren: Bool { childStyles > 0 }
-    private var childStyles = 0
-    /// True if any observer wants all that a query shows with each change, which requires collecting it.
-    var wantsSelection: Bool { valueStyles > 0 && !isWhole }
-    private var valueStyles = 0
-    /// True if any observer wants the number of shown children.
-    var wantsCount: Bool { countStyles > 0 }
-    private var countStyles = 0
-    /// True if any observer receives the written values at their own paths.
-    var wantsPatches: Bool { patchStyles > 0 }
-    private var patchStyles = 0
+    /// What any observer receives of a change.
+    private(set) var wanted: ViewChange.Parts = []
+    /// The number of styles that receive each part, in the order of `ViewChange.Parts.each`.
+    private var styles = SIMD4<Int32>()
 
     private func count(_ style: ObserverStyle, _ change: Int) {
-        if style.hasChildEvents { childStyles += change }
-        if style.hasPatches { patchStyles += change }
-        if style.hasValues { valueStyles += change }
-        if style.hasCounts {
-            countStyles += change
-            shown.counts = wantsCount
+        for (i, part) in ViewChange.Parts.each.enumerated() where style.parts.contains(part) {
+            styles[i] += Int32(change)
+            if styles[i] > 0 { wanted.insert(part) } else { wanted.remove(part) }
         }
+        if case .window(let window) = shown { window.counts = wanted.contains(.count) }
     }
+
+    /// What it shows of a live query.
+    var live: ShownLiveQuery? { if case .live(let query) = shown { query } else { nil } }
 
     /// The rate-limit state of each style with an interval.
     var paces: [ObserverStyle: Pace] = [:]

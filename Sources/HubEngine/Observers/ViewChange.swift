@@ -1,105 +1,116 @@
 public import JSONTree
-public import LiveQueries
+import LiveQueries
 
-/// The change of one commit, for the observers of one place.
+/// The change of one commit, for the observers of one place. Parts that are too large for the database queue are computed while encoding.
 public struct ViewChange: Sendable {
+    /// What observers may receive of a change.
+    struct Parts: OptionSet, Sendable {
+        let rawValue: UInt8
+
+        /// The written values at their own paths.
+        static let patches = Parts(rawValue: 1)
+        /// Events of single children.
+        static let events = Parts(rawValue: 2)
+        /// The whole value, or all that a query shows.
+        static let value = Parts(rawValue: 4)
+        /// The number of shown children.
+        static let count = Parts(rawValue: 8)
+        static let each: [Parts] = [.patches, .events, .value, .count]
+        static let all = Parts(each)
+    }
+
     /// The observed place.
     public let path: Path
     public let sequence: UInt64
-    /// The current value at the place, or what a query shows of it. For a query, set only if `patches` is empty.
-    public private(set) var new: Node
+    /// The current value at the place, or what a query shows of it. For a query, set only if requested or if `patches` is empty.
+    public private(set) var new = Node.null
     /// The changes below the place, as absolute paths and resulting values. Empty if the place itself was overwritten.
-    public private(set) var patches: [(path: Path, value: Node)]
+    public private(set) var patches: [(path: Path, value: Node)] = []
     /// The place whose keys a client has updated. Nil for a set, or if the changes are not known to be one update.
     public internal(set) var update: Path?
     /// Child and value events, computed if an observer wants events.
-    public private(set) var events: [ChildEvent]
+    public private(set) var events: [ChildEvent] = []
     /// The number of shown children; nil if unchanged or not requested.
     public private(set) var count: Int?
-    /// Work too large for the database queue, computed while encoding. Nil when complete.
-    private(set) var remainder: Remainder?
-
-    indirect enum Remainder: Sendable {
-        /// The events; the place had this content before.
-        case events(since: Node)
-        /// What a query shows of this content, in this order of its children. If `since` is set, also the events from that content.
-        case selection(TreeQuery, OrderedChildren, of: Node, since: Node?)
-        /// Only the value that a query shows.
-        case value(TreeQuery, OrderedChildren, of: Node)
-        /// Only the value, made of these children.
-        case children(ContiguousArray<Key>, of: Node)
-        /// The patches of these writes below the place, and the events if requested.
-        case written(SubtreeWrites, events: Bool)
-        /// The same for a query, from its previous window to the current order, and its value if requested.
-        case moved(QueryWindow, SubtreeWrites, over: OrderedChildren, events: Bool, value: Bool)
-
-        /// True if observers of this style receive something that is not computed yet.
-        func concerns(_ style: ObserverStyle) -> Bool {
-            switch self {
-            case .events: style.hasChildEvents
-            case .value: style.hasValues
-            case .children: style.hasValues || style.hasPatches
-            case .selection, .written, .moved: !style.isCount
-            }
-        }
-    }
-
     /// True if this view is unaffected after all: the written children were not shown and are not shown now.
     public private(set) var isNothing = false
+    /// The parts that are not computed yet, and what they derive from.
+    private var missing: (parts: Parts, of: Difference)?
+
+    /// - Parameters:
+    ///   - wanted: parts that some observer receives.
+    ///   - limits: work beyond them is left to `finish`. Reduced by the work done.
+    init(_ difference: Difference, at path: Path, for wanted: Parts, sequence: UInt64, within limits: inout ChangeLimits) {
+        (self.path, self.sequence) = (path, sequence)
+        if wanted.contains(.count) { count = difference.count }
+        let wanted = difference.parts(wanted)
+        let large = wanted.intersection(difference.largeParts(wanted, within: &limits))
+        compute(wanted.subtracting(large), of: difference)
+        if !large.isEmpty { missing = (large, difference) }
+    }
+
+    /// A change whose parts are known.
+    init(
+        at path: Path, sequence: UInt64, new: Node = .null, patches: [(path: Path, value: Node)] = [], events: [ChildEvent] = [],
+        count: Int? = nil
+    ) {
+        (self.path, self.sequence, self.new) = (path, sequence, new)
+        (self.patches, self.events, self.count) = (patches, events, count)
+    }
+
+    var isComplete: Bool { missing == nil }
+
+    /// True if observers of this style receive something that is not computed yet.
+    func lacks(_ style: ObserverStyle) -> Bool {
+        guard let missing else { return false }
+        return !missing.of.parts(style.parts).isDisjoint(with: missing.parts)
+    }
 
     /// True if observers of this style receive nothing.
-    func isNothing(for style: ObserverStyle) -> Bool { isNothing && !(count != nil && style.hasCounts) }
+    func isNothing(for style: ObserverStyle) -> Bool { isNothing && !(count != nil && style.parts.contains(.count)) }
 
-    /// Computes the remainder. O(children of both contents, written or shown)
+    /// Computes the missing parts. O(children of both contents, written or shown)
     mutating func finish() {
-        switch remainder {
-        case .events(let old)?: events = ChildEvent.events(from: old, to: new)
-        case .selection(let query, let children, let node, let old)?:
-            let selected = query.select(from: children)
-            new = TreeQuery.value(of: selected, in: node)
-            if let old { events = ChildEvent.events(query, from: old, to: node, showing: selected) }
-        case .value(let query, let children, let node)?: new = TreeQuery.value(of: query.select(from: children), in: node)
-        case .children(let keys, let node)?: new = node.selecting(keys)
-        case .written(let writes, let wantsEvents)?:
-            let commit = PlaceChange(writes)
-            patches = commit.patches
-            if wantsEvents { events = ChildEvent.events(of: commit.children, .byKey(new.children)) }
-        case .moved(var window, let writes, let children, let wantsEvents, let wantsValue)?:
-            var commit = PlaceChange(writes)
-            commit.ordered = commit.children.placed(by: window.query.orderedBy)
-            let differing = window.apply(commit, over: children)
-            patches = Self.patches(of: differing, commit.patches, below: path)
-            if wantsEvents { events = ChildEvent.events(of: differing, .window(window, children, of: commit.new)) }
-            if wantsValue { new = TreeQuery.value(of: window.query.select(from: children), in: commit.new) }
-            isNothing = differing.isEmpty
-        case nil: return
-        }
-        remainder = nil
+        guard let missing else { return }
+        self.missing = nil
+        compute(missing.parts, of: missing.of)
     }
-}
 
-/// An event of one child. Events of one commit come in this order: removed; added and moved, by position; changed. So a client already knows the
-/// sibling before each added or moved child.
-public struct ChildEvent: Sendable, Equatable {
-    public let kind: EventKinds
-    public let key: Key
-    /// The child's new value; its old value for `removed`; null for `moved`.
-    public let value: Node
-    /// The key of the preceding sibling after the change. Nil for the first child, for `removed`, and in distance order.
-    public let previous: Key?
-    /// Metres from the centre; nil if the query has none.
-    public let distance: Double?
-    /// The reason, for `removed` of a live query.
-    public let why: LiveEvent.Reason?
-    /// True if children are ordered by distance, so that no preceding sibling is sent.
-    public let isByDistance: Bool
+    private mutating func compute(_ parts: Parts, of difference: Difference) {
+        switch difference {
+        case .value(let value, let before):
+            new = value
+            if parts.contains(.events) { events = ChildEvent.events(from: before, to: value) }
+        case .selection(let query, let children, let node, let before):
+            if parts.isDisjoint(with: [.value, .events]) { return }
+            let shown = query.select(from: children)
+            if parts.contains(.value) { new = TreeQuery.value(of: shown, in: node) }
+            if let before, parts.contains(.events) { events = ChildEvent.events(query, from: before, to: node, showing: shown) }
+        case .children(let children, let order, let change): compute(parts, of: children, order, change)
+        case .written(let change): compute(parts, of: change.children() ?? [], .byKey(change.new.children), change)
+        case .moved(var window, let change, let order):
+            let children = change.children() ?? []
+            let placed = children.placed(by: window.query.orderedBy)
+            let differing = window.apply(placed, of: children, from: change.old, to: change.new, over: order)
+            isNothing = differing.isEmpty
+            compute(parts, of: differing, .window(window, order, of: change.new), change)
+        case .live(let change, let node):
+            if parts.contains(.patches) { patches = change.patches(below: path) }
+            if parts.contains(.events) { events = ChildEvent.events(of: change) }
+            if parts.contains(.value), let shown = change.shown { new = node.selecting(shown) }
+        }
+    }
 
-    public init(
-        kind: EventKinds, key: Key, value: Node, previous: Key?, distance: Double? = nil, why: LiveEvent.Reason? = nil,
-        isByDistance: Bool = false
-    ) {
-        (self.kind, self.key, self.value, self.previous) = (kind, key, value, previous)
-        (self.distance, self.why, self.isByDistance) = (distance, why, isByDistance)
+    private mutating func compute(_ parts: Parts, of children: [ChildChange], _ order: SiblingOrder, _ change: Change) {
+        if parts.contains(.events) { events = ChildEvent.events(of: children, order) }
+        switch order {
+        case .byKey:
+            new = change.new
+            if parts.contains(.patches) { patches = change.patches(of: children) }
+        case .window(let window, let all, let node):
+            if parts.contains(.patches) { patches = children.patches(of: change) }
+            if parts.contains(.value) { new = TreeQuery.value(of: window.query.select(from: all), in: node) }
+        }
     }
 }
 
@@ -109,139 +120,82 @@ struct ChangeLimits {
     let children: Int
     /// Children that may still be collected, over all views.
     var room: Int
+
+    /// Takes room for as many children. False if there is not enough; then nothing is left for later views either.
+    fileprivate mutating func take(_ count: Int) -> Bool {
+        let fits = count <= min(room, children)
+        room = fits ? room - count : max(0, room - children)
+        return fits
+    }
+
+    /// The same for all that a query shows.
+    fileprivate mutating func take(_ query: TreeQuery, _ order: OrderedChildren, of node: Node) -> Bool {
+        let most = min(query.limit ?? .max, node.childCount)
+        return take(most <= RequestLoop.childrenForWork ? most : query.extent(in: order).count)
+    }
 }
 
-extension ViewChange {
-    /// Encodes a difference as patches, and as child events if an observer wants them. Work beyond the limits becomes the remainder. O(what differs)
-    /// - Parameters:
-    ///   - patches: the writes below the place.
-    ///   - limits: reduced by the work done.
-    init(
-        _ difference: Difference, of view: View, written patches: [(path: Path, value: Node)], new: Node, sequence: UInt64,
-        within limits: inout ChangeLimits
-    ) {
-        path = view.path
-        self.sequence = sequence
-        count = view.wantsCount ? difference.count : nil
-        switch difference {
-        case .value(let value, let before):
-            self.new = value
-            self.patches = []
-            events = []
-            guard view.wantsChildren else { return }
-            if max(before.childCount, value.childCount) > limits.children {
-                remainder = .events(since: before)
-            } else {
-                events = ChildEvent.events(from: before, to: value)
+extension Difference {
+    /// What some observers receive of it: those of patches receive a whole result as a value.
+    fileprivate func parts(_ wanted: ViewChange.Parts) -> ViewChange.Parts {
+        let isWhole: Bool =
+            switch self {
+            case .value, .selection: true
+            case .live(let change, _): change.isWhole
+            case .children, .written, .moved: false
             }
-        case .selection(let query, let children, let node, let lastSeen):
-            self.patches = []
-            events = []
-            let old = view.wantsChildren ? lastSeen : nil
-            let few = Self.few(query, children, within: &limits)
-            self.new = few.map { TreeQuery.value(of: $0, in: node) } ?? .null
-            if let few, old?.childCount ?? 0 <= limits.children {
-                if let old { events = ChildEvent.events(query, from: old, to: node, showing: few) }
-            } else {
-                remainder = .selection(query, children, of: node, since: old)
-            }
-        case .children(let children, let order):
-            self.new = view.shown.showsWrites ? new : .null
-            self.patches = view.shown.showsWrites ? patches : Self.patches(of: children, patches, below: view.path)
-            events = view.wantsChildren ? ChildEvent.events(of: children, order) : []
-            guard view.wantsSelection, case .window(let window, let all, let node) = order else { return }
-            if let few = Self.few(window.query, all, within: &limits) {
-                self.new = TreeQuery.value(of: few, in: node)
-            } else {
-                remainder = .value(window.query, all, of: node)
-            }
-        case .written(let writes):
-            self.new = new
-            self.patches = []
-            events = []
-            remainder = .written(writes, events: view.wantsChildren)
-        case .live(let change):
-            self.new = .null
-            self.patches = view.wantsPatches ? Self.patches(of: change, below: view.path) : []
-            events = view.wantsChildren ? ChildEvent.events(of: change) : []
-            guard view.wantsSelection || (change.isWhole && view.wantsPatches) else { return }
-            let keys = change.keys()
-            if keys.count <= min(limits.room, limits.children) {
-                limits.room -= keys.count
-                self.new = new.selecting(keys)
-            } else {
-                limits.room = 0
-                remainder = .children(keys, of: new)
-            }
-        case .moved(let window, let writes, let children):
-            self.new = .null
-            self.patches = []
-            events = []
-            remainder = .moved(window, writes, over: children, events: view.wantsChildren, value: view.wantsSelection)
+        return isWhole && wanted.contains(.patches) ? wanted.union(.value) : wanted
+    }
+
+    /// The parts that would take too long on the database queue.
+    fileprivate func largeParts(_ wanted: ViewChange.Parts, within limits: inout ChangeLimits) -> ViewChange.Parts {
+        switch self {
+        case .value(let value, let before): return max(before.childCount, value.childCount) > limits.children ? .events : []
+        case .selection(let query, let children, let node, let before):
+            if wanted.isDisjoint(with: [.value, .events]) { return [] }
+            guard limits.take(query, children, of: node) else { return .all }
+            return before?.childCount ?? 0 > limits.children ? .events : []
+        case .children(_, .window(let window, let order, let node), _):
+            return wanted.contains(.value) && !limits.take(window.query, order, of: node) ? .value : []
+        case .children: return []
+        case .written, .moved: return .all
+        case .live(let change, _): return wanted.contains(.value) && !limits.take(change.shown?.count ?? 0) ? .value : []
         }
     }
+}
 
-    /// What a query shows, if few enough children for the database queue.
-    private static func few(
-        _ query: TreeQuery, _ children: OrderedChildren, within limits: inout ChangeLimits
-    ) -> ContiguousArray<OrderedChild>? {
-        let most = min(limits.room, limits.children)
-        let few = query.select(from: children, atMost: most)
-        limits.room -= few?.count ?? most
-        return few
-    }
-
-    /// A change that sends missed places with their current values.
-    init(_ patches: [(path: Path, value: Node)], of view: View, new: Node, sequence: UInt64) {
-        self.init(path: view.path, sequence: sequence, new: new, patches: patches, events: [])
-    }
-
-    init(path: Path, sequence: UInt64, new: Node, patches: [(path: Path, value: Node)], events: [ChildEvent], count: Int? = nil) {
-        self.path = path
-        self.sequence = sequence
-        self.new = new
-        self.patches = patches
-        self.events = events
-        self.count = count
-    }
-
-    /// Sets the parts that one observer of a live query receives.
-    mutating func set(_ change: LiveChange, of node: Node, in style: ObserverStyle) {
-        events = ChildEvent.events(of: change)
-        if style.hasCounts { count = Difference.live(change).count }
-        if style.hasPatches { patches = Self.patches(of: change, below: path) }
-        if style.hasValues { new = node.selecting(change.keys()) }
-    }
-
+extension LiveChange {
     /// Patches with each child once, at its current value.
-    private static func patches(of change: LiveChange, below path: Path) -> [(path: Path, value: Node)] {
-        var patches = (change.change?.events ?? []).map { (path: path.appending($0.key), value: $0.kind == .removed ? .null : $0.value) }
-        if change.earlier.isEmpty { return patches }
+    fileprivate func patches(below path: Path) -> [(path: Path, value: Node)] {
+        var patches = (change?.events ?? []).map { (path: path.appending($0.key), value: $0.kind == .removed ? .null : $0.value) }
+        if earlier.isEmpty { return patches }
         var seen = Set(patches.map(\.path))
-        for event in change.earlier.reversed().joined() where seen.insert(path.appending(event.key)).inserted {
+        for event in earlier.reversed().joined() where seen.insert(path.appending(event.key)).inserted {
             patches.append((path.appending(event.key), event.kind == .removed ? .null : event.value))
         }
         return patches
     }
+}
 
+extension [ChildChange] {
     /// A query's patches for a commit (contract §3.5): null for children that leave, whole children that enter, and the writes below all others.
-    private static func patches(
-        of children: [ChildChange], _ written: [(path: Path, value: Node)], below path: Path
-    ) -> [(path: Path, value: Node)] {
+    fileprivate func patches(of change: Change) -> [(path: Path, value: Node)] {
+        let depth = change.path.depth
         var patches: [(path: Path, value: Node)] = []
-        var stayed: [Key] = []
-        for child in children {
+        var stayed: [(key: Key, new: Node)] = []
+        for child in self {
             if child.new.isNull || child.old.isNull {
-                patches.append((path.appending(child.key), child.new))
+                patches.append((change.path.appending(child.key), child.new))
             } else {
-                stayed.append(child.key)
+                stayed.append((child.key, child.new))
             }
         }
         if stayed.isEmpty { return patches }
-        let many = stayed.count > 8 ? Set(stayed) : nil
-        for patch in written {
-            let key = patch.path.keys[path.depth]
-            if many?.contains(key) ?? stayed.contains(key) { patches.append(patch) }
+        let many = stayed.count > 8 ? [Key: Node](uniqueKeysWithValues: stayed.lazy.map { ($0.key, $0.new) }) : nil
+        for written in change.paths[change.range] {
+            let key = written.keys[depth]
+            guard let child = many.map({ $0[key] }) ?? stayed.first(where: { $0.key == key })?.new else { continue }
+            patches.append((written, child.node(at: written.keys[(depth + 1)...])))
         }
         return patches
     }
@@ -252,109 +206,5 @@ extension Node {
     func selecting(_ keys: ContiguousArray<Key>) -> Node {
         let children = children
         return .object(keys.lazy.map { ($0, children[$0] ?? .null) })
-    }
-}
-
-extension ChildEvent {
-    /// The events of a live query, commit by commit.
-    static func events(of change: LiveChange) -> [ChildEvent] {
-        if change.earlier.isEmpty { return events(change.change?.events ?? [], isByDistance: change.query.isByDistance) }
-        return change.commits.flatMap { events($0, isByDistance: change.query.isByDistance) }
-    }
-
-    /// The events of one commit.
-    static func events(_ liveEvents: ContiguousArray<LiveEvent>, isByDistance: Bool) -> [ChildEvent] {
-        var events: [ChildEvent] = []
-        events.reserveCapacity(liveEvents.count)
-        func add(_ kind: EventKinds, _ event: LiveEvent, _ value: Node) {
-            events.append(
-                ChildEvent(
-                    kind: kind, key: event.key, value: value, previous: event.previous, distance: event.distance, why: event.why,
-                    isByDistance: isByDistance))
-        }
-        // Changed values come last, when all children have their final positions.
-        for event in liveEvents where event.kind == .removed { add(.removed, event, event.value) }
-        for event in liveEvents {
-            switch event.kind {
-            case .added: add(.added, event, event.value)
-            case .moved: add(.moved, event, .null)
-            case .changed: if event.hasMoved { add(.moved, event, .null) }
-            case .removed: break
-            }
-        }
-        for event in liveEvents where event.kind == .changed { add(.changed, event, event.value) }
-        return events
-    }
-
-    /// The events of these differing children. O(children · log n)
-    static func events(of children: [ChildChange], _ order: SiblingOrder) -> [ChildEvent] {
-        var events = Sorted()
-        for child in order.sorted(children) {
-            let isShown = !child.old.isNull && !child.new.isNull
-            events.compare(child.key, child.old, child.new, hasMoved: isShown && order.hasMoved(child)) { order.sibling(before: child.key) }
-        }
-        return events.all
-    }
-
-    /// The events between a query's results on two contents. O(n log n)
-    /// - Parameter shown: the result on the new content.
-    static func events(
-        _ query: TreeQuery, from old: Node, to new: Node, showing shown: ContiguousArray<OrderedChild>
-    ) -> [ChildEvent] {
-        let ordering = query.orderedBy
-        let ordered: OrderedChildren = ordering == .key ? .byKey(old.children) : .indexed(OrderedIndex(ordering, of: old))
-        let former = query.select(from: ordered)
-        let now = Set(shown.lazy.map(\.key))
-        var places: [Key: OrderedChild] = [:]
-        var events = Sorted()
-        for child in former {
-            places[child.key] = child
-            if !now.contains(child.key) { events.compare(child.key, old.child(child.key), .null) { nil } }
-        }
-        var previous: Key?
-        for child in shown {
-            let before = places[child.key]
-            let hasMoved = before.map { $0.value.valueOrder(child.value) != 0 } ?? false
-            events.compare(child.key, before == nil ? .null : old.child(child.key), new.child(child.key), hasMoved: hasMoved) { previous }
-            previous = child.key
-        }
-        return events.all
-    }
-
-    /// The events between two objects. O(n)
-    static func events(from old: Node, to new: Node) -> [ChildEvent] {
-        let (before, after) = (old.children, new.children)
-        var events = Sorted()
-        for (key, was) in before where after[key] == nil { events.compare(key, was, .null) { nil } }
-        var previous: Key?
-        for (key, now) in after {
-            events.compare(key, before[key] ?? .null, now) { previous }
-            previous = key
-        }
-        return events.all
-    }
-
-    /// Events by kind, in the order in which they are sent.
-    private struct Sorted {
-        private var removed: [ChildEvent] = []
-        /// Added and moved, by position.
-        private var placed: [ChildEvent] = []
-        private var changed: [ChildEvent] = []
-
-        var all: [ChildEvent] { removed + placed + changed }
-
-        /// - Parameter hasMoved: true if a child shown before and after may have another position.
-        mutating func compare(_ key: Key, _ was: Node, _ now: Node, hasMoved: Bool = false, previous: () -> Key?) {
-            if now.isNull {
-                if was.isNull { return }
-                removed.append(ChildEvent(kind: .removed, key: key, value: was, previous: nil))
-            } else if was.isNull {
-                placed.append(ChildEvent(kind: .added, key: key, value: now, previous: previous()))
-            } else if !was.isIdentical(to: now), was != now {
-                let before = previous()
-                if hasMoved { placed.append(ChildEvent(kind: .moved, key: key, value: .null, previous: before)) }
-                changed.append(ChildEvent(kind: .changed, key: key, value: now, previous: before))
-            }
-        }
     }
 }

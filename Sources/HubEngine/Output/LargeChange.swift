@@ -24,7 +24,7 @@ final class LargeChange: @unchecked Sendable {
 
     func prepare(_ style: ObserverStyle) -> EncodeQueue.Preparation {
         let (isNothing, known) = lock.withLock { _ in
-            if change.remainder != nil { measured = nil }
+            if !change.isComplete { measured = nil }
             change.finish()
             return (change.isNothing(for: style), size(for: style))
         }
@@ -108,7 +108,7 @@ struct ChangeSize {
     /// O(bound) for the first style of each kind.
     mutating func isLarge(for style: ObserverStyle) -> Bool {
         // The rest is not computed because that would take too long here.
-        if let remainder = change.remainder, remainder.concerns(style) { return true }
+        if change.lacks(style) { return true }
         switch style {
         case .patches, .stream: return change.patches.isEmpty ? valueIsLarge() : patchesAreLarge()
         case .countStream: return false
@@ -137,7 +137,6 @@ struct ChangeSize {
 
     private mutating func childrenAreLarge() -> Bool {
         if let children { return children }
-        if change.remainder != nil { return true }
         var left = bound
         let isLarge = !change.events.allSatisfy { event in
             left -= 64

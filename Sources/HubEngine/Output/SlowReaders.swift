@@ -93,11 +93,11 @@ final class SlowReaders {
     }
 
     /// Records the change of a view for its suspended observers.
-    /// - Parameter patches: the places written below the view's; empty if all of it may differ.
-    func conflate(_ view: View, patches: [(path: Path, value: Node)]) {
+    /// - Parameter written: the places written below the view's; empty if all of it may differ.
+    func conflate(_ view: View, _ written: ArraySlice<Path> = []) {
         if view.suspended.isEmpty { return }
         let limit = context.limits.stalePlaces
-        let parts = view.shown.showsWrites && !patches.isEmpty ? MissedPaths.of(patches, limit: limit) : .whole
+        let parts = view.shown.showsWrites && !written.isEmpty ? MissedPaths.of(written, limit: limit) : .whole
         for (style, audience) in view.suspended {
             let missed = style.sendsPartialChanges ? parts : .whole
             for client in audience.lanes.joined() { miss(view.observation(style), of: client, missed) }

@@ -26,7 +26,7 @@ extension WireFormat {
     /// Encodes the write as a general change. Formats may override this.
     public func written(_ value: Node, at path: Path) -> [UInt8] {
         var parts: (any ChangeParts)?
-        let change = ViewChange(path: path, sequence: 0, new: .null, patches: [(path, value)], events: [])
+        let change = ViewChange(at: path, sequence: 0, patches: [(path, value)])
         return self.change(change, for: .patches(tag: nil), sharing: &parts)
     }
     /// Defaults for formats without counts.

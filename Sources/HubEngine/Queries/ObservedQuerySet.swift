@@ -65,15 +65,15 @@ final class ObservedQuerySet {
 
     /// Number of views that take their next children from this order.
     func views(needing ordering: TreeQuery.Index) -> Int {
-        named.values.count { ($0.shown as? LiveQueryShown)?.view.refillOrder == ordering }
+        named.values.count { $0.live?.view.refillOrder == ordering }
     }
 
     /// Adds a view of the queries.
     func add(_ view: LiveQueryView, lanes: Int) -> View {
         if let known = self.view(of: view) { return known }
-        let shown = LiveQueryShown(view, self)
+        let shown = ShownLiveQuery(view, self)
         counted += shown.held
-        let made = View(path: path, query: .live(view.query), shown: shown, lanes: lanes)
+        let made = View(path: path, query: .live(view.query), shown: .live(shown), lanes: lanes)
         named[Name(query: view.query, showing: view.showing)] = made
         byQuery[ObjectIdentifier(view)] = made
         // No observer has taken it yet.
@@ -84,7 +84,7 @@ final class ObservedQuerySet {
     /// Removes a view without observers. Not while the queries are in the background.
     func remove(_ view: LiveQueryView) {
         named[Name(query: view.query, showing: view.showing)] = nil
-        if let known = byQuery.removeValue(forKey: ObjectIdentifier(view))?.shown as? LiveQueryShown { counted -= known.held }
+        if let known = byQuery.removeValue(forKey: ObjectIdentifier(view))?.live { counted -= known.held }
         deferred[ObjectIdentifier(view)] = nil
         queries.remove(view)
     }
@@ -93,7 +93,7 @@ final class ObservedQuerySet {
     /// - Returns: the views whose number has changed.
     func recount() -> [View] {
         counted = queries.held
-        return named.values.filter { ($0.shown as? LiveQueryShown)?.recount() ?? false }
+        return named.values.filter { $0.live?.recount() ?? false }
     }
 
     /// Takes the views that wait for an order, without those removed meanwhile.
@@ -123,19 +123,26 @@ final class ObservedQuerySet {
     func all(of view: LiveQueryView, _ content: Node) -> LiveChange { liveChange(nil, [], of: view, content) }
 
     /// The difference between another view's result and this one's.
-    func liveChange(_ change: LiveQueryView.Change, of view: LiveQueryView, _ content: Node) -> LiveChange {
-        liveChange(change, [], of: view, content)
+    /// - Parameter wantsShown: true if its receiver also wants all that is shown.
+    func liveChange(_ change: LiveQueryView.Change, of view: LiveQueryView, _ content: Node, wantsShown: Bool) -> LiveChange {
+        LiveChange(
+            change: change, earlier: [], query: view.query, count: view.count, shown: wantsShown ? queries.shown(view, over: content) : nil)
     }
 
     private func liveChange(
         _ change: LiveQueryView.Change?, _ earlier: [ContiguousArray<LiveEvent>], of view: LiveQueryView, _ content: Node
     ) -> LiveChange {
-        LiveChange(change: change, earlier: earlier, query: view.query, count: view.count) { [self] in queries.shown(view, over: content) }
+        var made = LiveChange(change: change, earlier: earlier, query: view.query, count: view.count, shown: nil)
+        let wanted = self.view(of: view)?.wanted ?? []
+        // Observers of patches receive a whole result as a value.
+        let wantsShown = wanted.contains(.value) || made.isWhole && wanted.contains(.patches)
+        if wantsShown { made.shown = queries.shown(view, over: content) }
+        return made
     }
 }
 
 /// The result of a live query. `LiveQueryUpdater` updates it with the others of its place, so this class only returns the whole result.
-final class LiveQueryShown: LiveView {
+final class ShownLiveQuery {
     let view: LiveQueryView
     private unowned let place: ObservedQuerySet
     /// Children that the view held when last counted. The view itself must not be read while the queries are in the background.
@@ -153,20 +160,13 @@ final class LiveQueryShown: LiveView {
         return held != view.held
     }
 
-    var showsWrites: Bool { false }
-    var counts = false
-
-    func apply(_ commit: PlaceChange, at place: TrieNode) -> Difference? { nil }
-    func concerned(by writes: SubtreeWrites) -> Range<Int> { writes.range.lowerBound..<writes.range.lowerBound }
-    func move(along writes: SubtreeWrites, at place: TrieNode) -> Difference? { nil }
-    func reset(over node: Node, at place: TrieNode) {}
-
-    func all(of node: Node, at place: TrieNode) -> Difference? {
-        if self.place.isInBackground || view.isShort {
-            if let view = self.place.view(of: view) { self.place.awaitingResult.append(view) }
+    /// The whole result. Nil while it is not known; its observers then receive it later.
+    func all(of node: Node) -> Difference? {
+        if place.isInBackground || view.isShort {
+            if let view = place.view(of: view) { place.awaitingResult.append(view) }
             return nil
         }
-        return .live(self.place.all(of: view, node))
+        return .live(place.all(of: view, node), of: node)
     }
 
     /// The keys of the shown children. O(shown · log n)
@@ -174,7 +174,7 @@ final class LiveQueryShown: LiveView {
 }
 
 /// A change of a live query, or its whole result.
-struct LiveChange {
+struct LiveChange: Sendable {
     /// Nil if only the current result is sent.
     let change: LiveQueryView.Change?
     /// Events of earlier commits that were held back because the query showed too few children.
@@ -182,8 +182,8 @@ struct LiveChange {
     let query: LiveQuery
     /// How many children it shows now.
     let count: Int
-    /// Keys of all shown children, in the query's order if it has one. Call at once or never. O(shown · log n)
-    let keys: () -> ContiguousArray<Key>
+    /// Keys of all shown children, in the query's order if it has one; nil if no observer wants them.
+    var shown: ContiguousArray<Key>?
 
     /// True for a whole result without events.
     var isWhole: Bool { change == nil && earlier.isEmpty }

@@ -47,7 +47,7 @@ final class QueryNotifier {
         let (node, awaiting) = (content.root.node(at: place.path), place.awaitingResult)
         place.awaitingResult = []
         for view in awaiting {
-            guard let shown = view.shown as? LiveQueryShown, place.view(of: shown.view) === view else { continue }
+            guard let shown = view.live, place.view(of: shown.view) === view else { continue }
             if shown.view.isShort {
                 place.awaitingResult.append(view)
                 continue

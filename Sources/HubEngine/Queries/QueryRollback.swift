@@ -46,7 +46,7 @@ final class QueryRollback {
         // Observers have seen complete results. A view that is short now no longer matches that knowledge.
         var left = WindowRefill.filledAtOnce
         for view in place.views {
-            guard let query = (view.shown as? LiveQueryShown)?.view else { continue }
+            guard let query = view.live?.view else { continue }
             while query.isShort {
                 left -= 1
                 if left < 0 || (query.refillOrder.map { orders($0) == nil } ?? false) { return false }

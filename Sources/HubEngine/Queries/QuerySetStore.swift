@@ -109,7 +109,7 @@ final class QuerySetStore: @unchecked Sendable {
         if let known = place.view(of: view) { return known }
         let made = place.add(view, lanes: context.lanes)
         updateTotals(place)
-        if let ordering = (made.shown as? LiveQueryShown)?.keptOrder {
+        if let ordering = made.live?.keptOrder {
             if let index = places.existingPlace(at: place.path)?.existingIndex(ordering) {
                 index.views += 1
                 indexes.settle(index)
@@ -119,7 +119,7 @@ final class QuerySetStore: @unchecked Sendable {
     }
 
     func remove(_ view: View, at place: ObservedQuerySet) {
-        guard let shown = view.shown as? LiveQueryShown, place.view(of: shown.view) === view else { return }
+        guard let shown = view.live, place.view(of: shown.view) === view else { return }
         place.remove(shown.view)
         if let ordering = shown.keptOrder, let index = places.existingPlace(at: place.path)?.existingIndex(ordering) {
             index.views -= 1
@@ -172,7 +172,7 @@ final class QuerySetStore: @unchecked Sendable {
     private func endLarge(_ place: ObservedQuerySet) {
         place.heldAtLastCheck = place.held
         for view in place.views {
-            guard let query = (view.shown as? LiveQueryShown)?.view else { continue }
+            guard let query = view.live?.view else { continue }
             if query.held > 3 * limits.liveQueryChildren { endLater(view, at: place, .tooManyMatches(limits.liveQueryChildren)) }
         }
     }
@@ -208,7 +208,7 @@ struct Transferred<Value>: @unchecked Sendable {
     init(_ value: Value) { self.value = value }
 }
 
-extension LiveQueryShown {
+extension ShownLiveQuery {
     /// The order whose index must be kept for the view. A count needs only the changed children.
     var keptOrder: TreeQuery.Index? {
         guard let ordering = view.refillOrder, ordering != .key else { return nil }

@@ -7,7 +7,7 @@ import JSONTree
 ///
 /// The children themselves are in the index. A window with a limit stores its count and, while full, its outermost child. Without a limit it is just
 /// the range. So a thousand windows of 100,000 children cost next to nothing.
-struct QueryWindow {
+struct QueryWindow: Sendable {
     /// The immutable part, as one reference: a window is copied for each change that it shows.
     private final class Range: Sendable {
         let query: TreeQuery
@@ -31,13 +31,6 @@ struct QueryWindow {
     private var unlimited: Int?
     /// The outermost shown child on the side that the limit cuts off. Nil while fewer than the limit are shown.
     private var edge: OrderedChild?
-
-    /// One child before and after a commit, at its positions in the query's order. Nil where it does not exist.
-    struct Change {
-        let key: Key
-        let old: OrderedChild?
-        let new: OrderedChild?
-    }
 
     struct Move {
         /// Children shown now but not before.
@@ -83,7 +76,7 @@ struct QueryWindow {
 
     /// Applies changes of children, at most one per child. O(changes · log n)
     /// - Parameter children: the order after the changes.
-    mutating func apply(_ changes: [Change], over children: OrderedChildren) -> Move {
+    mutating func apply(_ changes: [PlacedChild], over children: OrderedChildren) -> Move {
         // First as if the edge did not move.
         var difference = Move()
         for change in changes {
@@ -224,6 +217,13 @@ struct QueryWindow {
             children.descend(from: bound) { [lower] child in (lower?.admitsAsStart(child) ?? true) && body(child) }
         }
     }
+}
+
+/// One child before and after a commit, at its positions in a query's order. Nil where it does not exist.
+struct PlacedChild: Sendable {
+    let key: Key
+    let old: OrderedChild?
+    let new: OrderedChild?
 }
 
 #if DEBUG

@@ -58,7 +58,7 @@ final class LiveReads: @unchecked Sendable {
 
     /// The current result of a view as an object, with the number of children.
     func selection(of view: View) -> Selection? {
-        guard let shown = view.shown as? LiveQueryShown else { return nil }
+        guard let shown = view.live else { return nil }
         let node = content.root.node(at: view.path)
         var keys: ContiguousArray<Key> = []
         if shown.view.showing == .children, let place = places[view.path] { keys = places.metered(place) { shown.keys(of: node) } }
@@ -80,7 +80,7 @@ final class LiveReads: @unchecked Sendable {
     }
 
     private func finish(_ pending: PendingLiveQuery, _ view: View, at place: ObservedQuerySet) {
-        if (view.shown as? LiveQueryShown)?.view.isShort == true { return wait(pending, at: place) }
+        if view.live?.view.isShort == true { return wait(pending, at: place) }
         pending.done(.success(view), pending.isLater)
         places.settle(place)
     }

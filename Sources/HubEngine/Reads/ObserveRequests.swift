@@ -80,7 +80,7 @@ final class ObserveRequests: @unchecked Sendable {
         if style.isStream, indexes.isMissing(query.orderedBy, path) {
             return refuse(observation, .missingIndex(query.orderedBy, path), item)
         }
-        let sendsResult = missed == nil || !style.hasChildEvents
+        let sendsResult = missed == nil || !style.parts.contains(.events)
         reads.select(query, at: path, for: item, mustKeep: true, countsOnly: style.isCount || !sendsResult) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
@@ -112,7 +112,7 @@ final class ObserveRequests: @unchecked Sendable {
                     return refuse(observation, failure, item)
                 }
                 let missed = missed(observation, since, item.client)
-                let sendsResult = missed == nil || !observation.style.hasChildEvents
+                let sendsResult = missed == nil || !observation.style.parts.contains(.events)
                 let selection = sendsResult ? live.selection(of: view) : Selection(value: .null, window: nil, count: 0)
                 establish(observation, selection, hash: "", since, missed, item)
             case .failure(let failure): refuse(observation, failure, item)
@@ -151,7 +151,7 @@ final class ObserveRequests: @unchecked Sendable {
                 return
             }
             guard let before = places.existingView(of: observation), let place = queries.places[observation.path],
-                let (was, shown) = (before.shown as? LiveQueryShown).flatMap({ was in (now.shown as? LiveQueryShown).map { (was, $0) } })
+                let (was, shown) = before.live.flatMap({ was in now.live.map { (was, $0) } })
             else { return fail(.unknownObserver(id)) }
             // The difference would miss events that the observer has not received yet.
             if was.view.isShort { return fail(.changesTooFast) }
@@ -160,13 +160,14 @@ final class ObserveRequests: @unchecked Sendable {
             guard permissions.permits(moved, of: client, as: .listen) else { return fail(.permissionDenied) }
             let node = content.root.node(at: observation.path)
             let difference = queries.places.metered(place) { place.queries.difference(from: was.view, to: shown.view, over: node) }
-            let change = difference.map { place.liveChange($0, of: shown.view, node) }
+            let parts = moved.style.parts
+            let change = difference.map { place.liveChange($0, of: shown.view, node, wantsShown: parts.contains(.value)) }
             now.add(client, style: moved.style)
             registry.replace(observation, with: moved, of: client)
             answers.answer(.written(sequence: content.sequence), item)
             guard let change else { return }
-            var viewChange = ViewChange(path: moved.path, sequence: content.sequence, new: .null, patches: [], events: [], count: nil)
-            viewChange.set(change, of: node, in: moved.style)
+            var limits = ChangeLimits(children: .max, room: .max)
+            let viewChange = ViewChange(.live(change, of: node), at: moved.path, for: parts, sequence: content.sequence, within: &limits)
             publisher.publish(viewChange, moved.style, to: client)
         }
     }
@@ -239,7 +240,7 @@ final class ObserveRequests: @unchecked Sendable {
         }
         reply = reads.explained(reply, observation.query, observation.showing, at: path, isHeld: true, item)
         // An observer of values that has missed changes receives the current value.
-        if let missed, style.hasChildEvents || missed.isEmpty { return resume(observation, missed, reply, item) }
+        if let missed, style.parts.contains(.events) || missed.isEmpty { return resume(observation, missed, reply, item) }
         if style.isCount {
             answers.answer(reply, item)
             let count = selection?.count ?? node.childCount
@@ -311,7 +312,7 @@ final class ObserveRequests: @unchecked Sendable {
                     format.initial(node, at: observation.path, query: observation.query, style: style, sequence: sequence)
                 }
                 // Events of many small children are larger than the children.
-                if content.count > limit, style.hasChildEvents {
+                if content.count > limit, style.parts.contains(.events) {
                     refuse(first)
                     return nil
                 }

@@ -72,7 +72,7 @@ struct QueryExplanations {
         var found = start(of: query, showing, at: path, over: node)
         found.children = node.childCount
         if isHeld, case .live(let live)? = query {
-            found.held = (place(at: path)?.view(of: live, showing)?.shown as? LiveQueryShown)?.view.held
+            found.held = place(at: path)?.view(of: live, showing)?.live?.view.held
         }
         return found
     }

@@ -293,7 +293,7 @@ final class ReadRequests: @unchecked Sendable {
         }
         guard var window = selection.window else { return again(selecting) }
         let moved = changes.map { change in
-            QueryWindow.Change(
+            PlacedChild(
                 key: change.key, old: change.old.map { query.orderedBy.place(change.key, $0) },
                 new: change.new.map { query.orderedBy.place(change.key, $0) })
         }

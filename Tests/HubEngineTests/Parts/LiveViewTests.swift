@@ -38,6 +38,9 @@ import Testing
         ]
     }
 
+    /// What the tests ask of a change: of a query no value, where its observers want none.
+    private static func parts(of view: View) -> ViewChange.Parts { [.patches, .events] }
+
     /// Splits events into the same three parts.
     private static func parts(_ events: [ChildEvent]) -> [[ChildEvent]] {
         [
@@ -97,45 +100,42 @@ import Testing
             }
         }
 
+        /// The writes as the publisher passes them to the views; nil if nothing has changed.
+        private mutating func change(_ writes: [TreeWrite]) throws -> Change? {
+            let old = root
+            root = try Candidate(writes, on: root, now: 0).tree
+            let paths = writes.map(\.path).filter { old.node(at: $0) != root.node(at: $0) }.outermost
+            var found: Change?
+            trie.visit(touchedBy: paths, old: old, new: root) { _, below, before, after in
+                found = Change(at: "q", from: before, to: after, by: paths, below: below)
+            }
+            return found
+        }
+
         /// Applies writes below the place by the method for many changes.
         /// - Returns: the difference of each affected view.
         mutating func commit(many writes: [TreeWrite]) throws -> [(view: View, difference: Difference)] {
-            let old = root
-            root = try Candidate(writes, on: root, now: 0).tree
-            let (before, after) = (old.child("q"), root.child("q"))
-            let paths = Set(writes.map(\.path)).filter { old.node(at: $0) != root.node(at: $0) }.sorted()
-            let below = SubtreeWrites(path: "q", old: before, new: after, paths: paths, range: paths.indices)
-            for kept in place.indexes { kept.follow(try #require(below.children(atMost: 10))) }
+            guard let change = try change(writes) else { return [] }
+            for kept in place.indexes { kept.follow(try #require(change.children(atMost: 10))) }
             return views.compactMap { view in
-                let part = below.part(view.shown.concerned(by: below))
+                let part = view.shown.part(of: change)
                 return part.count == 0 ? nil : view.shown.move(along: part, at: place).map { (view, $0) }
             }
         }
 
         /// Applies writes below the place.
         /// - Returns: the difference of each affected view.
-        mutating func commit(_ writes: [TreeWrite]) throws -> [(view: View, difference: Difference, commit: PlaceChange)] {
-            let old = root
-            root = try Candidate(writes, on: root, now: 0).tree
-            let paths = writes.map(\.path)
-            for (index, path) in paths.enumerated() where old.node(at: path) != root.node(at: path) {
-                trie.visit(touchedBy: path, before: old.node(at: path), after: root.node(at: path)) { place, isBelow in
-                    if isBelow { place.isOverwritten = true } else { place.touchedBy.append(index) }
-                }
-            }
-            if place.touchedBy.isEmpty, !place.isOverwritten { return [] }
-            var commit = PlaceChange(place, paths, old: old.child("q"), new: root.child("q"), root: root)
+        mutating func commit(_ writes: [TreeWrite]) throws -> [(view: View, difference: Difference, change: Change)] {
+            guard let change = try change(writes) else { return [] }
+            let children = change.children() ?? []
             for kept in place.indexes {
-                if commit.isOverwritten { kept.index = OrderedIndex(kept.ordering, of: commit.new) } else { kept.follow(commit.children) }
+                if change.isOverwritten { kept.index = OrderedIndex(kept.ordering, of: change.new) } else { kept.follow(children) }
             }
-            if commit.isOverwritten { for view in views { view.shown.reset(over: commit.new, at: place) } }
-            var told: [(View, Difference, PlaceChange)] = []
-            place.views(concernedBy: commit.isOverwritten ? nil : commit.children) { view, ordered in
-                commit.ordered = ordered
-                if let difference = view.shown.apply(commit, at: place) { told.append((view, difference, commit)) }
+            if change.isOverwritten { for view in views { view.shown.reset(over: change.new, at: place) } }
+            var told: [(View, Difference, Change)] = []
+            place.views(concernedBy: change.isOverwritten ? nil : children) { view, placed in
+                if let difference = view.shown.apply(change, children, placed, at: place) { told.append((view, difference, change)) }
             }
-            place.touchedBy = []
-            place.isOverwritten = false
             return told
         }
     }
@@ -178,8 +178,7 @@ import Testing
                     continue
                 }
                 var limits = ChangeLimits(children: 1_000, room: 1_000)
-                let change = ViewChange(
-                    difference, of: view, written: commit.patches, new: commit.new, sequence: 1, within: &limits)
+                let change = ViewChange(difference, at: "q", for: Self.parts(of: view), sequence: 1, within: &limits)
                 // Patches: they turn the previously shown value into the current one.
                 var cache: Node = ["q": Self.value(view.window, of: before)]
                 if change.patches.isEmpty { cache = ["q": change.new] }
@@ -189,7 +188,7 @@ import Testing
                 #expect(Self.parts(change.events) == expected, note)
                 #expect(change.events.drop { $0.kind == .removed } == ArraySlice(expected[1] + expected[2]), note)
                 #expect(try Self.replay(old, change.events) == new, note)
-                guard case .children(let children, let order) = difference else {
+                guard case .children(let children, let order, _) = difference else {
                     #expect(commit.isOverwritten && change.patches.isEmpty, note)
                     continue
                 }
@@ -222,7 +221,7 @@ import Testing
                     continue
                 }
                 var limits = ChangeLimits(children: 1_000, room: 1_000)
-                var change = ViewChange(difference, of: view, written: [], new: after, sequence: 1, within: &limits)
+                var change = ViewChange(difference, at: "q", for: Self.parts(of: view), sequence: 1, within: &limits)
                 #expect(change.patches.isEmpty && change.events.isEmpty && limits.room == 1_000, "nothing is found out at once")
                 change.finish()
                 if change.isNothing {
@@ -241,9 +240,9 @@ import Testing
     @Test func window_findsWhatConcernsIt_amongManyWrites() throws {
         let node = Node.object((0..<2_000).map { (Key("k\(10_000 + $0)"), .int(1)) })
         let paths = (0..<2_000).map { Path(["q", Key("k\(10_000 + $0)"), "x"]) }
-        let writes = SubtreeWrites(path: "q", old: node, new: node, paths: paths, range: paths.indices)
+        let writes = Change(at: "q", from: node, to: node, by: paths, below: paths.indices)
         func concerned(_ query: TreeQuery) -> Range<Int> {
-            LiveWindow(query, QueryWindow(query, over: .byKey(node.children))).concerned(by: writes)
+            ShownWindow(query, QueryWindow(query, over: .byKey(node.children))).part(of: writes).range
         }
         #expect(concerned(TreeQuery(index: .key, limit: 3, viewFrom: .last)) == 1_997..<2_000)
         #expect(concerned(TreeQuery(index: .key, limit: 3, viewFrom: .first)) == 0..<3)
@@ -260,15 +259,15 @@ import Testing
         let told = try it.commit([TreeWrite("q", ["b": 2, "c": 4, "d": 5])])
         let (view, difference, commit) = try #require(told.first { $0.view.window == nil })
         var limits = ChangeLimits(children: 3, room: 0)
-        let change = ViewChange(difference, of: view, written: [], new: commit.new, sequence: 1, within: &limits)
+        let change = ViewChange(difference, at: "q", for: Self.parts(of: view), sequence: 1, within: &limits)
         let expected = Self.events(["a", "b", "c"], ["b", "c", "d"], commit.old, commit.new).joined()
         #expect(change.events == Array(expected))
         // One child more than may be compared here: computed later, with the same result.
         limits = ChangeLimits(children: 2, room: 0)
-        var later = ViewChange(difference, of: view, written: [], new: commit.new, sequence: 1, within: &limits)
-        #expect(later.events.isEmpty && later.remainder != nil)
+        var later = ViewChange(difference, at: "q", for: Self.parts(of: view), sequence: 1, within: &limits)
+        #expect(later.events.isEmpty && !later.isComplete)
         later.finish()
-        #expect(later.events == change.events && later.remainder == nil)
+        #expect(later.events == change.events && later.isComplete)
     }
 
     @Test func window_collectsAsMuchAsThereIsRoomFor() throws {
@@ -276,13 +275,13 @@ import Testing
         let view = try #require(it.views.first { $0.window?.limit == 3 && $0.window?.orderedBy == .key })
         let all = try #require(view.shown.all(of: it.root.child("q"), at: it.place))
         var limits = ChangeLimits(children: 5, room: 3)
-        let now = ViewChange(all, of: view, written: [], new: .null, sequence: 1, within: &limits)
-        #expect(now.new == ["k0": 1, "k1": 1, "k2": 1] && now.remainder == nil && limits.room == 0)
+        let now = ViewChange(all, at: "q", for: [.patches, .value], sequence: 1, within: &limits)
+        #expect(now.new == ["k0": 1, "k1": 1, "k2": 1] && now.isComplete && limits.room == 0)
         limits.room = 2
-        var later = ViewChange(all, of: view, written: [], new: .null, sequence: 1, within: &limits)
-        #expect(later.new == .null && later.remainder != nil && limits.room == 0)
+        var later = ViewChange(all, at: "q", for: [.patches, .value], sequence: 1, within: &limits)
+        #expect(later.new == .null && !later.isComplete && limits.room == 0)
         later.finish()
-        #expect(later.new == now.new && later.remainder == nil)
+        #expect(later.new == now.new && later.isComplete)
     }
 
     @Test func window_showsNothing_whileItsIndexIsBuilt() throws {

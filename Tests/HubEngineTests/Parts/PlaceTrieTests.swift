@@ -86,8 +86,9 @@ import Testing
                 for path in paths { root.set(Self.value(&random, 2), at: path) }
                 for path in paths {
                     var touched: [String] = []
-                    trie.visit(touchedBy: path, before: old.node(at: path), after: root.node(at: path)) { place, isBelow in
-                        touched.append("\(place.path) \(isBelow ? "below" : "above")")
+                    trie.visit(touchedBy: [path], old: old, new: root) { place, range, before, after in
+                        touched.append("\(place.path) \(range == nil ? "below" : "above")")
+                        #expect(before == old.node(at: place.path) && after == root.node(at: place.path))
                     }
                     #expect(Set(touched) == model.touched(by: path, old, root), "seed \(seed) step \(step)")
                     #expect(Set(touched).count == touched.count, "each place once")
@@ -95,7 +96,7 @@ import Testing
                 }
                 let outermost = Set(paths).filter { path in !paths.contains { $0 != path && $0.contains(path) } }.sorted()
                 var (above, below, ranges) = (Set<String>(), Set<String>(), [String: Range<Int>]())
-                trie.visit(touchedBy: outermost, old: old, new: root) { place, range in
+                trie.visit(touchedBy: outermost, old: old, new: root) { place, range, _, _ in
                     let isNew = range == nil ? below.insert("\(place.path)").inserted : above.insert("\(place.path)").inserted
                     #expect(isNew, "each place once")
                     ranges["\(place.path)"] = range
@@ -136,7 +137,7 @@ import Testing
         var new = old
         new.set(2, at: "k7/x")
         var touched = 0
-        trie.visit(touchedBy: .root, before: old, after: new) { _, _ in touched += 1 }
+        trie.visit(touchedBy: [.root], old: old, new: new) { _, _, _, _ in touched += 1 }
         #expect(touched == 1)
     }
 

@@ -85,8 +85,8 @@ import Testing
             bench.slowReaders.suspend(client)
             #expect(Set(view.suspended.keys) == [patches.style, value.style], "events of children are told each")
             #expect(Set(view.audiences.keys) == [children.style])
-            bench.slowReaders.conflate(view, patches: [("a/b/c", 1)])
-            bench.slowReaders.conflate(view, patches: [("a/b", 1)])
+            bench.slowReaders.conflate(view, ["a/b/c"])
+            bench.slowReaders.conflate(view, ["a/b"])
             let (missed, held) = try #require(bench.slowReaders.catchUp(client))
             #expect(Self.text(missed[patches]) == "/a/b", "what is below is in it")
             #expect(Self.text(missed[value]) == "whole" && missed[children] == nil && held.isEmpty)
@@ -106,7 +106,7 @@ import Testing
             let view = try #require(bench.places.existingView(of: Observation("a")))
             func missed(_ places: [Path]...) throws -> String {
                 bench.slowReaders.suspend(client)
-                for patches in places { bench.slowReaders.conflate(view, patches: patches.map { ($0, 1) }) }
+                for written in places { bench.slowReaders.conflate(view, written[...]) }
                 return Self.text(try #require(bench.slowReaders.catchUp(client)).missed[Observation("a")])
             }
             #expect(try missed(["a/x"], ["a/y"]) == "/a/x /a/y")

@@ -1,33 +1,53 @@
 import JSONTree
 
-/// Many writes of one commit below an observed place. The database queue does not examine them all: each view takes the part that affects it, and a
-/// large part is evaluated off the queue.
+/// What one commit did to a place: its value before and after, and the writes below it. Everything that observers receive derives from it, on any
+/// queue. Each view takes the part that affects it.
 ///
 /// ```
-/// commit   ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪     ascending
+/// commit   ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪     ascending; none lies below another
 /// place        └────── range ──────┘
 /// window             └ part ┘               in key order: where it shows children
 /// ```
-struct SubtreeWrites: Sendable {
-    /// The observed place, with its values before and after the commit.
+struct Change: Sendable {
     let path: Path
     let old: Node
     let new: Node
-    /// All places that the commit has written, ascending. `range` selects those below the observed place.
+    /// All places that the commit has written. `range` selects those below this place.
     let paths: [Path]
     private(set) var range: Range<Int>
+    /// True if the place itself or an ancestor was written. Then it has no writes below it.
+    let isOverwritten: Bool
 
+    /// - Parameter range: the writes below the place; nil if it was overwritten.
+    init(at path: Path, from old: Node, to new: Node, by paths: [Path], below range: Range<Int>?) {
+        (self.path, self.old, self.new, self.paths) = (path, old, new, paths)
+        self.range = range ?? 0..<0
+        isOverwritten = range == nil
+    }
+
+    /// Number of writes below the place.
     var count: Int { range.count }
 
-    func part(_ range: Range<Int>) -> SubtreeWrites {
+    func part(_ range: Range<Int>) -> Change {
         var part = self
         part.range = range
         return part
     }
 
-    /// The children that contain these writes, in key order; nil if more than `most`. O(children · log n), plus O(log writes) for each child with
+    /// The writes below the place, with the values stored there now. O(writes · log n)
+    /// - Parameter children: those that contain the writes (`children`).
+    func patches(of children: [ChildChange]) -> [(path: Path, value: Node)] {
+        var next = children.startIndex
+        return paths[range].map { written in
+            let key = written.keys[path.depth]
+            while children[next].key != key { next += 1 }
+            return (written, children[next].new.node(at: written.keys[(path.depth + 1)...]))
+        }
+    }
+
+    /// The children that contain the writes, in key order; nil if more than `most`. O(children · log n), plus O(log writes) for each child with
     /// several writes.
-    func children(atMost most: Int) -> [ChildChange]? {
+    func children(atMost most: Int = .max) -> [ChildChange]? {
         var children: [ChildChange] = []
         var next = range.lowerBound
         while next < range.upperBound {
@@ -50,14 +70,21 @@ struct SubtreeWrites: Sendable {
     }
 }
 
-extension PlaceChange {
-    /// The combined change of many writes. O(writes · log n)
-    init(_ writes: SubtreeWrites) {
-        let depth = writes.path.depth
-        self.init(isOverwritten: false, writes.old, writes.new)
-        patches.reserveCapacity(writes.count)
-        for path in writes.paths[writes.range] { patches.append((path, new.node(at: path.keys[depth...]))) }
-        children = writes.children(atMost: .max) ?? []
+/// One child of a place before and after a commit; null where it does not exist.
+struct ChildChange: Sendable {
+    let key: Key
+    let old: Node
+    let new: Node
+}
+
+extension [ChildChange] {
+    /// The changes with their positions in an order.
+    func placed(by ordering: TreeQuery.Index) -> [PlacedChild] {
+        map { child in
+            PlacedChild(
+                key: child.key, old: child.old.exists ? ordering.place(child.key, child.old) : nil,
+                new: child.new.exists ? ordering.place(child.key, child.new) : nil)
+        }
     }
 }
 
