@@ -7,38 +7,38 @@ public struct ClusterSettings: Sendable {
     /// The address under which other hubs show this one to administrators; nil uses the one of `JournalStorage.announceAddress`.
     public var address: String?
     /// Interval between heartbeats to the other hubs, and the silence after which a hub counts as lost.
-    public var heartbeatMs: Int64 = 250
-    public var deadAfterMs: Int64 = 1_500
+    package var heartbeatMs: Int64 = 250
+    package var deadAfterMs: Int64 = 1_500
     /// Time for which a hub does not write a shard after another hub has superseded it.
-    public var cooldownMs: Int64 = 5_000
+    package var cooldownMs: Int64 = 5_000
     /// Time for which a hub must be ready before the current writer yields to it.
-    public var yieldAfterMs: Int64 = 2_000
+    package var yieldAfterMs: Int64 = 2_000
     /// Number of logs into which the namespaces are divided. The same on all hubs, and constant for the cluster's lifetime.
-    public var shards = 16
+    package var shards = 16
     /// Number of servers that keep each log.
-    public var replicas = 3
+    package var replicas = 3
     /// Maximum bytes of one message of a log; a larger commit is split. At most the servers' limit (`max_payload`, 1 MiB by default).
-    public var messageBytes = 1 << 20
+    package var messageBytes = 1 << 20
     /// Time after which a write that no server accepts is refused. Longer than the servers need to elect a leader (5–10 s).
-    public var appendMs: Int64 = 15_000
+    package var appendMs: Int64 = 15_000
     /// Timeout of one attempt within that time.
-    public var attemptMs: Int64 = 2_000
+    package var attemptMs: Int64 = 2_000
     /// Time after which a change of accounts, rules or secrets that no server accepts is refused. Their queues wait that long, once, until the
     /// servers answer again.
-    public var sharedAppendMs: Int64 = 2_000
+    package var sharedAppendMs: Int64 = 2_000
     /// Timeout at the start for receiving the log of settings.
-    public var openMs = 60_000
+    package var openMs = 60_000
     /// Interval between checks that the log is still the one that was followed.
-    public var checkIntervalMs: Int64 = 2_000
+    package var checkIntervalMs: Int64 = 2_000
     /// Time for which the servers must report fewer messages than were received, before this hub believes it.
-    public var regressionPatienceMs: Int64 = 10_000
+    package var regressionPatienceMs: Int64 = 10_000
     /// Bytes of a log that are kept although a snapshot and all hubs have them, so that a hub that was away for a while finds the rest. A
     /// snapshot is due when that many more bytes have arrived, or half of the previous snapshot's bytes if that is more.
-    public var keptBytes: UInt64 = 64 << 20
+    package var keptBytes: UInt64 = 64 << 20
     /// Pause after a snapshot that could not be written.
     var snapshotRetryMs: Int64 = 60_000
     /// Time that opening a namespace waits for news of its log.
-    public var openTimeoutMs: Int64 = 2_000
+    package var openTimeoutMs: Int64 = 2_000
     /// Bytes at which a record takes no further batch.
     var recordBytes = 256 << 10
     /// Records that local journals have not stored yet, above which nothing more is appended or received.

@@ -150,7 +150,7 @@ public struct SMTPSettings: Sendable {
     /// A file with the certificates (PEM) for verifying the server; nil uses the system's.
     public let certificates: String?
     /// Timeouts in seconds for connecting, and for a whole message.
-    public var connectSeconds = 10, messageSeconds = 60
+    package var connectSeconds = 10, messageSeconds = 60
 
     /// - Parameters:
     ///   - url: `smtp://host[:port]` or `smtps://host[:port]`, with nothing else in it.

@@ -138,11 +138,11 @@ struct MailQueue {
 
 public struct MailerSettings: Sendable, Equatable {
     /// Most messages in the queue.
-    public var waiting = 1_000
+    package var waiting = 1_000
     /// Most messages sent concurrently.
-    public var atOnce = 4
+    package var atOnce = 4
     /// ms between attempts; the last one repeats. Not empty.
-    public var waitsMs: [Int64] = [5_000, 15_000, 60_000, 120_000, 300_000, 600_000, 1_800_000]
+    package var waitsMs: [Int64] = [5_000, 15_000, 60_000, 120_000, 300_000, 600_000, 1_800_000]
 
     public init() {}
 }
@@ -155,7 +155,7 @@ public struct MailSettings: Sendable {
     public var app = "Vigla"
     /// The folder of the operator's own templates.
     public var templates: String?
-    public var mailer = MailerSettings()
+    package var mailer = MailerSettings()
 
     public init() {}
 }

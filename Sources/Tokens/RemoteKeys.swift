@@ -188,25 +188,25 @@ public enum KeyFetchFault: Error, Sendable, Hashable, CustomStringConvertible {
 /// Settings for fetching and caching issuers' keys.
 public struct KeyFetchSettings: Sendable {
     /// Timeout in seconds for one document, from the name lookup to its last byte.
-    public var timeoutSeconds = 10
+    package var timeoutSeconds = 10
     /// Most bytes of a document.
-    public var bytes = 256 << 10
+    package var bytes = 256 << 10
     /// Most redirects to follow, only to https URLs.
-    public var redirects = 3
+    package var redirects = 3
     /// Most documents fetched concurrently, over all issuers; each fetch takes one thread.
-    public var waiting = 16
+    package var waiting = 16
     /// Most keys of one set that are parsed.
-    public var keys = 64
+    package var keys = 64
     /// Seconds for which keys are cached: the default without `max-age`, and the bounds of `max-age`.
-    public var defaultAgeSeconds = 300
-    public var minAgeSeconds = 60
-    public var maxAgeSeconds = 86_400
+    package var defaultAgeSeconds = 300
+    package var minAgeSeconds = 60
+    package var maxAgeSeconds = 86_400
     /// Seconds after expiry for which keys stay in use while a fetch fails, or after the issuer has withdrawn all keys.
-    public var staleSeconds = 86_400
+    package var staleSeconds = 86_400
     /// Seconds between a failure and the next attempt.
-    public var retrySeconds = 10
+    package var retrySeconds = 10
     /// Seconds between two fetches caused by an unknown key.
-    public var unknownKeySeconds = 60
+    package var unknownKeySeconds = 60
 
     public init() {}
 }

@@ -133,24 +133,24 @@ extension PasswordHash {
 /// Settings of password hashing and password rules.
 public struct PasswordSettings: Sendable {
     /// Parameters of new hashes; a weaker hash is replaced at the next use of its password.
-    public var scrypt = ScryptParameters.standard
+    package var scrypt = ScryptParameters.standard
     /// Passwords hashed concurrently; each takes `scrypt.bytes` of memory.
-    public var workers: Int
+    package var workers: Int
     /// Whether hashing yields to all other work (`SCHED_IDLE`), so that databases keep their latency. On a fully busy machine a sign-in takes
     /// seconds: after `PasswordHasher.overdueMs` a thread of niceness 10 takes over.
-    public var yields = true
+    package var yields = true
     /// Most passwords that may wait for a worker; beyond it a sign-in gets TOO_MANY_ATTEMPTS_TRY_LATER.
-    public var waiting = 256
+    package var waiting = 256
     /// Most seconds that a password may wait; the SDKs give up after 30.
-    public var waitSeconds = 25.0
+    package var waitSeconds = 25.0
     /// The minimum length of a password in UTF-16 code units, as `validatePassword` of the SDKs counts. The API's minimum is 6.
     public var minLength = 8
     /// The maximum length of a password in UTF-16 code units: at most three bytes each.
-    public var maxLength = 4096
+    package var maxLength = 4096
     /// Whether the most common passwords are refused.
     public var refusesCommon = true
     /// The pepper of new hashes; nil for none.
-    public var pepper: PasswordPepper?
+    package var pepper: PasswordPepper?
 
     /// - Parameter cores: processors of the machine; passwords use half of them, at least one.
     public init(cores: Int) { workers = max(1, cores / 2) }

@@ -6,7 +6,7 @@ public struct AccountSettings: Sendable {
     /// `aud` of ID tokens and part of their `iss`: the apps' `projectId`.
     public var project = "default"
     /// The project number in some responses; without meaning here (accounts contract §6.10).
-    public var projectNumber = "1"
+    package var projectNumber = "1"
     /// The public URL of the hub, without a trailing slash; mailed links begin with it. Nil: the address that the hub listens on.
     public var publicURL: String?
     /// Development conveniences: unsigned tokens, `owner`, `/emulator/…`, no throttling.
@@ -30,13 +30,13 @@ public struct AccountSettings: Sendable {
     public var continueHosts: [String] = []
 
     /// The lifetime of an ID token in seconds; must exceed 300, or the SDKs refresh constantly (contract §5.3).
-    public var tokenSeconds = 3600
+    package var tokenSeconds = 3600
     /// Seconds after expiry for which the account endpoints still accept an ID token.
-    public var tokenLeewaySeconds = 300
+    package var tokenLeewaySeconds = 300
     /// The signature algorithm of ID tokens; other verifiers expect RS256. A change creates a new key at the next start.
     public var signingAlgorithm = SignatureAlgorithm.rs256
     /// Most verified ID tokens in the cache: about 2 KiB each.
-    public var rememberedTokens = 10_000
+    package var rememberedTokens = 10_000
     /// Other issuers whose tokens are accepted by the database.
     public var externalIssuers: [ExternalIssuer] = []
     /// Services that users may sign in with; ids are unique.
@@ -44,15 +44,15 @@ public struct AccountSettings: Sendable {
     /// Servers of the app that may sign in any user.
     public var customTokenIssuers: [CustomTokenIssuer] = []
     /// Settings for fetching and caching issuers' keys.
-    public var keyFetching = KeyFetchSettings()
+    package var keyFetching = KeyFetchSettings()
     /// Most used nonce tokens of other services to remember; each until it expires.
-    public var rememberedNonces = 10_000
+    package var rememberedNonces = 10_000
     /// At which endpoints refresh tokens are replaced at each use.
     public var refreshRotation = RefreshTokenRotation.oauth
     /// Days after which an unused session ends; 0 for never.
     public var idleDays = 180
     /// Days for which an ended session, or one of a deleted account, is reported as such; later its token is unknown.
-    public var endedSessionDays = 180
+    package var endedSessionDays = 180
     /// Most concurrent sessions of an account; a further one ends the least recently used session.
     public var sessionsOfAccount = 100
     /// Days after which an unused guest account is deleted; 0 for never.
@@ -60,10 +60,10 @@ public struct AccountSettings: Sendable {
     /// Days for which audit events are kept; 0 for ever.
     public var auditDays = 400
     /// Lifetimes of the codes of each kind, in seconds.
-    public var resetCodeSeconds = 3600
-    public var signInCodeSeconds = 3600
-    public var verifyCodeSeconds = 3 * 86_400
-    public var recoverCodeSeconds = 14 * 86_400
+    package var resetCodeSeconds = 3600
+    package var signInCodeSeconds = 3600
+    package var verifyCodeSeconds = 3 * 86_400
+    package var recoverCodeSeconds = 14 * 86_400
 
     /// Settings of password hashing and of password rules.
     public var passwords = PasswordSettings()
@@ -73,19 +73,19 @@ public struct AccountSettings: Sendable {
     public var mail = MailSettings()
 
     /// Most bytes of a client's request body.
-    public var bodyBytes = 64 << 10
+    package var bodyBytes = 64 << 10
     /// Most bytes of an administrator's request body, such as an import.
-    public var administratorBodyBytes = 8 << 20
+    package var administratorBodyBytes = 8 << 20
     /// Most accounts that an administrator looks up in one request.
-    public var lookupsAtOnce = 100
+    package var lookupsAtOnce = 100
     /// Most accounts on a page of an administrator's list.
-    public var listedAtOnce = 1000
+    package var listedAtOnce = 1000
     /// Most accounts that an administrator imports or deletes in one request.
-    public var changedAtOnce = 1000
+    package var changedAtOnce = 1000
     /// Milliseconds that the response to a deletion waits for the removal of the account's data; the admin SDKs wait 25 s.
-    public var removalWaitMs: Int64 = 20_000
+    package var removalWaitMs: Int64 = 20_000
     /// Most characters of custom claims.
-    public var claimsLength = 1000
+    package var claimsLength = 1000
 
     public init() {}
 

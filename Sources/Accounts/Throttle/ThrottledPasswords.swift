@@ -127,16 +127,16 @@ public struct ThrottleSettings: Sendable, Equatable {
     }
 
     /// False disables all limits, for development.
-    public var isOn = true
+    package var isOn = true
 
     /// Failed passwords of one account that cause no wait.
     public var freeFailures: Int64 = 5
     /// The wait after the last free failure; it doubles with each further one.
-    public var firstDelayMs: Int64 = 1_000
+    package var firstDelayMs: Int64 = 1_000
     /// The longest wait.
     public var longestDelayMs: Int64 = 15 * 60_000
     /// Failed passwords are forgotten this long after the last one and its wait.
-    public var windowMs: Int64 = 15 * 60_000
+    package var windowMs: Int64 = 15 * 60_000
     /// Consecutive failed passwords, with or without pauses, after which the account's passwords are refused unchecked for `lockMs`. A password
     /// reset ends the lock.
     public var mostFailures: Int64 = 100
@@ -160,7 +160,7 @@ public struct ThrottleSettings: Sendable, Equatable {
     public var codes = Rate(10, perMs: 60_000)
 
     /// Most subjects of each kind; beyond it those that expire first are dropped.
-    public var mostSubjects = 50_000
+    package var mostSubjects = 50_000
 
     public init() {}
 }

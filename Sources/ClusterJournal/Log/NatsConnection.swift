@@ -22,10 +22,10 @@ public final class NatsConnection: @unchecked Sendable {
         /// The name of the connection in the servers' logs.
         public var name: String
         /// Ping interval. A server counts as lost after two unanswered pings.
-        public var pingMs: Int64 = 1_000
-        public var reconnectMs: Int64 = 100
+        package var pingMs: Int64 = 1_000
+        package var reconnectMs: Int64 = 100
         /// Timeout of one request to the servers.
-        public var requestMs: Int64 = 2_000
+        package var requestMs: Int64 = 2_000
 
         public init(servers: [String], name: String = "vigla") { (self.servers, self.name) = (servers, name) }
     }

@@ -49,20 +49,20 @@ public enum Refusal: String, Sendable, CaseIterable {
 /// How many connections may be open, and how fast new ones may come.
 public struct AdmissionLimits: Sendable {
     /// Open connections of all addresses.
-    public var connections = Int.max
+    package var connections = Int.max
     /// Open connections of one address: an IPv4 address, or an IPv6 network of 64 bits; one of 48 bits has four times as many.
     /// A household, a school or a mobile carrier's gateway is one address.
-    public var connectionsPerAddress = 2_000
+    package var connectionsPerAddress = 2_000
     /// New connections per second of all addresses; more wait in the system's queue.
-    public var acceptsPerSecond = 10_000
+    package var acceptsPerSecond = 10_000
     /// How many may come at once after a quiet time.
-    public var acceptBurst = 10_000
+    package var acceptBurst = 10_000
     /// New connections per second of one address.
-    public var acceptsPerSecondPerAddress = 100
+    package var acceptsPerSecondPerAddress = 100
     /// How many connections of one address may come at once after a quiet time.
-    public var acceptBurstPerAddress = 2_000
+    package var acceptBurstPerAddress = 2_000
     /// Whether the limits per address also apply to this machine's own addresses, which are its proxies, tools and tests.
-    public var countsLoopback = false
+    package var countsLoopback = false
 
     public init() {}
 }

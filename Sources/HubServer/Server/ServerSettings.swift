@@ -1,8 +1,8 @@
 public import Accounts
-public import DispatchNet
-public import HubEngine
+package import DispatchNet
+package import HubEngine
 public import SecurityRules
-public import WireProtocols
+package import WireProtocols
 
 /// How a server runs. Every field is an option of `vigla serve`.
 public struct ServerSettings: Sendable {
@@ -72,85 +72,85 @@ public enum MetricsAccess: String, Sendable, CaseIterable {
 
 /// Every limit of a server with its unit and default. Tests cover each from both sides.
 public struct ServerLimits: Sendable {
-    public var http = HTTPLimits()
-    public var engine = EngineLimits()
+    package var http = HTTPLimits()
+    package var engine = EngineLimits()
     /// Transport. `outboundTotalBytes` and `connectionsPerLoop` are set from the properties below.
-    public var net = NetSettings()
+    package var net = NetSettings()
     /// Output bytes that may wait for all slow readers together, at least 64 MiB; 0 for half of `memoryBytes`. Default 0.
-    public var outboundBytes = 0
+    package var outboundBytes = 0
     /// Connections that a net loop takes before the next loop gets any, when the server chooses the number of loops; 0 spreads them evenly.
     /// Default 1,000: a broadcast to that many takes a loop one or a few milliseconds.
-    public var connectionsPerLoop = 1_000
+    package var connectionsPerLoop = 1_000
     /// Users without a connection whose sent bytes are remembered, with `countsUserBytes`: those with the most bytes. Default 1,000, at some 150
     /// bytes
     /// each, the same as for connected users. Up to twice as many may accumulate before the next clean-up.
-    public var countedUsers = 1_000
+    package var countedUsers = 1_000
     /// Connections: their number, their rate, and the share of one address.
-    public var admission = AdmissionLimits()
+    package var admission = AdmissionLimits()
     /// Bytes of one session's unanswered requests; above it reading from the peer stops until half of them are answered.
     /// Default 1 MiB; a single larger request passes.
-    public var requestBytes = 1 << 20
+    package var requestBytes = 1 << 20
     /// Bytes added to each request in `requestBytes`. Even a small request costs a turn on the database queue, so a session has at most some
     /// 500 of them pending. Default 2 KiB.
-    public var requestOverheadBytes = 2 << 10
+    package var requestOverheadBytes = 2 << 10
     /// Bytes of one WebSocket message, and so of any frame; a longer one closes the connection with 1009. Default 32 MiB.
-    public var frameBytes = 32 << 20
+    package var frameBytes = 32 << 20
     /// Compression of `/.observe` for clients that offer it (RFC 7692); nil declines every offer. Messages never refer to earlier
     /// ones there, so `takesOverContext` has no effect. Defaults: see `DeflateSettings`.
-    public var deflate: DeflateSettings? = DeflateSettings()
+    package var deflate: DeflateSettings? = DeflateSettings()
     /// Bytes of a realtime message over all its chunks, and of an observe request; a longer one is answered with `too_big`.
     /// Default 16 MiB (contract §4.1). Strings: 10 MiB.
-    public var realtime = RealtimeLimits()
+    package var realtime = RealtimeLimits()
     /// Long polling: how long polls are held, when a client counts as lost, and how much may be queued.
-    public var longPoll = LongPollLimits()
+    package var longPoll = LongPollLimits()
     /// The longest time in ms from a stop until the storage closes, even with work pending. Connections may take half of it to close. Default 6,000.
-    public var stopMs = 6_000
+    package var stopMs = 6_000
     /// Concurrent account requests; further ones are answered with 503. Default 1,000.
-    public var accountRequests = 1_000
+    package var accountRequests = 1_000
     /// The same for one network: an IPv4 address, or the first 64 bits of an IPv6 address. Default 64; not with `isDev`.
     public var accountRequestsOfNetwork = 64
     /// Seconds that a session stays open after its credential has expired. Default 10 (contract §8.1).
-    public var tokenLeewaySeconds = 10
+    package var tokenLeewaySeconds = 10
     /// Requests of one client that may wait while its credential is verified. Default 1,000.
-    public var requestsBehindAuth = 1_000
+    package var requestsBehindAuth = 1_000
     /// Consecutive credentials of one connection that may be refused; the last one closes it with 1008. Default 10.
-    public var refusedCredentials = 10
+    package var refusedCredentials = 10
     /// Signed tokens verified at the same time, off the net loops; 0 for one per two processors. Default 0.
-    public var tokenChecks = 0
+    package var tokenChecks = 0
     /// Bytes of tokens that may wait to be verified, plus 512 for each; one address may have a quarter of them. Further ones are answered with
     /// `unavailable`, over REST 503. Default 32 MiB: some 20,000 tokens of usual size.
-    public var tokenCheckBytes = 32 << 20
+    package var tokenCheckBytes = 32 << 20
     /// Refused tokens allowed for one address (an IPv4 address, or an IPv6 network of 64 bits), at once or in each minute. Above it, new tokens are
     /// answered
     /// with `unavailable`, over REST 503, without verification until the limit refills; tokens that were verified before still pass. This machine's
     /// own
     /// addresses are not counted, unless `AdmissionLimits.countsLoopback` is set. Default 1,000.
-    public var refusedTokensPerMinute = 1_000
+    package var refusedTokensPerMinute = 1_000
     /// Bytes of a REST response body, without escapes; a larger one is refused with 400. Default 256 MiB (contract §4.1).
-    public var restReadBytes = 256 << 20
+    package var restReadBytes = 256 << 20
     /// Seconds between keep-alive events on an event stream. Default 30 (contract §7.6).
-    public var streamKeepAliveSeconds = 30
+    package var streamKeepAliveSeconds = 30
     /// Seconds without any byte from a WebSocket peer before it gets a ping. Default 25.
-    public var pingAfterSeconds = 25
+    package var pingAfterSeconds = 25
     /// Seconds without any byte from a WebSocket peer before its session ends. Default 60 (contract §1.5).
-    public var silenceSeconds = 60
+    package var silenceSeconds = 60
     /// Seconds that a plain HTTP connection may take for a request, or wait for the next one. Default 30.
-    public var requestSeconds = 30
+    package var requestSeconds = 30
     /// Refusals by the rules that are logged with their reasons, in one second; 0 logs none. Default 0.
     public var loggedRefusals = 0
     /// Refusals by the rules that are kept for administrators, the latest ones, without values; 0 keeps none. Default 100.
-    public var keptRefusals = 100
+    package var keptRefusals = 100
     /// Refusals kept in one second; further ones are only counted. Default 10.
-    public var keptRefusalsPerSecond = 10
+    package var keptRefusalsPerSecond = 10
     /// Replaced rules texts that are kept for each namespace, together up to 2 MiB; 0 keeps none. Default 10.
-    public var formerRules = 10
+    package var formerRules = 10
     /// The longest time in ms that an administrator's request waits for derived data (counters, copies, expiries). Default 20,000: below
     /// `requestSeconds`.
-    public var derivedWaitMs = 20_000
+    package var derivedWaitMs = 20_000
     /// Bytes per second that a request body or a WebSocket message must bring on average in each `requestSeconds`, and that a peer must read of a
     /// waiting
     /// response. Default 8 KiB.
-    public var bodyBytesPerSecond = 8 << 10
+    package var bodyBytesPerSecond = 8 << 10
 
     /// Bytes that the process may hold for all its clients in addition to the trees: incomplete messages and bodies, values parsed from them, pending
     /// responses and the old versions that they retain. A client that would exceed it is refused: a socket is closed with 1013, a request answered
@@ -159,22 +159,22 @@ public struct ServerLimits: Sendable {
     public var memoryBytes = MemoryLimit.defaultBudget
     /// Limit of one address' share of `memoryBytes` (an IPv6 network of 64 bits); 0 for half. Default 0. This machine's own
     /// addresses may use all of it, unless `AdmissionLimits.countsLoopback` is set.
-    public var addressMemoryBytes = 0
+    package var addressMemoryBytes = 0
     /// Bytes of a message or body above which it is parsed off the net loop. Default 32 KiB: larger ones take milliseconds, and
     /// many connections may send them at once.
-    public var largeRequestBytes = 32 << 10
+    package var largeRequestBytes = 32 << 10
     /// Large requests parsed or responses encoded concurrently; 0 for one per processor, at least two. Default 0.
-    public var largeRequests = 0
+    package var largeRequests = 0
     /// The same for one address; further ones wait for their turn. 0 for half of `largeRequests`. Default 0.
-    public var largeRequestsOfAddress = 0
+    package var largeRequestsOfAddress = 0
     /// Work of one connection in one turn of its net loop, before other connections take theirs: bytes of messages after inflating, plus
     /// 512 for each (`WebSocketDecoder.eventWork`). One message may exceed it. Default 32 KiB: some 60 small messages.
-    public var turnWork = 32 << 10
+    package var turnWork = 32 << 10
     /// HTTP requests of one connection that are answered in one turn, before other connections take theirs and before it has read the
     /// responses. Default 32.
-    public var turnRequests = 32
+    package var turnRequests = 32
     /// Bytes of a body above which a request that no rule could allow is refused before the rest is read. Default 64 KiB.
-    public var earlyRefusalBytes = 64 << 10
+    package var earlyRefusalBytes = 64 << 10
 
     public init() {}
 

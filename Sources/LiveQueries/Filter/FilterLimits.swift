@@ -1,11 +1,11 @@
 /// Limits of one `where`. A request over a limit is refused without other effects.
 public struct FilterLimits: Sendable {
     /// Number of conditions, before canonicalization. Default 16.
-    public var conditions = 16
+    package var conditions = 16
     /// Values of one `in`. Default 100.
-    public var values = 100
+    package var values = 100
     /// Bytes of all paths, texts and keys together. Default 8 KiB, like the bounds of a query.
-    public var bytes = 8 << 10
+    package var bytes = 8 << 10
 
     public init() {}
 }

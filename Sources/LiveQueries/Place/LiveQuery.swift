@@ -213,7 +213,7 @@ public struct NearQuery: Sendable, Hashable {
 /// Limits of one `near`.
 public struct NearLimits: Sendable {
     /// Maximum `limit`. Default 1,000.
-    public var nearest = 1_000
+    package var nearest = 1_000
 
     public init() {}
 }

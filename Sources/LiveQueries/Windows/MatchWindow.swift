@@ -252,17 +252,17 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
 /// How many matches a window with a limit holds in addition to the shown ones, and how far it searches for them.
 public struct WindowSettings: Sendable {
     /// Matches held after the shown ones. Below a quarter of this, the next ones are looked up. Default 64.
-    public var reserve = 64
+    package var reserve = 64
     /// Up to this many matches, all are held, so none is ever looked up. Default 1,000, about 50 KB.
-    public var complete = 1_000
+    package var complete = 1_000
     /// Maximum number of children visited for one view and commit to find the next matches. The search then continues with the next commit, or with
     /// `QuerySet.fill`. Default 2,000: some ms.
-    public var visits = 2_000
+    package var visits = 2_000
     /// The same for all views of a place together, in one commit. Default 10,000.
-    public var visitsOfCommit = 10_000
+    package var visitsOfCommit = 10_000
     /// Maximum number of cells and points visited on the database queue for the first children of a circle, about 50 ns each. With conditions, a
     /// quarter of it. Larger searches run off the queue. Default 2,000.
-    public var firstVisits = 2_000
+    package var firstVisits = 2_000
 
     public init() {}
 }

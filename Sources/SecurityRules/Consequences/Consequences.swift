@@ -122,25 +122,25 @@ public struct ConsequenceFault: Error, Sendable, Hashable, CustomStringConvertib
 /// Bounds for the consequences of one commit.
 public struct ConsequenceLimits: Sendable, Hashable {
     /// Most writes. Default 1,000.
-    public var writes = 1_000
+    package var writes = 1_000
     /// Most bytes of these writes: their places and values, plus 32 for each node. A copy counts in full. Default 2 MiB.
-    public var bytes = 2 << 20
+    package var bytes = 2 << 20
     /// Most keys scanned to find them: those that wildcards range over, and those that were removed. Default 10,000.
-    public var keys = 10_000
+    package var keys = 10_000
     /// Most steps: one for each written place that may have consequences, and for each counter, copy and removal there or below.
     /// Default 10,000.
-    public var stepCount = 10_000
+    package var stepCount = 10_000
     /// Most children of a set counted inline when a counter's node is created; larger sets are counted off the queue. Default 1,000.
-    public var counted = 1_000
+    package var counted = 1_000
     /// Most places of possible copies recorded in the index for one commit; copies beyond are found by scanning. Default 1,000.
-    public var maxIndexed = CopyIndex.maxIndexed
+    package var maxIndexed = CopyIndex.maxIndexed
 
     /// Most pending inbox rows, which follow in later commits, and most nodes with pending rows. Default 1,000,000 and 100.
-    public var continuedRows = 1_000_000
-    public var continuations = 100
+    package var continuedRows = 1_000_000
+    package var continuations = 100
     /// The rows already pending, and for each source node the number of its pending entries. New rows of such a node queue behind those.
-    public var pendingRows = 0
-    public var pendingBySource: [Path: Int] = [:]
+    package var pendingRows = 0
+    package var pendingBySource: [Path: Int] = [:]
     /// When a removal with too many consequences leaves them to later commits.
     public enum Continuing: Sendable {
         /// Regardless of the number of pending nodes.
@@ -150,7 +150,7 @@ public struct ConsequenceLimits: Sendable, Hashable {
         /// Never: the commit fails instead.
         case never
     }
-    public var continuesRemovals = Continuing.withinBound
+    package var continuesRemovals = Continuing.withinBound
     /// Whether every inbox row and every consequence of a removal becomes pending, however few there are.
     var defersAll = false
 

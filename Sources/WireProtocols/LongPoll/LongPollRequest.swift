@@ -109,28 +109,28 @@ public enum LongPollError: Error, Sendable, Hashable {
 /// Limits of long polling.
 public struct LongPollLimits: Sendable, Hashable {
     /// Seconds after which a poll gets a response without messages; clients poll again after 25. Default 20.
-    public var holdSeconds = 20
+    package var holdSeconds = 20
     /// Milliseconds for which a poll with requests waits for their replies, even if other messages are queued. Otherwise each reply would need
     /// another poll, after older messages. Default 20.
-    public var answerMs = 20
+    package var answerMs = 20
     /// Seconds without a poll after which the client counts as disconnected. Default 60 (contract §1.8).
-    public var silenceSeconds = 60
+    package var silenceSeconds = 60
     /// Most concurrent sessions of a server, and of one address (an IPv6 network of 64 bits). Beyond these, a new session gets 503 or 429.
     /// Default 10,000 and 500.
-    public var sessions = 10_000
-    public var sessionsPerAddress = 500
+    package var sessions = 10_000
+    package var sessionsPerAddress = 500
     /// Most segments, and bytes of them, that may wait for an earlier one; exceeding it ends the session. Default 256 and 512 KiB.
-    public var segmentsAhead = 256
-    public var bytesAhead = 512 << 10
+    package var segmentsAhead = 256
+    package var bytesAhead = 512 << 10
     /// Most bytes that may wait for the client's next poll; exceeding it ends the session. Default 64 MiB.
-    public var queuedBytes = 64 << 20
+    package var queuedBytes = 64 << 20
     /// Most bytes of requests without a reply; exceeding it ends the session. Default 32 MiB: two of the largest.
-    public var unansweredBytes = 32 << 20
+    package var unansweredBytes = 32 << 20
     /// Minimum average bytes per second, over each 30 s, of a message split into several requests. Low, as long polling is slow over long round
     /// trips. Default 512.
-    public var bytesPerSecond = 512
+    package var bytesPerSecond = 512
     /// Most bytes of requests that may wait on a joined WebSocket until all requests sent by polls have arrived. Default 32 MiB.
-    public var joiningBytes = 32 << 20
+    package var joiningBytes = 32 << 20
 
     public init() {}
 }

@@ -64,8 +64,8 @@ public struct RealtimeRefusal: Error, Sendable, Hashable {
 /// Limits of one realtime message.
 public struct RealtimeLimits: Sendable {
     /// Most bytes of one message, with chunks joined; a longer one is refused with `too_big`. Default 16 MiB (contract §1.6).
-    public var messageBytes = 16 * 1024 * 1024
-    public var write = TreeWriteLimits()
+    package var messageBytes = 16 * 1024 * 1024
+    package var write = TreeWriteLimits()
 
     public init() {}
 }

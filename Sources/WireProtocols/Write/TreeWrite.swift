@@ -1,4 +1,4 @@
-public import JSONTree
+package import JSONTree
 
 /// The target of a write, parsed from its text.
 struct TreePlace {
@@ -122,12 +122,12 @@ extension TreeWrite {
 /// Limits of one written value; the tree's own limits on keys and depth always hold (contract §4.1).
 public struct TreeWriteLimits: Sendable {
     /// Longest string in bytes of UTF-8. Default 10 MB.
-    public var stringBytes = 10_485_760
+    package var stringBytes = 10_485_760
     /// Bounds the memory of one request's values; nil for no bound. Exceeding it refuses the request as too big.
-    public var allowance: NodeAllowance?
+    package var allowance: NodeAllowance?
     /// Whether the rules could permit a write of a place; called before its value is parsed. Nil permits all. A refused place gets a permission
     /// error, unless an earlier fault was found in the text.
-    public var permits: (@Sendable (Path) -> Bool)?
+    package var permits: (@Sendable (Path) -> Bool)?
 
     public init() {}
 }

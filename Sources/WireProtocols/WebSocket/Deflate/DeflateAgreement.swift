@@ -28,20 +28,20 @@ public struct DeflateAgreement: Sendable, Hashable {
 /// Settings of compression.
 public struct DeflateSettings: Sendable, Hashable {
     /// Messages with fewer bytes are sent uncompressed: compressing small messages alone gains little. Default 256.
-    public var thresholdBytes = 256
+    package var thresholdBytes = 256
     /// Messages with more bytes are sent uncompressed: compressing one would delay the other connections of the event loop. Default 256 KiB.
-    public var mostBytes = 256 << 10
+    package var mostBytes = 256 << 10
     /// The base-2 logarithm of the largest window used for sending, and requested from the peer: 9...15. Default 15. Receiving takes 42 KiB
     /// regardless.
-    public var windowBits = 15
+    package var windowBits = 15
     /// The memory level of a compressor's tables: 1...9. With its window a compressor takes 2^(windowBits + 2) + 2^(memoryLevel + 9) bytes while
     /// allocated: 256 KiB for 15 and 8. Default 8.
-    public var memoryLevel = 8
+    package var memoryLevel = 8
     /// The compression level: 1...9. Default 4.
-    public var level = 4
+    package var level = 4
     /// Whether messages may refer to earlier ones, in both directions. Without it no state is kept between messages, and a broadcast is compressed
     /// once. Default off.
-    public var takesOverContext = false
+    package var takesOverContext = false
 
     public init() {}
 
