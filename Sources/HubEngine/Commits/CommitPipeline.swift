@@ -79,31 +79,23 @@ final class CommitPipeline {
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
         settling settled: PendingInboxChange? = nil, admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
-        var work = Int.max
-        return try commit(
-            writes, if: condition, by: origin, mayWait: mayWait, settling: settled, textWork: &work, includesMessages: true, admitting: admit)
+        var proposal = Proposal(writes, by: origin)
+        (proposal.condition, proposal.settled) = (condition, settled)
+        return try commit(&proposal, mayWait: mayWait, admitting: admit)
     }
 
-    /// - Parameters:
-    ///   - work: remaining text work of the rules; reduced by the work done.
-    ///   - includesMessages: whether a refusal contains the rules' messages. Finding these has a work limit of its own.
     func commit(
-        _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
-        settling settled: PendingInboxChange? = nil, textWork work: inout Int, includesMessages: Bool = false,
-        admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
+        _ proposal: inout Proposal, mayWait: Bool = false, admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
+        let (writes, origin) = (proposal.writes, proposal.origin)
         // Charged also if the rules refuse the write.
         context.meter.spend(writes.depthWork)
-        if condition == nil, settled == nil, let plain = PlainWrite(writes, origin, content),
-            try commit(plain, origin, textWork: &work, includesMessages: includesMessages)
-        {
-            return content.sequence
-        }
-        let shaping = WriteShaping(content.rules, origin, textWork: work)
+        if let plain = PlainWrite(proposal, content), try commit(plain, &proposal) { return content.sequence }
+        let shaping = WriteShaping(content.rules, origin, textWork: proposal.textWork)
         var candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
         // The permission is checked before the hash, so that an unauthorized client learns nothing about the content (contract §4.6).
-        try permit(candidate, .write, origin, textWork: &work, includesMessages: includesMessages)
-        if let condition {
+        try permit(candidate, .write, &proposal)
+        if let condition = proposal.condition {
             var hashed = 0
             let isSame = content.root.node(at: condition.path).hasHash(condition.hash, within: context.limits.hashNodes, work: &hashed)
             context.meter.spend(hashed / Self.hashedForWork)
@@ -116,33 +108,38 @@ final class CommitPipeline {
         }
         guard !writes.isEmpty else { return content.sequence }
         try mustTake(origin)
-        var found: Consequences?
-        let limits = consequenceLimits(origin, writes: writes.count)
-        if let consequences = CommitConsequences(content.rules, origin, limits, copies: copies?.index) {
-            found = try follow(&candidate, consequences, origin, textWork: &work)
-        }
-        let paths = candidate.touched
-        let readers = precheck.touched(by: paths, making: candidate.tree)
-        if mayWait, precheck.needsPrecheck(about: readers, in: candidate.tree) { return nil }
-        let values = candidate.values()
-        let expiring = try expiry?.prepare(values.map(ExpiryScheduler.WrittenNodes.values) ?? .places(candidate.stored), new: candidate.tree)
+        // A place and its priority may be written beside places below it.
+        let found = try follow(
+            candidate.paths.count > 1 ? candidate.paths.outermost : candidate.paths, writes: writes.count, to: candidate.tree,
+            now: candidate.now, &proposal, WritePermission(rules: content.rules, origin: origin).question(candidate))
+        if let found { candidate.add(found) }
+        return try commit(AcceptedCommit(candidate, found), proposal, mayWait: mayWait, admitting: admit)
+    }
+
+    /// The last stages of every commit that has passed the rules: its readers, what expires, and its installation.
+    private func commit(
+        _ accepted: AcceptedCommit, _ proposal: Proposal, mayWait: Bool, admitting admit: (Consequences) throws(Failure) -> Void
+    ) throws(Failure) -> UInt64? {
+        let (tree, found, origin) = (accepted.tree, accepted.found, proposal.origin)
+        let readers = accepted.changed.map { precheck.touched(byMany: $0, making: tree) } ?? precheck.touched(by: accepted.paths, making: tree)
+        if mayWait, precheck.needsPrecheck(about: readers, in: tree) { return nil }
+        let expiring = try expiry?.prepare(accepted.expiring, many: accepted.manyExpiring, new: tree)
         if let found { try admit(found) }
-        context.meter.spend(writes.count)
-        let rows = pendingInboxChanges(found, in: candidate.tree, origin, at: paths, writing: candidate.paths, settling: settled)
-        let old = install(
-            candidate.tree, first: pendingRemovalChanges(found), candidate.operations, also: (expiring?.times ?? []) + rows, origin, at: paths)
+        context.meter.spend(proposal.writes.count)
+        let rows = pendingInboxChanges(found, in: tree, origin, at: accepted.paths, writing: accepted.written, settling: proposal.settled)
+        let old = install(accepted, first: pendingRemovalChanges(found), also: (expiring?.times ?? []) + rows, origin)
         if let expiring { expiry?.commit(expiring) }
-        if content.rules.hasIndexedCopies { copies?.update(paths, exist: values != nil, old: old) }
+        if content.rules.hasIndexedCopies { copies?.update(accepted.copied, exist: accepted.exist, old: old) }
         if let found { count(found) }
         permissions.recheck(readers)
-        publisher.publish(paths, old: old, update: origin.update, value: found == nil ? candidate.onlyValue : nil)
+        publisher.publish(accepted, old: old, update: origin.update)
         return content.sequence
     }
 
     /// Commits a plain write to the current tree in place, if the old tree is not needed for anything else.
     /// - Returns: false when nothing was done: the commit needs all stages.
-    private func commit(_ write: PlainWrite, _ origin: WriteOrigin, textWork work: inout Int, includesMessages: Bool) throws(Failure) -> Bool {
-        let (path, value) = (write.path, write.value)
+    private func commit(_ write: PlainWrite, _ proposal: inout Proposal) throws(Failure) -> Bool {
+        let (path, value, origin) = (write.path, write.value, proposal.origin)
         defer { fanOut.forget() }
         guard ring?.isKeeping != true, !precheck.hasDependents(around: path), fanOut.collect(around: path) else { return false }
         let notifies = fanOut.hasObservers
@@ -152,9 +149,9 @@ final class CommitPipeline {
         var made: Node?
         if origin.isRuled,
             !content.rules.allowsWrite(
-                value, at: path, on: content.root, auth: origin.identity.auth, now: now, making: &made, textWork: &work)
+                value, at: path, on: content.root, auth: origin.identity.auth, now: now, making: &made, textWork: &proposal.textWork)
         {
-            throw refused(.write, at: path, includesMessages: includesMessages) {
+            throw refused(.write, at: path, includesMessages: proposal.includesMessages) {
                 WritePermission(rules: content.rules, origin: origin).question(TreeWrite(path, WriteValue(value)), on: content.root, now: now)
             }
         }
@@ -169,35 +166,30 @@ final class CommitPipeline {
         return true
     }
 
-    /// Adds the consequences of a candidate, if any.
+    /// Finds what follows from a write that the rules permit, and charges for the search whatever it finds.
+    /// - Parameters:
+    ///   - outermost: the written places, ascending; none contains another. Evaluated if the rules have consequences.
+    ///   - writes: number of writes in the commit.
+    ///   - question: the write, for the report of a refusal.
+    /// - Returns: nil when nothing follows.
     private func follow(
-        _ candidate: inout Candidate, _ consequences: CommitConsequences, _ origin: WriteOrigin, textWork work: inout Int
+        _ outermost: @autoclosure () -> [Path], writes: Int, to new: Node, now: Int64, _ proposal: inout Proposal,
+        _ question: @autoclosure () -> RuleQuestion
     ) throws(Failure) -> Consequences? {
-        let (base, tree, now) = (candidate.base, candidate.tree, candidate.now)
+        let (origin, old) = (proposal.origin, content.root)
+        let limits = consequenceLimits(origin, writes: writes)
+        guard let consequences = CommitConsequences(content.rules, origin, limits, copies: copies?.index) else { return nil }
         do throws(CommitConsequences.Refusal) {
-            // A place and its priority may be written beside places below it.
-            let paths = candidate.paths.count > 1 ? candidate.paths.outermost : candidate.paths
-            let found = try find(consequences, paths, old: base, new: tree, now: now, textWork: &work)
-            if let found { candidate.add(found) }
+            guard let found = try consequences.find(outermost: outermost(), old: old, new: new, now: now) else { return nil }
+            context.meter.spend(
+                found.keysScanned / Self.keysForWork + found.stepCount / Self.askedForWork + found.evaluated * Self.workOfEvaluation)
+            if found.isEmpty { return nil }
+            try consequences.admit(found, old: old, now: now, textWork: &proposal.textWork)
             return found
         } catch {
-            try refuse(error, WritePermission(rules: content.rules, origin: origin).question(candidate), origin)
+            try refuse(error, question(), origin)
             return nil
         }
-    }
-
-    /// Finds what follows from a write, and charges for the search whatever it finds.
-    /// - Parameter outermost: the written places, ascending; none contains another.
-    /// - Returns: nil when nothing follows.
-    private func find(
-        _ consequences: CommitConsequences, _ outermost: [Path], old: Node, new: Node, now: Int64, textWork work: inout Int
-    ) throws(CommitConsequences.Refusal) -> Consequences? {
-        guard let found = try consequences.find(outermost: outermost, old: old, new: new, now: now) else { return nil }
-        context.meter.spend(
-            found.keysScanned / Self.keysForWork + found.stepCount / Self.askedForWork + found.evaluated * Self.workOfEvaluation)
-        if found.isEmpty { return nil }
-        try consequences.admit(found, old: old, now: now, textWork: &work)
-        return found
     }
 
     private func count(_ found: Consequences) {
@@ -316,12 +308,13 @@ final class CommitPipeline {
 
     /// Refuses writes that are for later (onDisconnect), if the rules would refuse them now.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin) throws(Failure) {
-        var work = Int.max
-        try check(writes, by: origin, textWork: &work)
+        var proposal = Proposal(writes, by: origin)
+        try check(&proposal)
     }
 
-    /// - Parameter work: remaining text work of the rules; reduced by the work done.
-    func check(_ writes: [TreeWrite], by origin: WriteOrigin, textWork work: inout Int) throws(Failure) {
+    func check(_ proposal: inout Proposal) throws(Failure) {
+        proposal.includesMessages = false
+        let (writes, origin) = (proposal.writes, proposal.origin)
         context.meter.spend(writes.count + writes.depthWork)
         let permission = WritePermission(rules: content.rules, origin: origin)
         if let write = permission.firstImpossible(writes, now: context.clock()) {
@@ -329,17 +322,15 @@ final class CommitPipeline {
                 permission.question(write, on: content.root, now: context.clock())
             }
         }
-        let shaping = WriteShaping(content.rules, origin, textWork: work)
+        let shaping = WriteShaping(content.rules, origin, textWork: proposal.textWork)
         let candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
-        try permit(candidate, .onDisconnect, origin, textWork: &work, includesMessages: false)
+        try permit(candidate, .onDisconnect, &proposal)
     }
 
-    private func permit(
-        _ candidate: Candidate, _ request: RuledRequest, _ origin: WriteOrigin, textWork work: inout Int, includesMessages: Bool
-    ) throws(Failure) {
-        let permission = WritePermission(rules: content.rules, origin: origin)
-        if permission.allows(candidate, textWork: &work) { return }
-        throw refused(request, at: candidate.paths.first ?? .root, includesMessages: includesMessages) { permission.question(candidate) }
+    private func permit(_ candidate: Candidate, _ request: RuledRequest, _ proposal: inout Proposal) throws(Failure) {
+        let permission = WritePermission(rules: content.rules, origin: proposal.origin)
+        if permission.allows(candidate, textWork: &proposal.textWork) { return }
+        throw refused(request, at: candidate.paths.first ?? .root, includesMessages: proposal.includesMessages) { permission.question(candidate) }
     }
 
     /// Reports that the rules refuse a write.
@@ -362,70 +353,40 @@ final class CommitPipeline {
         admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
         try mustTake(origin)
-        let found = try consequences(of: write, by: origin)
-        let (tree, more) = (found?.tree ?? write.candidate, found?.paths ?? [])
-        // The consequences are few and compared here. The rest was compared in the background.
-        let changed = write.changed.with(more.filter { content.root.node(at: $0) != tree.node(at: $0) })
-        let readers = precheck.touched(byMany: changed, making: tree)
-        if mayWait, precheck.needsPrecheck(about: readers, in: tree) { return nil }
-        let isFollowed = write.operations.count <= context.limits.followedPlaces
-        let paths = (isFollowed ? write.paths : [write.commonAncestor]) + more
-        let expiring = try expiry?.prepare(.places(isFollowed ? write.stored + more : more), many: isFollowed ? nil : write.expiring, new: tree)
-        if let found { try admit(found) }
-        context.meter.counters.prepared += 1
-        let rows = pendingInboxChanges(found, in: tree, origin, at: paths, writing: write.paths)
-        let following = (found?.operations ?? []) + (expiring?.times ?? []) + rows
-        let old = install(
-            tree, first: pendingRemovalChanges(found), write.operations, also: following, origin, at: paths, stage: stage)
-        if let expiring { expiry?.commit(expiring) }
-        if content.rules.hasIndexedCopies { copies?.update(write.copied + more, old: old) }
-        if let found { count(found) }
-        batch.retire(old)
-        batch.retire(write)
-        permissions.recheck(readers)
-        if more.isEmpty {
-            publisher.publish(prepared: write, old: old, update: origin.update)
-        } else {
-            publisher.publish(changed, old: old, areCompared: true, update: origin.update)
-        }
-        return content.sequence
-    }
-
-    /// The consequences of a prepared write, on the current tree.
-    private func consequences(of write: PreparedWrite, by origin: WriteOrigin) throws(Failure) -> Consequences? {
-        let limits = consequenceLimits(origin, writes: write.paths.count)
-        guard let consequences = CommitConsequences(content.rules, origin, limits, copies: copies?.index) else { return nil }
-        var work = Int.max
-        do throws(CommitConsequences.Refusal) {
-            return try find(
-                consequences, write.followed, old: content.root, new: write.candidate, now: context.clock(), textWork: &work)
-        } catch {
-            let question = RuleQuestion(
+        var proposal = Proposal([], by: origin)
+        let now = context.clock()
+        let found = try follow(
+            write.followed, writes: write.paths.count, to: write.candidate, now: now, &proposal,
+            RuleQuestion(
                 operation: .write(write.paths), rules: content.rules, old: content.root, new: write.candidate, auth: origin.identity.auth,
-                now: context.clock())
-            try refuse(error, question, origin)
-            return nil
-        }
+                now: now))
+        let accepted = AcceptedCommit(write, found, on: content.root, followedPlaces: context.limits.followedPlaces, stage)
+        guard let sequence = try commit(accepted, proposal, mayWait: mayWait, admitting: admit) else { return nil }
+        context.meter.counters.prepared += 1
+        batch.retire(write)
+        return sequence
     }
 
     // MARK: Installing
 
     /// - Returns: the tree before.
     private func install(
-        _ tree: Node, first: [JournalOperation] = [], _ operations: [JournalOperation], also more: [JournalOperation] = [],
-        _ origin: WriteOrigin, at paths: [Path], stage: JournalStage? = nil
+        _ accepted: AcceptedCommit, first: [JournalOperation], also more: [JournalOperation], _ origin: WriteOrigin
     ) -> Node {
         if !first.isEmpty { content.apply(first) }
-        let old = content.install(tree)
+        let old = content.install(accepted.tree)
         var more = more
         if let forwarded = origin.forwarded { more.append(.peer(.done(forwarded.mark, at: content.sequence))) }
         if !more.isEmpty { content.apply(more) }
         context.meter.counters.commits += 1
         if case .system(let cause) = origin.cause { context.meter.counters.systemCommits[cause, default: 0] += 1 }
-        batch.append(first: first, operations, also: more, pending: origin.pendingChanges, as: content.sequence, stage: stage)
-        recent.record(paths, sequence: content.sequence)
+        batch.append(
+            first: first, accepted.operations, also: accepted.moreOperations + more, pending: origin.pendingChanges, as: content.sequence,
+            stage: accepted.stage)
+        if accepted.changed != nil { batch.retire(old) }
+        recent.record(accepted.paths, sequence: content.sequence)
         if case .imported = origin.cause { onUncounted() }
-        ring?.record(paths, old: old)
+        ring?.record(accepted.paths, old: old)
         return old
     }
 

@@ -237,15 +237,27 @@ final class DisconnectWrites: @unchecked Sendable {
         if (try? commits.commit(left.writes.writes, by: origin)) != nil { return }
         // Shared by all writes, so that the queue is not held for a full operation's work per write.
         let mostWork = Self.singleDecisions * content.rules.textWork
-        var (work, again) = (mostWork, mostWork)
         let writes = left.writes.writes
-        let permitted = writes.filter { (try? commits.check([$0], by: origin, textWork: &work)) != nil }
+        let permitted = withinWork(writes, origin, mostWork) { proposal throws(Failure) in try commits.check(&proposal) }
         let isFewer = !permitted.isEmpty && permitted.count < writes.count
         if isFewer, (try? commits.commit(permitted, by: origin)) != nil { return }
         // The session is removed from the log after the last write, because a crash in between would lose the remaining ones.
         let single = WriteOrigin.client(origin.identity)
-        for write in permitted { _ = try? commits.commit([write], by: single, textWork: &again) }
+        _ = withinWork(permitted, single, mostWork) { proposal throws(Failure) in _ = try commits.commit(&proposal) }
         commits.record(origin.pendingChanges)
+    }
+
+    /// The writes for which `body` succeeds, one by one, within as much text work for all of them.
+    private func withinWork(
+        _ writes: [TreeWrite], _ origin: WriteOrigin, _ work: Int, _ body: (inout Proposal) throws(Failure) -> Void
+    ) -> [TreeWrite] {
+        var left = work
+        return writes.filter { write in
+            var proposal = Proposal([write], by: origin)
+            (proposal.textWork, proposal.includesMessages) = (left, false)
+            defer { left = proposal.textWork }
+            return (try? body(&proposal)) != nil
+        }
     }
 
     /// Text work, in operations, for checking a session's writes one by one, and as much again for applying each by itself.

@@ -69,7 +69,9 @@ final class Engine: @unchecked Sendable {
         let pacing = Pacing(context, batch, durability)
         let queries = LiveQueryUpdater(context, content, places, indexes, batch, durability)
         registry.queries = queries.places
-        let publisher = Publisher(context, content, places, indexes, queries, batch, outbox, slowReaders, encodings, pacing)
+        let sender = ChangeSender(context, outbox, slowReaders, encodings, pacing)
+        let single = SingleWriteFanOut(context, content, places, batch, outbox)
+        let publisher = Publisher(context, content, places, indexes, queries, batch, sender, single)
 
         let commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals)
         commits.ring = ring

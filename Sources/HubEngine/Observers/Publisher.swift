@@ -1,14 +1,11 @@
 import JSONTree
 import Synchronization
 
-/// Notifies observers of changes. Computes each view's change once, and encodes it once per style. Large changes are encoded off the queue, but keep
-/// their place in the order of deliveries.
+/// Notifies observers of changes. Finds the views that a commit affects, and computes the change of each once for all its observers.
 ///
 /// ```
-/// queue:     … answer, event, [ deferred ], answer …  ──────────────────► lane: later deliveries of these clients wait
-/// encoding:                         └► measure, encode ─► filled ────────────┘
+/// commit ─► places touched (PlaceTrie) ─► Change of each place ─► Difference of each view (Shown) ─► ViewChange ─► ChangeSender
 /// ```
-/// A client that is sent a large change gets a probe after it. Its requests and its value observers are held until it has read the change.
 /// Confined to the database queue.
 final class Publisher {
     private let context: EngineContext
@@ -17,17 +14,14 @@ final class Publisher {
     private let indexes: IndexStore
     private let queries: LiveQueryUpdater
     private let batch: Batch
-    private let outbox: Outbox
-    private let slowReaders: SlowReaders
-    private let encodings: EncodeQueue
-    private let pacing: Pacing
+    private let sender: ChangeSender
     let single: SingleWriteFanOut
     /// The place of the multi-path update that is being published.
     private var update: Path?
 
     init(
         _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ indexes: IndexStore, _ queries: LiveQueryUpdater,
-        _ batch: Batch, _ outbox: Outbox, _ slowReaders: SlowReaders, _ encodings: EncodeQueue, _ pacing: Pacing
+        _ batch: Batch, _ sender: ChangeSender, _ single: SingleWriteFanOut
     ) {
         self.context = context
         self.content = content
@@ -35,11 +29,8 @@ final class Publisher {
         self.indexes = indexes
         self.queries = queries
         self.batch = batch
-        self.outbox = outbox
-        self.slowReaders = slowReaders
-        self.encodings = encodings
-        self.pacing = pacing
-        single = SingleWriteFanOut(context, content, places, batch, outbox)
+        self.sender = sender
+        self.single = single
     }
 
     private var limits: EngineLimits { context.limits }
@@ -67,7 +58,7 @@ final class Publisher {
         }
         var limits = changeLimits
         // Whole views above a deep write all receive the same frame, so they share it.
-        var shared: SharedFrame? = written.count == 1 ? SharedFrame() : nil
+        var shared = written.count == 1 ? ChangeSender.SharedFrame() : nil
         for (place, change) in touched { notify(change, at: place, &shared, within: &limits) }
         spend(limits)
     }
@@ -91,7 +82,7 @@ final class Publisher {
 
     /// Notifies the views of a place. Examines writes only where they affect a view.
     /// - Parameter shared: the frame that views showing all writes share for a single write; nil if there are several writes.
-    private func notify(_ change: Change, at place: TrieNode, _ shared: inout SharedFrame?, within limits: inout ChangeLimits) {
+    private func notify(_ change: Change, at place: TrieNode, _ shared: inout ChangeSender.SharedFrame?, within limits: inout ChangeLimits) {
         let children = change.isOverwritten ? nil : change.children(atMost: limits.children)
         if change.isOverwritten {
             indexes.rebuild(place, over: change.new, from: change.old)
@@ -102,7 +93,7 @@ final class Publisher {
         }
         place.views(concernedBy: children) { view, placed in
             guard let difference = apply(change, children, placed, to: view, at: place, within: &limits) else { return }
-            var own: SharedFrame?
+            var own: ChangeSender.SharedFrame?
             if change.isOverwritten || !view.shown.showsWrites {
                 notify(difference, change.paths[change.range], to: view, &own, within: &limits)
             } else {
@@ -112,7 +103,7 @@ final class Publisher {
         guard let queried = place.queried else { return }
         queries.follow(queried, children, from: change.old, to: change.new) { view, live in
             context.meter.spend(1)
-            var own: SharedFrame?
+            var own: ChangeSender.SharedFrame?
             notify(.live(live, of: change.new), [], to: view, &own, within: &limits)
         }
     }
@@ -150,19 +141,19 @@ final class Publisher {
     }
 
     private func notify(
-        _ difference: Difference, _ written: ArraySlice<Path>, to view: View, _ shared: inout SharedFrame?,
+        _ difference: Difference, _ written: ArraySlice<Path>, to view: View, _ shared: inout ChangeSender.SharedFrame?,
         within limits: inout ChangeLimits
     ) {
         var change = ViewChange(difference, at: view.path, for: view.wanted, sequence: content.sequence, within: &limits)
         change.update = update
-        slowReaders.conflate(view, written)
-        send(change, to: view, &shared)
+        sender.send(change, to: view, written, &shared)
     }
 
-    /// Notifies observers of a prepared write.
-    func publish(prepared write: PreparedWrite, old: Node, update: Path?) {
-        guard places.hasAny(around: write.commonAncestor) else { return }
-        indexes.use(write.orders) { publish(write.changed, old: old, areCompared: true, update: update) }
+    /// Notifies observers of a commit that was just installed.
+    func publish(_ commit: AcceptedCommit, old: Node, update: Path?) {
+        guard let changed = commit.changed else { return publish(commit.paths, old: old, update: update, value: commit.onlyValue) }
+        guard let orders = commit.orders else { return publish(changed, old: old, areCompared: true, update: update) }
+        indexes.use(orders) { publish(changed, old: old, areCompared: true, update: update) }
     }
 
     private func spend(_ left: ChangeLimits) {
@@ -180,7 +171,7 @@ final class Publisher {
         let isTakenBack = update.sequence > content.sequence
         if !isTakenBack, let index = place.existingIndex(ordering), index.index == nil { return index.restoreUpdate(update) }
         let lastSeen = isTakenBack ? node : update.content
-        var (limits, own) = (changeLimits, SharedFrame?.none)
+        var (limits, own) = (changeLimits, ChangeSender.SharedFrame?.none)
         for view in place.views(by: ordering) {
             guard let all = view.shown.all(of: node, at: place)?.since(lastSeen) else { continue }
             notify(all, [], to: view, &own, within: &limits)
@@ -190,26 +181,22 @@ final class Publisher {
 
     /// Notifies the observers of a live query of a change, or of its whole result. Both belong to a content that may be outdated by now.
     func publish(_ view: View, _ change: LiveChange, of content: Node, _ sequence: UInt64) {
-        var (limits, own) = (changeLimits, SharedFrame?.none)
+        var (limits, own) = (changeLimits, ChangeSender.SharedFrame?.none)
         let viewChange = ViewChange(.live(change, of: content), at: view.path, for: view.wanted, sequence: sequence, within: &limits)
-        slowReaders.conflate(view)
-        send(viewChange, to: view, &own)
+        sender.send(viewChange, to: view, [], &own)
         spend(limits)
     }
 
     /// Sends one observer a change that only it receives.
     func publish(_ change: ViewChange, _ style: ObserverStyle, to client: Client) {
-        let shared = SharedChange(change, context.format, context.limits)
-        let isFull = outbox.batchBytes > context.limits.outputBytes
-        guard isFull || shared.isLarge(for: style) else { return outbox.send(shared.frame(for: style), to: client) }
-        sendLater(shared.large, style, to: client, least: isFull ? 0 : context.limits.inlineBytes, suspends: style.isValue)
+        sender.send(sender.shared(change), style, to: client, suspends: style.isValue)
     }
 
     /// Sends a client what its observers have missed, one message each. Observers suspended again receive it later. Observers that missed all of the
     /// same view share one encoded message.
     func publish(_ missed: MissedChanges, to client: Client) {
         var limits = changeLimits
-        var wholeChanges: [ObjectIdentifier: SharedChange] = [:]
+        var wholeChanges: [ObjectIdentifier: EncodedChange] = [:]
         for (observation, missed) in missed {
             if let lag = client.lag, lag.isSuspended {
                 lag.mark(observation, missed, limit: context.limits.stalePlaces)
@@ -218,20 +205,11 @@ final class Publisher {
             guard let place = places.existingPlace(at: observation.path),
                 let view = place.existingView(observation.query, for: observation.style)
             else { continue }
-            var known: SharedChange?
-            if case .whole = missed { known = wholeChanges[ObjectIdentifier(view)] }
-            if known == nil {
-                guard let change = present(view, place, missed, &limits) else { continue }
-                known = SharedChange(change, context.format, context.limits)
-                if case .whole = missed { wholeChanges[ObjectIdentifier(view)] = known }
-            }
-            guard let shared = known else { continue }
-            let isFull = outbox.batchBytes > context.limits.outputBytes
-            if isFull || shared.isLarge(for: observation.style) {
-                sendLater(shared.large, observation.style, to: client, least: isFull ? 0 : context.limits.inlineBytes)
-            } else {
-                outbox.send(shared.frame(for: observation.style), to: client)
-            }
+            let isWhole = if case .whole = missed { true } else { false }
+            let known = isWhole ? wholeChanges[ObjectIdentifier(view)] : nil
+            guard let change = known ?? present(view, place, missed, &limits).map(sender.shared) else { continue }
+            if isWhole { wholeChanges[ObjectIdentifier(view)] = change }
+            sender.send(change, observation.style, to: client, suspends: true)
         }
         spend(limits)
     }
@@ -244,34 +222,9 @@ final class Publisher {
         var limits = changeLimits
         // Without its order nothing is sent now; the observers are notified when the order is ready.
         guard let change = present(view, place, .whole, &limits) else { return }
-        view.lastChange = outbox.batchNumber
-        let shared = SharedChange(change, context.format, context.limits)
-        if shared.isLarge(for: style) {
-            _ = sendLater(shared.large, view, style, audience, shared: nil, least: context.limits.inlineBytes)
-        } else {
-            let frame = shared.frame(for: style)
-            outbox.send(frame, to: audience)
-            view.countEvents(frame.count &* audience.count, context.meter)
-        }
+        var own: ChangeSender.SharedFrame?
+        sender.send(sender.shared(change), style, to: audience, of: view, &own)
         spend(limits)
-    }
-
-    /// A change that several observers of one client have missed.
-    private final class SharedChange {
-        private var size: ChangeSize
-        private var parts: (any ChangeParts)?
-        lazy var large = LargeChange(change, format, limit: readBytes)
-        private let change: ViewChange
-        private let format: any WireFormat
-        private let readBytes: Int
-
-        init(_ change: ViewChange, _ format: any WireFormat, _ limits: EngineLimits) {
-            (self.change, self.format, readBytes) = (change, format, limits.readBytes)
-            size = ChangeSize(change, bound: limits.inlineBytes)
-        }
-
-        func isLarge(for style: ObserverStyle) -> Bool { size.isLarge(for: style) }
-        func frame(for style: ObserverStyle) -> [UInt8] { format.change(change, for: style, sharing: &parts) }
     }
 
     /// The current state of a view, as a change for an observer that missed parts of it. Nil while its index is built; the observer is notified when
@@ -284,77 +237,6 @@ final class Publisher {
         }
         return ViewChange(
             at: view.path, sequence: content.sequence, new: node, patches: paths.map { ($0, content.root.node(at: $0)) })
-    }
-
-    // MARK: Sending
-
-    /// A frame that several views send.
-    private struct SharedFrame {
-        var bytes: [UInt8]?
-        var later: DeferredBytes?
-    }
-
-    /// - Parameter shared: the frame that other views send for the same change; nil if this view shares none.
-    private func send(_ change: ViewChange, to view: View, _ shared: inout SharedFrame?) {
-        view.lastChange = outbox.batchNumber
-        var parts: (any ChangeParts)?
-        var size = ChangeSize(change, bound: limits.inlineBytes)
-        var large: LargeChange?
-        for (style, audience) in view.audiences {
-            if case .events(_, _, .some) = style, !pacing.maySendNow(view, style) { continue }
-            let isShared = shared != nil && style == .patches(tag: nil)
-            // Once the batch's output limit is reached, every change is deferred without measuring.
-            let isFull = outbox.batchBytes > limits.outputBytes
-            if isFull || size.isLarge(for: style) {
-                let encoding = large ?? LargeChange(change, context.format, limit: limits.readBytes)
-                large = encoding
-                let least = isFull ? 0 : limits.inlineBytes
-                let event = sendLater(encoding, view, style, audience, shared: isShared ? shared?.later : nil, least: least)
-                if isShared { shared?.later = event }
-            } else if isShared {
-                let frame = shared?.bytes ?? context.format.change(change, for: style, sharing: &parts)
-                shared?.bytes = frame
-                outbox.send(frame, to: audience)
-                view.countEvents(frame.count &* audience.count, context.meter)
-            } else {
-                let frame = context.format.change(change, for: style, sharing: &parts)
-                outbox.send(frame, to: audience)
-                view.countEvents(frame.count &* audience.count, context.meter)
-            }
-        }
-    }
-
-    /// Sends a large change to the observers of a view in one style.
-    /// - Parameters:
-    ///   - shared: the same frame, if another view already defers it.
-    ///   - least: minimum size of the frame in bytes.
-    /// - Returns: the deferred frame.
-    private func sendLater(
-        _ change: LargeChange, _ view: View, _ style: ObserverStyle, _ audience: Audience, shared: DeferredBytes?, least: Int
-    ) -> DeferredBytes {
-        let event = shared ?? DeferredBytes(least)
-        let observation = view.observation(style)
-        for lane in audience.lanes.indices {
-            // A client may have been suspended by this commit's change in another style.
-            let (receivers, missing) = observation.mayConflate
-                ? audience.lanes[lane].divided { $0.lag?.isSuspended != true } : (audience.lanes[lane], [])
-            for client in missing { slowReaders.miss(observation, of: client) }
-            if receivers.isEmpty { continue }
-            outbox.send(event, to: receivers, lane: lane)
-            for client in receivers { slowReaders.holdUntilReceived(client, suspends: style.isValue) }
-        }
-        if shared == nil { encodings.add(event, isHeavy: { change.isLarger(than: $0, for: style) }) { _ in change.prepare(style) } }
-        return event
-    }
-
-    /// Sends one client a large change that it had missed.
-    private func sendLater(_ change: LargeChange, _ style: ObserverStyle, to client: Client, least: Int, suspends: Bool = true) {
-        let event = DeferredBytes(least)
-        outbox.send(event, to: client)
-        slowReaders.holdUntilReceived(client, suspends: suspends)
-        encodings.add(event, isHeavy: { change.isLarger(than: $0, for: style) }) { _ in
-            client.isGone.load(ordering: .relaxed) ? .done(DeferredBytes.Outcome()) : change.prepare(style)
-        }
     }
 }
 
@@ -377,11 +259,5 @@ extension ObserverStyle {
             if !kinds.isDisjoint(with: .children) { parts.insert(.events) }
             return parts
         }
-    }
-}
-
-extension [Client] {
-    fileprivate func divided(_ isFirst: (Client) -> Bool) -> (first: [Client], second: [Client]) {
-        allSatisfy(isFirst) ? (self, []) : (filter(isFirst), filter { !isFirst($0) })
     }
 }

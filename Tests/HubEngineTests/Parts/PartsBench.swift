@@ -51,8 +51,9 @@ final class Bench: @unchecked Sendable {
     lazy var permissions = ReadPermissions(context, content, places, registry, precheck, outbox, refusals)
     lazy var encodings = EncodeQueue(context.background, context.budget)
     lazy var pacing = Pacing(context, batch, durability)
-    lazy var publisher = Publisher(
-        context, content, places, indexes, queries, batch, outbox, slowReaders, encodings, pacing)
+    lazy var sender = ChangeSender(context, outbox, slowReaders, encodings, pacing)
+    lazy var single = SingleWriteFanOut(context, content, places, batch, outbox)
+    lazy var publisher = Publisher(context, content, places, indexes, queries, batch, sender, single)
     lazy var commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals)
     lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, precheck, commits)
     lazy var sessions = Sessions(
