@@ -13,7 +13,7 @@ import JSONTree
 /// pending data does not grow with the writes of other clients.
 final class Lag {
     /// Requests in the order of arrival.
-    var held: [Database.Item] = []
+    var held: [SubmittedRequest] = []
     /// Whether a large message was sent that the client has not read yet.
     var isReceivingLarge = false
     /// Whether the client's value observers are suspended, in addition to its requests.

@@ -194,7 +194,7 @@ final class CommitPipeline {
 
     private func count(_ found: Consequences) {
         context.meter.derive(found.bytes)
-        context.meter.spend(found.bytes / RequestLoop.bytesEncodedForWork)
+        context.meter.spend(found.bytes / RequestCost.bytesEncodedForWork)
         if content.rules.hasCounters { onCounted(found) }
         if !found.continued.isEmpty || found.continuedRemovals != nil { inboxBackfill?.rowsAdded() }
         // Writes of one kind are adjacent. Indexing avoids copying the writes.
@@ -251,7 +251,7 @@ final class CommitPipeline {
                 // Of the hub's own writes, only copies and inbox rows can recreate nodes of a pending removal.
                 let made = (found?.writes ?? []).filter { $0.kind == .copy || $0.kind == .inbox }.map(\.path)
                 let own = if case .system = origin.cause { [Path]() } else { written }
-                context.meter.spend((own.count + made.count) / RequestLoop.childrenForWork)
+                context.meter.spend((own.count + made.count) / RequestCost.childrenForWork)
                 changes += item.kept(by: own + made, old: content.root, in: tree)
                 continue
             }

@@ -334,8 +334,8 @@ final class DisconnectWrites: @unchecked Sendable {
         guard let session = deferred.popFirst() else { return }
         let before = durability.outputBytes
         applyEnded(session)
-        let encoded = max(0, durability.outputBytes - before) / RequestLoop.bytesEncodedForWork
-        context.meter.spend(RequestLoop.work(ofBytes: session.writes.heldBytes) + encoded)
+        let encoded = max(0, durability.outputBytes - before) / RequestCost.bytesEncodedForWork
+        context.meter.spend(RequestCost.work(ofBytes: session.writes.heldBytes) + encoded)
         durability.finishLargeBatch()
     }
 
@@ -388,7 +388,7 @@ final class DisconnectWrites: @unchecked Sendable {
 
     private func relog(_ id: String) {
         batch.record(.relog(id))
-        context.meter.spend(RequestLoop.work(ofBytes: clientsWithPending[id]?.pendingBytes ?? 0))
+        context.meter.spend(RequestCost.work(ofBytes: clientsWithPending[id]?.pendingBytes ?? 0))
         var changes = [PendingChange.forget(session: id)]
         if let left = clientsWithPending[id]?.leftBehind(as: id) {
             changes.append(.identify(session: id, auth: left.auth, isAdmin: left.isAdmin))

@@ -62,31 +62,31 @@ final class WriteRequests: @unchecked Sendable {
     // MARK: Requests
 
     /// Adds a child under a key that the hub generates.
-    func push(_ path: Path, _ value: WriteValue, _ item: Database.Item) {
+    func push(_ path: Path, _ value: WriteValue, _ item: SubmittedRequest) {
         let key = pushIDs.next(now: context.clock())
         write(WriteRequest([TreeWrite(path.appending(key), value)], .push(key)), item)
     }
 
     /// Carries out a REST write (contract §7).
-    func exchange(_ exchange: Exchange, _ writes: [TreeWrite], _ item: Database.Item) {
+    func exchange(_ exchange: Exchange, _ writes: [TreeWrite], _ item: SubmittedRequest) {
         let update = exchange.isUpdate ? exchange.path : nil
         write(WriteRequest(writes, if: exchange.condition, .exchange(exchange, key: nil), update: update), item)
     }
 
-    func exchange(_ exchange: Exchange, push value: WriteValue, _ item: Database.Item) {
+    func exchange(_ exchange: Exchange, push value: WriteValue, _ item: SubmittedRequest) {
         let key = pushIDs.next(now: context.clock())
         write(WriteRequest([TreeWrite(exchange.path.appending(key), value)], if: exchange.condition, .exchange(exchange, key: key)), item)
     }
 
     /// Commits the writes of an account deletion that are still due. The account also leaves the recipients of pending inbox rows.
-    func accountData(_ found: [AccountWrite], of uid: String, _ item: Database.Item) {
+    func accountData(_ found: [AccountWrite], of uid: String, _ item: SubmittedRequest) {
         let left = content.pendingRows.items.filter { !$0.without.contains(Key(uid)) }
         if !left.isEmpty, !logGuard.isRefusing { commits.record(left.map { .pendingRows(.without($0.id, Key(uid))) }) }
         write(WriteRequest(found.due(in: content.root), cause: .accountDeletion), item)
     }
 
     /// Carries out a write and answers it, at once or later.
-    func write(_ asked: WriteRequest, _ item: Database.Item) {
+    func write(_ asked: WriteRequest, _ item: SubmittedRequest) {
         let client = item.client
         if let remote = client.remote { remote.begin(item.token) }
         if !client.identity.isAdmin, asked.writes.count > limits.writePlaces {
@@ -136,7 +136,7 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     /// Whether the write would hold the queue for longer than other clients should wait.
-    private func isLarge(_ asked: WriteRequest, _ item: Database.Item) -> Bool {
+    private func isLarge(_ asked: WriteRequest, _ item: SubmittedRequest) -> Bool {
         if item.size > limits.largeWriteBytes || asked.writes.count > limits.largeWritePlaces { return true }
         var room = limits.largeWritePlaces
         // A node takes at least one byte, so fewer bytes cannot hold more nodes.
@@ -162,7 +162,7 @@ final class WriteRequests: @unchecked Sendable {
 
     private struct LargeWrite: Sendable {
         let asked: WriteRequest
-        let item: Database.Item
+        let item: SubmittedRequest
         /// Times that it may still be prepared, or brought up to date with other commits.
         var tries: Int
         /// Its stage in the log, once stored.
@@ -249,7 +249,7 @@ final class WriteRequests: @unchecked Sendable {
 
     /// Whether the client may still read the content that the answer reveals (returned content, or a confirmed hash). If not, answers with
     /// a refusal.
-    private func answersUnlessReadable(_ asked: WriteRequest, _ item: Database.Item) -> Bool {
+    private func answersUnlessReadable(_ asked: WriteRequest, _ item: SubmittedRequest) -> Bool {
         guard let place = asked.revealed, !permissions.allowsRead(place, nil, item.client) else { return true }
         answers.answer(.failed(.permissionDenied), item)
         return false
@@ -313,7 +313,7 @@ final class WriteRequests: @unchecked Sendable {
     }
 
     /// After the last try: a write of at most twice the limits is committed on the queue, a larger one is refused.
-    private func giveUp(_ asked: WriteRequest, _ item: Database.Item) {
+    private func giveUp(_ asked: WriteRequest, _ item: SubmittedRequest) {
         guard item.size <= limits.largeWriteBytes * 2, asked.writes.count <= limits.largeWritePlaces * 2 else {
             return answers.answer(.failed(.overtaken), item)
         }

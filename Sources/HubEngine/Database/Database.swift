@@ -23,21 +23,8 @@ public final class Database: Sendable {
     private let writerRole: WriterRole?
     private let limits: EngineLimits
 
-    /// A submitted request with its client and the number of its answer.
-    struct Item: Sendable {
-        let client: Client
-        let request: Request
-        let token: Int64
-        /// Bytes that the request holds.
-        let size: Int
-        /// Their reservation in the memory budget, if there are many. Released when the request is no longer needed.
-        let hold: (any MemoryReservation)?
-        /// When the first request of its group was submitted, steady ns; 0 when unknown.
-        var since: Int64 = 0
-    }
-
     private struct Inbox {
-        var items: [Item] = []
+        var items: [SubmittedRequest] = []
         /// Their estimated work, in the units of `EngineLimits.turnWork`.
         var work = 0
         /// The queue will carry them out.
@@ -120,8 +107,8 @@ public final class Database: Sendable {
         let before = size > 0 ? engine.context.meter.waitingBytes.add(size, ordering: .relaxed).oldValue : 0
         inbox.withLock { inbox in
             if inbox.items.isEmpty { inbox.since = engine.context.scheduler.steadyNs }
-            inbox.items.append(Item(client: client, request: request, token: token, size: size, hold: hold, since: inbox.since))
-            inbox.work += RequestLoop.work(ofBytes: size)
+            inbox.items.append(SubmittedRequest(client: client, request: request, token: token, size: size, hold: hold, since: inbox.since))
+            inbox.work += RequestCost.work(ofBytes: size)
         }
         return before + size > limits.waitingBytes
     }
@@ -169,7 +156,7 @@ public final class Database: Sendable {
     private func drain() { engine.loop.handle(takeItems()) }
 
     /// Takes the submitted requests, unless they are more work than that.
-    private func takeItems(atMost work: Int = .max) -> [Item] {
+    private func takeItems(atMost work: Int = .max) -> [SubmittedRequest] {
         inbox.withLock { inbox in
             if inbox.work > work { return [] }
             defer { (inbox.items, inbox.work, inbox.isScheduled) = ([], 0, false) }

@@ -31,9 +31,10 @@ final class Meter: @unchecked Sendable {
     func beginTurn() { work = 0 }
 
     /// Counts a request of the running batch.
-    func count(_ item: Database.Item) {
+    /// - Parameter since: when it was submitted, steady ns; 0 when unknown.
+    func count(_ request: Request, since: Int64) {
         counters.requests += 1
-        tally.count(item.request, since: item.since)
+        tally.count(request, since: since)
     }
 
     /// Ends the tally of a batch.

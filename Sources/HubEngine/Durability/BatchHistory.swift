@@ -8,9 +8,9 @@ struct BatchHistory {
     var changes: [SessionChange] = []
 
     enum Step {
-        case request(Database.Item)
+        case request(SubmittedRequest)
         /// A request whose answer was sent already, because it does not depend on the batch.
-        case settled(Database.Item)
+        case settled(SubmittedRequest)
         /// An observer's first content turned out to be too large.
         case tooLarge(Client, Observation)
         /// The observers of a slow client were sent the current state.

@@ -23,7 +23,7 @@ final class Forwarding: @unchecked Sendable {
 
     /// An unanswered request of a client.
     private struct Entry {
-        let item: Database.Item
+        let item: SubmittedRequest
         let purpose: Purpose
         /// The outcome, held back until earlier requests of the client are settled.
         var answer: Reply?
@@ -38,7 +38,7 @@ final class Forwarding: @unchecked Sendable {
     private let link: any HubLink
     private let stream: WriterStream
     /// Runs a request on this hub.
-    var carryOut: (Database.Item) -> Void = { _ in }
+    var carryOut: (SubmittedRequest) -> Void = { _ in }
     var close: (Client) -> Void = { _ in }
 
     /// Unanswered requests by number.
@@ -78,7 +78,7 @@ final class Forwarding: @unchecked Sendable {
     // MARK: Requests
 
     /// Forwards a request that only the writer can run. Returns false if this hub should run it.
-    func forwardIfNeeded(_ item: Database.Item) -> Bool {
+    func forwardIfNeeded(_ item: SubmittedRequest) -> Bool {
         let client = item.client
         if client.remote != nil { return false }
         let leaves = client.forwarded?.mayHaveDisconnectWrites == true
@@ -218,7 +218,7 @@ final class Forwarding: @unchecked Sendable {
     /// - Returns: the request's number.
     @discardableResult
     private func forward(
-        _ item: Database.Item, _ work: PeerRequest.Work, _ purpose: Purpose, as identity: Identity? = nil, deadline: Int64? = nil
+        _ item: SubmittedRequest, _ work: PeerRequest.Work, _ purpose: Purpose, as identity: Identity? = nil, deadline: Int64? = nil
     ) -> UInt64 {
         let forwarded = forwarded(item.client)
         let request = PeerRequest(0, of: forwarded.number, facts(item.client, forwarded, as: identity), work)
@@ -305,7 +305,7 @@ final class Forwarding: @unchecked Sendable {
         }
     }
 
-    private func finished(_ item: Database.Item) {
+    private func finished(_ item: SubmittedRequest) {
         batch.count(item.size)
         batch.retire(item)
     }

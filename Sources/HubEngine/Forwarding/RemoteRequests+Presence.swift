@@ -17,13 +17,13 @@ extension RemoteRequests {
 
     /// Requests that end a session of this hub or another, so that its onDisconnect writes are applied.
     /// - Parameter identity: the client's last identity, if known.
-    func end(_ session: String, as identity: Identity? = nil) -> [Database.Item] {
+    func end(_ session: String, as identity: Identity? = nil) -> [SubmittedRequest] {
         if let remote = client(named: session) {
-            let end = Database.Item(client: remote, request: .end, token: 0, size: 0, hold: nil)
+            let end = SubmittedRequest(client: remote, request: .end, token: 0, size: 0, hold: nil)
             return (identity.map { identify(remote, as: $0) } ?? []) + [end]
         }
         guard let local = sessions.client(named: session) else { return [] }
-        return [Database.Item(client: local, request: .revoke(notice: []), token: 0, size: 0, hold: nil)]
+        return [SubmittedRequest(client: local, request: .revoke(notice: []), token: 0, size: 0, hold: nil)]
     }
 
     /// Answers session ends that are complete, after all commits that are not yet durable. A writer that was replaced without noticing does not know
@@ -91,7 +91,7 @@ extension RemoteRequests {
         if content.peers[hub] != nil { commits.record([.peer(.gone(hub: hub))]) }
         (peers[hub], senders[hub], lostSince[hub]) = (nil, nil, nil)
         let ended = clients.values.filter { $0.hub == hub && !$0.hasEnded }.sorted { $0.name < $1.name }
-        loop.handle(ended.map { Database.Item(client: $0, request: .end, token: 0, size: 0, hold: nil) })
+        loop.handle(ended.map { SubmittedRequest(client: $0, request: .end, token: 0, size: 0, hold: nil) })
     }
 }
 

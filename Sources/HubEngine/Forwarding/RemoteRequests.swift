@@ -164,7 +164,7 @@ final class RemoteRequests: @unchecked Sendable {
         peer.next = place.index &+ 1
         peers[hub] = peer
         settle(before: place.base, of: hub)
-        var (items, known): ([Database.Item], [PeerReply]) = ([], [])
+        var (items, known): ([SubmittedRequest], [PeerReply]) = ([], [])
         for request in requests where request.number >= (peers[hub]?.base ?? 0) {
             if let reply = outcome(of: request, hub) { known.append(reply) } else { items += accept(request, place, hub) }
         }
@@ -198,7 +198,7 @@ final class RemoteRequests: @unchecked Sendable {
     }
 
     /// The requests to run for a forwarded request; empty if it is already running.
-    private func accept(_ request: PeerRequest, _ place: PeerMessage.StreamPosition, _ hub: UInt64) -> [Database.Item] {
+    private func accept(_ request: PeerRequest, _ place: PeerMessage.StreamPosition, _ hub: UInt64) -> [SubmittedRequest] {
         guard peers[hub]?.open[request.number] == nil else { return [] }
         if case .end(let session) = request.work {
             peers[hub]?.open[request.number] = .ending(session, behind: log.isRefusing ? nil : content.sequence)
@@ -217,17 +217,17 @@ final class RemoteRequests: @unchecked Sendable {
         client.remote?.remember(RemoteMark(mark, joined: place.joined), as: token)
         client.waiting.append(RemoteClient.PendingRequest(number: request.number, commits: commits, bytes: bytes))
         context.meter.wait(bytes)
-        items.append(Database.Item(client: client, request: asked, token: token, size: bytes, hold: nil))
+        items.append(SubmittedRequest(client: client, request: asked, token: token, size: bytes, hold: nil))
         return items
     }
 
     /// A request that gives the remote client its current identity; empty if unchanged.
-    func identify(_ client: RemoteClient, as identity: Identity) -> [Database.Item] {
+    func identify(_ client: RemoteClient, as identity: Identity) -> [SubmittedRequest] {
         let isOther = (client.claimed ?? client.identity) != identity
         client.claimed = identity
         guard isOther else { return [] }
         client.waiting.append(RemoteClient.PendingRequest(number: nil, commits: false, bytes: 0))
-        return [Database.Item(client: client, request: .identify(identity), token: 0, size: 0, hold: nil)]
+        return [SubmittedRequest(client: client, request: .identify(identity), token: 0, size: 0, hold: nil)]
     }
 
     private static func request(_ request: PeerRequest) -> (Request, commits: Bool) {

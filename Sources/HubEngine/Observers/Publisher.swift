@@ -66,7 +66,7 @@ final class Publisher {
     /// The observed places whose content a commit has changed, ascending; none lies below another.
     private func changed(_ paths: [Path], since old: Node) -> [Path] {
         // A large subtree that was replaced is released off the queue. With many writes, subtrees are not measured one by one.
-        var room = paths.count > RequestLoop.childrenForWork ? -1 : limits.largeWritePlaces
+        var room = paths.count > RequestCost.childrenForWork ? -1 : limits.largeWritePlaces
         if room < 0 { batch.retire(old) }
         let changed = paths.filter { path in
             // Most writes affect no observer, so they are not compared with the old value.
@@ -118,11 +118,11 @@ final class Publisher {
     ) -> Difference? {
         var change = change
         var (children, placed) = (known ?? [], placed)
-        if known == nil || change.count > RequestLoop.childrenForWork, !change.isOverwritten {
+        if known == nil || change.count > RequestCost.childrenForWork, !change.isOverwritten {
             change = view.shown.part(of: change)
             if change.count == 0 { return nil }
             // Handing a few writes to the background would take longer than applying them here.
-            guard change.count <= min(limits.children, max(limits.room, RequestLoop.childrenForWork)) else {
+            guard change.count <= min(limits.children, max(limits.room, RequestCost.childrenForWork)) else {
                 countView(view)
                 return view.shown.move(along: change, at: place)
             }
@@ -158,7 +158,7 @@ final class Publisher {
 
     private func spend(_ left: ChangeLimits) {
         let collected = limits.windowsAtOnce - left.room
-        if collected > 0 { context.meter.spend(collected / RequestLoop.childrenForWork) }
+        if collected > 0 { context.meter.spend(collected / RequestCost.childrenForWork) }
     }
 
     // MARK: Current values

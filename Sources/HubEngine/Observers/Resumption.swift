@@ -29,7 +29,7 @@ final class Resumption {
         let before = known.root.node(at: path)
         let touching = Array(known.commits.lazy.filter { commit in commit.paths.contains { $0.contains(path) || path.contains($0) } })
         let looked = known.commits.reduce(known.commits.count) { $0 + $1.paths.count }
-        context.meter.spend(looked / RequestLoop.childrenForWork)
+        context.meter.spend(looked / RequestCost.childrenForWork)
         if kinds.isDisjoint(with: .children) {
             // An observer of values receives the current state.
             let now = content.root.node(at: path)
@@ -160,7 +160,7 @@ final class Resumption {
             return PastOrder(ordering: ordering, index: sorted)
         }
         guard node.childCount <= context.limits.inlineChildren else { return nil }
-        context.meter.spend(node.childCount / RequestLoop.childrenForWork)
+        context.meter.spend(node.childCount / RequestCost.childrenForWork)
         return PastOrder(ordering: ordering, index: OrderedIndex(ordering, of: node))
     }
 

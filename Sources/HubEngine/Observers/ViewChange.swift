@@ -131,7 +131,7 @@ struct ChangeLimits {
     /// The same for all that a query shows.
     fileprivate mutating func take(_ query: TreeQuery, _ order: OrderedChildren, of node: Node) -> Bool {
         let most = min(query.limit ?? .max, node.childCount)
-        return take(most <= RequestLoop.childrenForWork ? most : query.extent(in: order).count)
+        return take(most <= RequestCost.childrenForWork ? most : query.extent(in: order).count)
     }
 }
 

@@ -19,7 +19,7 @@ final class Answers {
     }
 
     /// - Parameter hold: the memory lease of the reply's value, kept until it is encoded. Nil for a value shared with the tree.
-    func answer(_ reply: Reply, _ item: Database.Item, holding hold: MemoryLease? = nil) {
+    func answer(_ reply: Reply, _ item: SubmittedRequest, holding hold: MemoryLease? = nil) {
         let channel: Outbox.Channel = early.admits(reply, item) ? .early : .batch
         if early.timing == .muted { return }
         let client = item.client
@@ -34,7 +34,7 @@ final class Answers {
 
     /// Answers a read by encoding the stored value in place, without copying the node. Covers most reads, which are small.
     /// - Returns: false, with nothing done, if the place is empty or the value large, or if the client's dialect takes values instead of bytes.
-    func answer(contentAt path: Path, of root: Node, _ item: Database.Item) -> Bool {
+    func answer(contentAt path: Path, of root: Node, _ item: SubmittedRequest) -> Bool {
         let client = item.client
         guard client.dialect == .realtime else { return false }
         var written: [UInt8]?
@@ -56,7 +56,7 @@ final class Answers {
     func isLarge(_ node: Node) -> Bool { node.isLarger(than: context.limits.inlineBytes) }
 
     /// - Parameter hold: released when the value is encoded or dropped.
-    private func answerLater(_ reply: Reply, of node: Node, _ item: Database.Item, holding hold: MemoryLease?, _ channel: Outbox.Channel) {
+    private func answerLater(_ reply: Reply, of node: Node, _ item: SubmittedRequest, holding hold: MemoryLease?, _ channel: Outbox.Channel) {
         let (client, token, limit, format) = (item.client, item.token, context.limits.readBytes, context.format)
         let answer = DeferredBytes(context.limits.inlineBytes)
         outbox.send(answer, to: client, channel)

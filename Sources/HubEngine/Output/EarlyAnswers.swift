@@ -46,7 +46,7 @@ final class EarlyAnswers {
     // MARK: Requests
 
     /// Runs a request whose answer may be sent early, and records what a rollback must repeat.
-    func carryOut(_ item: Database.Item, _ body: () -> Void) {
+    func carryOut(_ item: SubmittedRequest, _ body: () -> Void) {
         timing = .open
         body()
         // A suspended request is recorded when it is done.
@@ -85,7 +85,7 @@ final class EarlyAnswers {
     }
 
     /// Decides about the answer to a request, and records the decision in `timing`.
-    func admits(_ reply: Reply, _ item: Database.Item) -> Bool {
+    func admits(_ reply: Reply, _ item: SubmittedRequest) -> Bool {
         // Most requests are writes. They always wait for the log, so skip the check of their clients' observers.
         if case .write = item.request { return false }
         guard canPass(item.client) else { return false }

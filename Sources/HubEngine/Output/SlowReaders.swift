@@ -26,10 +26,10 @@ final class SlowReaders {
         /// It waits until the client has received its earlier messages.
         case held
         /// Run these, in order.
-        case resume([Database.Item])
+        case resume([SubmittedRequest])
     }
 
-    func admit(_ item: Database.Item) -> Admission {
+    func admit(_ item: SubmittedRequest) -> Admission {
         guard let lag = item.client.lag else { return .carryOut }
         switch item.request {
         case .congested, .drained: return .carryOut
@@ -56,7 +56,7 @@ final class SlowReaders {
     }
 
     /// Removes and returns the requests held for a client, so that the caller runs them with others.
-    func dequeueHeld(of client: Client) -> [Database.Item] {
+    func dequeueHeld(of client: Client) -> [SubmittedRequest] {
         guard let lag = client.lag else { return [] }
         defer { lag.held = [] }
         return lag.held
@@ -114,7 +114,7 @@ final class SlowReaders {
 
     /// Resumes the observers of a client that has received everything.
     /// - Returns: the changes that its observers have missed, and its held requests in order. Nil for a client that was not held back.
-    func catchUp(_ client: Client) -> (missed: MissedChanges, held: [Database.Item])? {
+    func catchUp(_ client: Client) -> (missed: MissedChanges, held: [SubmittedRequest])? {
         guard let lag = client.lag else { return nil }
         stop(client)
         client.unprobedBytes = 0

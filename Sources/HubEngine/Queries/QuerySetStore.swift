@@ -81,7 +81,7 @@ final class QuerySetStore: @unchecked Sendable {
     /// Runs `body`, and charges the entries that it visits to this turn.
     func metered<Result>(_ place: ObservedQuerySet, _ body: () -> Result) -> Result {
         let before = place.queries.visits
-        defer { context.meter.spend((place.queries.visits - before) / RequestLoop.childrenForWork) }
+        defer { context.meter.spend((place.queries.visits - before) / RequestCost.childrenForWork) }
         return body()
     }
 

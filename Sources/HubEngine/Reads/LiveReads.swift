@@ -37,7 +37,7 @@ final class LiveReads: @unchecked Sendable {
         let query: LiveQuery
         let showing: LiveQueryView.Showing
         let path: Path
-        let item: Database.Item
+        let item: SubmittedRequest
         let done: @Sendable (Result<View, Failure>, _ isLater: Bool) -> Void
         var isLater = false
         var attempt = 0
@@ -50,7 +50,7 @@ final class LiveReads: @unchecked Sendable {
     /// removed afterwards.
     /// - Parameter query: with the position fields that the rules declare.
     func find(
-        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, for item: Database.Item,
+        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, for item: SubmittedRequest,
         _ done: @escaping @Sendable (Result<View, Failure>, _ isLater: Bool) -> Void
     ) {
         find(PendingLiveQuery(query: query, showing: showing, path: path, item: item, done: done))
@@ -147,7 +147,7 @@ final class LiveReads: @unchecked Sendable {
             context.meter.counters.liveQueriesFound += 1
             if plan.found != nil || plan.worst <= limits.inlineChildren {
                 let asked = plan.found == nil ? plan.worst * QuerySet.visitsPerChild : 0
-                context.meter.spend(asked / RequestLoop.childrenForWork)
+                context.meter.spend(asked / RequestCost.childrenForWork)
                 let result = places.metered(place) { plan.carryOut(over: node, limits) }
                 return found(pending, result, over: node, at: place)
             }

@@ -52,7 +52,7 @@ final class ObserveRequests: @unchecked Sendable {
     /// - Parameters:
     ///   - hash: hash of the value that the client already has; an equal value is not sent again (contract §2.5 rule 3).
     ///   - since: the last commit that the client has seen.
-    func observe(_ asked: Observation, hash: String, since: Position? = nil, _ item: Database.Item) {
+    func observe(_ asked: Observation, hash: String, since: Position? = nil, _ item: SubmittedRequest) {
         let client = item.client
         let (path, style) = (asked.path, asked.style)
         let query = style.isCount ? permissions.counted(asked.query, at: path, for: client) : asked.query
@@ -70,7 +70,7 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     /// Starts an allowed observer with its initial value.
-    private func begin(_ observation: Observation, hash: String, since: Position?, _ item: Database.Item) {
+    private func begin(_ observation: Observation, hash: String, since: Position?, _ item: SubmittedRequest) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
         if case .live(let query)? = observation.query { return observe(query, observation, since, item) }
@@ -100,7 +100,7 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     /// The same for a live query.
-    private func observe(_ query: LiveQuery, _ observation: Observation, _ since: Position?, _ item: Database.Item) {
+    private func observe(_ query: LiveQuery, _ observation: Observation, _ since: Position?, _ item: SubmittedRequest) {
         live.find(query, observation.showing, at: observation.path, for: item) { [self] result, isLater in
             if isLater {
                 if item.client.isGone.load(ordering: .relaxed) { return }
@@ -124,7 +124,7 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     /// Moves the centre of an observed circle. The observer receives the difference after the answer.
-    func move(_ id: Int64, to centre: GeoPoint, _ item: Database.Item) {
+    func move(_ id: Int64, to centre: GeoPoint, _ item: SubmittedRequest) {
         let client = item.client
         @Sendable func fail(_ failure: Failure) { answers.answer(.failed(failure), item) }
         guard let observation = client.observations[id] else { return fail(.unknownObserver(id)) }
@@ -173,12 +173,12 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     /// Ends the observers of a style at a place. Realtime clients distinguish queries of one place by their tag.
-    func unobserve(_ path: Path, _ style: ObserverStyle, _ item: Database.Item) {
+    func unobserve(_ path: Path, _ style: ObserverStyle, _ item: SubmittedRequest) {
         for observation in item.client.observations.at(path, style: style) { registry.remove(observation, of: item.client) }
         answers.answer(.done, item)
     }
 
-    func unobserve(_ id: Int64, _ item: Database.Item) {
+    func unobserve(_ id: Int64, _ item: SubmittedRequest) {
         guard let observation = item.client.observations[id] else {
             return answers.answer(.failed(.unknownObserver(id)), item)
         }
@@ -190,14 +190,14 @@ final class ObserveRequests: @unchecked Sendable {
     func remove(_ observation: Observation, of client: Client) { registry.remove(observation, of: client) }
 
     /// True if the rules allow the observer. Otherwise answers the request.
-    private func mayObserve(_ observation: Observation, _ item: Database.Item) -> Bool {
+    private func mayObserve(_ observation: Observation, _ item: SubmittedRequest) -> Bool {
         if permissions.permits(observation, of: item.client, as: .listen) { return true }
         refuse(observation, .permissionDenied, item)
         return false
     }
 
     /// Refuses the request. Also ends an existing observer of the same query, because a client treats a refused one as ended (contract §2.4).
-    private func refuse(_ observation: Observation, _ failure: Failure, _ item: Database.Item) {
+    private func refuse(_ observation: Observation, _ failure: Failure, _ item: SubmittedRequest) {
         registry.remove(observation, of: item.client)
         answers.answer(.failed(failure), item)
     }
@@ -211,7 +211,7 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     /// Resumes an observer: sends the answer, then the child events that it has missed.
-    private func resume(_ observation: Observation, _ missed: [ViewChange], _ reply: Reply, _ item: Database.Item) {
+    private func resume(_ observation: Observation, _ missed: [ViewChange], _ reply: Reply, _ item: SubmittedRequest) {
         answers.answer(reply, item)
         for change in missed {
             var parts: (any ChangeParts)?
@@ -226,7 +226,7 @@ final class ObserveRequests: @unchecked Sendable {
     ///   - missed: the changes missed since then; nil if unknown.
     private func establish(
         _ observation: Observation, _ selection: Selection?, hash: String, _ since: Position?, _ missed: [ViewChange]?,
-        _ item: Database.Item
+        _ item: SubmittedRequest
     ) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
@@ -277,7 +277,7 @@ final class ObserveRequests: @unchecked Sendable {
     /// again if the value is too large.
     /// - Parameter hold: released when the value is encoded or dropped.
     private func beginLater(
-        _ observation: Observation, _ node: Node, _ hash: String, _ reply: Reply, _ item: Database.Item, holding hold: MemoryLease?
+        _ observation: Observation, _ node: Node, _ hash: String, _ reply: Reply, _ item: SubmittedRequest, holding hold: MemoryLease?
     ) {
         let (client, style, limit, format) = (item.client, observation.style, context.limits.readBytes, context.format)
         let sequence = content.sequence

@@ -52,7 +52,7 @@ struct QueryExplanations {
 
     /// The answer to a request, with the explanation if it was requested. REST cannot send both, so it gets only the explanation.
     func explained(
-        _ reply: Reply, _ query: ChildQuery?, _ showing: LiveQueryView.Showing, at path: Path, isHeld: Bool = false, _ item: Database.Item
+        _ reply: Reply, _ query: ChildQuery?, _ showing: LiveQueryView.Showing, at path: Path, isHeld: Bool = false, _ item: SubmittedRequest
     ) -> Reply {
         guard item.request.isExplained else { return reply }
         let explanation = explanation(of: query, showing, at: path, isHeld: isHeld, for: item.client)

@@ -50,7 +50,7 @@ final class ReadRequests: @unchecked Sendable {
     private static let selectingAttempts = 3
 
     /// Answers a get. `reply` wraps the value; REST passes its own.
-    func get(_ path: Path, _ asked: ChildQuery?, _ item: Database.Item, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
+    func get(_ path: Path, _ asked: ChildQuery?, _ item: SubmittedRequest, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
         let client = item.client
         let query = asked.map { located($0, path) }
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
@@ -77,7 +77,7 @@ final class ReadRequests: @unchecked Sendable {
 
     /// Answers the number of children of a place, or of a query's result. Visits and copies none of them.
     func count(
-        _ path: Path, _ asked: ChildQuery?, _ item: Database.Item, as reply: @escaping @Sendable (Int) -> Reply = { .counted($0) }
+        _ path: Path, _ asked: ChildQuery?, _ item: SubmittedRequest, as reply: @escaping @Sendable (Int) -> Reply = { .counted($0) }
     ) {
         let client = item.client
         let query = permissions.counted(asked.map { located($0, path) }, at: path, for: client)
@@ -104,7 +104,7 @@ final class ReadRequests: @unchecked Sendable {
     /// The answer to a request, with the explanation of its query if requested.
     func explained(
         _ reply: Reply, _ query: ChildQuery?, _ showing: LiveQueryView.Showing = .children, at path: Path, isHeld: Bool = false,
-        _ item: Database.Item
+        _ item: SubmittedRequest
     ) -> Reply {
         explanations.explained(reply, query, showing, at: path, isHeld: isHeld, item)
     }
@@ -130,7 +130,7 @@ final class ReadRequests: @unchecked Sendable {
 
     /// Calls back with the current result of a query, for a single read.
     private func select(
-        _ query: ChildQuery, at path: Path, for item: Database.Item, countsOnly: Bool,
+        _ query: ChildQuery, at path: Path, for item: SubmittedRequest, countsOnly: Bool,
         _ done: @escaping @Sendable (Result<Selection, Failure>, _ isLater: Bool) -> Void
     ) {
         switch query {
@@ -147,7 +147,7 @@ final class ReadRequests: @unchecked Sendable {
     ///   - mustKeep: true for an observer, whose index must stay.
     ///   - countsOnly: true if the selection needs no value.
     func select(
-        _ query: TreeQuery, at path: Path, for item: Database.Item, mustKeep: Bool, countsOnly: Bool = false,
+        _ query: TreeQuery, at path: Path, for item: SubmittedRequest, mustKeep: Bool, countsOnly: Bool = false,
         _ done: @escaping @Sendable (Result<Selection, Failure>, _ isLater: Bool) -> Void
     ) {
         select(PendingSelect(query: query, path: path, item: item, mustKeep: mustKeep, countsOnly: countsOnly, done: done))
@@ -162,7 +162,7 @@ final class ReadRequests: @unchecked Sendable {
     private struct PendingSelect: Sendable {
         let query: TreeQuery
         let path: Path
-        let item: Database.Item
+        let item: SubmittedRequest
         let mustKeep: Bool
         let countsOnly: Bool
         let done: @Sendable (Result<Selection, Failure>, Bool) -> Void
@@ -238,7 +238,7 @@ final class ReadRequests: @unchecked Sendable {
             let count = window.countShown(over: children)
             found = Selection(value: .null, window: window, count: count)
         } else if let few = query.select(from: children, atMost: limits.inlineChildren) {
-            context.meter.spend(few.count / RequestLoop.childrenForWork)
+            context.meter.spend(few.count / RequestCost.childrenForWork)
             found = Selection(value: TreeQuery.value(of: few, in: node), window: QueryWindow(query, showing: few), count: few.count)
         }
         if let found {

@@ -40,7 +40,7 @@ final class RequestHandler: @unchecked Sendable {
     }
 
     /// Carries out a request, unless it has to wait.
-    func handle(_ item: Database.Item) {
+    func handle(_ item: SubmittedRequest) {
         let client = item.client
         // Recorded in case the end of the client is rolled back.
         if client.hasEnded { return batch.record(.request(item)) }
@@ -50,7 +50,7 @@ final class RequestHandler: @unchecked Sendable {
         case .resume(let items): return suspendedRequests.resume(items, of: client)
         case .carryOut: break
         }
-        context.meter.count(item)
+        context.meter.count(item.request, since: item.since)
         switch item.request {
         case .congested: slowReaders.suspend(client)
         case .drained: catchUp(client)
@@ -66,7 +66,7 @@ final class RequestHandler: @unchecked Sendable {
         suspendedRequests.resume(held, of: client)
     }
 
-    private func carryOut(_ item: Database.Item) {
+    private func carryOut(_ item: SubmittedRequest) {
         let client = item.client
         defer { slowReaders.probeIfNeeded(client) }
         // The connection has closed: writes of the client are still carried out, reads are skipped.
@@ -76,9 +76,9 @@ final class RequestHandler: @unchecked Sendable {
     }
 
     /// Carries out a request after another hub has done its part.
-    func resumeForwarded(_ item: Database.Item) { carryOut(item.request, item) }
+    func resumeForwarded(_ item: SubmittedRequest) { carryOut(item.request, item) }
 
-    private func carryOut(_ request: Request, _ item: Database.Item) {
+    private func carryOut(_ request: Request, _ item: SubmittedRequest) {
         let client = item.client
         switch request {
         case .explained(let asked): carryOut(asked, item)
@@ -129,7 +129,7 @@ final class RequestHandler: @unchecked Sendable {
     /// Suspends the end of a session while the rules are evaluated for the observers that depend on its onDisconnect writes, if there are
     /// many. Not if the memory budget is exhausted.
     /// - Parameter item: the request that ends the session; carried out again when the results are known.
-    private func suspendsForPrecheck(beforeEndOf client: Client, _ item: Database.Item) -> Bool {
+    private func suspendsForPrecheck(beforeEndOf client: Client, _ item: SubmittedRequest) -> Bool {
         guard let bytes = precheck.bytes(before: disconnects.due(of: client)) else { return false }
         let round = precheck.round + 1
         return suspendedRequests.suspend(item, holding: bytes, follows: .never) { [self] in
@@ -141,7 +141,7 @@ final class RequestHandler: @unchecked Sendable {
     }
 
     /// After the rules were evaluated for many observers, other clients get their turn before the client's next request.
-    private func identify(as identity: Identity, _ reply: Reply, _ item: Database.Item) {
+    private func identify(as identity: Identity, _ reply: Reply, _ item: SubmittedRequest) {
         if let remote = item.client.remote { remote.begin(item.token) }
         let isAnother = identity != item.client.identity
         let refusal = sessions.identify(item.client, as: identity)

@@ -50,7 +50,7 @@ final class RequestLoop: @unchecked Sendable {
     /// - Parameters:
     ///   - work: limit of this turn's work, in addition to `turnWork`.
     ///   - more: returns requests submitted meanwhile, so that they join the batch.
-    func handle(_ items: consuming [Database.Item], work: Int = .max, more: () -> [Database.Item] = { [] }) {
+    func handle(_ items: consuming [SubmittedRequest], work: Int = .max, more: () -> [SubmittedRequest] = { [] }) {
         context.queue.assertCurrent()
         beginTurn()
         let most = min(work, context.limits.turnWork)
@@ -74,7 +74,7 @@ final class RequestLoop: @unchecked Sendable {
     }
 
     /// Carries out held requests of a client in order: a few at once, the rest in turns. They come before all requests in its queue.
-    func resume(_ held: [Database.Item], of client: Client) {
+    func resume(_ held: [SubmittedRequest], of client: Client) {
         let end = context.meter.work + context.limits.turnWork / 32
         for (i, item) in held.enumerated() {
             guard context.meter.work < end, !mustWait(item) else {
@@ -86,34 +86,24 @@ final class RequestLoop: @unchecked Sendable {
     }
 
     /// Whether a request must wait until the consequences of its author's earlier writes are durable.
-    private func mustWait(_ item: Database.Item?) -> Bool {
+    private func mustWait(_ item: SubmittedRequest?) -> Bool {
         guard let item, item.request.isWrite else { return false }
         return durability.mustWait(item.client.author)
     }
 
-    private func handleInBatch(_ item: Database.Item) {
+    private func handleInBatch(_ item: SubmittedRequest) {
         batch.count(item.size)
-        context.meter.spend(Self.work(of: item))
+        context.meter.spend(RequestCost.work(ofBytes: item.size))
         let before = outbox.bytes
         // Consequences of the hub's own writes are charged to no client.
         _ = context.meter.takeDerivedBytes()
         handler.handle(item)
         // Its output was encoded on this queue.
-        context.meter.spend(max(0, outbox.bytes - before) / Self.bytesEncodedForWork)
+        context.meter.spend(max(0, outbox.bytes - before) / RequestCost.bytesEncodedForWork)
         let derived = context.meter.takeDerivedBytes()
         if derived > 0 { batch.charge(derived, to: item.client.author) }
         durability.finishLargeBatch()
     }
-
-    private static func work(of item: Database.Item) -> Int { work(ofBytes: item.size) }
-    static func work(ofBytes bytes: Int) -> Int { 1 + max(0, bytes - bytesOfSmall) / bytesOfWork }
-
-    /// Bytes of a small request, overhead included; and bytes beyond that for each further unit of work.
-    private static let bytesOfSmall = 2_560
-    private static let bytesOfWork = 128
-    /// Bytes of output, and children selected by a query, that cost as much as a small request.
-    static let bytesEncodedForWork = 1_024
-    static let childrenForWork = 16
 
     // MARK: Turns
 

@@ -14,7 +14,7 @@ struct RequestTurns {
     final class ClientQueue: @unchecked Sendable {
         // Sendable: confined to the database queue.
         let client: Client
-        fileprivate var items = Deque<Database.Item>()
+        fileprivate var items = Deque<SubmittedRequest>()
 
         fileprivate init(_ client: Client) { self.client = client }
     }
@@ -31,7 +31,7 @@ struct RequestTurns {
     var leavingClients: Int { leaving.count }
 
     /// Adds requests after all waiting ones of their clients.
-    mutating func append(_ items: some Sequence<Database.Item>) {
+    mutating func append(_ items: some Sequence<SubmittedRequest>) {
         for item in items {
             requests += 1
             if let queue = item.client.requestQueue {
@@ -46,7 +46,7 @@ struct RequestTurns {
     }
 
     /// Adds earlier requests of the client, before all its waiting ones.
-    mutating func prepend(_ items: ArraySlice<Database.Item>, of client: Client) {
+    mutating func prepend(_ items: ArraySlice<SubmittedRequest>, of client: Client) {
         guard let queue = client.requestQueue else { return append(items) }
         queue.items.prepend(contentsOf: items)
         requests += items.count
@@ -61,10 +61,10 @@ struct RequestTurns {
     mutating func nextLeaving() -> ClientQueue? { leaving.popFirst() }
 
     /// The next request of a client, which stays in its queue.
-    func first(of queue: ClientQueue) -> Database.Item? { queue.items.first }
+    func first(of queue: ClientQueue) -> SubmittedRequest? { queue.items.first }
 
     /// Removes the next request of a client; nil when none is left.
-    mutating func next(of queue: ClientQueue) -> Database.Item? {
+    mutating func next(of queue: ClientQueue) -> SubmittedRequest? {
         guard let item = queue.items.popFirst() else { return nil }
         requests -= 1
         return item

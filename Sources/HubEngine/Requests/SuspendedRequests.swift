@@ -4,9 +4,9 @@ import Synchronization
 /// A request suspended for work off the database queue, and the later requests of its client.
 final class SuspendedRequest: @unchecked Sendable {
     // Sendable: confined to the database queue.
-    let item: Database.Item
+    let item: SubmittedRequest
     /// In the order of arrival.
-    fileprivate(set) var held: [Database.Item] = []
+    fileprivate(set) var held: [SubmittedRequest] = []
     /// Its number in the order of suspension.
     fileprivate let number: Int
     /// Bytes of the memory budget that it holds.
@@ -22,7 +22,7 @@ final class SuspendedRequest: @unchecked Sendable {
     /// User ids that held requests sign in as.
     fileprivate var users: [String] = []
 
-    fileprivate init(_ item: Database.Item, number: Int, bytes: Int, isDone: Bool) {
+    fileprivate init(_ item: SubmittedRequest, number: Int, bytes: Int, isDone: Bool) {
         self.item = item
         self.number = number
         self.bytes = bytes
@@ -63,7 +63,7 @@ final class SuspendedRequests: @unchecked Sendable {
     /// Requests suspended until certain other clients have none suspended.
     private var behindOthers: [(suspended: SuspendedRequest, others: [Client])] = []
     /// Called with held requests of one client, in order, to carry them out.
-    var onResumed: ([Database.Item], Client) -> Void = { _, _ in }
+    var onResumed: ([SubmittedRequest], Client) -> Void = { _, _ in }
 
     init(
         _ context: EngineContext, _ batch: Batch, _ durability: DurabilityQueue, _ indexes: IndexStore, _ commits: CommitPipeline,
@@ -85,7 +85,7 @@ final class SuspendedRequests: @unchecked Sendable {
     ///   - work: on immutable values, on any thread.
     ///   - resume: on the database queue. It answers the request or suspends it again. Not called for a client whose session has ended.
     func suspend<Result: Sendable>(
-        _ item: Database.Item, _ work: @escaping @Sendable () -> Result, then resume: @escaping @Sendable (Result) -> Void
+        _ item: SubmittedRequest, _ work: @escaping @Sendable () -> Result, then resume: @escaping @Sendable (Result) -> Void
     ) {
         suspend(item, holding: 0, follows: .never, inTurn: { work }, then: resume)
     }
@@ -101,7 +101,7 @@ final class SuspendedRequests: @unchecked Sendable {
     /// - Returns: false when the budget is exhausted; nothing happens then.
     @discardableResult
     func suspend<Result: Sendable>(
-        _ item: Database.Item, holding bytes: Int, follows: Following, inTurn begin: @escaping @Sendable () -> @Sendable () -> Result,
+        _ item: SubmittedRequest, holding bytes: Int, follows: Following, inTurn begin: @escaping @Sendable () -> @Sendable () -> Result,
         then resume: @escaping @Sendable (Result) -> Void
     ) -> Bool {
         let client = item.client
@@ -138,7 +138,7 @@ final class SuspendedRequests: @unchecked Sendable {
     /// Suspends a request for work done elsewhere in the process, which takes no turn. Other commits are recorded meanwhile.
     /// - Parameter begin: starts the work. Called before this returns; it calls back once, from any thread.
     func suspend<Result: Sendable>(
-        _ item: Database.Item, holding bytes: Int, until begin: (@escaping @Sendable (Result) -> Void) -> Void,
+        _ item: SubmittedRequest, holding bytes: Int, until begin: (@escaping @Sendable (Result) -> Void) -> Void,
         then resume: @escaping @Sendable (Result) -> Void
     ) -> Bool {
         let client = item.client
@@ -156,9 +156,9 @@ final class SuspendedRequests: @unchecked Sendable {
     }
 
     /// Suspends a request until `resumeSuspended` is called for it: for work that several requests wait for.
-    func suspend(_ item: Database.Item) -> SuspendedRequest { setAside(item) }
+    func suspend(_ item: SubmittedRequest) -> SuspendedRequest { setAside(item) }
 
-    private func setAside(_ item: Database.Item, holding bytes: Int = 0, isDone: Bool = false) -> SuspendedRequest {
+    private func setAside(_ item: SubmittedRequest, holding bytes: Int = 0, isDone: Bool = false) -> SuspendedRequest {
         count += 1
         let suspended = SuspendedRequest(item, number: count, bytes: bytes, isDone: isDone)
         item.client.suspendedRequest = suspended
@@ -192,7 +192,7 @@ final class SuspendedRequests: @unchecked Sendable {
 
     /// After a long request, carries out waiting requests of other clients before the client's next one.
     /// - Parameter isAnswered: whether its answer was sent ahead of the batch.
-    func yieldTurn(_ item: Database.Item, isAnswered: Bool) {
+    func yieldTurn(_ item: SubmittedRequest, isAnswered: Bool) {
         let client = item.client
         guard client.suspendedRequest == nil, !client.hasEnded else { return }
         batch.record(isAnswered ? .settled(item) : .request(item))
@@ -208,7 +208,7 @@ final class SuspendedRequests: @unchecked Sendable {
     }
 
     /// Whether the request must wait for a suspended one; if so, it is held.
-    func mustWait(_ item: Database.Item) -> Bool {
+    func mustWait(_ item: SubmittedRequest) -> Bool {
         guard let suspended = item.client.suspendedRequest else { return false }
         if suspended.isForwarded, suspended.held.isEmpty, item.client.lag == nil, item.request.isWrite { return false }
         switch item.request {
@@ -263,20 +263,20 @@ final class SuspendedRequests: @unchecked Sendable {
     }
 
     /// Carries out held requests in order, then those held for a slow reader, which arrived later.
-    private func handleHeld(_ held: [Database.Item], of client: Client) {
+    private func handleHeld(_ held: [SubmittedRequest], of client: Client) {
         let later = slowReaders.dequeueHeld(of: client)
         countAgain(later)
         onResumed(held + later, client)
     }
 
     /// Carries out requests that were held for a slow reader, in order.
-    func resume(_ held: [Database.Item], of client: Client) {
+    func resume(_ held: [SubmittedRequest], of client: Client) {
         countAgain(held)
         onResumed(held, client)
     }
 
     /// Requests that are handled again count as waiting until then.
-    private func countAgain(_ items: [Database.Item]) { context.meter.wait(items.reduce(0) { $0 + $1.size }) }
+    private func countAgain(_ items: [SubmittedRequest]) { context.meter.wait(items.reduce(0) { $0 + $1.size }) }
 
     private func leave(_ suspended: SuspendedRequest) {
         suspended.item.client.suspendedRequest = nil
@@ -294,7 +294,7 @@ final class SuspendedRequests: @unchecked Sendable {
 
     /// Suspends a request until no other client of the same user has a suspended request, if any has.
     /// O(clients with suspended requests)
-    func waitBehind(_ user: String, _ item: Database.Item) {
+    func waitBehind(_ user: String, _ item: SubmittedRequest) {
         let others = clients.values.filter { client in
             client !== item.client && (client.identity.user == user || client.suspendedRequest?.users.contains(user) == true)
         }
@@ -322,7 +322,7 @@ final class SuspendedRequests: @unchecked Sendable {
 
     /// Removes all suspended requests and those held behind them, because earlier requests are carried out again. Each client's are in
     /// order; the results of their work are dropped.
-    func giveUp() -> [(client: Client, items: [Database.Item])] {
+    func giveUp() -> [(client: Client, items: [SubmittedRequest])] {
         let suspendedClients = clients.values.sorted { ($0.suspendedRequest?.number ?? 0) < ($1.suspendedRequest?.number ?? 0) }
         return suspendedClients.compactMap { client in
             guard let suspended = client.suspendedRequest else { return nil }
@@ -334,7 +334,7 @@ final class SuspendedRequests: @unchecked Sendable {
     }
 
     /// Carries out again the suspended requests.
-    func handleAgain(_ taken: [(client: Client, items: [Database.Item])]) {
+    func handleAgain(_ taken: [(client: Client, items: [SubmittedRequest])]) {
         for (client, items) in taken { handleHeld(items, of: client) }
     }
 }

@@ -69,7 +69,7 @@ import Testing
     /// Handles a request.
     /// - Returns: whether its answer has left.
     private static func leaves(_ bench: Bench, _ request: Request, _ reply: Reply? = nil, of client: Client = .make()) -> Bool {
-        let item = Database.Item(request, of: client)
+        let item = SubmittedRequest(request, of: client)
         bench.run {
             bench.early.carryOut(item) {
                 switch (reply, request) {
@@ -154,7 +154,7 @@ import Testing
     @Test func steps_areWhatMustBeDoneAgain() throws {
         let bench = try Self.behind()
         func step(_ request: Request, _ reply: Reply) -> String {
-            let item = Database.Item(request, of: .make())
+            let item = SubmittedRequest(request, of: .make())
             return bench.run {
                 bench.early.carryOut(item) { bench.answers.answer(reply, item) }
                 switch bench.batch.end().history.steps.first {

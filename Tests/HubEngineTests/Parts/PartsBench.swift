@@ -197,7 +197,7 @@ final class RefusalLog: RefusalListener {
     var all: [String] { lines.withLock { $0 } }
 }
 
-extension Database.Item {
+extension SubmittedRequest {
     init(_ request: Request, of client: Client, token: Int64 = 0, size: Int = 0) {
         self.init(client: client, request: request, token: token, size: size, hold: nil)
     }

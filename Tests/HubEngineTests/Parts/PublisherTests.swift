@@ -279,6 +279,6 @@ import Testing
         try Self.commit(bench, [TreeWrite("q/k1", 2)])
         #expect(bench.context.meter.work - before == 2, "two views")
         try Self.commit(bench, [TreeWrite("q", .object((0..<64).map { (Key("k\($0)"), .int(3)) }))])
-        #expect(bench.context.meter.work - before == 4 + 32 / RequestLoop.childrenForWork)
+        #expect(bench.context.meter.work - before == 4 + 32 / RequestCost.childrenForWork)
     }
 }

@@ -164,7 +164,7 @@ import Testing
     @Test func work_isCountedByWhatAQuerySelects() throws {
         let bench = try Self.bench(root: ["q": Self.place(100)])
         let before = bench.context.meter.work
-        Self.get(bench, "q", TreeQuery(index: .key, limit: 2 * RequestLoop.childrenForWork))
+        Self.get(bench, "q", TreeQuery(index: .key, limit: 2 * RequestCost.childrenForWork))
         #expect(bench.context.meter.work - before == 2)
         _ = bench.finish()
     }

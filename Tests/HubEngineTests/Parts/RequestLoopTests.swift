@@ -16,7 +16,7 @@ import Testing
     }
 
     /// Creates requests that are answered with their name; each costs one unit of work.
-    private static func asks(_ name: String, _ count: Int, of client: Client, bytes: Int = 0, size: Int = 0) -> [Database.Item] {
+    private static func asks(_ name: String, _ count: Int, of client: Client, bytes: Int = 0, size: Int = 0) -> [SubmittedRequest] {
         (0..<count).map { .init(.answer(Array("\(name)\($0)".padded(to: bytes).utf8)), of: client, size: size) }
     }
 
@@ -24,7 +24,7 @@ import Testing
     private static func allTurns(_ bench: Bench) { while bench.run({ bench.context.meter.counters.waitingRequests }) > 0 {} }
 
     /// Handles requests, and lets all turns run.
-    private static func handle(_ bench: Bench, _ items: [Database.Item]) -> [String] {
+    private static func handle(_ bench: Bench, _ items: [SubmittedRequest]) -> [String] {
         bench.run { bench.loop.handle(items) }
         Self.allTurns(bench)
         return bench.lines().map { String($0.prefix { $0 != "." }) }
@@ -139,7 +139,7 @@ import Testing
     @Test func clientsThatWaitForTheLog_getNoTurn_whileItIsBehind() {
         let bench = Self.bench(turnWork: 8)
         let (writer, reader) = (Client.make(), Client.make())
-        func puts(_ count: Int) -> [Database.Item] { (0..<count).map { .init(.put("p", .int(Int64($0))), of: writer, token: Int64($0)) } }
+        func puts(_ count: Int) -> [SubmittedRequest] { (0..<count).map { .init(.put("p", .int(Int64($0))), of: writer, token: Int64($0)) } }
         // Two units each: four commits are half of a turn's work.
         bench.run { bench.loop.handle(puts(4)) }
         #expect(bench.durability.waitingCommits == 4)

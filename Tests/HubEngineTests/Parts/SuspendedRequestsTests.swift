@@ -22,7 +22,7 @@ import Testing
         /// Suspends a request.
         /// - Returns: whether there was room.
         @discardableResult
-        func suspend(_ item: Database.Item, holding bytes: Int = 0, follows: SuspendedRequests.Following = .never) -> Bool {
+        func suspend(_ item: SubmittedRequest, holding bytes: Int = 0, follows: SuspendedRequests.Following = .never) -> Bool {
             bench.run {
                 bench.suspendedRequests.suspend(item, holding: bytes, follows: follows) { [seen] in
                     seen.value.append("begin \(item.token)")
@@ -39,12 +39,12 @@ import Testing
             }
         }
 
-        func wait(_ item: Database.Item) -> Bool { bench.run { bench.suspendedRequests.mustWait(item) } }
+        func wait(_ item: SubmittedRequest) -> Bool { bench.run { bench.suspendedRequests.mustWait(item) } }
         var held: Int { bench.context.budget.used(for: .parsing) }
     }
 
-    private static func get(_ token: Int64, _ client: Client, size: Int = 0) -> Database.Item {
-        Database.Item(.get("a"), of: client, token: token, size: size)
+    private static func get(_ token: Int64, _ client: Client, size: Int = 0) -> SubmittedRequest {
+        SubmittedRequest(.get("a"), of: client, token: token, size: size)
     }
 
     private static func user(_ uid: String) -> Client {

@@ -27,7 +27,7 @@ import Testing
         _ bench: Bench, _ writes: [TreeWrite], if condition: Condition? = nil, _ purpose: WriteRequest.Purpose = .write, size: Int = 0,
         by client: Client = .make()
     ) {
-        let item = Database.Item(.write(writes, condition: condition), of: client, size: size)
+        let item = SubmittedRequest(.write(writes, condition: condition), of: client, size: size)
         bench.run { bench.writes.write(WriteRequest(writes, if: condition, purpose), item) }
     }
 
