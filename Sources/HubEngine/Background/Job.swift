@@ -32,23 +32,26 @@ struct Job<Value: Sendable>: Sendable {
     /// Called when the last try has failed, with its value if that can be continued.
     let giveUp: @Sendable (Value?) -> Void
 
-    /// Runs the job in the background, one computation at a time.
-    /// - Parameter last: a value of an earlier tree to start from.
-    func run(in context: EngineContext, from last: Value? = nil) {
-        context.queue.assertCurrent()
-        attempt(1, from: last, context)
+    /// Runs the job, one computation at a time.
+    /// - Parameters:
+    ///   - background: runs the computations.
+    ///   - queue: the database queue, on which this is called.
+    ///   - last: a value of an earlier tree to start from.
+    func run(_ background: BackgroundWork, on queue: DatabaseQueue, from last: Value? = nil) {
+        queue.assertCurrent()
+        attempt(1, from: last, background, queue)
     }
 
-    private func attempt(_ number: Int, from last: Value?, _ context: EngineContext) {
+    private func attempt(_ number: Int, from last: Value?, _ background: BackgroundWork, _ queue: DatabaseQueue) {
         guard let computation = prepare(last) else { return }
-        context.compute(computation) { value in
+        background.compute(computation, on: queue) { value in
             let next: Value?
             switch use(value) {
             case .done: return
             case .behind(let value): next = value
             case .outdated: next = nil
             }
-            if number < tries { attempt(number + 1, from: next, context) } else { giveUp(next) }
+            if number < tries { attempt(number + 1, from: next, background, queue) } else { giveUp(next) }
         }
     }
 }

@@ -3,91 +3,6 @@ import LiveQueries
 import Scheduling
 import SecurityRules
 
-/// The account to which the engine charges a client's memory and work, in addition to limits per connection.
-enum Owner: Hashable, Sendable {
-    /// The signed-in user.
-    case user(String)
-    /// The address of a client without an account: IPv4, or 64 bits of IPv6.
-    case address(String)
-    /// The /48 IPv6 network of such an address.
-    case network(String)
-    /// All clients without an account from other machines, together.
-    case nameless
-    /// All administrators together.
-    case administrators
-
-    /// All owners charged for a client. A client that is signed out or has an anonymous user counts as without an account: anyone can
-    /// create such users, so a limit per user alone bounds nothing. Administrators, and clients without an account on this machine, have no
-    /// owner.
-    static func all(of client: Client) -> [Owner] {
-        if client.identity.isAdmin { return [] }
-        let user = client.identity.user.map { [Owner.user($0)] } ?? []
-        guard CountTerms.concern(client.identity.auth), let address = client.address else { return user }
-        return user + [.address(address)] + (NetworkShare.wide(of: address).map { [.network($0)] } ?? []) + [.nameless]
-    }
-}
-
-/// How much of a shared table one owner may have. Every table of the engine that clients fill uses this, so that no client can take all of
-/// it.
-struct Share {
-    /// The limit for all clients together.
-    let total: Int
-    /// The limit for one user, or one address without an account.
-    let each: Int
-
-    init(total: Int, each: Int) { (self.total, self.each) = (total, max(1, each)) }
-
-    func limit(of owner: Owner) -> Int {
-        switch owner {
-        case .user, .address: each
-        // A provider's customer may have 65,536 /64 networks, each counted as one address.
-        case .network: NetworkShare.ofWide(each)
-        // A quarter is left to users with an account.
-        case .nameless: total - total / 4
-        case .administrators: total
-        }
-    }
-}
-
-extension Client {
-    /// The owner charged for its writes. Anyone can create any number of anonymous accounts, so these are charged by address. Clients of
-    /// this machine have no address and are charged together.
-    var author: Owner {
-        if identity.isAdmin { return .administrators }
-        let user = CountTerms.concern(identity.auth) ? nil : identity.user
-        return user.map(Owner.user) ?? .address(address ?? "")
-    }
-}
-
-/// Amounts charged for observers.
-struct ListenCharge: Equatable, Sendable {
-    var listens = 0
-    /// Children in orders without `.indexOn`, or by members of sets.
-    var unindexedEntries = 0
-    /// Children that live queries hold.
-    var liveChildren = 0
-
-    var isZero: Bool { self == ListenCharge() }
-
-    static func += (one: inout ListenCharge, other: ListenCharge) {
-        one.listens += other.listens
-        one.unindexedEntries += other.unindexedEntries
-        one.liveChildren += other.liveChildren
-    }
-
-    static func -= (one: inout ListenCharge, other: ListenCharge) {
-        one.listens -= other.listens
-        one.unindexedEntries -= other.unindexedEntries
-        one.liveChildren -= other.liveChildren
-    }
-}
-
-/// State that the engine keeps once for all equal observers. One client is charged for it.
-enum SharedState: Hashable {
-    case order(PlaceOrder)
-    case view(Path, LiveQuery, LiveQueryView.Showing)
-}
-
 /// The charges of the observers of a namespace, by owner.
 ///
 /// An observer is charged to its client. Shared state is charged once, to the client whose observer came first. When that client's last
@@ -247,15 +162,4 @@ struct ListenCounts {
 extension SharedState {
     /// The path of an order; nil for a view.
     fileprivate var orderedPlace: Path? { if case .order(let order) = self { order.path } else { nil } }
-}
-
-/// One order of a path's children.
-struct PlaceOrder: Hashable, Sendable {
-    let path: Path
-    let ordering: TreeQuery.Index
-}
-
-extension Identity {
-    /// The signed-in user; nil for none.
-    var user: String? { if case .string(let text) = auth.child("uid") { text.string } else { nil } }
 }

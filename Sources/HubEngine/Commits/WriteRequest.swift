@@ -31,19 +31,6 @@ struct WriteRequest: Sendable {
         self.cause = cause
     }
 
-    func origin(_ client: Client) -> WriteOrigin {
-        var origin = localOrigin(client)
-        origin.update = update
-        if let remote = client.remote { origin.forwarded = remote.current }
-        return origin
-    }
-
-    private func localOrigin(_ client: Client) -> WriteOrigin {
-        if let cause { return .system(cause) }
-        if case .exchange(let exchange, _) = purpose, exchange.isImport, client.identity.isAdmin { return .imported }
-        return .client(client.identity)
-    }
-
     /// The path whose content the answer reveals (returned content, or a confirmed hash). Only for clients that may read it (contract §4.6,
     /// §7.3).
     var revealed: Path? {

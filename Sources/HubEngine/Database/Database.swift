@@ -71,10 +71,10 @@ public final class Database: Sendable {
         self.writerRole = writerRole
         queue = DatabaseQueue(label: "vigla.database.\(name)")
         let context = EngineContext(
-            queue: queue, limits: limits, format: format, lanes: link == nil ? lanes : lanes + 1, background: background, budget: budget,
+            queue: queue, limits: limits, lanes: link == nil ? lanes : lanes + 1, background: background, budget: budget,
             scheduler: scheduler, sessionPrefix: link.map { SessionName.prefix(of: $0.hub) } ?? "", onJournal: onJournal)
         engine = Engine(
-            context, rules: rules,
+            context, format, rules: rules,
             start: Content.State(root: start.root, sequence: start.sequence, written: written, pendingRows: pendingRows, peers: peers),
             journal: journal, epoch: epoch, follows: follows ? pending : nil, writerRole: writerRole, link: link, refusals: refusals,
             outlet: outlet)
@@ -249,5 +249,19 @@ public final class Database: Sendable {
             engine.deploy(rules)
             done?()
         }
+    }
+}
+
+extension Database {
+    /// The derived data that is not yet complete. On the database queue.
+    public var derived: DerivedReport {
+        queue.assertCurrent()
+        return engine.derived.report
+    }
+
+    /// Calls back on the database queue when all derived data is complete, or the wait is over.
+    /// - Parameter wait: ms to wait at most; nil for as long as it takes.
+    public func whenDerived(waitMs wait: Int64?, _ body: @escaping @Sendable (DerivedReport) -> Void) {
+        queue.async { [engine] in engine.derived.notify(withinMs: wait, body) }
     }
 }

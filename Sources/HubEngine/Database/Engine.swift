@@ -42,7 +42,7 @@ final class Engine: @unchecked Sendable {
     ///   - follows: the pending onDisconnect writes, to start as a follower; nil to start as the writer.
     ///   - writerRole: changes the role; nil if the role never changes.
     init(
-        _ context: EngineContext, rules: RuleSet, start: Content.State, journal: any Journal,
+        _ context: EngineContext, _ format: any WireFormat, rules: RuleSet, start: Content.State, journal: any Journal,
         epoch: UInt64, follows: [PendingSession]?, writerRole: WriterRole?, link: (any HubLink)?,
         refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
@@ -65,12 +65,12 @@ final class Engine: @unchecked Sendable {
         registry.onResumable = { ring.count($0) }
         let slowReaders = SlowReaders(context, places, batch, outbox, durability)
         let precheck = PermissionPrecheck(context, content, places)
-        let permissions = ReadPermissions(context, content, places, registry, precheck, outbox, refusals)
+        let permissions = ReadPermissions(context, format, content, places, registry, precheck, outbox, refusals)
         let pacing = Pacing(context, batch, durability)
         let queries = LiveQueryUpdater(context, content, places, indexes, batch, durability)
         registry.queries = queries.places
-        let sender = ChangeSender(context, outbox, slowReaders, encodings, pacing)
-        let single = SingleWriteFanOut(context, content, places, batch, outbox)
+        let sender = ChangeSender(context, format, outbox, slowReaders, encodings, pacing)
+        let single = SingleWriteFanOut(context, format, content, places, batch, outbox)
         let publisher = Publisher(context, content, places, indexes, queries, batch, sender, single)
 
         let commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals)
@@ -83,12 +83,12 @@ final class Engine: @unchecked Sendable {
         let suspendedRequests = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
 
         let early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
-        let answers = Answers(context, outbox, early, slowReaders, encodings)
+        let answers = Answers(context, format, outbox, early, slowReaders, encodings)
         let output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
         let live = LiveReads(context, content, indexes, queries, suspendedRequests)
         let reads = ReadRequests(context, content, places, indexes, permissions, suspendedRequests, answers, live)
         let observers = ObserveRequests(
-            context, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
+            context, format, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
         observers.resumeSupport = (ring, Resumption(context, content, places, ring))
         let writes = WriteRequests(
             context, content, batch, journal, guardian, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers,
@@ -115,7 +115,7 @@ final class Engine: @unchecked Sendable {
             later?.loop.scheduleTurn()
             later?.roles.advance()
         }
-        commits.onCounted = { [weak later] in later?.roles.term?.counters.commitCounted($0) }
+        commits.onConsequences = { [weak later] in later?.roles.term?.committed($0) }
         commits.onUncounted = { [weak later] in later?.roles.term?.counters.begin() }
         roles.connect = { [weak later] term in
             term.expiry.commits = { [weak later] in later?.commits }
@@ -126,21 +126,21 @@ final class Engine: @unchecked Sendable {
             }
             term.inboxBackfill.commits = { [weak later] in later?.commits }
             term.inboxBackfill.mustWait = { [weak later] in
-                later?.disconnects.blocksRequests == true || later?.commits.expiry?.blocksRequests == true
+                later?.disconnects.blocksRequests == true || later?.roles.term?.expiry.blocksRequests == true
             }
         }
         guardian.onSuperseded = { [weak later] in later?.roles.superseded($0) }
         guardian.onTaken = { [weak later] in
             later?.loop.handle([])
-            later?.commits.inboxBackfill?.begin()
+            later?.roles.term?.inboxBackfill.begin()
         }
         guardian.onFound = { [weak later] batch in
             for commit in batch.commits {
                 later?.commits.apply(commit)
                 later?.disconnects.found(commit)
             }
-            later?.commits.expiry?.searchAll()
-            later?.commits.inboxBackfill?.begin()
+            later?.roles.term?.expiry.searchAll()
+            later?.roles.term?.inboxBackfill.begin()
         }
         indexes.onResultReady = { [weak later] path, ordering, update in
             later?.batch.record(.show(path, ordering, update))

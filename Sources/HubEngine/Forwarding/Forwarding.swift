@@ -10,7 +10,7 @@ import Scheduling
 ///             │ no other request of the client overtakes it
 /// ```
 /// Confined to the database queue.
-final class Forwarding: @unchecked Sendable {
+final class Forwarding: RequestForwarding, @unchecked Sendable {
     // Sendable: confined to the database queue.
 
     /// What to do when the writer has applied the request.

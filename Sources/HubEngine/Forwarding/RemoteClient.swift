@@ -33,25 +33,3 @@ final class RemoteClient: Client, @unchecked Sendable {
     /// True if no request, deferred work or onDisconnect write of the client is left.
     var isIdle: Bool { waiting.isEmpty && suspendedRequest == nil && requestQueue == nil && (pendingID == nil || hasEnded) }
 }
-
-/// The marks of a remote client's unanswered requests. At most one request runs at a time.
-final class RemoteMarks: @unchecked Sendable {
-    // Sendable: confined to the database queue.
-    private var marks: [Int64: RemoteMark] = [:]
-    private(set) var current: RemoteMark?
-
-    func remember(_ mark: RemoteMark, as token: Int64) { marks[token] = mark }
-    func forget(_ token: Int64) { marks[token] = nil }
-
-    /// Sets the request that runs now.
-    func begin(_ token: Int64) { current = marks[token] }
-}
-
-/// Names a forwarded request until its commit. A class instance, since most commits have none.
-final class RemoteMark: Sendable {
-    let mark: PeerMark
-    /// Sequence of the commit by which the client's hub joined.
-    let joined: UInt64
-
-    init(_ mark: PeerMark, joined: UInt64) { (self.mark, self.joined) = (mark, joined) }
-}

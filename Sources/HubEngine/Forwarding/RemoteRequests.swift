@@ -250,7 +250,6 @@ final class RemoteRequests: @unchecked Sendable {
 }
 
 extension Failure {
-    static let hubGone = Failure(.unavailable, "The hub that asked was not heard of any more. Nothing of this was stored.")
     fileprivate static let refusedBefore = Failure(
         .unavailable, "The hub that wrote before has refused this, and its reason was lost with it. Nothing of it was stored.")
 }

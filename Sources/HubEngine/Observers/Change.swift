@@ -104,16 +104,4 @@ extension [Path] {
         let first = partition(range) { $0.keys[depth] >= key }
         return first..<partition(first..<range.upperBound) { $0.keys[depth] > key }
     }
-
-    /// The paths in ascending order; not sorted again if they already are.
-    func ascending() -> [Path] {
-        for i in indices.dropFirst() where self[i] < self[i - 1] { return sorted() }
-        return self
-    }
-
-    /// Removes duplicates from ascending paths.
-    func withoutRepeated() -> [Path] {
-        guard indices.dropFirst().contains(where: { self[$0] == self[$0 - 1] }) else { return self }
-        return indices.filter { $0 == 0 || self[$0] != self[$0 - 1] }.map { self[$0] }
-    }
 }

@@ -80,14 +80,6 @@ final class ChildIndex: @unchecked Sendable {
     }
 }
 
-/// A deferred update for the observers of live queries, sent when the index of their place is ready: all changes since `content`.
-struct DeferredUpdate: Sendable {
-    /// The content that they have last seen.
-    let content: Node
-    /// The first commit that changed it.
-    let sequence: UInt64
-}
-
 /// All kept indexes of a namespace: their sizes, and a list of idle ones by last use. All operations are O(1).
 ///
 /// Confined to the database queue.

@@ -266,33 +266,6 @@ final class PlaceTrie {
     }
 }
 
-/// An observer whose permission depends on data. It is rechecked when one of these places changes (contract §8.3). Most rules read no data, so their
-/// observers have no dependent.
-final class Dependent: Sendable {
-    let client: Client
-    let observation: Observation
-    /// The places that the read rules read when they allowed it.
-    let places: [Path]
-    /// The places among them whose whole subtree counts.
-    let subtreeDependencies: Set<Path>
-
-    init(_ client: Client, _ observation: Observation, _ places: [Path], subtreeDependencies: Set<Path> = []) {
-        self.client = client
-        self.observation = observation
-        self.places = places
-        self.subtreeDependencies = subtreeDependencies
-    }
-}
-
-extension Node {
-    /// True if rules that read only this place see no difference: same leaf, or both with children and the same priority. Rules that count or compare
-    /// the subtree (`Dependent.subtreeDependencies`) see more.
-    func hasSameSurface(as other: Node) -> Bool {
-        guard hasChildren == other.hasChildren else { return false }
-        return hasChildren ? isSameObject(as: other) || priority == other.priority : self == other
-    }
-}
-
 #if DEBUG
     extension PlaceTrie {
         func check(over tree: Node, _ found: inout Invariants) {

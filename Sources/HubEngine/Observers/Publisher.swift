@@ -239,25 +239,3 @@ final class Publisher {
             at: view.path, sequence: content.sequence, new: node, patches: paths.map { ($0, content.root.node(at: $0)) })
     }
 }
-
-extension ObserverStyle {
-    /// True if observers receive values only, each of which replaces all earlier ones.
-    var isValue: Bool { if case .events(_, let kinds, _) = self { kinds.areValues } else { self == .countStream } }
-    /// True if observers can resume and receive missed changes.
-    var isResumable: Bool { if case .events(_, let kinds, _) = self { kinds.contains(.resumable) } else { false } }
-    /// True if observers receive only the number of children.
-    var isCount: Bool { if case .events(_, let kinds, _) = self { kinds.areCounts } else { self == .countStream } }
-    /// What observers receive of a change.
-    var parts: ViewChange.Parts {
-        switch self {
-        case .patches, .stream: return .patches
-        case .countStream: return .count
-        case .events(_, let kinds, _):
-            var parts: ViewChange.Parts = []
-            if kinds.contains(.value) { parts.insert(.value) }
-            if kinds.contains(.count) { parts.insert(.count) }
-            if !kinds.isDisjoint(with: .children) { parts.insert(.events) }
-            return parts
-        }
-    }
-}

@@ -7,6 +7,7 @@ import SecurityRules
 /// Confined to the database queue.
 final class ReadPermissions {
     private let context: EngineContext
+    private let format: any WireFormat
     private let content: Content
     private let places: PlaceTrie
     private let registry: ObserverRegistry
@@ -18,10 +19,11 @@ final class ReadPermissions {
     var onStreamCancelled: (Client) -> Void = { _ in }
 
     init(
-        _ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ registry: ObserverRegistry,
+        _ context: EngineContext, _ format: any WireFormat, _ content: Content, _ places: PlaceTrie, _ registry: ObserverRegistry,
         _ precheck: PermissionPrecheck, _ outbox: Outbox, _ refusals: RefusalReports
     ) {
         self.context = context
+        self.format = format
         self.content = content
         self.places = places
         self.registry = registry
@@ -157,54 +159,7 @@ extension ReadPermissions {
     /// Notifies a client that its observer, already removed, has ended.
     func notifyEnd(_ observation: Observation, to client: Client, _ failure: Failure) {
         if client.hasEnded { return }
-        let message = context.format.ended(observation.path, query: observation.query, style: observation.style, failure)
+        let message = format.ended(observation.path, query: observation.query, style: observation.style, failure)
         outbox.send(message, to: client)
-    }
-}
-
-extension QueryVariables {
-    /// The query as rules see it (rules language §11).
-    init(_ query: ChildQuery) {
-        switch query {
-        case .window(let query): self.init(query)
-        case .live(let query):
-            if query.selectsAll {
-                self.init()
-            } else if query.isByDistance {
-                self.init()
-                nearest = query.tree.limit
-            } else {
-                self.init(query.tree)
-            }
-            near = query.near != nil
-            radius = query.near?.metres
-            for condition in query.filter.conditions {
-                if case .equal(let constant) = condition.test {
-                    conditions[condition.path] = constant.value
-                } else {
-                    otherConditions.insert(condition.path)
-                }
-            }
-        }
-    }
-
-    private init(_ query: TreeQuery) {
-        self.init()
-        switch query.orderedBy {
-        case .key: orderByKey = true
-        case .value: orderByValue = true
-        case .priority: orderByPriority = true
-        case .child(let path): orderByChild = path.relativeText
-        }
-        if let start = query.start, start == query.end {
-            equalTo = start.value
-        } else {
-            startAt = query.start?.value
-            endAt = query.end?.value
-        }
-        switch query.keeps {
-        case .first: limitToFirst = query.limit
-        case .last: limitToLast = query.limit
-        }
     }
 }

@@ -9,6 +9,7 @@ import JSONTree
 /// Confined to the database queue.
 final class SingleWriteFanOut {
     private let context: EngineContext
+    private let format: any WireFormat
     private let content: Content
     private let places: PlaceTrie
     private let batch: Batch
@@ -16,8 +17,9 @@ final class SingleWriteFanOut {
     /// Scratch: the views affected by the current write.
     private var views: [View] = []
 
-    init(_ context: EngineContext, _ content: Content, _ places: PlaceTrie, _ batch: Batch, _ outbox: Outbox) {
+    init(_ context: EngineContext, _ format: any WireFormat, _ content: Content, _ places: PlaceTrie, _ batch: Batch, _ outbox: Outbox) {
         self.context = context
+        self.format = format
         self.content = content
         self.places = places
         self.batch = batch
@@ -69,7 +71,7 @@ final class SingleWriteFanOut {
 
     /// Sends the write to the collected views.
     func notify(_ value: Node, at path: Path) {
-        let frame = context.format.written(value, at: path)
+        let frame = format.written(value, at: path)
         context.meter.spend(views.count)
         for view in views {
             view.lastChange = outbox.batchNumber

@@ -44,12 +44,12 @@ final class View {
     func observation(_ style: ObserverStyle) -> Observation { Observation(path: path, query: query, style: style) }
 
     /// What any observer receives of a change.
-    private(set) var wanted: ViewChange.Parts = []
-    /// The number of styles that receive each part, in the order of `ViewChange.Parts.each`.
+    private(set) var wanted: ObservedParts = []
+    /// The number of styles that receive each part, in the order of `ObservedParts.each`.
     private var styles = SIMD4<Int32>()
 
     private func count(_ style: ObserverStyle, _ change: Int) {
-        for (i, part) in ViewChange.Parts.each.enumerated() where style.parts.contains(part) {
+        for (i, part) in ObservedParts.each.enumerated() where style.parts.contains(part) {
             styles[i] += Int32(change)
             if styles[i] > 0 { wanted.insert(part) } else { wanted.remove(part) }
         }

@@ -1,24 +1,8 @@
 public import JSONTree
 import LiveQueries
 
-/// The change of one commit, for the observers of one place. Parts that are too large for the database queue are computed while encoding.
+/// The change of one commit, for the observers of one place. ObservedParts that are too large for the database queue are computed while encoding.
 public struct ViewChange: Sendable {
-    /// What observers may receive of a change.
-    struct Parts: OptionSet, Sendable {
-        let rawValue: UInt8
-
-        /// The written values at their own paths.
-        static let patches = Parts(rawValue: 1)
-        /// Events of single children.
-        static let events = Parts(rawValue: 2)
-        /// The whole value, or all that a query shows.
-        static let value = Parts(rawValue: 4)
-        /// The number of shown children.
-        static let count = Parts(rawValue: 8)
-        static let each: [Parts] = [.patches, .events, .value, .count]
-        static let all = Parts(each)
-    }
-
     /// The observed place.
     public let path: Path
     public let sequence: UInt64
@@ -35,12 +19,12 @@ public struct ViewChange: Sendable {
     /// True if this view is unaffected after all: the written children were not shown and are not shown now.
     public private(set) var isNothing = false
     /// The parts that are not computed yet, and what they derive from.
-    private var missing: (parts: Parts, of: Difference)?
+    private var missing: (parts: ObservedParts, of: Difference)?
 
     /// - Parameters:
     ///   - wanted: parts that some observer receives.
     ///   - limits: work beyond them is left to `finish`. Reduced by the work done.
-    init(_ difference: Difference, at path: Path, for wanted: Parts, sequence: UInt64, within limits: inout ChangeLimits) {
+    init(_ difference: Difference, at path: Path, for wanted: ObservedParts, sequence: UInt64, within limits: inout ChangeLimits) {
         (self.path, self.sequence) = (path, sequence)
         if wanted.contains(.count) { count = difference.count }
         let wanted = difference.parts(wanted)
@@ -76,7 +60,7 @@ public struct ViewChange: Sendable {
         compute(missing.parts, of: missing.of)
     }
 
-    private mutating func compute(_ parts: Parts, of difference: Difference) {
+    private mutating func compute(_ parts: ObservedParts, of difference: Difference) {
         switch difference {
         case .value(let value, let before):
             new = value
@@ -101,7 +85,7 @@ public struct ViewChange: Sendable {
         }
     }
 
-    private mutating func compute(_ parts: Parts, of children: [ChildChange], _ order: SiblingOrder, _ change: Change) {
+    private mutating func compute(_ parts: ObservedParts, of children: [ChildChange], _ order: SiblingOrder, _ change: Change) {
         if parts.contains(.events) { events = ChildEvent.events(of: children, order) }
         switch order {
         case .byKey:
@@ -137,7 +121,7 @@ struct ChangeLimits {
 
 extension Difference {
     /// What some observers receive of it: those of patches receive a whole result as a value.
-    fileprivate func parts(_ wanted: ViewChange.Parts) -> ViewChange.Parts {
+    fileprivate func parts(_ wanted: ObservedParts) -> ObservedParts {
         let isWhole: Bool =
             switch self {
             case .value, .selection: true
@@ -148,7 +132,7 @@ extension Difference {
     }
 
     /// The parts that would take too long on the database queue.
-    fileprivate func largeParts(_ wanted: ViewChange.Parts, within limits: inout ChangeLimits) -> ViewChange.Parts {
+    fileprivate func largeParts(_ wanted: ObservedParts, within limits: inout ChangeLimits) -> ObservedParts {
         switch self {
         case .value(let value, let before): return max(before.childCount, value.childCount) > limits.children ? .events : []
         case .selection(let query, let children, let node, let before):

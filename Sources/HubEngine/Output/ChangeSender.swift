@@ -12,13 +12,18 @@ import Synchronization
 /// Confined to the database queue.
 final class ChangeSender {
     private let context: EngineContext
+    private let format: any WireFormat
     private let outbox: Outbox
     private let slowReaders: SlowReaders
     private let encodings: EncodeQueue
     private let pacing: Pacing
 
-    init(_ context: EngineContext, _ outbox: Outbox, _ slowReaders: SlowReaders, _ encodings: EncodeQueue, _ pacing: Pacing) {
+    init(
+        _ context: EngineContext, _ format: any WireFormat, _ outbox: Outbox, _ slowReaders: SlowReaders, _ encodings: EncodeQueue,
+        _ pacing: Pacing
+    ) {
         self.context = context
+        self.format = format
         self.outbox = outbox
         self.slowReaders = slowReaders
         self.encodings = encodings
@@ -34,7 +39,7 @@ final class ChangeSender {
     }
 
     /// A change for several receivers.
-    func shared(_ change: ViewChange) -> EncodedChange { EncodedChange(change, context.format, limits) }
+    func shared(_ change: ViewChange) -> EncodedChange { EncodedChange(change, format, limits) }
 
     /// Sends a change to all observers of a view.
     /// - Parameters:

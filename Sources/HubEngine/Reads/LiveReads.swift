@@ -231,18 +231,4 @@ extension Failure {
     fileprivate static func limitTooLarge(_ limit: Int) -> Failure {
         Failure(.tooBig, "A query with conditions or a circle may be limited to \(limit) children at most.")
     }
-
-    static func tooManySteps(_ limit: Int) -> Failure {
-        Failure(
-            .tooBig,
-            "The hub would have to look at more than \(limit) children for this query (liveQuerySteps); "
-                + "add a condition or an order that has an index, or ask for a smaller circle.")
-    }
-
-    static func tooManyMatches(_ limit: Int) -> Failure {
-        Failure(.tooBig, "More than \(limit) children match; ask for fewer by a limit, or by another condition.")
-    }
-
-    static let tooManyLiveQueries = Failure(
-        .unavailable, "The live queries of the namespace, or of this user or address, hold as many children as they may.")
 }

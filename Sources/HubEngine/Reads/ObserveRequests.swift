@@ -12,6 +12,7 @@ import Synchronization
 final class ObserveRequests: @unchecked Sendable {
     // Sendable: background work that captures it only returns to the queue.
     private let context: EngineContext
+    private let format: any WireFormat
     private let content: Content
     private let batch: Batch
     private let durability: DurabilityQueue
@@ -31,11 +32,12 @@ final class ObserveRequests: @unchecked Sendable {
     var resumeSupport: (ring: CommitRing, resumption: Resumption)?
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ places: PlaceTrie, _ indexes: IndexStore, _ registry: ObserverRegistry,
-        _ permissions: ReadPermissions, _ reads: ReadRequests, _ live: LiveReads, _ queries: LiveQueryUpdater,
+        _ context: EngineContext, _ format: any WireFormat, _ pipeline: BatchPipeline, _ places: PlaceTrie, _ indexes: IndexStore,
+        _ registry: ObserverRegistry, _ permissions: ReadPermissions, _ reads: ReadRequests, _ live: LiveReads, _ queries: LiveQueryUpdater,
         _ publisher: Publisher, output: ClientOutput
     ) {
         self.context = context
+        self.format = format
         (content, batch, durability) = (pipeline.content, pipeline.batch, pipeline.durability)
         self.places = places
         self.indexes = indexes
@@ -215,9 +217,9 @@ final class ObserveRequests: @unchecked Sendable {
         answers.answer(reply, item)
         for change in missed {
             var parts: (any ChangeParts)?
-            outbox.send(context.format.change(change, for: observation.style, sharing: &parts), to: item.client)
+            outbox.send(format.change(change, for: observation.style, sharing: &parts), to: item.client)
         }
-        outbox.send(context.format.ready(observation.style, sequence: content.sequence), to: item.client)
+        outbox.send(format.ready(observation.style, sequence: content.sequence), to: item.client)
     }
 
     /// - Parameters:
@@ -244,7 +246,7 @@ final class ObserveRequests: @unchecked Sendable {
         if style.isCount {
             answers.answer(reply, item)
             let count = selection?.count ?? node.childCount
-            return outbox.send(context.format.initial(count: count, style: style, sequence: content.sequence), to: client)
+            return outbox.send(format.initial(count: count, style: style, sequence: content.sequence), to: client)
         }
         if answers.isLarge(node) { return beginLater(observation, node, hash, reply, item, holding: selection?.hold) }
         let first = mustSend(node, hash, style) ? self.initial(node, observation) : []
@@ -264,7 +266,7 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     private func initial(_ node: Node, _ observation: Observation) -> [UInt8] {
-        context.format.initial(node, at: observation.path, query: observation.query, style: observation.style, sequence: content.sequence)
+        format.initial(node, at: observation.path, query: observation.query, style: observation.style, sequence: content.sequence)
     }
 
     /// True if a realtime client lacks the value. An equal value is not sent again.
@@ -279,7 +281,7 @@ final class ObserveRequests: @unchecked Sendable {
     private func beginLater(
         _ observation: Observation, _ node: Node, _ hash: String, _ reply: Reply, _ item: SubmittedRequest, holding hold: MemoryLease?
     ) {
-        let (client, style, limit, format) = (item.client, observation.style, context.limits.readBytes, context.format)
+        let (client, style, limit, format) = (item.client, observation.style, context.limits.readBytes, self.format)
         let sequence = content.sequence
         let first = DeferredBytes(context.limits.inlineBytes)
         outbox.send(first, to: client)

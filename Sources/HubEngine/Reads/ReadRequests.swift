@@ -318,19 +318,6 @@ final class ReadRequests: @unchecked Sendable {
     }
 }
 
-extension TreeQuery {
-    /// Bytes of its bounds and order as text. O(levels of the order)
-    var textBytes: Int {
-        var bytes = 0
-        for case let bound? in [start, end] {
-            if case .string(let text) = bound.value.leaf { bytes += text.utf8Count }
-            bytes += bound.key?.text.utf8Count ?? 0
-        }
-        if case .child(let path)? = index { bytes += path.keys.reduce(0) { $0 + $1.text.utf8Count + 1 } }
-        return bytes
-    }
-}
-
 extension Failure {
     static func queryTooLong(_ limit: Int) -> Failure {
         Failure(.tooBig, "The bounds and the order of a query may have \(limit) bytes together.")

@@ -22,7 +22,7 @@ final class RequestHandler: @unchecked Sendable {
     private let early: EarlyAnswers
     private let answers: Answers
     /// Nil without a cluster.
-    var forwarding: Forwarding?
+    var forwarding: (any RequestForwarding)?
 
     init(
         _ context: EngineContext, _ batch: Batch, _ permissions: ReadPermissions, _ precheck: PermissionPrecheck,

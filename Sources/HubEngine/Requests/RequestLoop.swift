@@ -153,7 +153,7 @@ final class RequestLoop: @unchecked Sendable {
     }
 
     /// Handles requests of a client, at least one, up to its share of the turn.
-    private func serve(_ queue: RequestTurns.ClientQueue, _ share: TurnShare) {
+    private func serve(_ queue: ClientQueue, _ share: TurnShare) {
         let end = context.meter.work + share.work
         let endNs = context.scheduler.steadyNs + share.ns
         repeat {

@@ -10,15 +10,6 @@ import DequeModule
 /// ```
 /// The requests of one client keep their order. Confined to the database queue; O(1) per request.
 struct RequestTurns {
-    /// The waiting requests of one client.
-    final class ClientQueue: @unchecked Sendable {
-        // Sendable: confined to the database queue.
-        let client: Client
-        fileprivate var items = Deque<SubmittedRequest>()
-
-        fileprivate init(_ client: Client) { self.client = client }
-    }
-
     /// In the order of their turns. Leaving clients are separate: they wait for no answer, and may have many onDisconnect writes.
     private var active = Deque<ClientQueue>()
     private var leaving = Deque<ClientQueue>()

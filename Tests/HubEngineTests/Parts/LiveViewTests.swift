@@ -39,7 +39,7 @@ import Testing
     }
 
     /// What the tests ask of a change: of a query no value, where its observers want none.
-    private static func parts(of view: View) -> ViewChange.Parts { [.patches, .events] }
+    private static func parts(of view: View) -> ObservedParts { [.patches, .events] }
 
     /// Splits events into the same three parts.
     private static func parts(_ events: [ChildEvent]) -> [[ChildEvent]] {

@@ -18,6 +18,7 @@ final class Bench: @unchecked Sendable {
     let batch = Batch(keepsHistory: true)
     let outbox: Outbox
     let places = PlaceTrie()
+    private let format: any WireFormat
     private let listener: (any RefusalListener)?
     /// Deliveries so far, by lane. The pipeline may deliver more after the end of the test.
     private let deliveries: ReceivedBox<[[Delivery]]>
@@ -28,10 +29,11 @@ final class Bench: @unchecked Sendable {
     ) {
         deliveries = ReceivedBox(Array(repeating: [], count: lanes))
         context = EngineContext(
-            queue: queue, limits: limits, format: format, lanes: lanes, background: work.background, budget: budget,
+            queue: queue, limits: limits, lanes: lanes, background: work.background, budget: budget,
             scheduler: time.scheduler)
         content = Content(.init(root: root), rules: rules)
         listener = refusals
+        self.format = format
         outbox = Outbox(lanes: lanes)
     }
 
@@ -48,11 +50,11 @@ final class Bench: @unchecked Sendable {
     lazy var slowReaders = SlowReaders(context, places, batch, outbox, durability)
     lazy var refusals = RefusalReports(context, content, listener)
     lazy var precheck = PermissionPrecheck(context, content, places)
-    lazy var permissions = ReadPermissions(context, content, places, registry, precheck, outbox, refusals)
+    lazy var permissions = ReadPermissions(context, format, content, places, registry, precheck, outbox, refusals)
     lazy var encodings = EncodeQueue(context.background, context.budget)
     lazy var pacing = Pacing(context, batch, durability)
-    lazy var sender = ChangeSender(context, outbox, slowReaders, encodings, pacing)
-    lazy var single = SingleWriteFanOut(context, content, places, batch, outbox)
+    lazy var sender = ChangeSender(context, format, outbox, slowReaders, encodings, pacing)
+    lazy var single = SingleWriteFanOut(context, format, content, places, batch, outbox)
     lazy var publisher = Publisher(context, content, places, indexes, queries, batch, sender, single)
     lazy var commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals)
     lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, precheck, commits)
@@ -61,13 +63,13 @@ final class Bench: @unchecked Sendable {
     lazy var suspendedRequests = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
 
     lazy var early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
-    lazy var answers = Answers(context, outbox, early, slowReaders, encodings)
+    lazy var answers = Answers(context, format, outbox, early, slowReaders, encodings)
     lazy var output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
     lazy var queries = LiveQueryUpdater(context, content, places, indexes, batch, durability)
     lazy var live = LiveReads(context, content, indexes, queries, suspendedRequests)
     lazy var reads = ReadRequests(context, content, places, indexes, permissions, suspendedRequests, answers, live)
     lazy var observers = ObserveRequests(
-        context, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
+        context, format, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
     lazy var writes = WriteRequests(
         context, content, batch, log, guardian, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers,
         refusals)

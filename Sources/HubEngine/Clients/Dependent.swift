@@ -1,0 +1,19 @@
+import JSONTree
+
+/// An observer whose permission depends on data. It is rechecked when one of these places changes (contract §8.3). Most rules read no data, so their
+/// observers have no dependent.
+final class Dependent: Sendable {
+    let client: Client
+    let observation: Observation
+    /// The places that the read rules read when they allowed it.
+    let places: [Path]
+    /// The places among them whose whole subtree counts.
+    let subtreeDependencies: Set<Path>
+
+    init(_ client: Client, _ observation: Observation, _ places: [Path], subtreeDependencies: Set<Path> = []) {
+        self.client = client
+        self.observation = observation
+        self.places = places
+        self.subtreeDependencies = subtreeDependencies
+    }
+}
