@@ -17,7 +17,7 @@ struct AcceptedCommit {
     /// The paths whose content differs, ascending, none within another. Nil if they were not compared: then they are few.
     let changed: [Path]?
     /// Where nodes may expire: those to look at now, and those to be searched in the background.
-    let expiring: ExpiringNodes.WrittenNodes
+    let expiring: WrittenNodes
     let manyExpiring: WrittenPlaces?
     /// Where there may be copies, and whether a node exists at each of these paths.
     let copied: [Path]
@@ -34,7 +34,7 @@ struct AcceptedCommit {
         (operations, moreOperations, stage) = (candidate.operations, [], nil)
         (paths, written, changed) = (candidate.touched, candidate.paths, nil)
         let values = candidate.values()
-        (expiring, manyExpiring) = (values.map(ExpiringNodes.WrittenNodes.values) ?? .places(candidate.stored), nil)
+        (expiring, manyExpiring) = (values.map(WrittenNodes.values) ?? .places(candidate.stored), nil)
         (copied, exist) = (paths, values != nil)
         (onlyValue, orders) = (found == nil ? candidate.onlyValue : nil, nil)
     }

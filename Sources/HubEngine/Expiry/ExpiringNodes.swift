@@ -44,27 +44,6 @@ final class ExpiringNodes {
 
     // MARK: Commits
 
-    /// The nodes that a commit writes.
-    enum WrittenNodes {
-        /// Values at paths of which none lies above or below another.
-        case values([(path: Path, value: Node)])
-        case places([Path])
-
-        var count: Int {
-            switch self {
-            case .values(let values): values.count
-            case .places(let paths): paths.count
-            }
-        }
-
-        subscript(i: Int) -> (path: Path, value: Node?) {
-            switch self {
-            case .values(let values): (values[i].path, values[i].value)
-            case .places(let paths): (paths[i], nil)
-            }
-        }
-    }
-
     /// A commit's changes to the expiry state; computed before the commit.
     struct PreparedChanges {
         /// Nodes that may have a new due time, with the written values where known.

@@ -1,16 +1,6 @@
 import JSONTree
 import Scheduling
 
-/// The notification rate state of one view and style.
-struct Pace {
-    /// Steady ms.
-    var notifiedAt: Int64
-    /// True if the view has changed since.
-    var isPending = false
-    /// Will notify the observers when it fires.
-    var timer: ScheduledWork?
-}
-
 /// Limits how many values a second observers receive, as they requested. An early change waits, and newer ones replace it. All observers of one view
 /// and style are notified together, so the cost of a commit does not depend on their number.
 ///

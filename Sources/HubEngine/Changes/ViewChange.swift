@@ -1,5 +1,4 @@
 public import JSONTree
-import LiveQueries
 
 /// The change of one commit, for the observers of one place. ObservedParts that are too large for the database queue are computed while encoding.
 public struct ViewChange: Sendable {
@@ -145,19 +144,6 @@ extension Difference {
         case .written, .moved: return .all
         case .live(let change, _): return wanted.contains(.value) && !limits.take(change.shown?.count ?? 0) ? .value : []
         }
-    }
-}
-
-extension LiveChange {
-    /// Patches with each child once, at its current value.
-    fileprivate func patches(below path: Path) -> [(path: Path, value: Node)] {
-        var patches = (change?.events ?? []).map { (path: path.appending($0.key), value: $0.kind == .removed ? .null : $0.value) }
-        if earlier.isEmpty { return patches }
-        var seen = Set(patches.map(\.path))
-        for event in earlier.reversed().joined() where seen.insert(path.appending(event.key)).inserted {
-            patches.append((path.appending(event.key), event.kind == .removed ? .null : event.value))
-        }
-        return patches
     }
 }
 

@@ -219,6 +219,30 @@ struct QueryWindow: Sendable {
     }
 }
 
+extension QueryWindow {
+    /// Applies a commit to the window. Returns the shown children that differ. O(changes · log n)
+    /// - Parameters:
+    ///   - placed: the changed children, with their positions in the order.
+    ///   - children: the same children. A single one is not looked up again.
+    mutating func apply(
+        _ placed: [PlacedChild], of children: [ChildChange], from old: Node, to new: Node, over order: OrderedChildren
+    ) -> [ChildChange] {
+        let moved = apply(placed, over: order)
+        var differing: [ChildChange] = []
+        differing.reserveCapacity(moved.left.count + moved.entered.count + moved.stayed.count)
+        func add(_ key: Key, wasShown: Bool, isShown: Bool) {
+            let known = children.count == 1 && children[0].key == key ? children[0] : nil
+            differing.append(
+                ChildChange(
+                    key: key, old: wasShown ? known?.old ?? old.child(key) : .null, new: isShown ? known?.new ?? new.child(key) : .null))
+        }
+        for key in moved.left { add(key, wasShown: true, isShown: false) }
+        for key in moved.entered { add(key, wasShown: false, isShown: true) }
+        for key in moved.stayed { add(key, wasShown: true, isShown: true) }
+        return differing
+    }
+}
+
 /// One child before and after a commit, at its positions in a query's order. Nil where it does not exist.
 struct PlacedChild: Sendable {
     let key: Key

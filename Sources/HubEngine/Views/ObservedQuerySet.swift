@@ -172,27 +172,3 @@ final class ShownLiveQuery {
     /// The keys of the shown children. O(shown · log n)
     func keys(of node: Node) -> ContiguousArray<Key> { place.queries.shown(view, over: node) }
 }
-
-/// A change of a live query, or its whole result.
-struct LiveChange: Sendable {
-    /// Nil if only the current result is sent.
-    let change: LiveQueryView.Change?
-    /// Events of earlier commits that were held back because the query showed too few children.
-    let earlier: [ContiguousArray<LiveEvent>]
-    let query: LiveQuery
-    /// How many children it shows now.
-    let count: Int
-    /// Keys of all shown children, in the query's order if it has one; nil if no observer wants them.
-    var shown: ContiguousArray<Key>?
-
-    /// True for a whole result without events.
-    var isWhole: Bool { change == nil && earlier.isEmpty }
-    /// True if the number of children may have changed.
-    var hasOtherCount: Bool {
-        if isWhole || !earlier.isEmpty { return true }
-        if case .count? = change { return true }
-        return change?.events.contains { $0.kind == .added || $0.kind == .removed } ?? false
-    }
-    /// The events, commit by commit.
-    var commits: [ContiguousArray<LiveEvent>] { earlier + (change.map { [$0.events] } ?? []) }
-}
