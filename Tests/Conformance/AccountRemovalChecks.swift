@@ -70,7 +70,7 @@ import TestSupport
         try delete("ana", from: server)
         #expect(try ana.line().hasPrefix("ac "))
         #expect(try owner.line() == #"d presence/ana "left""#, "with the rights that it had, before its places go")
-        #expect(try owner.line() == #"m  {"users/ana":null,"presence/ana":null,"rooms/one/members/ana":null}"#)
+        #expect(try owner.line() == #"m  {"presence/ana":null,"rooms/one/members/ana":null,"users/ana":null}"#)
         #expect(try owner.get("/") == #"ok {"presence":{"bo":true},"rooms":{"one":{"members":{"bo":1}}},"users":{"bo":1},"x":"ana"}"#)
         #expect(try becomes { try pendingRemovals(server).isEmpty })
     }
