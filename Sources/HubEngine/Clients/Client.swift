@@ -1,5 +1,4 @@
 import JSONTree
-import LiveQueries
 public import Synchronization
 
 /// One connected program as the engine sees it. HubServer subclasses it with the state for sending bytes.

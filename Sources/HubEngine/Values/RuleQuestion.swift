@@ -1,4 +1,3 @@
-import Dispatch
 public import JSONTree
 import LiveQueries
 public import SecurityRules
