@@ -85,24 +85,10 @@ public final class RecentLog: Sendable {
         let (latest, lines) = state.withLock { state in
             (state.number, Array(state.lines[state.next...] + state.lines[..<state.next]))
         }
-        var writer = JSONWriter()
-        writer.raw("{\"latest\":")
-        writer.int(Int64(latest))
-        writer.raw(",\"lines\":[")
-        var isFirst = true
-        for line in lines where line.number > after {
-            writer.raw(isFirst ? "{\"number\":" : ",{\"number\":")
-            isFirst = false
-            writer.int(Int64(line.number))
-            writer.raw(",\"at\":")
-            writer.int(line.at)
-            writer.raw(",\"level\":")
-            writer.string(line.level.rawValue)
-            writer.raw(",\"text\":")
-            writer.string(line.text)
-            writer.raw("}")
+        let texts = lines.filter { $0.number > after }.map { line -> JSONValue in
+            ["number": .int(Int64(line.number)), "at": .int(line.at), "level": .string(line.level.rawValue), "text": .string(line.text)]
         }
-        writer.raw("]}\n")
-        return writer.bytes
+        let answer: JSONValue = ["latest": .int(Int64(latest)), "lines": .array(texts)]
+        return answer.line
     }
 }

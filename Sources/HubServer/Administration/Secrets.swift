@@ -167,39 +167,24 @@ public final class Secrets: Sendable {
     private static func hash(_ secret: String) -> [UInt8] { HashFunction.sha256.hash(secret.utf8) }
 
     private static func bytes(_ entries: [Entry]) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.raw("{\"secrets\":[")
-        for (i, entry) in entries.enumerated() {
-            if i > 0 { writer.raw(",") }
-            writer.raw("{\"id\":")
-            writer.string(entry.id)
-            writer.raw(",\"name\":")
-            writer.string(entry.name)
-            writer.raw(",\"madeAt\":")
-            writer.int(entry.madeAt)
-            writer.raw(",\"hash\":")
-            writer.string(entry.hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined())
-            writer.raw("}")
+        let list = entries.map { entry -> JSONValue in
+            let hash = entry.hash.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+            return ["id": .string(entry.id), "name": .string(entry.name), "madeAt": .int(entry.madeAt), "hash": .string(hash)]
         }
-        writer.raw("]}")
-        return writer.bytes
+        return JSONValue.object([.init("secrets", .array(list))]).bytes
     }
 
     private static func parse(_ bytes: [UInt8]) -> [Entry]? {
-        let node = bytes.withUnsafeBytes { buffer -> Node? in
-            var reader = JSONReader(buffer)
-            return try? reader.claims()
-        }
-        return node?.child("secrets").children.compactMap { _, secret in
-            guard case .string(let id) = secret.child("id"), case .string(let name) = secret.child("name"),
-                case .int(let madeAt) = secret.child("madeAt"),
-                case .string(let hex) = secret.child("hash"), hex.string.utf8.count == 64
+        guard let stored = try? JSONValue(bytes) else { return nil }
+        return (stored["secrets"]?.elements ?? []).compactMap { secret in
+            guard let id = secret["id"]?.string, let name = secret["name"]?.string, let madeAt = secret["madeAt"]?.int,
+                let hex = secret["hash"]?.string, hex.utf8.count == 64
             else { return nil }
-            let digits = Array(hex.string.utf8)
+            let digits = Array(hex.utf8)
             let hash = stride(from: 0, to: 64, by: 2).compactMap {
                 UInt8(String(decoding: digits[$0...($0 + 1)], as: UTF8.self), radix: 16)
             }
-            return hash.count == 32 ? Entry(id: id.string, name: name.string, madeAt: madeAt, hash: hash) : nil
+            return hash.count == 32 ? Entry(id: id, name: name, madeAt: madeAt, hash: hash) : nil
         }
     }
 }

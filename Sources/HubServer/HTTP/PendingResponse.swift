@@ -49,8 +49,9 @@ final class PendingResponse: @unchecked Sendable {
     }
 
     /// Sends a JSON response of REST. From any thread, once.
-    func sendLater(_ status: HTTPResponse.Status, _ body: [UInt8], isHead: Bool) {
-        let bytes = RESTResponse.response(status, RESTResponse.Head(), body, keepsAlive: keepsAlive, isHead: isHead)
+    /// - Parameter allow: the methods that the path takes, with status 405.
+    func sendLater(_ status: HTTPResponse.Status, _ body: [UInt8], allow: String? = nil, isHead: Bool) {
+        let bytes = RESTResponse.response(status, RESTResponse.Head(allow: allow), body, keepsAlive: keepsAlive, isHead: isHead)
         loop.execute { [self] in answering?.answer(bytes) }
     }
 

@@ -176,15 +176,19 @@ extension Server {
         HTTPResponseEncoder.response(.found, fields: [.location: location], keepsAlive: request.keepsAlive, isHead: request.method == .head)
     }
 
-    func plain(_ status: HTTPResponse.Status, _ text: String, _ type: String, _ request: HTTPInboundRequest) -> [UInt8] {
-        HTTPResponseEncoder.response(
-            status, fields: [.contentType: type, .cacheControl: "no-cache"], body: Array(text.utf8), keepsAlive: request.keepsAlive,
-            isHead: request.method == .head)
+    /// - Parameter allow: the methods that the path takes, with status 405.
+    func plain(
+        _ status: HTTPResponse.Status, _ text: String, _ type: String, _ request: HTTPInboundRequest, allow: String? = nil
+    ) -> [UInt8] {
+        var fields: HTTPFields = [.contentType: type, .cacheControl: "no-cache"]
+        fields[.allow] = allow
+        return HTTPResponseEncoder.response(
+            status, fields: fields, body: Array(text.utf8), keepsAlive: request.keepsAlive, isHead: request.method == .head)
     }
 
     private func consoleFile(_ request: HTTPInboundRequest) -> [UInt8] {
         guard request.method == .get || request.method == .head else {
-            return plain(.methodNotAllowed, "{\"error\":\"Only GET and HEAD.\"}\n", "application/json", request)
+            return plain(.methodNotAllowed, "{\"error\":\"Only GET and HEAD.\"}\n", "application/json", request, allow: "GET, HEAD")
         }
         if request.target.segments.count == 1, !request.target.hasTrailingSlash { return redirect("/.console/", request) }
         guard let console else {

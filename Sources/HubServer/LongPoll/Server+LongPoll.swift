@@ -7,7 +7,9 @@ import WireProtocols
 extension Server {
     func longPoll(_ request: HTTPInboundRequest, _ connection: Connection) -> Route {
         let json = "application/json; charset=utf-8"
-        guard request.method == .get else { return .response(plain(.methodNotAllowed, "{\"error\":\"Only GET.\"}\n", json, request)) }
+        guard request.method == .get else {
+            return .response(plain(.methodNotAllowed, "{\"error\":\"Only GET.\"}\n", json, request, allow: "GET"))
+        }
         let asked: LongPollRequest
         do throws(LongPollError) { asked = try LongPollRequest(request.target) } catch {
             return .response(plain(.badRequest, "{\"error\":\"Malformed long-polling request.\"}\n", json, request))

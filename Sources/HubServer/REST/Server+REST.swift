@@ -118,7 +118,8 @@ extension Server {
     /// The response to a data request without `.json`: such a target can be neither read nor written.
     func appendJSON(_ request: HTTPInboundRequest) -> [UInt8] {
         RESTResponse.response(
-            isWrite(request) ? .methodNotAllowed : .notFound, RESTResponse.Head(content: .text),
+            isWrite(request) ? .methodNotAllowed : .notFound,
+            RESTResponse.Head(content: .text, allow: isWrite(request) ? "GET, HEAD" : nil),
             Array("append .json to your request URI to use the REST API.\n".utf8),
             keepsAlive: request.keepsAlive, isHead: request.method == .head)
     }

@@ -39,55 +39,16 @@ struct FormerRules: Sendable, Equatable {
     /// The stored form, also used in the response to administrators.
     /// - Parameter inForce: a text to leave out, because it is in force.
     func bytes(without inForce: String? = nil) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.raw("{\"former\":[")
-        var isFirst = true
-        for entry in entries where entry.source != inForce {
-            writer.raw(isFirst ? "{\"until\":" : ",{\"until\":")
-            isFirst = false
-            writer.int(entry.until)
-            writer.raw(",\"source\":")
-            writer.string(entry.source)
-            writer.raw("}")
-        }
-        writer.raw("]}\n")
-        return writer.bytes
+        let texts = entries.filter { $0.source != inForce }.map { ["until": .int($0.until), "source": .string($0.source)] as JSONValue }
+        return JSONValue.object([.init("former", .array(texts))]).line
     }
 
     /// Parses the stored form; nil for anything else.
     init?(_ bytes: [UInt8]) {
-        let read = bytes.withUnsafeBytes { buffer -> [Entry]? in
-            do throws(JSONError) {
-                var entries: [Entry] = []
-                var reader = JSONReader(buffer)
-                try reader.beginObject()
-                while let name = try reader.nextName() {
-                    guard name == "former" else {
-                        try reader.skipValue()
-                        continue
-                    }
-                    try reader.beginArray()
-                    while try reader.nextElement() {
-                        var (until, source): (Int64?, String?)
-                        try reader.beginObject()
-                        while let name = try reader.nextName() {
-                            switch name {
-                            case "until":
-                                guard case .int(let ms) = try reader.number() else { return nil }
-                                until = ms
-                            case "source": source = try reader.string()
-                            default: try reader.skipValue()
-                            }
-                        }
-                        guard let until, let source else { return nil }
-                        entries.append(Entry(until: until, source: source))
-                    }
-                }
-                try reader.expectEnd()
-                return entries
-            } catch { return nil }
+        guard let texts = (try? JSONValue(bytes))?["former"]?.elements else { return nil }
+        for text in texts {
+            guard let until = text["until"]?.int, let source = text["source"]?.string else { return nil }
+            entries.append(Entry(until: until, source: source))
         }
-        guard let read else { return nil }
-        entries = read
     }
 }

@@ -157,74 +157,37 @@ final class RecentRefusals: Sendable {
         let (latest, entries) = ring(namespace).state.withLock { state in
             ((state.expected.min() ?? state.number + 1) - 1, state.entries)
         }
-        var writer = JSONWriter()
-        writer.raw("{\"latest\":")
-        writer.int(Int64(latest))
-        writer.raw(",\"refusals\":[")
-        var isFirst = true
         // Two threads may have added their entries in the wrong order.
-        for entry in entries.sorted(by: { $0.number < $1.number }) where entry.number > after && entry.number <= latest {
-            if !isFirst { writer.raw(",") }
-            isFirst = false
-            Self.write(entry, to: &writer)
-        }
-        writer.raw("]}\n")
-        return writer.bytes
+        let shown = entries.filter { $0.number > after && $0.number <= latest }.sorted { $0.number < $1.number }
+        let answer: JSONValue = ["latest": .int(Int64(latest)), "refusals": .array(shown.map(Self.json))]
+        return answer.line
     }
 
-    private static func write(_ entry: Entry, to writer: inout JSONWriter) {
-        writer.raw("{\"number\":")
-        writer.int(Int64(entry.number))
-        writer.raw(",\"at\":")
-        writer.int(entry.at)
-        writer.raw(",\"operation\":")
-        writer.string(entry.request.rawValue)
-        writer.raw(",\"paths\":[")
-        for (i, path) in entry.paths.enumerated() {
-            if i > 0 { writer.raw(",") }
-            writer.string(path)
-        }
-        writer.raw("],\"morePaths\":")
-        writer.int(Int64(entry.morePaths))
-        writer.raw(",\"uid\":")
-        if let uid = entry.uid { writer.string(uid) } else { writer.raw("null") }
-        writer.raw(",\"provider\":")
-        if let provider = entry.provider { writer.string(provider) } else { writer.raw("null") }
-        if entry.isCount { writer.raw(",\"count\":true") }
-        if let query = entry.query { write(query, to: &writer) }
-        writer.raw("}")
+    private static func json(_ entry: Entry) -> JSONValue {
+        var members: [JSONValue.Member] = [
+            .init("number", .int(Int64(entry.number))), .init("at", .int(entry.at)), .init("operation", .string(entry.request.rawValue)),
+            .init("paths", .array(entry.paths.map(JSONValue.string))), .init("morePaths", .int(Int64(entry.morePaths))),
+            .init("uid", entry.uid.map(JSONValue.string) ?? .null), .init("provider", entry.provider.map(JSONValue.string) ?? .null),
+        ]
+        if entry.isCount { members.add("count", true) }
+        if let query = entry.query { add(query, to: &members) }
+        return .object(members)
     }
 
-    /// Writes the order, radius and limits in the format of `vigla rules test` cases, and the paths of conditions. Bounds and the values that
-    /// conditions
-    /// compare with are data, so they are not shown.
-    private static func write(_ query: QueryVariables, to writer: inout JSONWriter) {
-        if query.orderByKey { writer.raw(",\"orderByKey\":true") }
-        if query.orderByValue { writer.raw(",\"orderByValue\":true") }
-        if query.orderByPriority { writer.raw(",\"orderByPriority\":true") }
-        if let child = query.orderByChild {
-            writer.raw(",\"orderByChild\":")
-            writer.string(cut(child, to: pathBytes))
-        }
+    /// Adds the order, radius and limits in the format of `vigla rules test` cases, and the paths of conditions. Bounds and the values that
+    /// conditions compare with are data, so they are not shown.
+    private static func add(_ query: QueryVariables, to members: inout [JSONValue.Member]) {
+        if query.orderByKey { members.add("orderByKey", true) }
+        if query.orderByValue { members.add("orderByValue", true) }
+        if query.orderByPriority { members.add("orderByPriority", true) }
+        members.add("orderByChild", query.orderByChild.map { cut($0, to: pathBytes) })
         for (name, limit) in [("limitToFirst", query.limitToFirst), ("limitToLast", query.limitToLast), ("limit", query.nearest)] {
-            guard let limit else { continue }
-            writer.raw(",")
-            writer.string(name)
-            writer.raw(":")
-            writer.int(Int64(limit))
+            members.add(name, limit.map { .int(Int64($0)) })
         }
-        if query.near { writer.raw(",\"near\":true") }
-        if let radius = query.radius {
-            writer.raw(",\"radius\":")
-            writer.node(.number(radius))
-        }
+        if query.near { members.add("near", true) }
+        members.add("radius", query.radius.map { radius in Int64(exactly: radius).map(JSONValue.int) ?? .double(radius) })
         guard !query.conditions.isEmpty else { return }
-        writer.raw(",\"where\":[")
-        for (i, path) in query.conditions.keys.sorted().prefix(places).enumerated() {
-            if i > 0 { writer.raw(",") }
-            writer.string(cut(path.relativeText, to: pathBytes))
-        }
-        writer.raw("]")
+        members.add("where", .array(query.conditions.keys.sorted().prefix(places).map { .string(cut($0.relativeText, to: pathBytes)) }))
     }
 
     private static func text(_ node: Node) -> String? {

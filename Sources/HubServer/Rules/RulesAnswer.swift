@@ -85,27 +85,14 @@ extension RulesAnswer {
     /// - Parameter details: adds the members that Vigla's own tools request (`?details=true`): `hints` of the faults, `warnings`, `changes`, `kept`,
     ///   `pending`.
     public func json(details: Bool) -> [UInt8] {
-        var writer = JSONWriter()
-        switch self {
-        case .accepted(let report):
-            writer.raw("{\"status\":\"ok\"")
-            if details { report.write(to: &writer) }
-        case .refused(let errors):
-            writer.raw("{\"error\":")
-            writer.string(errors.description)
-            if details {
-                writer.raw(",\"faults\":")
-                writer.faults(errors.errors)
-            }
-        case .failed(.unknownNamespace(let name)):
-            writer.raw("{\"error\":")
-            writer.string("Unknown namespace: \(name.prefix(64))")
+        let members: [JSONValue.Member] = switch self {
+        case .accepted(let report): [.init("status", "ok")] + (details ? report.members : [])
+        case .refused(let errors): [.init("error", .string(errors.description))] + (details ? [.init("faults", errors.errors.json)] : [])
+        case .failed(.unknownNamespace(let name)): [.init("error", .string("Unknown namespace: \(name.prefix(64))"))]
         case .failed(.notStored(let reason)):
-            writer.raw("{\"error\":")
-            writer.string("The rules were not stored, and those before stay in force: \(reason)")
+            [.init("error", .string("The rules were not stored, and those before stay in force: \(reason)"))]
         }
-        writer.raw("}\n")
-        return writer.bytes
+        return JSONValue.object(members).line
     }
 }
 
@@ -113,76 +100,45 @@ extension RulesReport {
     /// Most names and warnings that are listed; further ones are only counted.
     private static let listed = 100
 
-    fileprivate func write(to writer: inout JSONWriter) {
-        writer.raw(",\"warnings\":")
-        writer.faults(warnings.prefix(Self.listed))
-        writer.raw(",\"changes\":{")
-        for (i, list) in [(changes.added, "added"), (changes.changed, "changed"), (changes.removed, "removed")].enumerated() {
-            if i > 0 { writer.raw(",") }
-            writer.string(list.1)
-            writer.raw(":[")
-            for (i, name) in list.0.prefix(Self.listed).enumerated() {
-                if i > 0 { writer.raw(",") }
-                writer.string(name)
-            }
-            writer.raw("],")
-            writer.string(list.1 + "Count")
-            writer.raw(":")
-            writer.int(Int64(list.0.count))
+    fileprivate var members: [JSONValue.Member] {
+        var differences: [JSONValue.Member] = []
+        for (names, list) in [("added", changes.added), ("changed", changes.changed), ("removed", changes.removed)] {
+            differences.add(names, .array(list.prefix(Self.listed).map(JSONValue.string)))
+            differences.add(names + "Count", .int(Int64(list.count)))
         }
-        writer.raw(changes.isTextSame ? ",\"same\":true},\"kept\":" : ",\"same\":false},\"kept\":")
+        differences.add("same", .bool(changes.isTextSame))
+        var members: [JSONValue.Member] = [.init("warnings", warnings.prefix(Self.listed).json), .init("changes", .object(differences))]
         switch keeps {
-        case .nothing: writer.raw("\"nothing\"")
-        case .untilStop: writer.raw("\"untilStop\"")
-        case .stored: writer.raw("\"stored\"")
+        case .nothing: members.add("kept", "nothing")
+        case .untilStop: members.add("kept", "untilStop")
+        case .stored: members.add("kept", "stored")
         case .storedUntilFileChanges(let file):
-            writer.raw("\"untilFileChanges\",\"file\":")
-            writer.string(file)
+            members.add("kept", "untilFileChanges")
+            members.add("file", file)
         }
-        writer.raw(",\"pending\":")
-        writer.pending(pending)
+        members.add("pending", pending.json)
+        return members
     }
 }
 
 extension DerivedReport {
     /// `{"pending":["counters"],"ms":812}`
-    var json: [UInt8] {
-        var writer = JSONWriter()
-        writer.raw("{\"pending\":")
-        writer.pending(pending)
-        writer.raw(",\"ms\":")
-        writer.int(ms)
-        writer.raw("}\n")
-        return writer.bytes
-    }
+    var json: JSONValue { ["pending": pending.json, "ms": .int(ms)] }
 }
 
-extension JSONWriter {
-    fileprivate mutating func pending(_ kinds: [DerivedKind]) {
-        raw("[")
-        for (i, kind) in kinds.enumerated() {
-            if i > 0 { raw(",") }
-            string(kind.rawValue)
-        }
-        raw("]")
-    }
+extension [DerivedKind] {
+    fileprivate var json: JSONValue { .array(map { .string($0.rawValue) }) }
+}
 
+extension Sequence<RuleError> {
     /// `[{"line":1,"column":2,"message":"…","hint":"…"}]`
-    mutating func faults(_ faults: some Sequence<RuleError>) {
-        raw("[")
-        for (i, fault) in faults.enumerated() {
-            raw(i > 0 ? ",{\"line\":" : "{\"line\":")
-            int(Int64(fault.line))
-            raw(",\"column\":")
-            int(Int64(fault.column))
-            raw(",\"message\":")
-            string(fault.message)
-            if let hint = fault.hint {
-                raw(",\"hint\":")
-                string(hint)
-            }
-            raw("}")
-        }
-        raw("]")
+    var json: JSONValue {
+        .array(map { fault in
+            var members: [JSONValue.Member] = [
+                .init("line", .int(Int64(fault.line))), .init("column", .int(Int64(fault.column))), .init("message", .string(fault.message)),
+            ]
+            members.add("hint", fault.hint)
+            return .object(members)
+        })
     }
 }

@@ -38,11 +38,5 @@ extension Server {
         }
     }
 
-    private static func fault(_ text: String) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.raw("{\"error\":")
-        writer.string(text)
-        writer.raw("}\n")
-        return writer.bytes
-    }
+    private static func fault(_ text: String) -> [UInt8] { JSONValue.object([.init("error", .string(text))]).line }
 }

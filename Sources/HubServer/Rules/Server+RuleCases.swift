@@ -1,5 +1,5 @@
 import Dispatch
-public import HTTPTypes
+import HTTPTypes
 import JSONTree
 import Scheduling
 import SecurityRules
@@ -19,25 +19,21 @@ extension Server {
     ///
     /// - Parameter done: called once, on an arbitrary queue: 200 with failures and coverage (docs/rules.md), or 400 with `{"error":…}` and
     ///   the `faults` of the text that `of` names.
-    public func testRules(_ body: [UInt8], namespace: String, _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void) {
-        let asked = body.withUnsafeBytes { bytes -> Node? in
-            var reader = JSONReader(bytes)
-            return try? reader.claims()
-        }
-        guard case .string(let cases) = asked?.child("cases") else {
+    func testRules(_ body: JSONValue, namespace: String, _ done: @escaping @Sendable (HTTPResponse.Status, [UInt8]) -> Void) {
+        guard let cases = body["cases"]?.string else {
             return done(.badRequest, RESTRefusal(.badRequest, "Expected an object with \"cases\", the text of a file of cases.").body)
         }
         let inForce = rules(of: namespace) ?? .denyAll
         Self.testing.async {
             var rules = inForce
-            if case .string(let text) = asked?.child("rules") {
-                do throws(RulesErrors) { rules = try RuleSet(parsing: text.string) } catch {
+            if let text = body["rules"]?.string {
+                do throws(RulesErrors) { rules = try RuleSet(parsing: text) } catch {
                     return done(.badRequest, error.json(of: "rules"))
                 }
             }
             do throws(RulesErrors) {
                 // Cases cannot name a data file here; they must contain their data.
-                let cases = try RuleCases(parsing: cases.string)
+                let cases = try RuleCases(parsing: cases)
                 let end = SystemTime.steadyNs + Self.testingNs
                 let result = rules.run(cases, explained: RuleCasesResult.explained) { SystemTime.steadyNs > end }
                 done(.ok, result.json(given: cases.cases.count))
@@ -49,15 +45,7 @@ extension Server {
 extension RulesErrors {
     /// - Parameter text: the name of the faulty member of the request.
     fileprivate func json(of text: String) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.raw("{\"error\":")
-        writer.string(description)
-        writer.raw(",\"of\":")
-        writer.string(text)
-        writer.raw(",\"faults\":")
-        writer.faults(errors)
-        writer.raw("}\n")
-        return writer.bytes
+        JSONValue.object([.init("error", .string(description)), .init("of", .string(text)), .init("faults", errors.json)]).line
     }
 }
 
@@ -68,54 +56,28 @@ extension RuleCasesResult {
     /// - Parameter given: number of cases in the request; more than `count` when the time limit was reached.
     fileprivate func json(given: Int) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 4096)
-        writer.raw("{\"count\":")
-        writer.int(Int64(count))
-        writer.raw(",\"given\":")
-        writer.int(Int64(given))
-        writer.raw(",\"passed\":")
-        writer.int(Int64(count - failures.count))
-        writer.raw(",\"failures\":[")
+        writer.raw("{\"count\":\(count),\"given\":\(given),\"passed\":\(count - failures.count),\"failures\":[".utf8)
         for (i, failure) in failures.prefix(Self.explained).enumerated() {
+            let (line, column) = (failure.failed.line, failure.failed.column)
             writer.raw(i > 0 ? ",{\"name\":" : "{\"name\":")
             writer.string(failure.failed.name)
-            writer.raw(",\"line\":")
-            writer.int(Int64(failure.failed.line))
-            writer.raw(",\"column\":")
-            writer.int(Int64(failure.failed.column))
-            writer.raw(",\"message\":")
+            writer.raw(",\"line\":\(line),\"column\":\(column),\"message\":".utf8)
             writer.string(failure.message)
             writer.raw(",\"explanation\":")
-            if let trace = failure.trace {
-                writer.raw(trace.json(auth: failure.failed.auth, now: failure.failed.now))
-            } else {
-                writer.raw("null")
-            }
+            writer.raw(failure.trace?.json(auth: failure.failed.auth, now: failure.failed.now) ?? Array("null".utf8))
             writer.raw("}")
         }
-        writer.raw("],\"covered\":")
-        writer.int(Int64(coverage.coveredCount))
-        writer.raw(",\"rules\":[")
-        for (i, rule) in coverage.rules.enumerated() {
-            writer.raw(i > 0 ? ",{\"rule\":" : "{\"rule\":")
-            writer.string(rule.name)
-            writer.raw(",\"line\":")
-            writer.int(Int64(rule.source.line))
-            writer.raw(",\"column\":")
-            writer.int(Int64(rule.source.column))
-            writer.raw(",\"true\":")
-            writer.int(Int64(rule.trueCount))
-            writer.raw(",\"notTrue\":")
-            writer.int(Int64(rule.falseCount))
-            writer.raw(",\"gap\":")
-            if let gap = rule.gap { writer.string(gap) } else { writer.raw("null") }
-            writer.raw("}")
+        let rules = coverage.rules.map { rule -> JSONValue in
+            [
+                "rule": .string(rule.name), "line": .int(Int64(rule.source.line)), "column": .int(Int64(rule.source.column)),
+                "true": .int(Int64(rule.trueCount)), "notTrue": .int(Int64(rule.falseCount)), "gap": rule.gap.map(JSONValue.string) ?? .null,
+            ]
         }
-        writer.raw("],\"unknown\":[")
-        for (i, name) in coverage.unknown.enumerated() {
-            if i > 0 { writer.raw(",") }
-            writer.string(name)
-        }
-        writer.raw("]}\n")
+        writer.raw("],\"covered\":\(coverage.coveredCount),\"rules\":".utf8)
+        JSONValue.array(rules).write(to: &writer)
+        writer.raw(",\"unknown\":")
+        JSONValue.array(coverage.unknown.map(JSONValue.string)).write(to: &writer)
+        writer.raw("}\n")
         return writer.bytes
     }
 }

@@ -22,35 +22,13 @@ struct StoredRules: Equatable {
         HashFunction.sha256.hash(text.utf8).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    var bytes: [UInt8] {
-        var writer = JSONWriter(reservingCapacity: source.utf8.count + 128)
-        writer.raw("{\"after\":")
-        writer.string(after)
-        writer.raw(",\"source\":")
-        writer.string(source)
-        writer.raw("}")
-        return writer.bytes
-    }
+    var bytes: [UInt8] { JSONValue.object([.init("after", .string(after)), .init("source", .string(source))]).bytes }
 
     /// Parses the stored form; nil for anything else.
     init?(_ bytes: [UInt8]) {
-        var (source, after): (String?, String?)
-        let isRead = bytes.withUnsafeBytes { buffer in
-            do throws(JSONError) {
-                var reader = JSONReader(buffer)
-                try reader.beginObject()
-                while let name = try reader.nextName() {
-                    switch name {
-                    case "after": after = try reader.string()
-                    case "source": source = try reader.string()
-                    default: try reader.skipValue()
-                    }
-                }
-                try reader.expectEnd()
-                return true
-            } catch { return false }
+        guard let stored = try? JSONValue(bytes), let source = stored["source"]?.string, let after = stored["after"]?.string else {
+            return nil
         }
-        guard isRead, let source, let after else { return nil }
         (self.source, self.after) = (source, after)
     }
 }

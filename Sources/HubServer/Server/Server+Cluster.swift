@@ -51,48 +51,23 @@ extension Server {
     }
 
     /// The hubs, and each shard with its writer; nil outside a cluster.
-    var clusterJSON: [UInt8]? {
+    var clusterJSON: JSONValue? {
         guard let report = storage.cluster else { return nil }
-        var writer = JSONWriter()
-        writer.raw("{\"name\":")
-        writer.string(report.name)
-        writer.raw(",\"hubs\":[")
-        for (i, hub) in report.hubs.enumerated() {
-            writer.raw(i > 0 ? ",{\"id\":" : "{\"id\":")
-            writer.string(hub.name)
-            writer.raw(",\"address\":")
-            writer.string(hub.address)
-            writer.raw(",\"startedAt\":")
-            writer.int(hub.startedMs)
-            writer.raw(hub.isThis ? ",\"answers\":true" : ",\"answers\":false")
-            writer.raw(",\"writes\":")
-            writer.int(Int64(report.shards.count { $0.writer == hub.id }))
-            writer.raw(",\"lag\":")
-            writer.int(Int64(clamping: report.lag(of: hub)))
-            writer.raw("}")
+        let hubs = report.hubs.map { hub -> JSONValue in
+            [
+                "id": .string(hub.name), "address": .string(hub.address), "startedAt": .int(hub.startedMs), "answers": .bool(hub.isThis),
+                "writes": .int(Int64(report.shards.count { $0.writer == hub.id })), "lag": .int(Int64(clamping: report.lag(of: hub))),
+            ]
         }
-        writer.raw("],\"shards\":[")
-        for (i, shard) in report.shards.enumerated() {
-            writer.raw(i > 0 ? ",{\"number\":" : "{\"number\":")
-            writer.int(Int64(i))
-            writer.raw(",\"writer\":")
-            writer.string(shard.writer.map { String($0, radix: 16) } ?? "")
-            writer.raw(",\"standing\":")
-            writer.string(shard.role.rawValue)
-            writer.raw(",\"first\":")
-            writer.int(Int64(clamping: shard.first))
-            writer.raw(",\"snapshot\":")
-            writer.int(Int64(clamping: shard.snapshot))
-            writer.raw(",\"last\":")
-            writer.int(Int64(clamping: shard.last))
-            writer.raw(",\"applied\":")
-            writer.int(Int64(clamping: shard.applied))
-            writer.raw(",\"lagMs\":")
-            writer.int(shard.lagMs)
-            writer.raw("}")
+        let shards = report.shards.enumerated().map { number, shard -> JSONValue in
+            [
+                "number": .int(Int64(number)), "writer": .string(shard.writer.map { String($0, radix: 16) } ?? ""),
+                "standing": .string(shard.role.rawValue), "first": .int(Int64(clamping: shard.first)),
+                "snapshot": .int(Int64(clamping: shard.snapshot)), "last": .int(Int64(clamping: shard.last)),
+                "applied": .int(Int64(clamping: shard.applied)), "lagMs": .int(shard.lagMs),
+            ]
         }
-        writer.raw("]}\n")
-        return writer.bytes
+        return ["name": .string(report.name), "hubs": .array(hubs), "shards": .array(shards)]
     }
 }
 

@@ -11,17 +11,23 @@ public enum RESTResponse {
         public var content = Content.json
         /// Seconds.
         public var retryAfter: Int?
+        /// The methods that the path takes, with status 405 (RFC 9110 §10.2.1).
+        public var allow: String?
 
         public enum Content: Sendable {
             case json, script, text, events
         }
 
-        public init(etag: RESTRequest.ETag? = nil, download: String? = nil, content: Content = .json) {
+        public init(etag: RESTRequest.ETag? = nil, download: String? = nil, content: Content = .json, allow: String? = nil) {
             self.etag = etag
             self.download = download
             self.content = content
+            self.allow = allow
         }
     }
+
+    /// Those of data.
+    private static let methods = "GET, PUT, PATCH, POST, DELETE, HEAD, OPTIONS"
 
     private static let common = """
         Cache-Control: no-cache\r\nAccess-Control-Allow-Origin: *\r\n\
@@ -45,6 +51,7 @@ public enum RESTResponse {
             }
         if let etag = head.etag { lines += Array("ETag: \(etag.text)\r\n".utf8) }
         if let name = head.download { lines += Array("Content-Disposition: attachment; filename=\"\(fileName(name))\"\r\n".utf8) }
+        if let allow = head.allow { lines += Array("Allow: \(allow)\r\n".utf8) }
         // Response fields that pages may read.
         if let seconds = head.retryAfter {
             lines += Array("Access-Control-Expose-Headers: ETag, Retry-After\r\nRetry-After: \(seconds)\r\n".utf8)
@@ -68,6 +75,7 @@ public enum RESTResponse {
     public static func refusal(_ refusal: RESTRefusal, keepsAlive: Bool, isHead: Bool = false) -> [UInt8] {
         var head = Head()
         head.retryAfter = refusal.retryAfterSeconds
+        if refusal.status == .methodNotAllowed { head.allow = methods }
         return response(refusal.status, head, refusal.body, keepsAlive: keepsAlive, isHead: isHead)
     }
 
@@ -78,10 +86,10 @@ public enum RESTResponse {
         let lines = Array(
             """
             Access-Control-Allow-Origin: *\r
-            Access-Control-Allow-Methods: GET, PUT, PATCH, POST, DELETE, HEAD, OPTIONS\r
+            Access-Control-Allow-Methods: \(methods)\r
             Access-Control-Allow-Headers: \(names)\r
             Access-Control-Max-Age: 3600\r
-            Allow: GET, PUT, PATCH, POST, DELETE, HEAD, OPTIONS\r
+            Allow: \(methods)\r
             Cache-Control: no-cache\r
 
             """.utf8)

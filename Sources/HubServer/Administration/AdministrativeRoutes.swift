@@ -1,0 +1,140 @@
+import HTTPTypes
+import HubEngine
+import JSONTree
+import Logging
+import Scheduling
+import SecurityRules
+import WireProtocols
+
+/// One operation for administrators, and its path below `/.settings` or `/.inspect` (contract §7.7).
+struct AdministrativeRoute: Sendable {
+    typealias Operation = @Sendable (AdministrativeCall) -> Void
+
+    let method: HTTPRequest.Method
+    /// Without a leading slash and without `.json`; `{id}` for the last segment of an entry in a list.
+    let path: String
+    /// Exists only on a development hub, without a credential: test suites request it from the vendor's emulator.
+    var isForTestSuites = false
+    /// Answers the call once, from any thread.
+    let operation: Operation
+
+    init(_ method: HTTPRequest.Method, _ path: String, isForTestSuites: Bool = false, _ operation: @escaping Operation) {
+        self.method = method
+        self.path = path
+        self.isForTestSuites = isForTestSuites
+        self.operation = operation
+    }
+
+    static let byPath = Dictionary(grouping: all, by: \.path)
+
+    private static let all: [AdministrativeRoute] = [
+        // The rules: GET takes ?format=strict, PUT ?dryRun=true and ?details=true.
+        AdministrativeRoute(.get, ".settings/rules") { call in
+            guard let rules = call.server.rules(of: call.namespace) else { return call.refuse(.notFound, "Unknown namespace.") }
+            call.answer(Array((call.parameter("format") == "strict" ? rules.plainJSON : rules.text).utf8))
+        },
+        AdministrativeRoute(.put, ".settings/rules") { call in
+            let isDryRun = call.parameter("dryRun") == "true"
+            call.server.deployRules(call.request.body, namespace: call.namespace, isDryRun: isDryRun) {
+                call.answer($0.json(details: call.parameter("details") == "true"), $0.status)
+            }
+        },
+        // For editors: faulty rules are a normal result there, and a browser would log every 400 on its console.
+        AdministrativeRoute(.post, ".settings/checkRules") { call in
+            call.server.deployRules(call.request.body, namespace: call.namespace, isDryRun: true) {
+                call.answer($0.json(details: true), $0.status == .badRequest ? .ok : $0.status)
+            }
+        },
+        AdministrativeRoute(.get, ".settings/formerRules") { $0.answer($0.server.rulesInForce.former(of: $0.namespace)) },
+        AdministrativeRoute(.post, ".settings/explain") { call in
+            call.server.explain(call.request.body, namespace: call.namespace) { call.answer($1, $0) }
+        },
+        AdministrativeRoute(.post, ".settings/testRules") { call in
+            call.server.testRules(call.body, namespace: call.namespace) { call.answer($1, $0) }
+        },
+        AdministrativeRoute(.get, ".settings/refusals") {
+            $0.answer($0.server.recentRefusals.json(of: $0.namespace, after: $0.number("after")))
+        },
+        // Counters, copies and expiries that are not yet complete; waits for them up to ?wait=MS.
+        AdministrativeRoute(.get, ".settings/derived") { call in
+            let wait = min(max(0, call.number("wait")), call.server.settings.limits.derivedWaitMs)
+            call.database.whenDerived(waitMs: Int64(wait)) { call.answer($0.json) }
+        },
+
+        // Settings that the SDKs' command-line tool reads and writes. There are no triggers, so theirs have no effect.
+        .get(.writeSizeLimit), .put(.writeSizeLimit), .get(.strictTriggerValidation), .put(.strictTriggerValidation),
+        AdministrativeRoute(.put, ".settings/functionTriggers") { $0.answer(["status": "ok"]) },
+        AdministrativeRoute(.post, ".settings/functionTriggers") { $0.answer(["status": "ok"]) },
+
+        AdministrativeRoute(.get, ".settings/secrets") { call in
+            let list = call.server.secrets.all.map { ["id": .string($0.id), "name": .string($0.name), "madeAt": .int($0.madeAt)] as JSONValue }
+            call.answer(["secrets": .array(list)])
+        },
+        AdministrativeRoute(.post, ".settings/secrets") { $0.addSecret() },
+        AdministrativeRoute(.delete, ".settings/secrets/{id}") { call in
+            let id = call.lastSegment
+            call.server.secrets.remove(id) { fault in
+                if let fault { return call.refuse(fault.status, "\(fault)") }
+                call.server.logger.notice("secret removed", metadata: ["id": "\(id)"])
+                call.answer(.null)
+            }
+        },
+
+        AdministrativeRoute(.get, ".inspect/databases") { call in
+            call.answer(.array(call.server.hub.all.map(\.name).sorted().map { ["name": .string($0)] }))
+        },
+        AdministrativeRoute(.get, ".inspect/cluster") { call in
+            guard let report = call.server.clusterJSON else { return call.refuse(.notFound, "This hub was started without --cluster.") }
+            call.answer(report)
+        },
+        AdministrativeRoute(.get, ".inspect/log") { call in
+            guard let log = call.server.settings.recentLog else { return call.refuse(.notFound, "This hub keeps no lines of its log.") }
+            call.answer(log.json(after: call.number("after")))
+        },
+        AdministrativeRoute(.get, ".inspect/coverage", isForTestSuites: true) {
+            $0.refuse(
+                .notImplemented,
+                "The coverage of rules by requests is not recorded. vigla rules test FILE CASES --coverage reports that of cases.")
+        },
+    ]
+
+    private static func get(_ setting: SmallSettings.Name) -> AdministrativeRoute {
+        AdministrativeRoute(.get, setting.rawValue) { $0.answer($0.server.smallSettings.value(setting, of: $0.namespace).bytes) }
+    }
+
+    private static func put(_ setting: SmallSettings.Name) -> AdministrativeRoute {
+        AdministrativeRoute(.put, setting.rawValue) { call in
+            guard call.server.smallSettings.put(call.body, setting, of: call.namespace) else {
+                return call.refuse(.badRequest, "Not a value that \(setting.rawValue) can have.")
+            }
+            call.answer(call.request.body)
+        }
+    }
+}
+
+extension AdministrativeCall {
+    fileprivate func addSecret() {
+        let name = body["name"] ?? .null
+        guard body.members != nil, let name = name.isNull ? "" : name.string else {
+            return refuse(.badRequest, "Expected an object such as {\"name\":\"backup\"}.")
+        }
+        server.secrets.add(name, madeAt: server.scheduler.wallMs) { [self] result in
+            switch result {
+            case .failure(let fault): refuse(fault.status, "\(fault)")
+            case .success(let (entry, secret)):
+                server.logger.notice("secret made", metadata: ["id": "\(entry.id)"])
+                answer(["id": .string(entry.id), "secret": .string(secret)])
+            }
+        }
+    }
+}
+
+extension SecretFault {
+    fileprivate var status: HTTPResponse.Status {
+        switch self {
+        case .tooMany, .nameTooLong: .badRequest
+        case .unknown: .notFound
+        case .notStored: .serviceUnavailable
+        }
+    }
+}
