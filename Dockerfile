@@ -26,8 +26,9 @@ COPY Packaging/swift-packages.lock Packaging/
 COPY Scripts/swift-packages Scripts/
 RUN Scripts/swift-packages
 
-# The manifest names the test targets, so their folders must be here; they are not compiled.
+# The manifest names the targets of tests and benchmarks, so their folders must be here; they are not compiled.
 COPY Sources Sources
+COPY Benchmarks Benchmarks
 COPY Examples Examples
 COPY Tests Tests
 COPY Scripts Scripts

@@ -204,7 +204,7 @@ let package = Package(
         ], path: "Examples/watchme/Simulation", swiftSettings: shared),
 
         // the bare C servers that serve as baselines of measurements
-        .target(name: "CBaseline", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
+        .target(name: "CBaseline", path: "Benchmarks/CBaseline", linkerSettings: [.linkedLibrary("ssl"), .linkedLibrary("crypto")]),
         // load generator and micro-benchmarks
         .executableTarget(name: "vigla-bench", dependencies: [
             "Accounts", "CBaseline", "CLinux", "COpenSSL", "Cryptography", "DispatchNet", "HubEngine", "HubServer", "JSONTree", "Journal",
@@ -213,7 +213,7 @@ let package = Package(
             .product(name: "Histogram", package: "hdrhistogram-swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
-        ], exclude: ["Instructions/figures.txt"], swiftSettings: shared),
+        ], path: "Benchmarks/vigla-bench", exclude: ["Instructions/figures.txt"], swiftSettings: shared),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -6,7 +6,7 @@ struct Instructions: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Instructions of fixed workloads, counted by callgrind, beside accepted ones; fails when one has risen by more than 5 %.")
 
-    @Option(help: "The file with the accepted figures.") var figures = "Sources/vigla-bench/Instructions/figures.txt"
+    @Option(help: "The file with the accepted figures.") var figures = "Benchmarks/vigla-bench/Instructions/figures.txt"
     @Option(help: "Only the workloads whose name contains this.") var only = ""
     @Flag(help: "Writes what is counted into the file.") var accept = false
 
