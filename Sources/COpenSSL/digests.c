@@ -1,6 +1,5 @@
 #include "digests.h"
 
-#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/hmac.h>
 #include <pthread.h>
@@ -17,10 +16,6 @@ static _Thread_local EVP_MD_CTX *contexts[FUNCTIONS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t ends;
 static bool has_ends;
-
-// Threads that still run when the process exits continue to hash and to create random bytes, so OpenSSL must not free its tables. This must run
-// before any other OpenSSL call.
-__attribute__((constructor)) static void keep_until_the_end(void) { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL); }
 
 static void thread_ended(void *unused) {
     (void)unused;

@@ -34,7 +34,7 @@ public final class Mailer: Sendable {
     public func send(_ message: Message, until: Int64) -> Bool {
         let isAccepted = queue.withLock { $0.add(message, until: until, now: scheduler.steadyMs) }
         if isAccepted { sendDue() } else {
-            refused.log("a letter was not taken: too many wait for the mail server", Self.about(message))
+            refused.log("mail refused: too many messages wait for the mail server", Self.about(message))
         }
         return isAccepted
     }

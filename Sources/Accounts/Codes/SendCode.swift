@@ -105,7 +105,7 @@ extension AccountService {
 extension AccountWrite {
     /// Mails nothing, but responds as if it did. Writes an audit event instead of the code, which takes the same time.
     fileprivate func noCode(_ kind: CodeKind) throws -> KnownCode? {
-        try audit(.codeMailed, nil, "\(kind.rawValue) to nobody")
+        try audit(.codeMailed, nil, "\(kind.rawValue), no such account")
         return nil
     }
 }
