@@ -195,10 +195,12 @@ struct RefreshRotation: Equatable {
     /// Data of another length is of an unknown version and yields no tokens: then only the current token is valid.
     static func decode(_ bytes: [UInt8]) -> [Replaced] {
         guard bytes.count.isMultiple(of: bytesOfOne) else { return [] }
-        return stride(from: 0, to: bytes.count, by: bytesOfOne).map { start in
-            let time = bytes[(start + 64)..<(start + 72)].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-            return Replaced(
-                hash: Array(bytes[start..<(start + 32)]), salt: Array(bytes[(start + 32)..<(start + 64)]), time: Int64(bitPattern: time))
+        return bytes.withUnsafeBytes { bytes in
+            var (reader, tokens) = (ByteReader(bytes), [Replaced]())
+            while let hash = reader.bytes(32), let salt = reader.bytes(saltBytes), let time = reader.integer(Int64.self) {
+                tokens.append(Replaced(hash: Array(hash), salt: Array(salt), time: time))
+            }
+            return tokens
         }
     }
 }
