@@ -1,6 +1,5 @@
 import Accounts
 import ArgumentParser
-import Glibc
 import Journal
 import SQLiteJournal
 
@@ -45,50 +44,23 @@ struct Backup: ParsableCommand {
     func run() {
         let folder = data ?? Environment["VIGLA_DATA"] ?? "./data"
         let (source, target) = restore ? (from ?? "", folder) : (folder, to ?? "")
-        let bar = ProgressBar()
+        var progress = ProgressLine("copied")
         do throws(JournalError) {
             let summary = try FolderCopy.make(
                 from: source, to: target, replacing: replace, companions: [AccountStore.fileName], acceptingLoss: acceptLoss
-            ) { bar.show($0.copiedBytes, of: $0.totalBytes) }
-            bar.clear()
+            ) { progress.show($0.copiedBytes >> 20, of: $0.totalBytes >> 20, unit: "MiB") }
+            progress.end()
             if let finding = summary.finding { StandardStream.error.line("vigla: \(finding)") }
             let commits = summary.commits.sorted { $0.key < $1.key }.map { "\($0.key) up to commit \($0.value)" }.joined(separator: ", ")
             let what = commits.isEmpty ? "" : ": " + commits
-            StandardStream.output.line("\(source) is copied to \(target) (\(ProgressBar.megabytes(summary.bytes)) MB\(what))")
+            StandardStream.output.line("\(source) is copied to \(target) (\(TransferSummary.megabytes(summary.bytes)) MB\(what))")
             if restore {
                 StandardStream.output.line(
                     "The administrators' secrets are those of the backup. Without any of them: vigla secret add --data \(target)")
             }
         } catch {
-            bar.clear()
+            progress.end()
             fail("\(error)")
         }
-    }
-}
-
-/// A progress line on the terminal; nothing when standard error is not a terminal.
-final class ProgressBar {
-    private let isShown = isatty(STDERR_FILENO) == 1
-    private var permille = -1
-    private static let width = 40
-
-    func show(_ done: Int, of total: Int) {
-        guard isShown, total > 0 else { return }
-        let now = min(1000, done * 1000 / total)
-        if now == permille { return }
-        permille = now
-        let filled = now * Self.width / 1000
-        let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: Self.width - filled)
-        StandardStream.error.write(Array("\r\(bar) \(now / 10) %  \(Self.megabytes(done)) of \(Self.megabytes(total)) MB\u{1B}[K".utf8))
-    }
-
-    func clear() {
-        if permille >= 0 { StandardStream.error.write(Array("\r\u{1B}[K".utf8)) }
-    }
-
-    /// Megabytes, with one decimal below ten.
-    static func megabytes(_ bytes: Int) -> String {
-        let tenths = (bytes + 50_000) / 100_000
-        return tenths < 100 ? "\(tenths / 10).\(tenths % 10)" : "\(tenths / 10)"
     }
 }

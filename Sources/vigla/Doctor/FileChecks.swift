@@ -51,7 +51,7 @@ enum FolderCheck {
         var room = statvfs()
         if statvfs(folder, &room) == 0 {
             let free = Int(room.f_bavail) * Int(room.f_frsize)
-            let text = "\(ProgressBar.megabytes(free)) MB free"
+            let text = "\(TransferSummary.megabytes(free)) MB free"
             let advice = "make room on that file system; a full one costs writes, never data (docs/operations.md)"
             if free < 100_000_000 { findings.append(.wrong("disk", text, advice)) }
             else if free < 1_000_000_000 { findings.append(.warning("disk", text, advice)) }

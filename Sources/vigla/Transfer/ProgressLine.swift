@@ -37,6 +37,12 @@ struct TransferSummary {
         guard isatty(2) == 1 else { return }
         let tenths = (SystemTime.steadyNs - began) / 100_000_000
         let count = places.map { "\($0) \($0 == 1 ? "place" : "places"), " } ?? ""
-        StandardStream.error.line("vigla: \(what) \(count)\(ProgressBar.megabytes(bytes)) MB \(place) in \(tenths / 10).\(tenths % 10) s")
+        StandardStream.error.line("vigla: \(what) \(count)\(Self.megabytes(bytes)) MB \(place) in \(tenths / 10).\(tenths % 10) s")
+    }
+
+    /// Megabytes, with one decimal below ten.
+    static func megabytes(_ bytes: Int) -> String {
+        let tenths = (bytes + 50_000) / 100_000
+        return tenths < 100 ? "\(tenths / 10).\(tenths % 10)" : "\(tenths / 10)"
     }
 }
