@@ -117,13 +117,15 @@ let package = Package(
             name: "echo-server", dependencies: ["DispatchNet", "WireProtocols"], path: "Tests/Autobahn", exclude: ["run", "summary.py"],
             swiftSettings: shared),
 
-        // the system's libcurl, which speaks SMTP and fetches the keys of identity providers
+        // the system's libcurl, which speaks SMTP, fetches the keys of identity providers, and sends the command line's requests
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        // one transfer with it
+        .target(name: "Curl", dependencies: ["CCurl"], swiftSettings: shared),
         // limits per client: log lines
         .target(name: "Limits", dependencies: ["Scheduling", .product(name: "Logging", package: "swift-log")], swiftSettings: shared),
         // messages to users: templates, encoding, SMTP, retries
         .target(name: "Mail", dependencies: [
-            "CCurl", "JSONTree", "Limits", "Scheduling", .product(name: "Logging", package: "swift-log"),
+            "CCurl", "Curl", "JSONTree", "Limits", "Scheduling", .product(name: "Logging", package: "swift-log"),
         ], swiftSettings: shared),
         // what the data path needs of identity: verify, sign, keys, claims
         .target(name: "Tokens", dependencies: [
@@ -132,7 +134,7 @@ let package = Package(
         ], swiftSettings: shared),
         // users, sessions, identity REST, OAuth 2
         .target(name: "Accounts", dependencies: [
-            "CCurl", "Cryptography", "DispatchNet", "Journal", "JSONTree", "Limits", "Mail", "Scheduling", "Tokens", "WireProtocols",
+            "CCurl", "Cryptography", "Curl", "DispatchNet", "Journal", "JSONTree", "Limits", "Mail", "Scheduling", "Tokens", "WireProtocols",
             .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "HTTPTypes", package: "swift-http-types"),
             .product(name: "Logging", package: "swift-log"),
@@ -185,8 +187,8 @@ let package = Package(
         ], path: "Tests/Clients/Peer", swiftSettings: shared),
         // the command line
         .executableTarget(name: "vigla", dependencies: [
-            "Accounts", "CLinux", "DispatchNet", "HubServer", "JSONTree", "Journal", "LiveQueries", "Mail", "Scheduling", "SecurityRules",
-            "SQLiteJournal", "Tokens", "ViglaClient", "WireProtocols",
+            "Accounts", "CCurl", "CLinux", "Curl", "DispatchNet", "HubServer", "JSONTree", "Journal", "LiveQueries", "Mail", "Scheduling",
+            "SecurityRules", "SQLiteJournal", "Tokens", "ViglaClient", "WireProtocols",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Configuration", package: "swift-configuration"),
             .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -11,6 +11,11 @@ static inline CURLcode vigla_curl_set_context(CURL *handle, CURLoption option, v
 static inline CURLcode vigla_curl_set_callback(CURL *handle, CURLoption option, size_t (*value)(char *, size_t, size_t, void *)) {
     return curl_easy_setopt(handle, option, value);
 }
+static inline CURLcode vigla_curl_set_blob(CURL *handle, CURLoption option, const void *bytes, size_t count) {
+    struct curl_blob blob = {(void *)bytes, count, CURL_BLOB_COPY};
+    return curl_easy_setopt(handle, option, &blob);
+}
+static inline CURLcode vigla_curl_get_string(CURL *handle, CURLINFO what, const char **value) { return curl_easy_getinfo(handle, what, value); }
 static inline CURLcode vigla_curl_get_long(CURL *handle, CURLINFO what, long *value) { return curl_easy_getinfo(handle, what, value); }
 
 #endif

@@ -1,4 +1,5 @@
 import CCurl
+import Curl
 import Dispatch
 
 /// Sends messages out of the process: to a mail server, or to the log of a development hub.
@@ -58,73 +59,38 @@ public final class SMTPTransport: MailTransport {
     }
 
     private static func transfer(_ text: [UInt8], to: MailAddress, _ settings: SMTPSettings) -> MailFault? {
-        guard globalInit == CURLE_OK, let handle = curl_easy_init() else { return .later("libcurl cannot be set up") }
-        defer { curl_easy_cleanup(handle) }
-        let recipients = curl_slist_append(nil, "<\(to.text)>")
-        defer { curl_slist_free_all(recipients) }
-        let source = Source(text)
         let scheme = settings.security == .tls ? "smtps" : "smtp"
-
-        var status = CURLE_OK
-        func set(_ code: CURLcode) { if status == CURLE_OK { status = code } }
         // The path is the host name for EHLO.
-        set(vigla_curl_set_string(handle, CURLOPT_URL, "\(scheme)://\(settings.host):\(settings.port)/\(settings.sender.address.domain)"))
-        set(vigla_curl_set_string(handle, CURLOPT_PROTOCOLS_STR, "smtp,smtps"))
-        set(vigla_curl_set_long(handle, CURLOPT_NOSIGNAL, 1))
-        set(vigla_curl_set_long(handle, CURLOPT_CONNECTTIMEOUT, settings.connectSeconds))
-        set(vigla_curl_set_long(handle, CURLOPT_TIMEOUT, settings.messageSeconds))
-        if settings.security == .startTLS { set(vigla_curl_set_long(handle, CURLOPT_USE_SSL, Int(CURLUSESSL_ALL.rawValue))) }
-        set(vigla_curl_set_long(handle, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
-        if let file = settings.certificates { set(vigla_curl_set_string(handle, CURLOPT_CAINFO, file)) }
+        let transfer = CurlTransfer(
+            "\(scheme)://\(settings.host):\(settings.port)/\(settings.sender.address.domain)", protocols: "smtp,smtps")
+        transfer.set(CURLOPT_CONNECTTIMEOUT, settings.connectSeconds)
+        transfer.set(CURLOPT_TIMEOUT, settings.messageSeconds)
+        if settings.security == .startTLS { transfer.set(CURLOPT_USE_SSL, Int(CURLUSESSL_ALL.rawValue)) }
+        if let file = settings.certificates { transfer.set(CURLOPT_CAINFO, file) }
         if let user = settings.user, let password = settings.password {
-            set(vigla_curl_set_string(handle, CURLOPT_USERNAME, user))
-            set(vigla_curl_set_string(handle, CURLOPT_PASSWORD, password))
+            transfer.set(CURLOPT_USERNAME, user)
+            transfer.set(CURLOPT_PASSWORD, password)
         }
-        set(vigla_curl_set_string(handle, CURLOPT_MAIL_FROM, "<\(settings.sender.address.text)>"))
-        set(vigla_curl_set_list(handle, CURLOPT_MAIL_RCPT, recipients))
-        set(vigla_curl_set_long(handle, CURLOPT_UPLOAD, 1))
-        set(vigla_curl_set_callback(handle, CURLOPT_READFUNCTION) { buffer, size, count, context in
-            guard let buffer, let context else { return 0 }
-            return Unmanaged<Source>.fromOpaque(context).takeUnretainedValue().read(into: buffer, size * count)
-        })
-        set(vigla_curl_set_context(handle, CURLOPT_READDATA, Unmanaged.passUnretained(source).toOpaque()))
-        if status == CURLE_OK { status = withExtendedLifetime(source) { curl_easy_perform(handle) } }
-        guard status != CURLE_OK else { return nil }
+        transfer.set(CURLOPT_MAIL_FROM, "<\(settings.sender.address.text)>")
+        transfer.set(CURLOPT_MAIL_RCPT, ["<\(to.text)>"])
+        transfer.send(text)
+        let fault: CurlFault
+        do throws(CurlFault) {
+            try transfer.perform()
+            return nil
+        } catch { fault = error }
 
-        var answer = 0
-        _ = vigla_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &answer)
-        let what = String(cString: curl_easy_strerror(status))
-        let text = answer == 0 ? "mail server: \(what)" : "mail server: \(what) (it answered \(answer))"
+        let answer = transfer.figure(CURLINFO_RESPONSE_CODE)
+        let text = answer == 0 ? "mail server: \(fault.text)" : "mail server: \(fault.text) (it answered \(answer))"
         // 5xx is final only for the recipient or the message: a wrong password, for example, is a fault that the operator can fix.
-        let isFinal = 500..<600 ~= answer && (status == CURLE_SEND_ERROR || status == CURLE_WEIRD_SERVER_REPLY)
+        let isFinal = 500..<600 ~= answer && (fault.code == CURLE_SEND_ERROR || fault.code == CURLE_WEIRD_SERVER_REPLY)
         return isFinal ? .never(text) : .later(text)
     }
-
-    /// Once per process; libcurl counts further calls by other libraries.
-    private static let globalInit = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
     /// 128 random bits in hexadecimal.
     private static func randomID() -> String {
         var generator = SystemRandomNumberGenerator()
         return [generator.next(), generator.next()].map { (number: UInt64) in String(number, radix: 16) }.joined(separator: "g")
-    }
-
-    /// The buffer that libcurl reads the message from.
-    private final class Source {
-        private let bytes: [UInt8]
-        private var offset = 0
-
-        init(_ bytes: [UInt8]) { self.bytes = bytes }
-
-        func read(into buffer: UnsafeMutablePointer<CChar>, _ most: Int) -> Int {
-            let count = min(most, bytes.count - offset)
-            bytes.withUnsafeBytes { source in
-                guard count > 0, let base = source.baseAddress else { return }
-                UnsafeMutableRawPointer(buffer).copyMemory(from: base + offset, byteCount: count)
-            }
-            offset += count
-            return count
-        }
     }
 }
 

@@ -1,4 +1,5 @@
 import CCurl
+import Curl
 import Dispatch
 import Glibc
 import Synchronization
@@ -52,45 +53,24 @@ public final class CurlFetcher: KeyFetching {
     private static func transfer(
         _ url: String, _ protocols: String, _ settings: KeyFetchSettings
     ) -> Result<FetchedDocument, KeyFetchFault> {
-        guard globalInit == CURLE_OK, let handle = curl_easy_init() else { return .failure(.network("libcurl cannot be set up")) }
-        defer { curl_easy_cleanup(handle) }
         let sink = Sink(limit: settings.bytes)
-        let context = Unmanaged.passUnretained(sink).toOpaque()
-
-        var status = CURLE_OK
-        func set(_ code: CURLcode) { if status == CURLE_OK { status = code } }
-        set(vigla_curl_set_string(handle, CURLOPT_URL, url))
-        set(vigla_curl_set_string(handle, CURLOPT_PROTOCOLS_STR, protocols))
-        set(vigla_curl_set_string(handle, CURLOPT_REDIR_PROTOCOLS_STR, "https"))
-        set(vigla_curl_set_long(handle, CURLOPT_FOLLOWLOCATION, settings.redirects > 0 ? 1 : 0))
-        set(vigla_curl_set_long(handle, CURLOPT_MAXREDIRS, settings.redirects))
-        set(vigla_curl_set_long(handle, CURLOPT_NOSIGNAL, 1))
-        set(vigla_curl_set_long(handle, CURLOPT_TIMEOUT, settings.timeoutSeconds))
-        set(vigla_curl_set_long(handle, CURLOPT_CONNECTTIMEOUT, settings.timeoutSeconds))
-        set(vigla_curl_set_long(handle, CURLOPT_SSLVERSION, Int(CURL_SSLVERSION_TLSv1_2)))
-        set(vigla_curl_set_callback(handle, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
-            guard let bytes, let context else { return 0 }
-            let (sink, part) = (Unmanaged<Sink>.fromOpaque(context), UnsafeRawBufferPointer(start: bytes, count: size * count))
-            return sink.takeUnretainedValue().receive(part)
-        })
-        set(vigla_curl_set_context(handle, CURLOPT_WRITEDATA, context))
-        set(vigla_curl_set_callback(handle, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
-            guard let bytes, let context else { return 0 }
-            let (sink, line) = (Unmanaged<Sink>.fromOpaque(context), UnsafeRawBufferPointer(start: bytes, count: size * count))
-            return sink.takeUnretainedValue().receive(header: line)
-        })
-        set(vigla_curl_set_context(handle, CURLOPT_HEADERDATA, context))
-        if status == CURLE_OK { status = withExtendedLifetime(sink) { curl_easy_perform(handle) } }
-        if sink.isFull { return .failure(.tooLong) }
-        guard status == CURLE_OK else { return .failure(.network(String(cString: curl_easy_strerror(status)))) }
-        var answer = 0
-        _ = vigla_curl_get_long(handle, CURLINFO_RESPONSE_CODE, &answer)
-        guard answer == 200 else { return .failure(.status(answer)) }
-        return .success(FetchedDocument(body: sink.body, maxAge: sink.maxAge))
+        let transfer = CurlTransfer(url, protocols: protocols)
+        transfer.set(CURLOPT_REDIR_PROTOCOLS_STR, "https")
+        transfer.set(CURLOPT_FOLLOWLOCATION, settings.redirects > 0 ? 1 : 0)
+        transfer.set(CURLOPT_MAXREDIRS, settings.redirects)
+        transfer.set(CURLOPT_TIMEOUT, settings.timeoutSeconds)
+        transfer.set(CURLOPT_CONNECTTIMEOUT, settings.timeoutSeconds)
+        transfer.receive = sink.receive
+        transfer.receiveField = sink.receive(field:)
+        do throws(CurlFault) {
+            try transfer.perform()
+            let answer = transfer.figure(CURLINFO_RESPONSE_CODE)
+            guard answer == 200 else { return .failure(.status(answer)) }
+            return .success(FetchedDocument(body: sink.body, maxAge: sink.maxAge))
+        } catch {
+            return .failure(sink.isFull ? .tooLong : .network(error.text))
+        }
     }
-
-    /// Once per process; libcurl counts further calls by other libraries.
-    private static let globalInit = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
     /// The buffer that libcurl writes the response to.
     private final class Sink {
@@ -101,18 +81,14 @@ public final class CurlFetcher: KeyFetching {
 
         init(limit: Int) { self.limit = limit }
 
-        /// - Returns: the number of bytes accepted; fewer than all ends the transfer.
-        func receive(_ bytes: UnsafeRawBufferPointer) -> Int {
-            guard body.count + bytes.count <= limit else {
-                isFull = true
-                return 0
-            }
-            body.append(contentsOf: bytes)
-            return bytes.count
+        /// - Returns: false when there are too many, which ends the transfer.
+        func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
+            isFull = body.count + bytes.count > limit
+            if !isFull { body.append(contentsOf: bytes) }
+            return !isFull
         }
 
-        func receive(header bytes: UnsafeRawBufferPointer) -> Int {
-            let line = String(decoding: bytes, as: UTF8.self)
+        func receive(field line: String) {
             // The head of another response, after a redirect: the fields of the previous one do not count.
             if line.hasPrefix("HTTP/") {
                 maxAge = nil
@@ -120,7 +96,6 @@ public final class CurlFetcher: KeyFetching {
             } else if let age = CacheControl.maxAge(field: line) {
                 maxAge = age
             }
-            return bytes.count
         }
     }
 }

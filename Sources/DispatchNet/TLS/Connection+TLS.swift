@@ -204,17 +204,9 @@ final class TLSDial: ConnectionHandler {
 
     func received(_ bytes: UnsafeMutableRawBufferPointer) {}
 
-    func ended(_ end: CloseReason) { failed(failure ?? .tlsFailed(peer: peer, reason: reason.map(Self.words) ?? Self.words(end))) }
-
-    private static func words(_ reason: String) -> String {
-        switch reason {
-        case "wrong version number", "packet length too long": "it does not speak TLS"
-        case "unable to get local issuer certificate", "self-signed certificate", "self-signed certificate in certificate chain",
-            "unable to verify the first certificate":
-            "its certificate comes from an authority that is not trusted here (\(reason))"
-        case "hostname mismatch", "IP address mismatch": "its certificate is for another host (\(reason))"
-        default: reason
-        }
+    func ended(_ end: CloseReason) {
+        let fault = reason.map { NetError.handshakeFailed(peer: peer, openSSL: $0) } ?? .tlsFailed(peer: peer, reason: Self.words(end))
+        failed(failure ?? fault)
     }
 
     private static func words(_ end: CloseReason) -> String {
@@ -223,5 +215,21 @@ final class TLSDial: ConnectionHandler {
         case .peerClosed, .peerReset: "it ended the connection during the handshake"
         default: end.name
         }
+    }
+}
+
+extension NetError {
+    /// A failed handshake, in words for people.
+    /// - Parameter reason: OpenSSL's text.
+    public static func handshakeFailed(peer: String, openSSL reason: String) -> NetError {
+        let words = switch reason {
+        case "wrong version number", "packet length too long": "it does not speak TLS"
+        case "unable to get local issuer certificate", "self-signed certificate", "self-signed certificate in certificate chain",
+            "unable to verify the first certificate":
+            "its certificate comes from an authority that is not trusted here (\(reason))"
+        case "hostname mismatch", "IP address mismatch": "its certificate is for another host (\(reason))"
+        default: reason
+        }
+        return .tlsFailed(peer: peer, reason: words)
     }
 }

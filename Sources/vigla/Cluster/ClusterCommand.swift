@@ -25,11 +25,10 @@ struct Cluster: ParsableCommand {
         func validate() throws { try url.refusePath("A cluster is that of the whole hub") }
 
         func run() {
-            let (status, body) = AdminCall.ask(
-                "GET", "/.inspect/cluster.json", at: url.address, tls: tlsOptions.client(for: url.address), credential: credential.read(),
-                body: [])
+            let (status, body) = HubRequest.send(
+                "GET", "/.inspect/cluster.json", to: url.address, tls: tlsOptions, credential: credential.read())
             guard status == 200, let answer = try? JSONValue(body) else {
-                AdminCall.refused(status, body, by: url.address, credential, advice: "Was it started with --cluster?")
+                HubRequest.refused(status, body, by: url.address, credential, advice: "Was it started with --cluster?")
             }
             if json { StandardStream.output.write(body) } else { for line in Self.lines(answer) { StandardStream.output.line(line) } }
             let isWell = (answer["shards"]?.elements ?? []).allSatisfy {

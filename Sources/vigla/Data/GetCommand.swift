@@ -78,9 +78,9 @@ struct Get: ParsableCommand {
     /// Sends the query over REST.
     private func ask(_ parameters: [HubURL.Parameter]) -> Node {
         let address = target.url.address
-        let (status, body) = AdminCall.ask(
-            "GET", target.url.resource + target.url.query(adding: parameters), at: address, tls: target.tlsOptions.client(for: address),
-            credential: target.credential.read(), body: [])
+        let (status, body) = HubRequest.send(
+            "GET", target.url.resource + target.url.query(adding: parameters), to: address, tls: target.tlsOptions,
+            credential: target.credential.read())
         let value = body.withUnsafeBytes { bytes -> Node? in
             var reader = JSONReader(bytes)
             return (try? reader.writeValue())?.node

@@ -13,12 +13,22 @@ struct TLSOptions: ParsableArguments {
             "https: the name in the hub's certificate, when the URL has another or an address; also VIGLA_TLS_NAME.", valueName: "host"))
     var tlsName: String?
 
+    /// The name that the certificate must be for; nil for the host that is dialled.
+    var name: String? { tlsName ?? Environment["VIGLA_TLS_NAME"] }
+    private var authorities: String? { tlsCa ?? Environment["VIGLA_TLS_CA"] }
+
+    /// The file of trusted certificates. Ends the program when it cannot be used.
+    var checkedAuthorities: String? {
+        if authorities != nil { _ = client }
+        return authorities
+    }
+
     /// Nil for a hub without TLS. Ends the program when the file cannot be used.
-    func client(for address: HubAddress) -> TLSClient? {
-        guard address.isSecure else { return nil }
-        let file = tlsCa ?? Environment["VIGLA_TLS_CA"]
+    func client(for address: HubAddress) -> TLSClient? { address.isSecure ? client : nil }
+
+    private var client: TLSClient {
         do throws(TLSError) {
-            return try TLSClient(authorities: file, name: tlsName ?? Environment["VIGLA_TLS_NAME"])
+            return try TLSClient(authorities: authorities, name: name)
         } catch {
             fail("\(tlsCa == nil ? "VIGLA_TLS_CA" : "--tls-ca"): \(error)")
         }

@@ -59,7 +59,7 @@ struct RulesDeploy: ParsableCommand {
             place: "\(url.address)" + ((namespace ?? url.address.namespace).map { ", namespace \($0)" } ?? ""), credential: credential)
         let secret = credential.read()
         let put = { (target: String) in
-            AdminCall.ask("PUT", target, at: url.address, tls: tlsOptions.client(for: url.address), credential: secret, body: source)
+            HubRequest.send("PUT", target, to: url.address, tls: tlsOptions, credential: secret, body: source)
         }
         if !dryRun, !denyAll, let rules = try? RuleSet(parsing: source), rules.grantsNothing {
             let (status, body) = put(target + "&dryRun=true")
@@ -83,8 +83,7 @@ struct RulesDeploy: ParsableCommand {
         var (progress, ms) = (ProgressLine("waiting for \(what)"), 0)
         while !pending.isEmpty {
             progress.show(Int((SystemTime.steadyNs - began) / 1_000_000_000), unit: "s")
-            let (status, body) = AdminCall.ask(
-                "GET", target, at: url.address, tls: tlsOptions.client(for: url.address), credential: secret, body: [])
+            let (status, body) = HubRequest.send("GET", target, to: url.address, tls: tlsOptions, credential: secret)
             guard status == 200, let answer = DeployReport.answer(body) else { break }
             pending = DeployReport.pending(answer)
             if case .int(let taken) = answer.child("ms") { ms = Int(taken) }

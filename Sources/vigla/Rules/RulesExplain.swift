@@ -56,11 +56,10 @@ struct RulesExplain: ParsableCommand {
         for hint in query.hints { StandardStream.error.line("vigla: \(hint)") }
         let user = user
         let namespace = url.address.namespace.map { "?ns=\(UserText.escaped($0))" } ?? ""
-        let (status, body) = AdminCall.ask(
-            "POST", "/.settings/explain\(namespace)", at: url.address, tls: tlsOptions.client(for: url.address), credential: credential.read(),
-            body: inquiry(as: user))
+        let (status, body) = HubRequest.send(
+            "POST", "/.settings/explain\(namespace)", to: url.address, tls: tlsOptions, credential: credential.read(), body: inquiry(as: user))
         guard status == 200, let answer = try? JSONValue(body) else {
-            AdminCall.refused(status, body, by: url.address, credential, advice: "Is this a hub?")
+            HubRequest.refused(status, body, by: url.address, credential, advice: "Is this a hub?")
         }
         if json { return StandardStream.output.write(body) }
         show(answer, user)

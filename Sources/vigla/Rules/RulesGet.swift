@@ -23,9 +23,8 @@ struct RulesGet: ParsableCommand {
 
     func run() {
         let target = "/.settings/rules.json" + url.query(adding: strict ? [.init("format", "strict")] : [])
-        let (status, body) = AdminCall.ask(
-            "GET", target, at: url.address, tls: tlsOptions.client(for: url.address), credential: credential.read(), body: [])
-        guard status == 200 else { AdminCall.refused(status, body, by: url.address, credential, advice: "Is this a hub?") }
+        let (status, body) = HubRequest.send("GET", target, to: url.address, tls: tlsOptions, credential: credential.read())
+        guard status == 200 else { HubRequest.refused(status, body, by: url.address, credential, advice: "Is this a hub?") }
         StandardStream.output.write(body.last == 0x0A ? body : body + [0x0A])
     }
 }

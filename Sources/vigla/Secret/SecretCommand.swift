@@ -72,23 +72,21 @@ struct Secret: ParsableCommand {
 
         /// Sends a request to the hub; ends the program.
         func online(
-            _ method: StaticString, _ target: String, _ body: [UInt8] = [], _ answered: @escaping @Sendable (Node) -> Void
+            _ method: String, _ target: String, _ body: [UInt8] = [], _ answered: @escaping @Sendable (Node) -> Void
         ) -> Never {
             guard let url else { fail("no hub was named") }
-            AdminCall.run(
-                method, target, at: url.address, tls: tlsOptions.client(for: url.address), credential: credential.read(),
-                body: body) { status, body in
-                let answer = body.withUnsafeBytes { bytes -> Node in
-                    var reader = JSONReader(bytes)
-                    return (try? reader.claims()) ?? .null
-                }
-                guard status == 200 else {
-                    let text = if case .string(let text) = answer.child("error") { text.string } else { "status \(status)" }
-                    fail(status == 401 ? "\(text)\n\(credential.refused)" : text)
-                }
-                answered(answer)
-                end()
+            let (status, body) = HubRequest.send(
+                method, target, to: url.address, tls: tlsOptions, credential: credential.read(), body: body)
+            let answer = body.withUnsafeBytes { bytes -> Node in
+                var reader = JSONReader(bytes)
+                return (try? reader.claims()) ?? .null
             }
+            guard status == 200 else {
+                let text = if case .string(let text) = answer.child("error") { text.string } else { "status \(status)" }
+                fail(status == 401 ? "\(text)\n\(credential.refused)" : text)
+            }
+            answered(answer)
+            end()
         }
     }
 

@@ -40,22 +40,17 @@ struct Export: ParsableCommand {
             summary.report("exported", places: writer.nodes, bytes: file.writtenBytes, "to \(options.file)")
         case .hub(let url):
             let address = options.address(url)
-            let file = options.file
-            AdminCall.run(
-                "GET", "\(url.resource)?format=export\(address.namespaceItem)", at: address, tls: options.tlsOptions.client(for: address),
-                credential: options.credential.read(), body: []
-            ) { status, body in
-                guard status == 200 else {
-                    AdminCall.refused(
-                        status, body, by: address, options.credential,
-                        advice: "Too large for one answer: stop the hub and export its data folder.")
-                }
-                let file = ExportFile(file)
-                file.write(body.last == 0x0A ? body : body + [0x0A])
-                file.finish()
-                summary.report("exported", places: nil, bytes: file.writtenBytes, "to \(options.file)")
-                end()
+            let (status, body) = HubRequest.send(
+                "GET", "\(url.resource)?format=export\(address.namespaceItem)", to: address, tls: options.tlsOptions,
+                credential: options.credential.read())
+            guard status == 200 else {
+                HubRequest.refused(
+                    status, body, by: address, options.credential, advice: "Too large for one answer: stop the hub and export its data folder.")
             }
+            let file = ExportFile(options.file)
+            file.write(body.last == 0x0A ? body : body + [0x0A])
+            file.finish()
+            summary.report("exported", places: nil, bytes: file.writtenBytes, "to \(options.file)")
         }
     }
 

@@ -49,16 +49,12 @@ struct Import: ParsableCommand {
             _ = source.read(depth: url.path.depth)
             let address = options.address(url)
             let target = "\(url.resource)?print=silent&derive=\(derive)\(address.namespaceItem)"
-            AdminCall.run(
-                "PUT", target, at: address, tls: options.tlsOptions.client(for: address),
-                credential: options.credential.read(), body: Array(source.bytes)
-            ) { status, body in
-                guard status == 204 || status == 200 else {
-                    AdminCall.refused(status, body, by: address, options.credential, advice: "Nothing was changed.")
-                }
-                summary.report("imported", places: nil, bytes: source.bytes.count, "into \(url)")
-                end()
+            let (status, body) = HubRequest.send(
+                "PUT", target, to: address, tls: options.tlsOptions, credential: options.credential.read(), body: Array(source.bytes))
+            guard status == 204 || status == 200 else {
+                HubRequest.refused(status, body, by: address, options.credential, advice: "Nothing was changed.")
             }
+            summary.report("imported", places: nil, bytes: source.bytes.count, "into \(url)")
         }
     }
 

@@ -1,6 +1,5 @@
 import Accounts
 import ArgumentParser
-import DispatchNet
 import JSONTree
 import ViglaClient
 
@@ -20,7 +19,7 @@ struct AccountCalls {
     private let address: HubAddress
     private let credential: AdminCredential
     private let secret: String?
-    private let tls: TLSClient?
+    private let tls: TLSOptions
     /// A hint behind the message when the hub has no accounts or cannot search them.
     private let otherwise: String?
 
@@ -29,7 +28,7 @@ struct AccountCalls {
         address = url.address
         self.credential = credential
         secret = credential.read()
-        tls = tlsOptions.client(for: url.address)
+        tls = tlsOptions
         self.otherwise = otherwise
     }
 
@@ -55,7 +54,7 @@ struct AccountCalls {
         }
     }
 
-    private func ask(_ method: StaticString, _ target: String, _ members: [JSONValue.Member]?) -> JSONValue {
+    private func ask(_ method: String, _ target: String, _ members: [JSONValue.Member]?) -> JSONValue {
         switch answer(method, target, members) {
         case .success(let answer): return answer
         case .failure(let refusal): fail(refusal.words)
@@ -81,9 +80,9 @@ struct AccountCalls {
     }
 
     /// Ends the program when the credential is refused, or when the hub has no accounts.
-    private func answer(_ method: StaticString, _ target: String, _ members: [JSONValue.Member]?) -> Result<JSONValue, Refusal> {
-        let (status, body) = AdminCall.ask(
-            method, target, at: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])
+    private func answer(_ method: String, _ target: String, _ members: [JSONValue.Member]?) -> Result<JSONValue, Refusal> {
+        let (status, body) = HubRequest.send(
+            method, target, to: address, tls: tls, credential: secret, body: members.map { JSONValue.object($0).bytes } ?? [])
         let answer = (try? JSONValue(body)) ?? .null
         if status == 200 { return .success(answer) }
         if status == 401 || status == 403 { fail("\(address) refuses this (\(status)). \(credential.refused)") }
