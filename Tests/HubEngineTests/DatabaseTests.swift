@@ -188,7 +188,7 @@ import Testing
             gone, .onDisconnect([TreeWrite("p/online", WriteValue(false))]), .onDisconnect([TreeWrite("p/here", WriteValue(.null))]))
         #expect(hub.take(watcher) == [])
         _ = hub.ask(gone, .end)
-        #expect(hub.take(watcher) == ["m p {\"online\":false,\"here\":null}"])
+        #expect(hub.take(watcher) == ["m p {\"here\":null,\"online\":false}"])
         _ = hub.ask(gone, .end)
         #expect(hub.take(watcher) == [])
     }

@@ -1,26 +1,29 @@
 import JSONTree
 
 /// What one commit did to a place: its value before and after, and the writes below it. Everything that observers receive derives from it, on any
-/// queue. Each view takes the part that affects it.
+/// queue. Each view takes the part that affects it. A class, so that all views share it.
 ///
 /// ```
 /// commit   ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪ ▪     ascending; none lies below another
 /// place        └────── range ──────┘
 /// window             └ part ┘               in key order: where it shows children
 /// ```
-struct Change: Sendable {
+final class Change: Sendable {
     let path: Path
     let old: Node
     let new: Node
     /// All places that the commit has written. `range` selects those below this place.
     let paths: [Path]
-    private(set) var range: Range<Int>
+    let range: Range<Int>
     /// True if the place itself or an ancestor was written. Then it has no writes below it.
     let isOverwritten: Bool
 
     /// - Parameter range: the writes below the place; nil if it was overwritten.
     init(at path: Path, from old: Node, to new: Node, by paths: [Path], below range: Range<Int>?) {
-        (self.path, self.old, self.new, self.paths) = (path, old, new, paths)
+        self.path = path
+        self.old = old
+        self.new = new
+        self.paths = paths
         self.range = range ?? 0..<0
         isOverwritten = range == nil
     }
@@ -28,11 +31,7 @@ struct Change: Sendable {
     /// Number of writes below the place.
     var count: Int { range.count }
 
-    func part(_ range: Range<Int>) -> Change {
-        var part = self
-        part.range = range
-        return part
-    }
+    func part(_ range: Range<Int>) -> Change { Change(at: path, from: old, to: new, by: paths, below: range) }
 
     /// The writes below the place, with the values stored there now. O(writes · log n)
     /// - Parameter children: those that contain the writes (`children`).

@@ -3,7 +3,8 @@ import JSONTree
 import SecurityRules
 
 /// A commit that has passed the rules, with its consequences: a candidate made on the database queue, or a write prepared in the background.
-struct AcceptedCommit {
+/// Immutable; a class, because many functions pass it on.
+final class AcceptedCommit {
     let tree: Node
     let found: Consequences?
     /// The operations to store, in order. The journal has staged the first part already if there is a `stage`.

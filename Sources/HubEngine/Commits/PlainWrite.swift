@@ -15,10 +15,8 @@ struct PlainWrite {
     let value: Node
 
     /// Nil unless the commit is a single value requested by a client, and the rules store it unchanged and cause nothing else.
-    init?(_ proposal: Proposal, _ rules: RuleSet, hasPendingRows: Bool) {
-        let (writes, origin) = (proposal.writes, proposal.origin)
-        guard writes.count == 1, proposal.condition == nil, proposal.settled == nil, case .request = origin.cause, origin.forwarded == nil,
-            rules.storesPlainly, !hasPendingRows
+    init?(_ writes: [TreeWrite], _ origin: WriteOrigin, _ rules: RuleSet, hasPendingRows: Bool) {
+        guard writes.count == 1, case .request = origin.cause, origin.forwarded == nil, rules.storesPlainly, !hasPendingRows
         else { return nil }
         guard writes[0].part == .node, writes[0].value.deferred.isEmpty else { return nil }
         (path, value) = (writes[0].path, writes[0].value.node)

@@ -1,8 +1,8 @@
 import Journal
 import JSONTree
 
-/// A commit before its stages: what is to be written, by whom, and what the rules may still spend on it.
-struct Proposal {
+/// A commit before its stages: what is to be written, by whom, and what the rules may still spend on it. Used on the database queue only.
+final class Proposal {
     let writes: [TreeWrite]
     let origin: WriteOrigin
     var condition: Condition?
@@ -14,6 +14,7 @@ struct Proposal {
     var includesMessages = true
 
     init(_ writes: [TreeWrite], by origin: WriteOrigin) {
-        (self.writes, self.origin) = (writes, origin)
+        self.writes = writes
+        self.origin = origin
     }
 }

@@ -39,19 +39,21 @@ final class ChangeSender {
     }
 
     /// A change for several receivers.
-    func shared(_ change: ViewChange) -> EncodedChange { EncodedChange(change, format, limits) }
+    func shared(_ change: consuming ViewChange) -> EncodedChange {
+        EncodedChange(change, format, inlineBytes: limits.inlineBytes, readBytes: limits.readBytes)
+    }
 
     /// Sends a change to all observers of a view.
     /// - Parameters:
     ///   - written: the places written below the view's; empty if all of it may differ.
-    ///   - shared: the frame that other views send for the same change; nil if this view shares none.
-    func send(_ change: ViewChange, to view: View, _ written: ArraySlice<Path>, _ shared: inout SharedFrame?) {
+    ///   - frame: the frame that other views send for the same change; nil if this view shares none.
+    func send(_ change: consuming ViewChange, to view: View, _ written: ArraySlice<Path>, _ frame: inout SharedFrame?) {
         slowReaders.conflate(view, written)
         view.lastChange = outbox.batchNumber
-        let change = self.shared(change)
+        let encoded = shared(change)
         for (style, audience) in view.audiences {
             if case .events(_, _, .some) = style, !pacing.maySendNow(view, style) { continue }
-            send(change, style, to: audience, of: view, &shared)
+            send(encoded, style, to: audience, of: view, &frame)
         }
     }
 
@@ -119,12 +121,14 @@ final class EncodedChange {
     private var parts: (any ChangeParts)?
     private(set) lazy var large = LargeChange(change, format, limit: readBytes)
 
-    init(_ change: ViewChange, _ format: any WireFormat, _ limits: EngineLimits) {
-        (self.change, self.format, readBytes) = (change, format, limits.readBytes)
-        size = ChangeSize(change, bound: limits.inlineBytes)
+    init(_ change: consuming ViewChange, _ format: any WireFormat, inlineBytes: Int, readBytes: Int) {
+        self.change = change
+        self.format = format
+        self.readBytes = readBytes
+        size = ChangeSize(bound: inlineBytes)
     }
 
-    func isLarge(for style: ObserverStyle) -> Bool { size.isLarge(for: style) }
+    func isLarge(for style: ObserverStyle) -> Bool { size.isLarge(change, for: style) }
     func frame(for style: ObserverStyle) -> [UInt8] { format.change(change, for: style, sharing: &parts) }
 }
 

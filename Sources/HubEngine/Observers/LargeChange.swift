@@ -41,8 +41,8 @@ final class LargeChange: @unchecked Sendable {
         lock.withLock { _ in
             var size = measured?.bound == bound ? measured?.size : nil
             defer { measured = size.map { (bound, $0) } }
-            if size == nil { size = ChangeSize(change, bound: bound) }
-            return size?.isLarge(for: style) ?? false
+            if size == nil { size = ChangeSize(bound: bound) }
+            return size?.isLarge(change, for: style) ?? false
         }
     }
 
@@ -93,38 +93,35 @@ let encodingFactor = 3
 
 /// Decides whether a change is large. Each part is measured when first needed.
 struct ChangeSize {
-    private let change: ViewChange
     private let bound: Int
     private var value: Bool?
     private var patches: Bool?
     private var children: Bool?
 
     /// - Parameter bound: a value of more bytes is large.
-    init(_ change: ViewChange, bound: Int) {
-        self.change = change
-        self.bound = bound
-    }
+    init(bound: Int) { self.bound = bound }
 
     /// O(bound) for the first style of each kind.
-    mutating func isLarge(for style: ObserverStyle) -> Bool {
+    /// - Parameter change: always the same one.
+    mutating func isLarge(_ change: ViewChange, for style: ObserverStyle) -> Bool {
         // The rest is not computed because that would take too long here.
         if change.lacks(style) { return true }
         switch style {
-        case .patches, .stream: return change.patches.isEmpty ? valueIsLarge() : patchesAreLarge()
+        case .patches, .stream: return change.patches.isEmpty ? valueIsLarge(change) : patchesAreLarge(change)
         case .countStream: return false
         case .events(_, let kinds, _):
-            return (kinds.contains(.value) && valueIsLarge()) || (!kinds.isDisjoint(with: .children) && childrenAreLarge())
+            return (kinds.contains(.value) && valueIsLarge(change)) || (!kinds.isDisjoint(with: .children) && childrenAreLarge(change))
         }
     }
 
-    private mutating func valueIsLarge() -> Bool {
+    private mutating func valueIsLarge(_ change: ViewChange) -> Bool {
         if let value { return value }
         let isLarge = change.new.isLarger(than: bound)
         value = isLarge
         return isLarge
     }
 
-    private mutating func patchesAreLarge() -> Bool {
+    private mutating func patchesAreLarge(_ change: ViewChange) -> Bool {
         if let patches { return patches }
         var left = bound
         let isLarge = !change.patches.allSatisfy { patch in
@@ -135,7 +132,7 @@ struct ChangeSize {
         return isLarge
     }
 
-    private mutating func childrenAreLarge() -> Bool {
+    private mutating func childrenAreLarge(_ change: ViewChange) -> Bool {
         if let children { return children }
         var left = bound
         let isLarge = !change.events.allSatisfy { event in

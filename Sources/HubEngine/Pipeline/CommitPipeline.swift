@@ -77,22 +77,28 @@ final class CommitPipeline {
         _ writes: [TreeWrite], if condition: Condition? = nil, by origin: WriteOrigin, mayWait: Bool = false,
         settling settled: PendingInboxChange? = nil, admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
-        var proposal = Proposal(writes, by: origin)
-        (proposal.condition, proposal.settled) = (condition, settled)
-        return try commit(&proposal, mayWait: mayWait, admitting: admit)
+        let proposal = Proposal(writes, by: origin)
+        proposal.condition = condition
+        proposal.settled = settled
+        return try commit(proposal, mayWait: mayWait, admitting: admit)
     }
 
     func commit(
-        _ proposal: inout Proposal, mayWait: Bool = false, admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
+        _ proposal: Proposal, mayWait: Bool = false, admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
         let (writes, origin) = (proposal.writes, proposal.origin)
         // Charged also if the rules refuse the write.
         context.meter.spend(writes.depthWork)
-        if let plain = PlainWrite(proposal, content.rules, hasPendingRows: !content.pendingRows.isEmpty), try commit(plain, &proposal) { return content.sequence }
+        if proposal.condition == nil, proposal.settled == nil,
+            let plain = PlainWrite(writes, origin, content.rules, hasPendingRows: !content.pendingRows.isEmpty),
+            try commit(plain, origin, proposal)
+        {
+            return content.sequence
+        }
         let shaping = WriteShaping(content.rules, origin, textWork: proposal.textWork)
         var candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
         // The permission is checked before the hash, so that an unauthorized client learns nothing about the content (contract §4.6).
-        try permit(candidate, .write, &proposal)
+        try permit(candidate, .write, proposal)
         if let condition = proposal.condition {
             var hashed = 0
             let isSame = content.root.node(at: condition.path).hasHash(condition.hash, within: context.limits.hashNodes, work: &hashed)
@@ -109,7 +115,7 @@ final class CommitPipeline {
         // A place and its priority may be written beside places below it.
         let found = try follow(
             candidate.paths.count > 1 ? candidate.paths.outermost : candidate.paths, writes: writes.count, to: candidate.tree,
-            now: candidate.now, &proposal, WritePermission(rules: content.rules, origin: origin).question(candidate))
+            now: candidate.now, proposal, WritePermission(rules: content.rules, origin: origin).question(candidate))
         if let found { candidate.add(found) }
         return try commit(AcceptedCommit(candidate, found), proposal, mayWait: mayWait, admitting: admit)
     }
@@ -136,8 +142,8 @@ final class CommitPipeline {
 
     /// Commits a plain write to the current tree in place, if the old tree is not needed for anything else.
     /// - Returns: false when nothing was done: the commit needs all stages.
-    private func commit(_ write: PlainWrite, _ proposal: inout Proposal) throws(Failure) -> Bool {
-        let (path, value, origin) = (write.path, write.value, proposal.origin)
+    private func commit(_ write: PlainWrite, _ origin: WriteOrigin, _ proposal: Proposal) throws(Failure) -> Bool {
+        let (path, value) = (write.path, write.value)
         defer { fanOut.forget() }
         guard ring?.isKeeping != true, !precheck.hasDependents(around: path), fanOut.collect(around: path) else { return false }
         let notifies = fanOut.hasObservers
@@ -171,7 +177,7 @@ final class CommitPipeline {
     ///   - question: the write, for the report of a refusal.
     /// - Returns: nil when nothing follows.
     private func follow(
-        _ outermost: @autoclosure () -> [Path], writes: Int, to new: Node, now: Int64, _ proposal: inout Proposal,
+        _ outermost: @autoclosure () -> [Path], writes: Int, to new: Node, now: Int64, _ proposal: Proposal,
         _ question: @autoclosure () -> RuleQuestion
     ) throws(Failure) -> Consequences? {
         let (origin, old) = (proposal.origin, content.root)
@@ -298,11 +304,11 @@ final class CommitPipeline {
 
     /// Refuses writes that are for later (onDisconnect), if the rules would refuse them now.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin) throws(Failure) {
-        var proposal = Proposal(writes, by: origin)
-        try check(&proposal)
+        let proposal = Proposal(writes, by: origin)
+        try check(proposal)
     }
 
-    func check(_ proposal: inout Proposal) throws(Failure) {
+    func check(_ proposal: Proposal) throws(Failure) {
         proposal.includesMessages = false
         let (writes, origin) = (proposal.writes, proposal.origin)
         context.meter.spend(writes.count + writes.depthWork)
@@ -314,10 +320,10 @@ final class CommitPipeline {
         }
         let shaping = WriteShaping(content.rules, origin, textWork: proposal.textWork)
         let candidate = try Candidate(writes, on: content.root, now: context.clock(), shaping: shaping)
-        try permit(candidate, .onDisconnect, &proposal)
+        try permit(candidate, .onDisconnect, proposal)
     }
 
-    private func permit(_ candidate: Candidate, _ request: RuledRequest, _ proposal: inout Proposal) throws(Failure) {
+    private func permit(_ candidate: Candidate, _ request: RuledRequest, _ proposal: Proposal) throws(Failure) {
         let permission = WritePermission(rules: content.rules, origin: proposal.origin)
         if permission.allows(candidate, textWork: &proposal.textWork) { return }
         throw refused(request, at: candidate.paths.first ?? .root, includesMessages: proposal.includesMessages) { permission.question(candidate) }
@@ -343,10 +349,10 @@ final class CommitPipeline {
         admitting admit: (Consequences) throws(Failure) -> Void = { _ in }
     ) throws(Failure) -> UInt64? {
         try mustTake(origin)
-        var proposal = Proposal([], by: origin)
+        let proposal = Proposal([], by: origin)
         let now = context.clock()
         let found = try follow(
-            write.followed, writes: write.paths.count, to: write.candidate, now: now, &proposal,
+            write.followed, writes: write.paths.count, to: write.candidate, now: now, proposal,
             RuleQuestion(
                 operation: .write(write.paths), rules: content.rules, old: content.root, new: write.candidate, auth: origin.identity.auth,
                 now: now))

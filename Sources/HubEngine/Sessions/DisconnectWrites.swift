@@ -238,25 +238,26 @@ final class DisconnectWrites: @unchecked Sendable {
         // Shared by all writes, so that the queue is not held for a full operation's work per write.
         let mostWork = Self.singleDecisions * content.rules.textWork
         let writes = left.writes.writes
-        let permitted = withinWork(writes, origin, mostWork) { proposal throws(Failure) in try commits.check(&proposal) }
+        let permitted = withinWork(writes, origin, mostWork) { proposal throws(Failure) in try commits.check(proposal) }
         let isFewer = !permitted.isEmpty && permitted.count < writes.count
         if isFewer, (try? commits.commit(permitted, by: origin)) != nil { return }
         // The session is removed from the log after the last write, because a crash in between would lose the remaining ones.
         let single = WriteOrigin.client(origin.identity)
-        _ = withinWork(permitted, single, mostWork) { proposal throws(Failure) in _ = try commits.commit(&proposal) }
+        _ = withinWork(permitted, single, mostWork) { proposal throws(Failure) in _ = try commits.commit(proposal) }
         commits.record(origin.pendingChanges)
     }
 
     /// The writes for which `body` succeeds, one by one, within as much text work for all of them.
     private func withinWork(
-        _ writes: [TreeWrite], _ origin: WriteOrigin, _ work: Int, _ body: (inout Proposal) throws(Failure) -> Void
+        _ writes: [TreeWrite], _ origin: WriteOrigin, _ work: Int, _ body: (Proposal) throws(Failure) -> Void
     ) -> [TreeWrite] {
         var left = work
         return writes.filter { write in
-            var proposal = Proposal([write], by: origin)
-            (proposal.textWork, proposal.includesMessages) = (left, false)
+            let proposal = Proposal([write], by: origin)
+            proposal.textWork = left
+            proposal.includesMessages = false
             defer { left = proposal.textWork }
-            return (try? body(&proposal)) != nil
+            return (try? body(proposal)) != nil
         }
     }
 
