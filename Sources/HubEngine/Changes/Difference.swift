@@ -1,6 +1,6 @@
 import JSONTree
 
-/// What a commit changed in a view. `ViewChange` makes patches (realtime protocol, event streams), child events (observe protocol) and values of it.
+/// What a commit changed in a view. `ViewChange` creates patches (realtime protocol, event streams), child events (observe protocol) and values from it.
 enum Difference: Sendable {
     /// The whole place may differ.
     case value(Node, before: Node)

@@ -1,6 +1,6 @@
 public import JSONTree
 
-/// The change of one commit, for the observers of one place. ObservedParts that are too large for the database queue are computed while encoding.
+/// The change of one commit, for the observers of one place. Parts that are too large for the database queue are computed while encoding.
 public struct ViewChange: Sendable {
     /// The observed place.
     public let path: Path

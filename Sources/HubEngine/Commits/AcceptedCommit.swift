@@ -17,7 +17,7 @@ final class AcceptedCommit {
     let written: [Path]
     /// The paths whose content differs, ascending, none within another. Nil if they were not compared: then they are few.
     let changed: [Path]?
-    /// Where nodes may expire: those to look at now, and those to be searched in the background.
+    /// Where nodes may expire: those checked now, and those searched for in the background.
     let expiring: WrittenNodes
     let manyExpiring: WrittenPlaces?
     /// Where there may be copies, and whether a node exists at each of these paths.

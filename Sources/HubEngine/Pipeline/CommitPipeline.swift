@@ -245,7 +245,7 @@ final class CommitPipeline {
     ///   - settled: a further change that the commit makes to them.
     private func pendingInboxChanges(
         _ found: Consequences?, in tree: Node, _ origin: WriteOrigin, at paths: [Path], writing written: [Path],
-        settling settled: PendingInboxChange? = nil
+        settling settled: PendingInboxChange?
     ) -> [JournalOperation] {
         if settled == nil, content.pendingRows.isEmpty, found == nil { return [] }
         var changes: [JournalOperation] = settled.map { [.pendingRows($0)] } ?? []
@@ -432,7 +432,7 @@ final class CommitPipeline {
 
     // MARK: Recent commits
 
-    /// From now on commits are recorded for a write that is being prepared, until `unfollow`.
+    /// From now on commits are recorded for a write that is being prepared, until `releaseRecent`.
     func retainRecent() { recent.retain() }
     func releaseRecent() { recent.release() }
 

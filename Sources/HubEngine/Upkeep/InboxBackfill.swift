@@ -30,7 +30,7 @@ final class InboxBackfill: @unchecked Sendable {
     private var waiting: [UInt64] = []
     /// Called when the recipients of all pending rows are known.
     private var listeners: [@Sendable () -> Void] = []
-    /// The commit pipeline, which calls back into this class when a commit leaves rows pending.
+    /// The commit pipeline.
     var commits: () -> CommitPipeline? = { nil }
     /// Whether other work still comes first.
     var mustWait: () -> Bool = { false }

@@ -9,7 +9,7 @@ extension Server {
     func administer(_ request: HTTPInboundRequest, _ database: Database, _ connection: Connection, _ answer: PendingResponse) {
         let call = AdministrativeCall(server: self, request: request, database: database, response: answer)
         let routes = (AdministrativeRoute.byPath[call.path] ?? []).filter { settings.isDev || !$0.isForTestSuites }
-        if routes.contains(where: \.isForTestSuites) { return call.carryOut(routes) }
+        if !routes.isEmpty, routes.allSatisfy(\.isForTestSuites) { return call.carryOut(routes) }
         // No override: `auth_variable_override` applies to data only.
         let address = { [self] in countedAddress(of: request, connection) }
         identify(RESTRequest.credential(request), override: nil, lanes[answer.loopIndex], of: address) { result in

@@ -117,9 +117,10 @@ extension Server {
 
     /// The response to a data request without `.json`: such a target can be neither read nor written.
     func appendJSON(_ request: HTTPInboundRequest) -> [UInt8] {
+        // No method reads such a target (RFC 9110 §10.2.1), except at the root, which shows the console.
         RESTResponse.response(
             isWrite(request) ? .methodNotAllowed : .notFound,
-            RESTResponse.Head(content: .text, allow: isWrite(request) ? "GET, HEAD" : nil),
+            RESTResponse.Head(content: .text, allow: isWrite(request) ? request.target.path == "/" ? "GET, HEAD" : "" : nil),
             Array("append .json to your request URI to use the REST API.\n".utf8),
             keepsAlive: request.keepsAlive, isHead: request.method == .head)
     }

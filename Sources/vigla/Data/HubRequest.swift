@@ -39,6 +39,8 @@ enum HubRequest {
         transfer.set(CURLOPT_HTTPHEADER, fields)
         transfer.set(CURLOPT_CONNECTTIMEOUT, connectSeconds)
         transfer.set(CURLOPT_TIMEOUT, timeoutSeconds)
+        // The timeout is also kept while a name is being looked up: nothing waits for that thread.
+        transfer.set(CURLOPT_QUICK_EXIT, 1)
 
         var (answer, progress) = ([UInt8](), ProgressLine("received"))
         transfer.receive = { part in
@@ -46,18 +48,23 @@ enum HubRequest {
             if answer.count > shownBytes { progress.show(answer.count >> 20, unit: "MiB") }
             return true
         }
-        defer { if answer.count > shownBytes { progress.end() } }
+        func endProgress() { if answer.count > shownBytes { progress.end() } }
         do throws(CurlFault) { try transfer.perform() } catch {
-            if error.code == CURLE_OPERATION_TIMEDOUT, transfer.figure(CURLINFO_REQUEST_SIZE) > 0 {
+            endProgress()
+            if error.code == CURLE_OPERATION_TIMEDOUT, timeoutSeconds <= connectSeconds || transfer.figure(CURLINFO_REQUEST_SIZE) > 0 {
                 fail("no answer from \(address) within \(timeoutSeconds) seconds")
             }
             let errno = Int32(truncatingIfNeeded: transfer.figure(CURLINFO_OS_ERRNO))
+            if [CURLE_URL_MALFORMAT, CURLE_FAILED_INIT, CURLE_OUT_OF_MEMORY, CURLE_BAD_FUNCTION_ARGUMENT, CURLE_UNKNOWN_OPTION].contains(error.code) {
+                fail("the request to \(address) cannot be sent: \(error.text)")
+            }
             fail(ConnectionAdvice.text(clientError(error, errno: errno, address), from: address))
         }
+        endProgress()
         return (transfer.figure(CURLINFO_RESPONSE_CODE), answer)
     }
 
-    /// Trusts the system's certificates, where OpenSSL looks for them, and those in a file.
+    /// Trusts libcurl's default certificates, or those that SSL_CERT_FILE and SSL_CERT_DIR name, and those in a file.
     private static func trust(_ file: String?, _ transfer: CurlTransfer) {
         if let folder = Environment["SSL_CERT_DIR"] { transfer.set(CURLOPT_CAPATH, folder) }
         let system = Environment["SSL_CERT_FILE"] ?? transfer.text(CURLINFO_CAINFO)

@@ -38,8 +38,7 @@ import Testing
         ]
     }
 
-    /// What the tests ask of a change: of a query no value, where its observers want none.
-    private static func parts(of view: View) -> ObservedParts { [.patches, .events] }
+    private static let wanted: ObservedParts = [.patches, .events, .value]
 
     /// Splits events into the same three parts.
     private static func parts(_ events: [ChildEvent]) -> [[ChildEvent]] {
@@ -178,12 +177,13 @@ import Testing
                     continue
                 }
                 var limits = ChangeLimits(children: 1_000, room: 1_000)
-                let change = ViewChange(difference, at: "q", for: Self.parts(of: view), sequence: 1, within: &limits)
+                let change = ViewChange(difference, at: "q", for: Self.wanted, sequence: 1, within: &limits)
                 // Patches: they turn the previously shown value into the current one.
                 var cache: Node = ["q": Self.value(view.window, of: before)]
                 if change.patches.isEmpty { cache = ["q": change.new] }
                 for patch in change.patches { cache.set(patch.value, at: patch.path) }
                 #expect(cache.child("q") == Self.value(view.window, of: after), note)
+                #expect(change.new == Self.value(view.window, of: after), note)
                 // Events: removed, then added and moved, then changed, each with its previous sibling in the order of the query.
                 #expect(Self.parts(change.events) == expected, note)
                 #expect(change.events.drop { $0.kind == .removed } == ArraySlice(expected[1] + expected[2]), note)
@@ -221,7 +221,7 @@ import Testing
                     continue
                 }
                 var limits = ChangeLimits(children: 1_000, room: 1_000)
-                var change = ViewChange(difference, at: "q", for: Self.parts(of: view), sequence: 1, within: &limits)
+                var change = ViewChange(difference, at: "q", for: Self.wanted, sequence: 1, within: &limits)
                 #expect(change.patches.isEmpty && change.events.isEmpty && limits.room == 1_000, "nothing is found out at once")
                 change.finish()
                 if change.isNothing {
@@ -231,6 +231,7 @@ import Testing
                 var cache: Node = ["q": Self.value(view.window, of: before)]
                 for patch in change.patches { cache.set(patch.value, at: patch.path) }
                 #expect(cache.child("q") == Self.value(view.window, of: after), note)
+                #expect(change.new == Self.value(view.window, of: after), note)
                 #expect(Self.parts(change.events) == expected, note)
                 #expect(try Self.replay(old, change.events) == new, note)
             }
@@ -257,14 +258,14 @@ import Testing
     @Test func wholePlace_tellsEventsOfAnOverwrite() throws {
         var it = Place(["a": 1, "b": 2, "c": 3])
         let told = try it.commit([TreeWrite("q", ["b": 2, "c": 4, "d": 5])])
-        let (view, difference, commit) = try #require(told.first { $0.view.window == nil })
+        let (_, difference, commit) = try #require(told.first { $0.view.window == nil })
         var limits = ChangeLimits(children: 3, room: 0)
-        let change = ViewChange(difference, at: "q", for: Self.parts(of: view), sequence: 1, within: &limits)
+        let change = ViewChange(difference, at: "q", for: Self.wanted, sequence: 1, within: &limits)
         let expected = Self.events(["a", "b", "c"], ["b", "c", "d"], commit.old, commit.new).joined()
         #expect(change.events == Array(expected))
         // One child more than may be compared here: computed later, with the same result.
         limits = ChangeLimits(children: 2, room: 0)
-        var later = ViewChange(difference, at: "q", for: Self.parts(of: view), sequence: 1, within: &limits)
+        var later = ViewChange(difference, at: "q", for: Self.wanted, sequence: 1, within: &limits)
         #expect(later.events.isEmpty && !later.isComplete)
         later.finish()
         #expect(later.events == change.events && later.isComplete)
