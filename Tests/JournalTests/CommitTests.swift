@@ -62,6 +62,34 @@ import TestSupport
         try store.close()
     }
 
+    /// Copies of one write have the same node, which is stored once in each row.
+    @Test func sameNode_atManyPlaces_isStoredOnce() async throws {
+        let text = Node.string(Text(String(repeating: "x", count: 2_000)))
+        for copied in [text, ["text": text, "n": 1], 7] as [Node] {
+            let folder = try TemporaryFolder()
+            let store = try JournalStore.open(folder: folder.path)
+            var root = Node.null
+            var batch = JournalBatch(after: 0)
+            for commit in 0..<2 {
+                var operations: [JournalOperation] = [.set("other", .int(Int64(commit)))]
+                for i in 0..<500 { operations.append(.set(Path([Key("f\(i)"), Key("c\(commit)")]), copied)) }
+                operations.append(.set("last", ["text": text]))
+                batch.append(operations)
+                for operation in operations { root.apply(operation) }
+            }
+            try await store.journal(for: "main").store(batch)
+            let stored = try await store.connections.reader.writeWithoutTransaction {
+                try Int.fetchOne($0, sql: "SELECT sum(length(operations)) FROM batch") ?? 0
+            }
+            #expect(stored < 30_000, "\(copied)")
+            let heard = await withCheckedContinuation { continuation in
+                store.journal(for: "main").tail(from: 0) { if case .batch(let batch) = $0 { continuation.resume(returning: batch) } }
+            }
+            #expect(heard == batch)
+            try store.expectKept(root, upTo: 2, in: folder)
+        }
+    }
+
     @Test func batch_thatDoesNotFollow_isRefusedAloneAndTakesItsFollowersAlong() async throws {
         let folder = try TemporaryFolder()
         let store = try JournalStore.open(folder: folder.path)

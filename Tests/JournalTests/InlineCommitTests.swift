@@ -89,8 +89,8 @@ import TestSupport
     @Test func heldBatch_ofSeveralCommits_isCommittedByTheThreadThatAppends_unlessItIsLarge() async throws {
         try await journal.store(.small(1))
         func several(_ sequence: UInt64, bytes: Int) -> JournalBatch {
-            let text = Node.string(String(repeating: "a", count: bytes))
-            return JournalBatch(sequence: sequence, after: sequence - 2, operations: [.set("a", text), .set("b", text)], starts: [1])
+            let operations = ["a", "b"].map { JournalOperation.set(Path([Key($0)]), .string(String(repeating: $0, count: bytes))) }
+            return JournalBatch(sequence: sequence, after: sequence - 2, operations: operations, starts: [1])
         }
         #expect(try await isDirect(several(3, bytes: 30 << 10)))
         #expect(try await !isDirect(several(5, bytes: 33 << 10)))

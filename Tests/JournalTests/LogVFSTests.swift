@@ -29,7 +29,7 @@ import TestSupport
         for i in UInt64(1)...5 { try await journal.store(.small(i)) }
         for i in UInt64(6)...40 {
             let (before, frames) = (try await writes(), store.queue.sync { store.connections.log.pages })
-            let operations = (0..<8).map { JournalOperation.set(Path([Key("k\($0)")]), .string(text)) }
+            let operations = (0..<8).map { JournalOperation.set(Path([Key("k\($0)")]), .string("\(text)\($0)")) }
             try await journal.store(JournalBatch(sequence: i, after: i - 1, operations: operations))
             #expect(try await writes() == before + 1)
             #expect(store.queue.sync { store.connections.log.pages } > frames + 5, "of several pages")

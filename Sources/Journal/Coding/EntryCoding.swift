@@ -2,7 +2,7 @@ package import JSONTree
 
 /// The stored form of changes: a JSON array of entries, each an array that begins with its kind.
 ///
-///     [["s","users/ana",{"age":30}],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
+///     [["s","users/ana",{"age":30}],["r","staff/ana"],["p","users/ana",1.5],["n"],["i","session 1",{"uid":"ana"},false],["o","session 1",…]]
 ///
 /// Batches hold all kinds, and `n` at the start of each commit but the first. A chunk of a snapshot holds only the kinds of one of these
 /// groups: `s`, `p` and `a`; `i` and `o`; `w` and `t`; `q`, `l`, `d` and `x`; `j` and `m`.
@@ -11,6 +11,8 @@ package enum EntryKind: String, CaseIterable {
     case set = "s"
     /// `path, priority`: sets only the priority.
     case priority = "p"
+    /// `path`: sets the node of the last `s` before it among the same entries.
+    case same = "r"
     /// `path, object`: adds the node's children to those at the path.
     case add = "a"
     /// Pending writes of a session; see `PendingChange`.
@@ -77,6 +79,13 @@ extension JSONWriter {
         raw("]")
     }
 
+    /// An entry that sets the node of the last `s` again, at another path.
+    package mutating func sameEntry(at path: Path) {
+        begin(.same)
+        self.path(path.keys)
+        raw("]")
+    }
+
     /// The start of an entry, up to its node.
     package mutating func beginEntry(_ kind: EntryKind, at path: Path) {
         begin(kind)
@@ -110,10 +119,11 @@ extension [JournalOperation] {
     /// - Parameter starts: receives the indices at which the batch's commits after the first begin.
     package mutating func append(entries bytes: UnsafeRawBufferPointer, starts: inout [Int]) throws(EntryFault) {
         var reader = JSONReader(bytes)
+        var lastSet: Node?
         do throws(JSONError) {
             try reader.beginArray()
             while try reader.nextElement() {
-                if let operation = try reader.entry() { append(operation) } else { starts.append(count) }
+                if let operation = try reader.entry(&lastSet) { append(operation) } else { starts.append(count) }
             }
             try reader.expectEnd()
         } catch { throw EntryFault(offset: error.offset) }
@@ -122,7 +132,8 @@ extension [JournalOperation] {
 
 extension JSONReader {
     /// Nil at the start of the next commit.
-    fileprivate mutating func entry() throws(JSONError) -> JournalOperation? {
+    /// - Parameter lastSet: the node of the last `s`.
+    fileprivate mutating func entry(_ lastSet: inout Node?) throws(JSONError) -> JournalOperation? {
         let start = offset
         try beginArray()
         guard try nextElement(), let kind = try withString({ EntryKind($0) }), try nextElement() != (kind == .next) else {
@@ -135,13 +146,18 @@ extension JSONReader {
             guard try nextElement() else { throw .malformed(offset: start) }
             let node = try storedNode(below: path)
             switch kind {
-            case .set: operation = .set(path, node)
+            case .set:
+                lastSet = node
+                operation = .set(path, node)
             case .priority: operation = .priority(path, node)
             case .written:
                 guard let ms = node.time else { throw .malformed(offset: start) }
                 operation = .written(path, ms)
             default: operation = .add(path, node)
             }
+        case .same:
+            guard let lastSet else { throw .malformed(offset: start) }
+            operation = .set(try storedPath(), lastSet)
         case .keep, .cancel, .identify, .forget: operation = .pending(try pendingChange(kind))
         case .rowsBegin, .rowsList, .rowsAdvance, .rowsWithout, .rowsEnd: operation = .pendingRows(try pendingInboxChange(kind))
         case .peerJoins, .peerDone, .peerGone: operation = .peer(try peerChange(kind))

@@ -39,6 +39,8 @@ struct BatchEncoder {
             return ended(encoder.bytes)
         }
         var writer = JSONWriter(reservingCapacity: 64 + min(operations.endIndex - index, 4096) * 128)
+        /// The node of the last `set` in this row.
+        var lastSet: Node?
         while true {
             while starts.first == index {
                 writer.nextCommit()
@@ -47,6 +49,13 @@ struct BatchEncoder {
             guard index < operations.endIndex, writer.bytes.count < parts.fullBytes else { break }
             let operation = operations[index]
             index += 1
+            if case .set(let path, let node) = operation {
+                if let lastSet, node.isWorthReferring(to: lastSet) {
+                    writer.sameEntry(at: path)
+                    continue
+                }
+                lastSet = node
+            }
             guard let (path, node) = operation.large(than: parts.largeBytes) else {
                 writer.entry(operation)
                 continue
@@ -66,6 +75,16 @@ struct BatchEncoder {
     private mutating func ended(_ bytes: [UInt8]) -> ([UInt8], Bool) {
         isDone = open == nil && index == operations.endIndex && starts.isEmpty
         return (bytes, isDone)
+    }
+}
+
+extension Node {
+    /// Whether it is the node of an earlier operation, so that naming that takes less than storing it again. Copies of one write are.
+    fileprivate func isWorthReferring(to earlier: Node) -> Bool {
+        switch self {
+        case .object, .packed, .string: isIdentical(to: earlier)
+        default: false
+        }
     }
 }
 
@@ -119,11 +138,16 @@ extension JournalBatch {
 
 extension ArraySlice<JournalOperation> {
     fileprivate func takes(from room: inout Int) -> Bool {
+        var lastSet: Node?
         for operation in self {
             room -= 16
             switch operation {
             case .set(let path, let node), .priority(let path, let node), .add(let path, let node):
                 for key in path.keys { room -= key.text.utf8Count + 1 }
+                if case .set = operation {
+                    if let lastSet, node.isWorthReferring(to: lastSet) { break }
+                    lastSet = node
+                }
                 guard node.takes(from: &room) else { return false }
             case .pending(.keep(_, let write)):
                 guard write.value.node.takes(from: &room) else { return false }
