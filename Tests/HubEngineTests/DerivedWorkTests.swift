@@ -69,6 +69,24 @@ import Testing
         #expect(hub.take(ada) == ["ok 0", "ok 0"])
     }
 
+    /// Those who waited behind an author's consequences are answered before its next write takes the queue.
+    @Test func authorsNextWrite_waitsForThoseBehindItsConsequences() throws {
+        let log = FlakyLog(root: ["friends": Self.friends])
+        let hub = try hub(log)
+        let (eve, ada) = (user("eve", hub), user("ada", hub))
+        for (client, write) in [(eve, Request.put("posts/a", Self.text)), (ada, .put("other", 1)), (eve, .put("posts/b", Self.text))] {
+            hub.database.submit(write, from: client, token: 0)
+            hub.settle()
+        }
+        #expect(hub.database.counters.commits == 2)
+        log.complete()
+        hub.settle()
+        #expect(hub.database.counters.commits == 2 && hub.take(eve) == ["ok 0"] && hub.take(ada).isEmpty)
+        log.complete()
+        hub.settle()
+        #expect(hub.database.counters.commits == 3 && hub.take(ada) == ["ok 0"])
+    }
+
     /// Each author has a share; beyond the common bound no author has a second write under way.
     @Test func authors_haveSharesOfTheirOwn() throws {
         let log = FlakyLog(root: ["friends": Self.friends])

@@ -26,6 +26,8 @@ final class DurabilityQueue: @unchecked Sendable {
         let handedOver: Int64
         /// Why the journal refused it.
         var refusal: JournalError?
+        /// Consequences of earlier batches, whose authors wait for this batch too.
+        var carried = DerivedBytes()
     }
 
     private let context: EngineContext
@@ -184,7 +186,14 @@ final class DurabilityQueue: @unchecked Sendable {
             waiting.removeFirst()
             firstWaiting += 1
             durable = first.state
-            waitingDerived.remove(first.result.derived)
+            waitingDerived.remove(first.carried)
+            // An author whose consequences took a while lets those go first who waited behind them: otherwise its next write takes the
+            // queue just before their output is sent.
+            if waiting.isEmpty {
+                waitingDerived.remove(first.result.derived)
+            } else if !first.result.derived.isEmpty {
+                waiting[waiting.count - 1].carried.add(first.result.derived)
+            }
             waitingCommits -= first.result.journalled.commitCount
             // Published before the loops are woken.
             publishPause()
@@ -226,7 +235,7 @@ final class DurabilityQueue: @unchecked Sendable {
     extension DurabilityQueue {
         func check(_ found: inout Invariants) {
             found.check(waitingCommits, is: waiting.reduce(0) { $0 + $1.result.journalled.commitCount }, "commits that wait")
-            found.check(waitingDerived.all, is: waiting.reduce(0) { $0 + $1.result.derived.all }, "bytes of consequences that wait")
+            found.check(waitingDerived.all, is: waiting.reduce(0) { $0 + $1.result.derived.all + $1.carried.all }, "bytes of consequences that wait")
             found.check(waiting.first?.isDurable != true, "a durable batch waits")
             found.check(durable.sequence <= content.sequence, "the durable content is newer than the current one")
             var last = durable.sequence
