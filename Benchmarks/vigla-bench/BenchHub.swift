@@ -38,15 +38,15 @@ final class BenchHub {
     func observe(_ path: Path, _ query: TreeQuery, tags: [Int64]) {
         let clients = tags.map { _ in Client(lane: 0, dialect: .realtime) }
         held += clients
-        _ = carryOut(zip(tags, clients).map { (.observe(path, query: .window(query), style: .patches(tag: $0), hash: ""), $1) })
+        _ = carryOut(zip(tags, clients).map { (.observe(path, query: Query(query), style: .patches(tag: $0), hash: ""), $1) })
     }
 
     /// Observes each of the queries at `m` with its own client; returns when they have the results.
-    func observe(_ queries: [LiveQuery]) {
+    func observe(_ queries: [Query]) {
         let clients = queries.map { _ in Client(lane: 0, dialect: .observe) }
         held += clients
         let style = ObserverStyle.events(id: 1, kinds: .children)
-        _ = carryOut(zip(queries, clients).map { (.observe("m", query: .live($0), style: style, hash: ""), $1) })
+        _ = carryOut(zip(queries, clients).map { (.observe("m", query: $0, style: style, hash: ""), $1) })
     }
 
     /// - Throws: the last refusal, because every measured request must be carried out.
@@ -110,8 +110,8 @@ final class CountingFormat: WireFormat {
         return [0]
     }
 
-    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
-    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { [0] }
+    func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [0] }
+    func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { [0] }
 
     /// The part of a change that all styles share.
     private final class SharedTail: ChangeParts {

@@ -1,4 +1,5 @@
 public import JSONTree
+public import LiveQueries
 public import WireProtocols
 
 /// The same with `await`, and observers as sequences.
@@ -13,12 +14,12 @@ extension HubClient {
     }
 
     /// Reads a place once; null when it is empty.
-    public func get(_ path: Path, query: ObserveQuery? = nil) async throws(ClientError) -> Node {
+    public func get(_ path: Path, query: Query? = nil) async throws(ClientError) -> Node {
         try await answer { get(path, query: query, $0) }
     }
 
     /// The number of children, or of those that the query selects.
-    public func count(_ path: Path, query: ObserveQuery? = nil) async throws(ClientError) -> Int64 {
+    public func count(_ path: Path, query: Query? = nil) async throws(ClientError) -> Int64 {
         try await answer { count(path, query: query, $0) }
     }
 
@@ -68,7 +69,7 @@ extension HubClient {
     /// Events wait in memory until they are consumed. `ended` is not among them: the sequence throws its `ClientError`, and just finishes when the
     /// client was closed.
     public func events(
-        of path: Path, _ events: ObserveEvents = .value, query: ObserveQuery? = nil, maxHz: Double? = nil
+        of path: Path, _ events: ObserveEvents = .value, query: Query? = nil, maxHz: Double? = nil
     ) -> AsyncThrowingStream<Observation, any Error> {
         AsyncThrowingStream { continuation in
             let id = observe(path, events, query: query, maxHz: maxHz) { observation in

@@ -1,4 +1,5 @@
 public import JSONTree
+public import LiveQueries
 public import WireProtocols
 
 extension HubClient {
@@ -9,12 +10,12 @@ extension HubClient {
 
     /// Reads a place once; null when it is empty.
     /// - Parameter query: which children; nil for the whole place.
-    public func get(_ path: Path, query: ObserveQuery? = nil, _ done: @escaping @Sendable (Result<Node, ClientError>) -> Void) {
+    public func get(_ path: Path, query: Query? = nil, _ done: @escaping @Sendable (Result<Node, ClientError>) -> Void) {
         perform(.get(path: path, query: query)) { done($0.map { $0.value ?? .null }) }
     }
 
     /// The number of children, or of those that the query selects; the children are not sent.
-    public func count(_ path: Path, query: ObserveQuery? = nil, _ done: @escaping @Sendable (Result<Int64, ClientError>) -> Void) {
+    public func count(_ path: Path, query: Query? = nil, _ done: @escaping @Sendable (Result<Int64, ClientError>) -> Void) {
         perform(.count(path: path, query: query)) { done($0.map { $0.count ?? 0 }) }
     }
 

@@ -1,6 +1,6 @@
 public import DispatchNet
 public import JSONTree
-internal import LiveQueries
+public import LiveQueries
 internal import Synchronization
 public import WireProtocols
 
@@ -105,7 +105,7 @@ public final class HubClient: @unchecked Sendable {
     ///   - maxHz: maximum values or counts per second, 0.001 to 1000; intermediate ones are skipped. Nil reports each.
     ///   - handler: called in the order of commits, with all events of a commit or none.
     public func observe(
-        _ path: Path, _ events: ObserveEvents = .value, query: ObserveQuery? = nil, maxHz: Double? = nil,
+        _ path: Path, _ events: ObserveEvents = .value, query: Query? = nil, maxHz: Double? = nil,
         _ handler: @escaping @Sendable (Observation) -> Void
     ) -> ObserverID {
         let id = makeID()

@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import HubEngine
 import JSONTree
+import LiveQueries
 import Logging
 import Scheduling
 import SecurityRules
@@ -19,9 +20,9 @@ import TestSupport
 struct ForwardingOverNatsTests {
     private struct NoFormat: WireFormat {
         func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] { [] }
-        func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [] }
+        func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8] { [] }
         func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] { [] }
-        func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { [] }
+        func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { [] }
     }
 
     /// A client that counts its answers.

@@ -41,8 +41,8 @@ import Testing
 
         mutating func count(_ centre: GeoPoint, _ metres: Double, _ filter: Filter = .all) throws -> Int {
             counts += 1
-            let query = try LiveQuery(TreeQuery(), where: filter, near: NearQuery(centre: centre, metres: metres, limit: nil))
-            let answer = try #require(hub.ask(.make(), .count("r", query: .live(query))).first)
+            let query = try Query(TreeQuery(), where: filter, near: NearQuery(centre: centre, metres: metres, limit: nil))
+            let answer = try #require(hub.ask(.make(), .count("r", query: query)).first)
             return try #require(Int(answer.split(separator: " ").last ?? ""), "\(answer)")
         }
     }
@@ -163,10 +163,10 @@ import Testing
         for i in 0..<12 {
             let (centre, metres) = (try Self.geo(Self.place(&random)), random.pick([500.0, 1_000, 2_000]))
             let near = NearQuery(centre: centre, metres: metres, limit: nil)
-            let query = try LiveQuery(TreeQuery(), where: i % 2 == 0 ? .all : filter, near: near)
+            let query = try Query(TreeQuery(), where: i % 2 == 0 ? .all : filter, near: near)
             let client = Client(lane: 0, dialect: .rest)
-            _ = hub.ask(client, .observe("r", query: .live(query), style: .countStream, hash: ""))
-            let answer = hub.ask(.make(), .count("r", query: .live(query))).first
+            _ = hub.ask(client, .observe("r", query: query, style: .countStream, hash: ""))
+            let answer = hub.ask(.make(), .count("r", query: query)).first
             let snap = metres / 500 * 200
             live.append((client, centre.snapped(toMetres: snap), metres, i % 2 != 0, Int(answer?.split(separator: " ").last ?? "") ?? -1))
         }
@@ -199,18 +199,18 @@ import Testing
         func child(_ at: Int64) -> Node { ["lat": 1, "lng": 1, "at": .int(at)] }
         let hub = EngineHarness(rules: rules, root: ["r": ["a": child(1), "b": child(2)], "v": ["a": 1, "b": 1]])
         let centre = try #require(GeoPoint(latitude: 1, longitude: 1))
-        let circle = ChildQuery.live(try LiveQuery(TreeQuery(), near: NearQuery(centre: centre, metres: 1_000, limit: nil)))
+        let circle = try Query(TreeQuery(), near: NearQuery(centre: centre, metres: 1_000, limit: nil))
         let user = Client(lane: 0, dialect: .observe, identity: Identity(auth: ["uid": "u", "provider": "password"]))
         let stranger = Client(lane: 0, dialect: .observe)
-        let window = ChildQuery.window(TreeQuery(index: .value, limit: 2))
-        for (path, query) in [("r", circle), ("r", nil), ("v", nil), ("v", window)] as [(Path, ChildQuery?)] {
+        let window = Query(TreeQuery(index: .value, limit: 2))
+        for (path, query) in [("r", circle), ("r", nil), ("v", nil), ("v", window)] as [(Path, Query?)] {
             #expect(hub.ask(stranger, .count(path, query: query)) == ["counted 0 0"], "\(path)")
             #expect(hub.ask(user, .count(path, query: query)) == ["counted 0 2"], "\(path)")
         }
         // A bound of an order would single out a child.
         let bound = TreeQuery(index: .value, start: .init(value: 1), end: .init(value: 1))
-        #expect(hub.ask(stranger, .count("v", query: .window(bound))) == ["error 0 permission_denied"])
-        let live = [("r", circle), ("r", nil), ("v", nil)].map { (path: Path, query: ChildQuery?) in
+        #expect(hub.ask(stranger, .count("v", query: Query(bound))) == ["error 0 permission_denied"])
+        let live = [("r", circle), ("r", nil), ("v", nil)].map { (path: Path, query: Query?) in
             let client = Client(lane: 0, dialect: .rest)
             let told = hub.ask(client, .observe(path, query: query, style: .countStream, hash: ""))
             #expect(!told.contains { $0.contains("fail") }, "\(path)")

@@ -86,9 +86,9 @@ import TestSupport
         let rules = try RuleSet(
             parsing: #"{"rules":{"p":{".geoIndex":{"lat":"x","lng":"y"},".count":{"if":"query.near","radius":1000,"snap":100}}}}"#)
         let user: Node = ["uid": "u", "provider": "password"]
-        func circle(_ latitude: Double, _ longitude: Double, _ metres: Double?) throws -> ChildQuery {
+        func circle(_ latitude: Double, _ longitude: Double, _ metres: Double?) throws -> Query {
             let centre = try #require(GeoPoint(latitude: latitude, longitude: longitude))
-            return .live(try LiveQuery(TreeQuery(), near: NearQuery(centre: centre, metres: metres, limit: metres == nil ? 5 : nil)))
+            return try Query(TreeQuery(), near: NearQuery(centre: centre, metres: metres, limit: metres == nil ? 5 : nil))
         }
         let (one, near) = (try circle(37.97501, 23.73501, 1000), try circle(37.97502, 23.73502, 1000))
         let counted = try #require(rules.counted(one, at: "p", by: .null))
@@ -101,17 +101,17 @@ import TestSupport
         ]
         for (asked, metres) in radii {
             let query = try #require(rules.counted(circle(1, 1, asked), at: "p", by: .null))
-            #expect(query.live?.near?.metres == metres && query.live?.near?.grid == 250)
+            #expect(query.near?.metres == metres && query.near?.grid == 250)
             #expect(rules.counted(query, at: "p", by: .null) == query)
         }
         // The wider the circle, the farther apart the centres of the grid.
-        func asCounted(_ latitude: Double, _ metres: Double) throws -> ChildQuery? {
+        func asCounted(_ latitude: Double, _ metres: Double) throws -> Query? {
             try rules.counted(circle(latitude, 23.735, metres), at: "p", by: .null)
         }
         let places = try [(1_000.0, 37.97590), (16_000, 37.97590), (16_000, 37.99)].map { metres, other in
             try asCounted(37.97501, metres) == asCounted(other, metres)
         }
         #expect(places == [false, true, false])
-        #expect(try rules.counted(circle(1, 1, nil), at: "p", by: .null)?.live?.near?.metres == nil)
+        #expect(try rules.counted(circle(1, 1, nil), at: "p", by: .null)?.near?.metres == nil)
     }
 }

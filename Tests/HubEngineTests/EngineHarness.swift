@@ -2,6 +2,7 @@ import Dispatch
 import HubEngine
 import Journal
 import JSONTree
+import LiveQueries
 import SecurityRules
 import Synchronization
 import TestSupport
@@ -185,7 +186,7 @@ struct LineFormat: WireFormat {
         return Array(line.utf8)
     }
 
-    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
         case .patches, .stream: Array("d \(path.relativeText) \(value.json)".utf8)
         case .events(let id, _, _): Array("initial \(id) \(value.json)".utf8)
@@ -212,7 +213,7 @@ struct LineFormat: WireFormat {
         }
     }
 
-    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { Array("cancelled \(path)".utf8) }
+    func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8] { Array("cancelled \(path)".utf8) }
 }
 
 /// The members of a merge, in order. Their names are paths, which a node cannot hold, so each is read separately.

@@ -1,3 +1,4 @@
+import LiveQueries
 @testable import HubEngine
 import JSONTree
 import Synchronization
@@ -430,7 +431,7 @@ final class CountingFormat: WireFormat {
         return LineFormat().reply(reply, to: token, dialect: dialect)
     }
 
-    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         state.withLock { $0.initials += 1 }
         return LineFormat().initial(value, at: path, query: query, style: style, sequence: sequence)
     }
@@ -446,7 +447,7 @@ final class CountingFormat: WireFormat {
         return LineFormat().change(change, for: style, sharing: &parts)
     }
 
-    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+    func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
         LineFormat().ended(path, query: query, style: style, failure)
     }
 }

@@ -81,15 +81,15 @@ import Testing
         return EngineHarness(rules: try RuleSet(parsing: Self.rules), root: ["p": Self.children(children)], limits: limits)
     }
 
-    private func observe(_ query: LiveQuery, _ id: Int64 = 0) -> Request {
-        .observe("p", query: .live(query), style: .events(id: id, kinds: [.added]), hash: "")
+    private func observe(_ query: Query, _ id: Int64 = 0) -> Request {
+        .observe("p", query: query, style: .events(id: id, kinds: [.added]), hash: "")
     }
 
     /// The open children whose number is at least `number`.
-    private func open(from number: Int, limit: Int? = nil) throws -> LiveQuery {
+    private func open(from number: Int, limit: Int? = nil) throws -> Query {
         let isOpen = Condition("open", .equal(try #require(Constant(.bool(true)))))
         let isLater = Condition("n", .above(try #require(Constant(.int(Int64(number)))), orEqual: true))
-        return try LiveQuery(
+        return try Query(
             TreeQuery(index: limit == nil ? .key : .child("n"), limit: limit, viewFrom: limit == nil ? nil : .first),
             where: Filter([isOpen, isLater]))
     }
@@ -97,9 +97,9 @@ import Testing
     /// A circle that contains all children, or lies far from them.
     private func circle(
         _ metres: Double, _ tree: TreeQuery = TreeQuery(index: nil), where filter: Filter = .all, latitude: Double = 37.97
-    ) throws -> LiveQuery {
+    ) throws -> Query {
         let centre = try #require(GeoPoint(latitude: latitude, longitude: 23.73))
-        return try LiveQuery(tree, where: filter, near: NearQuery(centre: centre, metres: metres, limit: nil))
+        return try Query(tree, where: filter, near: NearQuery(centre: centre, metres: metres, limit: nil))
     }
 
     /// A query is charged once for the children its view holds, to an owner that observes it.
@@ -154,7 +154,7 @@ import Testing
         let hub = try hub(of: 60) { ($0.liveQueryChildren, $0.liveQueryChildrenOfAll) = (100, 280) }
         let one = client("192.0.2.1")
         let below = Condition("n", .below(try #require(Constant(.int(100))), orEqual: false))
-        #expect(hub.ask(one, observe(try LiveQuery(where: Filter([below])), 1)).first == "ok 0")
+        #expect(hub.ask(one, observe(try Query(where: Filter([below])), 1)).first == "ok 0")
         #expect(hub.ask(one, observe(try open(from: 100), 2)).first == "ok 0")
         for i in 0..<60 { _ = hub.ask(.make(), .put(Path(["p", Key("k\(i)"), "n"]), .int(Int64(100 + i)))) }
         _ = hub.ask(one, .unobserveID(1))
@@ -166,7 +166,7 @@ import Testing
         let isOpen = try #require(Constant(.bool(true)))
         let all = Filter([Condition("open", .equal(isOpen))])
         let unnamed = TreeQuery(index: .child("x"), limit: 1, viewFrom: .first)
-        let circles: [(Double) throws -> LiveQuery] = [{ try self.circle($0, unnamed) }, { try self.circle($0, where: all) }]
+        let circles: [(Double) throws -> Query] = [{ try self.circle($0, unnamed) }, { try self.circle($0, where: all) }]
         for circle in circles {
             let hub = try hub(of: 150) {
                 ($0.liveQueryChildren, $0.liveQueryChildrenOfAll, $0.inlineChildren) = (200, 1_000, 20)
@@ -198,17 +198,17 @@ import Testing
             for side in [TreeQuery.Side.first, .last] {
                 let tree = TreeQuery(index: order, limit: limit, viewFrom: side)
                 let isOpen = try #require(Constant(.bool(true)))
-                for live in [try circle(1_000, tree), try LiveQuery(tree, where: Filter([Condition("open", .equal(isOpen))]))] {
-                    let query = ChildQuery.live(live)
+                for live in [try circle(1_000, tree), try Query(tree, where: Filter([Condition("open", .equal(isOpen))]))] {
+                    let query = live
                     #expect(hub.ask(one, observe(live)) == ["error 0 too_big"])
                     #expect(hub.ask(one, .observe("p", query: query, style: .countStream, hash: "")) == ["error 0 too_big"])
                     #expect(hub.ask(one, .get("p", query: query), .count("p", query: query)) == ["error 0 too_big", "error 1 too_big"])
                     #expect(hub.ask(one, .explained(.get("p", query: query))) == ["error 0 too_big"])
                 }
-                let window = Request.observe("p", query: .window(tree), style: .events(id: 1, kinds: [.added]), hash: "")
+                let window = Request.observe("p", query: Query(tree), style: .events(id: 1, kinds: [.added]), hash: "")
                 #expect(hub.ask(one, window, .unobserveID(1)).filter { $0.hasPrefix("error") } == [])
                 let answer = order == .child("x") ? "error 0 missing_index" : "value 0"
-                #expect(hub.ask(one, .get("p", query: .window(tree))).first?.hasPrefix(answer) == true)
+                #expect(hub.ask(one, .get("p", query: Query(tree))).first?.hasPrefix(answer) == true)
             }
         }
     }

@@ -30,9 +30,9 @@ import TestSupport
 
     private static func query(
         _ tree: TreeQuery = TreeQuery(index: nil), where conditions: [LiveQueries.Condition] = [], metres: Double? = 5_000
-    ) throws -> LiveQuery {
+    ) throws -> Query {
         let centre = try #require(GeoPoint(latitude: 37.975, longitude: 23.735))
-        return try LiveQuery(tree, where: Filter(conditions), near: NearQuery(centre: centre, metres: metres, limit: nil))
+        return try Query(tree, where: Filter(conditions), near: NearQuery(centre: centre, metres: metres, limit: nil))
     }
 
     private static let isOpen = LiveQueries.Condition("status", .equal("open"))
@@ -53,7 +53,7 @@ import TestSupport
         private let events = EventLines()
 
         func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] { LineFormat().reply(reply, to: token, dialect: dialect) }
-        func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
             events.initial(value, at: path, query: query, style: style, sequence: sequence)
         }
         func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
@@ -63,7 +63,7 @@ import TestSupport
         func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
             events.change(change, for: style, sharing: &parts)
         }
-        func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+        func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
             Array("ended \(failure.code.rawValue)\n".utf8)
         }
     }
@@ -108,8 +108,8 @@ import TestSupport
         }
 
         /// The answer to a get of the query: the keys, or the error.
-        func got(_ query: LiveQuery) throws -> [String] {
-            let answer = ask(.get(NearSearchTests.path, query: .live(query)))
+        func got(_ query: Query) throws -> [String] {
+            let answer = ask(.get(NearSearchTests.path, query: query))
             guard answer.hasPrefix("value 0 ") else { return [answer] }
             return try Node(json: String(answer.dropFirst(8))).children.map(\.0.string).sorted()
         }
@@ -122,7 +122,7 @@ import TestSupport
         }
     }
 
-    private static func keys(_ query: LiveQuery, _ place: Node) -> [String] { LiveSelections.selection(query, place).map(\.key.string) }
+    private static func keys(_ query: Query, _ place: Node) -> [String] { LiveSelections.selection(query, place).map(\.key.string) }
 
     // MARK: Full circles
 
@@ -130,7 +130,7 @@ import TestSupport
     @Test func circleThatIsFull_isServed_whereFewMatch() throws {
         var random = SeededRandom(21)
         let world = try World(Self.children(400, open: 5, &random), Self.limits(shown: 20))
-        var observed: [(query: LiveQuery, client: Client, shown: Shown)] = []
+        var observed: [(query: Query, client: Client, shown: Shown)] = []
         for (tree, conditions) in [
             (TreeQuery(index: nil), [Self.isOpen]),
             (TreeQuery(index: nil, limit: 3, viewFrom: .first), [Self.isOpen]),
@@ -147,11 +147,11 @@ import TestSupport
             let query = try Self.query(tree, where: conditions)
             #expect(try world.got(query) == Self.keys(query, world.place).sorted(), "\(query)")
             let matches = conditions.isEmpty ? 400 : 5
-            #expect(world.ask(.count(Self.path, query: .live(query))) == "counted 0 \(min(matches, query.tree.limit ?? .max))", "\(query)")
+            #expect(world.ask(.count(Self.path, query: query)) == "counted 0 \(min(matches, query.tree.limit ?? .max))", "\(query)")
             let client = Client(lane: 0, dialect: .observe)
             var shown = Shown()
             let style = ObserverStyle.events(id: 1, kinds: .children)
-            shown.take(world.hub.ask(client, .observe(Self.path, query: .live(query), style: style, hash: "")))
+            shown.take(world.hub.ask(client, .observe(Self.path, query: query, style: style, hash: "")))
             #expect(shown.keys.sorted() == Self.keys(query, world.place).sorted(), "\(query)")
             observed.append((query, client, shown))
         }
@@ -199,11 +199,11 @@ import TestSupport
             let got = try world.got(query)
             #expect(got == Self.keys(query, world.place).sorted(), "\(got.count) \(got.first ?? "none"): \(query)")
         }
-        #expect(world.ask(.count(Self.path, query: .live(try Self.query(where: [Self.isOpen])))) == "counted 0 3000")
+        #expect(world.ask(.count(Self.path, query: try Self.query(where: [Self.isOpen]))) == "counted 0 3000")
         let client = Client(lane: 0, dialect: .observe)
         var shown = Shown()
         let style = ObserverStyle.events(id: 1, kinds: .children)
-        shown.take(world.hub.ask(client, .observe(Self.path, query: .live(feed), style: style, hash: "")))
+        shown.take(world.hub.ask(client, .observe(Self.path, query: feed, style: style, hash: "")))
         #expect(shown.keys == Self.keys(feed, world.place))
     }
 
@@ -220,7 +220,7 @@ import TestSupport
         // The geo index exists from then on.
         #expect(try world.got(query).count == 1)
         world.hub.work.close()
-        world.hub.database.submit(.get(Self.path, query: .live(query)), from: world.reader, token: 7)
+        world.hub.database.submit(.get(Self.path, query: query), from: world.reader, token: 7)
         #expect(world.hub.ask(world.writer, .put("p/other", 1)) == ["ok 0"])
         #expect(world.hub.work.waiting == 1 && world.hub.linesSoFar(world.reader).isEmpty)
         world.set("k9", .null)
@@ -233,11 +233,11 @@ import TestSupport
     @Test func steps_areBoundedFromBothSides() throws {
         var limits = Self.limits(shown: 1_000)
         limits.unindexedChildren = 10_000
-        func answers(_ steps: Int, _ query: LiveQuery, _ place: Node) throws -> (String, String) {
+        func answers(_ steps: Int, _ query: Query, _ place: Node) throws -> (String, String) {
             limits.liveQuerySteps = steps
             let world = try World(place, limits)
             let got = try world.got(query)
-            let counted = world.ask(.count(Self.path, query: .live(query)))
+            let counted = world.ask(.count(Self.path, query: query))
             return (got.first?.hasPrefix("error") == true ? got[0] : "\(got.count)", counted)
         }
         var random = SeededRandom(24)
@@ -247,7 +247,7 @@ import TestSupport
         #expect(try answers(5, indexed, place) == ("5", "counted 0 5"))
         #expect(try answers(4, indexed, place) == ("error 0 too_big", "error 0 too_big"))
         // Every child, without a circle.
-        let all = try LiveQuery(TreeQuery(index: .key), where: Filter([LiveQueries.Condition("w", .equal(-1))]))
+        let all = try Query(TreeQuery(index: .key), where: Filter([LiveQueries.Condition("w", .equal(-1))]))
         #expect(try answers(400, all, place) == ("0", "counted 0 0"))
         #expect(try answers(399, all, place) == ("error 0 too_big", "error 0 too_big"))
         // The geo index: all 400 points, and their cells.
@@ -258,7 +258,7 @@ import TestSupport
         #expect(try answers(2_000, nearest, Self.spot(400)).0 == "1")
         #expect(try answers(399, nearest, Self.spot(400)).0 == "error 0 too_big")
         // An order in which no child matches.
-        let ordered = try LiveQuery(Self.order("v", 1, .first), where: Filter([LiveQueries.Condition("w", .equal(-1))]))
+        let ordered = try Query(Self.order("v", 1, .first), where: Filter([LiveQueries.Condition("w", .equal(-1))]))
         #expect(try answers(400, ordered, place).0 == "0")
         #expect(try answers(399, ordered, place).0 == "error 0 too_big")
     }
@@ -267,7 +267,7 @@ import TestSupport
     @Test func countOfAWholePlace_isKnown() throws {
         let bench = Bench(root: ["p": ["l": Self.spot(4_000)]], rules: try RuleSet(parsing: Self.rules), lanes: 1)
         let node = Self.spot(4_000)
-        for query in [LiveQuery.all(least: 3), try LiveQuery(Self.order("v", nil, .first)).counted(least: 3)] {
+        for query in [Query.all(least: 3), Query(Self.order("v", nil, .first)).counted(least: 3)] {
             let planned = bench.run {
                 LivePlan.find(query, .count, at: Self.path, over: node, bench.indexes, points: nil, EngineLimits())
             }
@@ -288,13 +288,13 @@ import TestSupport
         var limits = EngineLimits()
         (limits.windows.firstVisits, limits.inlineChildren) = (1_600, 3_000)
         let bench = Bench(root: ["p": ["l": Self.spot(4_000)]], rules: try RuleSet(parsing: Self.rules), limits: limits, lanes: 1)
-        func spent(_ query: LiveQuery) throws -> (units: Int, isSuspended: Bool) {
+        func spent(_ query: Query) throws -> (units: Int, isSuspended: Bool) {
             let client = Client(lane: 0, dialect: .observe)
-            let request = Request.get(Self.path, query: .live(query))
+            let request = Request.get(Self.path, query: query)
             // In one turn: a search off the queue may be back in the next one.
             let (units, isSuspended) = bench.run {
                 let before = bench.context.meter.work
-                bench.reads.get(Self.path, .live(query), .init(request, of: client, token: 0))
+                bench.reads.get(Self.path, query, .init(request, of: client, token: 0))
                 return (bench.context.meter.work - before, client.suspendedRequest != nil)
             }
             _ = bench.sentLines([client])

@@ -65,13 +65,13 @@ final class PlaceModel {
         return GeoPoint(latitude: spot.latitude, longitude: spot.longitude) ?? GeoPoint(latitude: 0, longitude: 0)!
     }
 
-    func query() -> LiveQuery? {
+    func query() -> Query? {
         let filter = Filter(records.conditions())
         let limit = records.random.chance(60) ? 1 + records.random.below(8) : nil
         if records.random.chance(30) {
             let metres: Double? = records.random.chance(70) ? records.random.pick([400, 1_500, 5_000, 2e6]) : nil
             let near = NearQuery(centre: centre(), metres: metres, limit: limit)
-            return try? LiveQuery(TreeQuery(), where: filter, near: near).located(by: GeoIndexTests.fields)
+            return try? Query(TreeQuery(), where: filter, near: near).located(by: GeoIndexTests.fields)
         }
         var tree = TreeQuery(index: records.random.pick(Self.orders))
         tree.limit = limit
@@ -85,7 +85,7 @@ final class PlaceModel {
         if records.random.chance(30) { tree.start = bound() }
         if records.random.chance(30) { tree.end = records.random.chance(30) ? tree.start : bound() }
         let near = records.random.chance(20) ? NearQuery(centre: centre(), metres: 2_000, limit: nil) : nil
-        return try? LiveQuery(tree, where: filter, near: near).located(by: GeoIndexTests.fields)
+        return try? Query(tree, where: filter, near: near).located(by: GeoIndexTests.fields)
     }
 
     // MARK: Steps
@@ -121,17 +121,17 @@ final class PlaceModel {
             tell(view, client, .children(window.initial(over: place, index)))
         } else if let children = ordered(query.tree.orderedBy) {
             let made =
-                records.random.chance(70) ? FilteredWindow(query, over: place, in: children, settings) : window(query)
+                records.random.chance(70) ? Window(query, over: place, from: .order(children), settings) : window(query)
             guard var window = made else { return faults.append("too many") }
             if records.random.chance(30) {
                 let before = OrderedChildren.indexed(OrderedIndex(query.tree.orderedBy, of: earlier))
                 let isByKey = query.tree.orderedBy == .key
-                window = FilteredWindow(query, over: earlier, in: isByKey ? .byKey(earlier.children) : before, settings)
-                if !window.follow(from: earlier, to: place, in: children, atMost: 100_000) { faults.append("does not follow") }
-                while window.isShort { _ = window.fillAlone(over: place, in: children) }
+                window = Window(query, over: earlier, from: .order(isByKey ? .byKey(earlier.children) : before), settings)
+                if !window.follow(from: earlier, to: place, from: .order(children), atMost: 100_000) { faults.append("does not follow") }
+                while window.isShort { window.fillAlone(over: place, from: .order(children), visits: settings.visits) }
             }
             view = queries.add(window)
-            tell(view, client, .children(window.initial(over: place)))
+            tell(view, client, .children(window.initial(over: place, queries.index)))
         } else {
             return
         }
@@ -140,29 +140,27 @@ final class PlaceModel {
     }
 
     /// Keys that include all matching ones: those of the circle, or all.
-    private func window(_ query: LiveQuery) -> FilteredWindow? {
+    private func window(_ query: Query) -> Window? {
         if query.near != nil, let index = queries.index, records.random.chance(50) {
-            return FilteredWindow(query, over: place, index, settings)
+            return Window(query, over: place, from: .points(index), settings)
         }
         let holdsAll = records.random.chance(50)
-        return FilteredWindow(query, over: place, among: place.children.map(\.key), holdsAll: holdsAll, settings)
+        return Window(query, over: place, among: place.children.map(\.key), holdsAll: holdsAll, settings)
     }
 
-    private func near(_ query: LiveQuery, _ index: GeoIndex) -> NearWindow? {
+    private func near(_ query: Query, _ index: GeoIndex) -> Window? {
         if records.random.chance(20) {
-            return NearWindow(query, over: place, among: place.children.map(\.key), GeoIndexTests.fields, settings)
+            return Window(query, over: place, among: place.children.map(\.key), settings)
         }
         guard records.random.chance(30) else {
             let holdsAll = records.random.chance(50)
-            guard case .found(let window) = NearWindow.searched(query, over: place, index, holdsAll: holdsAll, visits: .max, settings) else {
-                return nil
-            }
+            let found = Window.searched(query, over: place, from: .points(index), holdsAll: holdsAll, visits: .max, settings)
+            guard case .found(let window) = found else { return nil }
             return window
         }
-        var window = NearWindow(query, over: earlier, GeoIndex(GeoIndexTests.fields, of: earlier), settings)
-        if window?.follow(from: earlier, to: place, index, atMost: 100_000) != true { faults.append("does not follow") }
-        var events: ContiguousArray<LiveEvent> = []
-        while window?.isShort == true { window?.fill(over: place, index, &events) }
+        var window = Window(query, over: earlier, from: .points(GeoIndex(GeoIndexTests.fields, of: earlier)), settings)
+        if !window.follow(from: earlier, to: place, from: .points(index), atMost: 100_000) { faults.append("does not follow") }
+        while window.isShort { window.fillAlone(over: place, from: .points(index), visits: settings.visits) }
         return window
     }
 
@@ -204,7 +202,7 @@ final class PlaceModel {
         if views.contains(where: { $0.view === moved }) { views.remove(at: at) } else { views[at].view = moved }
     }
 
-    private func made(_ query: LiveQuery, _ showing: LiveQueryView.Showing) -> LiveQueryView? {
+    private func made(_ query: Query, _ showing: LiveQueryView.Showing) -> LiveQueryView? {
         guard let index = queries.index else { return nil }
         if showing == .count { return query.matches(over: place, around: index).map { queries.add(countOf: query, matches: $0) } }
         if query.isByDistance { return near(query, index).map { queries.add($0) } }
@@ -248,10 +246,10 @@ final class PlaceModel {
         queries.beginSearch(view)
         let isCurrent = records.random.chance(50)
         let (state, points) = isCurrent ? (place, index.snapshot()) : (earlier, GeoIndex(GeoIndexTests.fields, of: earlier))
-        guard case .found(var window) = NearWindow.searched(view.query, over: state, points, visits: .max, settings) else {
+        guard case .found(var window) = Window.searched(view.query, over: state, from: .points(points), visits: .max, settings) else {
             return faults.append("not found")
         }
-        if !window.follow(from: state, to: place, index, atMost: 100_000) { faults.append("does not follow") }
+        if !window.follow(from: state, to: place, from: .points(index), atMost: 100_000) { faults.append("does not follow") }
         queries.endSearch(view)
         if let change = queries.replace(view, with: window, over: place) { tell(view, client, change) }
     }
@@ -299,13 +297,13 @@ final class PlaceModel {
 
     func check(_ view: LiveQueryView, _ client: Client) {
         let query = view.query
-        var matches: [(key: Key, rank: OrderedChild?, near: NearPlace?)] = []
+        var matches: [(key: Key, rank: OrderedChild?, near: WindowPlace?)] = []
         for (key, child) in place.children where FilterModel.admits(Array(query.filter.conditions), child) {
-            var near: NearPlace?
+            var near: WindowPlace?
             if let circle = query.near {
                 guard let point = GeoIndexTests.fields.position(of: child).point else { continue }
                 if let metres = circle.metres, point.chordSquared(circle.centre) > GeoPoint.chordSquared(metres: metres) { continue }
-                near = NearPlace(chordSquared: point.chordSquared(circle.centre), key: key)
+                near = WindowPlace(chordSquared: point.chordSquared(circle.centre), key: key)
             }
             let rank = query.isByDistance ? nil : query.tree.orderedBy.place(key, child)
             if let rank, !query.tree.admits(rank) { continue }
@@ -335,10 +333,15 @@ final class PlaceModel {
     }
 }
 
-extension FilteredWindow {
-    fileprivate mutating func fillAlone(over place: Node, in children: OrderedChildren) -> Int {
+extension Window {
+    fileprivate mutating func fillAlone(over place: Node, from source: Source, visits most: Int) {
         var events: ContiguousArray<LiveEvent> = []
-        fill(over: place, in: children, &events)
-        return events.count
+        var visits = most
+        fill(over: place, from: source, visits: &visits, &events)
+    }
+
+    /// The shown children as events for a new observer.
+    fileprivate func initial(over place: Node, _ index: GeoIndex?) -> ContiguousArray<LiveEvent> {
+        Window(query, over: .null, among: []).map { difference(from: $0, over: place, index) } ?? []
     }
 }

@@ -23,31 +23,31 @@ struct WindowTests {
 
     @Test func window_holdsItsReserve_andNoMore() throws {
         let place = place(500) { _ in true }
-        let query = try LiveQuery(TreeQuery(index: .key, limit: 10, viewFrom: .first), where: odd)
+        let query = try Query(TreeQuery(index: .key, limit: 10, viewFrom: .first), where: odd)
         var settings = WindowSettings()
         settings.reserve = 20
-        let window = FilteredWindow(query, over: place, in: .byKey(place.children), settings)
+        let window = Window(query, over: place, from: .order(.byKey(place.children)), settings)
         #expect(window.count == 10)
         #expect(window.heldCount == 30)
         settings.reserve = 0
-        #expect(FilteredWindow(query, over: place, in: .byKey(place.children), settings).heldCount == 10)
+        #expect(Window(query, over: place, from: .order(.byKey(place.children)), settings).heldCount == 10)
     }
 
     @Test func window_letsGoOfWhatIsFar_beyondWhatIsHeldAsAWhole() throws {
         var settings = WindowSettings()
         (settings.reserve, settings.complete) = (4, 50)
         let queries = QuerySet(settings)
-        let query = try LiveQuery(TreeQuery(index: .key, limit: 2, viewFrom: .first), where: odd)
-        let view = queries.add(FilteredWindow(query, over: .null, in: .byKey(ChildMap()), settings))
+        let query = try Query(TreeQuery(index: .key, limit: 2, viewFrom: .first), where: odd)
+        let view = queries.add(Window(query, over: .null, from: .order(.byKey(ChildMap())), settings))
         var children = ChildMap()
         for i in 0..<51 {
-            #expect(view.filtered?.heldCount == i)
+            #expect(view.window?.heldCount == i)
             children.set(Key(index: i), ["odd": true])
             let place = Node.object(children.map { ($0.key, $0.node) })
             let write = ChildWrite(Key(index: i), old: .null, new: ["odd": true])
             queries.apply([write], over: place, in: { _ in .byKey(place.children) }) { _, _ in }
         }
-        #expect(view.filtered?.heldCount == 6)
+        #expect(view.window?.heldCount == 6)
     }
 
     @Test func window_looksAtSoManyChildren_andGoesOnLater() throws {
@@ -57,8 +57,8 @@ struct WindowTests {
             (settings.reserve, settings.visits) = (0, visits)
             let queries = QuerySet(settings)
             var place = place(102) { $0 == 0 || $0 == 101 }
-            let query = try LiveQuery(TreeQuery(index: .key, limit: 1, viewFrom: .first), where: odd)
-            let view = queries.add(FilteredWindow(query, over: place, in: .byKey(place.children), settings))
+            let query = try Query(TreeQuery(index: .key, limit: 1, viewFrom: .first), where: odd)
+            let view = queries.add(Window(query, over: place, from: .order(.byKey(place.children)), settings))
             var events = remove("0", from: &place, queries)
             #expect(events.first?.kind == .removed)
             #expect(events.first?.why == .deleted)
@@ -78,8 +78,8 @@ struct WindowTests {
         queries.adopt(GeoIndex(GeoIndexTests.fields))
         let index = try #require(queries.index)
         let centre = try #require(GeoPoint(latitude: 37, longitude: 23))
-        let query = try LiveQuery(TreeQuery(), near: NearQuery(centre: centre, metres: 1_000, limit: nil))
-        let window = try #require(NearWindow(query, over: .null, index))
+        let query = try Query(TreeQuery(), near: NearQuery(centre: centre, metres: 1_000, limit: nil))
+        let window = Window(query, over: .null, from: .points(index))
         _ = queries.add(window)
         var old = Node.null
         func write(_ new: Node) -> LiveEvent? {
@@ -110,11 +110,11 @@ struct WindowTests {
         let queries = QuerySet()
         for i in 0..<10_000 {
             let filter = Filter([Condition("status", .equal("open")), Condition("uid", .equal(Constant(stringLiteral: "u\(i)")))])
-            let query = try LiveQuery(TreeQuery(index: .key), where: filter)
-            _ = queries.add(FilteredWindow(query, over: .null, in: .byKey(ChildMap())))
+            let query = try Query(TreeQuery(index: .key), where: filter)
+            _ = queries.add(Window(query, over: .null, from: .order(.byKey(ChildMap()))))
             // The same filter in another order, and its count: evaluated once for all of them.
-            let last = try LiveQuery(TreeQuery(index: .child("at"), limit: 1), where: filter)
-            _ = queries.add(FilteredWindow(last, over: .null, in: .byKey(ChildMap())))
+            let last = try Query(TreeQuery(index: .child("at"), limit: 1), where: filter)
+            _ = queries.add(Window(last, over: .null, from: .order(.byKey(ChildMap()))))
             _ = queries.add(countOf: query, matches: 0)
         }
         let child: Node = ["status": "open", "uid": "u5000"]

@@ -33,7 +33,7 @@ import WireProtocols
     }
 
     /// An observer of `a` that has received commit 1 of the epoch `e`, and has lost its connection.
-    private mutating func lostObserver(_ events: ObserveEvents = .value, query: ObserveQuery? = nil) {
+    private mutating func lostObserver(_ events: ObserveEvents = .value, query: Query? = nil) {
         _ = state.opened()
         _ = state.observe(7, ObserverState("a", events, query: query, recorder.handler("a")))
         _ = state.received(.ok(id: 7, ObserveSuccess(seq: 1, epoch: "e")))
@@ -103,10 +103,10 @@ import WireProtocols
         #expect(run(state.received(.event(sub: 7, seq: 9, .value(2)))) == ["a value 2"])
     }
 
-    private static func around(_ latitude: Double) throws -> (query: ObserveQuery, centre: GeoPoint) {
+    private static func around(_ latitude: Double) throws -> (query: Query, centre: GeoPoint) {
         let centre = try #require(GeoPoint(latitude: latitude, longitude: 23))
         let near = NearQuery(centre: centre, metres: 1000, limit: nil)
-        return (try ObserveQuery(TreeQuery(index: nil), where: .all, near: near), centre)
+        return (try Query(TreeQuery(index: nil), where: .all, near: near), centre)
     }
 
     /// It is unknown whether the hub has moved the circle, so the observer starts from scratch at its new place.

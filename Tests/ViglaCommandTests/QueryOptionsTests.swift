@@ -10,52 +10,52 @@ import WireProtocols
 /// The options of `vigla get` and `vigla watch` that select children.
 @Suite(.timeLimit(.minutes(30))) struct QueryOptionsTests {
     /// The REST parameters and the observe query for these arguments.
-    private static func asked(_ arguments: [String]) throws -> (rest: [String], observe: ObserveQuery?) {
+    private static func asked(_ arguments: [String]) throws -> (rest: [String], observe: Query?) {
         let options = try QueryOptions.parse(arguments)
         return (options.parameters.map { "\($0.name)=\($0.value)" }, options.selection)
     }
 
     @Test func conditionsAndCircles_arePassedOn_inBothProtocols() throws {
         let centre = try #require(GeoPoint(latitude: -33.8568, longitude: 151.2153))
-        let cases: [([String], [String], LiveQuery)] = [
+        let cases: [([String], [String], Query)] = [
             (
                 ["--where", "status == open", "--where", "rating >= 3"],
                 [#"where=[["rating",">=",3],["status","==","open"]]"#],
-                try LiveQuery(where: Filter([Condition("rating", .above(3, orEqual: true)), Condition("status", .equal("open"))]))
+                try Query(where: Filter([Condition("rating", .above(3, orEqual: true)), Condition("status", .equal("open"))]))
             ),
             (
                 ["--where", "name == \"3\"", "--order-by", "at", "--last", "2"],
                 [#"orderBy="at""#, #"where=[["name","==","3"]]"#, "limitToLast=2"],
-                try LiveQuery(TreeQuery(index: .child("at"), limit: 2, viewFrom: .last), where: Filter([Condition("name", .equal("3"))]))
+                try Query(TreeQuery(index: .child("at"), limit: 2, viewFrom: .last), where: Filter([Condition("name", .equal("3"))]))
             ),
             (
                 ["--near", "-33.8568,151.2153,1000"], [#"near={"lat":-33.8568,"lng":151.2153,"radius":1000}"#],
-                try LiveQuery(TreeQuery(), near: NearQuery(centre: centre, metres: 1000, limit: nil))
+                try Query(TreeQuery(), near: NearQuery(centre: centre, metres: 1000, limit: nil))
             ),
             (
                 ["--near", "-33.8568,151.2153,", "--limit", "5", "--where", "a has b"],
                 [#"where=[["a","has","b"]]"#, #"near={"lat":-33.8568,"lng":151.2153}"#, "limitToFirst=5"],
-                try LiveQuery(
+                try Query(
                     TreeQuery(limit: 5, viewFrom: .first), where: Filter([Condition("a", .has("b"))]),
                     near: NearQuery(centre: centre, metres: nil, limit: nil))
             ),
             (
                 ["--near", "-33.8568,151.2153,9", "--order-by", "rating", "--last", "5"],
                 [#"orderBy="rating""#, #"near={"lat":-33.8568,"lng":151.2153,"radius":9}"#, "limitToLast=5"],
-                try LiveQuery(
+                try Query(
                     TreeQuery(index: .child("rating"), limit: 5, viewFrom: .last), near: NearQuery(centre: centre, metres: 9, limit: nil))
             ),
         ]
         for (arguments, rest, live) in cases {
             let found = try Self.asked(arguments)
             #expect(found.rest == rest)
-            #expect(found.observe?.live == live, "\(arguments)")
+            #expect(found.observe == live, "\(arguments)")
         }
     }
 
     @Test func optionsWithoutThem_areWhatTheyWere() throws {
         let plain = try Self.asked(["--limit", "2"])
-        #expect(plain.rest == [#"orderBy="$key""#, "limitToFirst=2"] && plain.observe?.live == nil)
+        #expect(plain.rest == [#"orderBy="$key""#, "limitToFirst=2"] && plain.observe?.isPlain == true)
         let none = try Self.asked([])
         #expect(none.rest.isEmpty && none.observe == nil)
     }

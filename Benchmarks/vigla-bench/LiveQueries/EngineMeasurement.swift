@@ -13,7 +13,7 @@ struct EngineMeasurement {
         for count in [1, queries] {
             let hub = try BenchHub(root: root, declared: #"".indexOn":["status"]"#)
             hub.observe(try (0..<count).map { i in
-                try LiveQuery(TreeQuery(index: .key), where: Filter([Condition("status", .equal(Constant(stringLiteral: "s\(i)")))]))
+                try Query(TreeQuery(index: .key), where: Filter([Condition("status", .equal(Constant(stringLiteral: "s\(i)")))]))
             })
             try hub.expectNothingRefused()
             let before = hub.format.changes
@@ -43,7 +43,7 @@ struct EngineMeasurement {
                 guard let centre = GeoPoint(latitude: latitude, longitude: longitude) else {
                     throw BenchError.unexpected("that is no place on the earth")
                 }
-                return try LiveQuery(TreeQuery(), near: NearQuery(centre: centre, metres: 1_000, limit: nil))
+                return try Query(TreeQuery(), near: NearQuery(centre: centre, metres: 1_000, limit: nil))
             })
             try hub.expectNothingRefused()
             let before = hub.format.changes

@@ -63,8 +63,8 @@ struct NearMeasurement {
         views.adopt(index)
         var lists: [LiveQueryView] = []
         for centre in centres {
-            let query = try LiveQuery(TreeQuery(), near: NearQuery(centre: centre, metres: nil, limit: 20))
-            if let window = NearWindow(query, over: children, index) { lists.append(views.add(window)) }
+            let query = try Query(TreeQuery(), near: NearQuery(centre: centre, metres: nil, limit: 20))
+            lists.append(views.add(Window(query, over: children, from: .points(index))))
         }
         var near: [Key] = []
         for centre in centres {
@@ -91,7 +91,7 @@ struct NearMeasurement {
         let moves = microseconds {
             for i in lists.indices {
                 guard let centre = GeoPoint(random: &random, kilometres) else { continue }
-                guard let window = NearWindow(lists[i].query.moved(to: centre), over: children, index) else { continue }
+                let window = Window(lists[i].query.moved(to: centre), over: children, from: .points(index))
                 let view = views.add(window)
                 moved += views.difference(from: lists[i], to: view, over: children)?.events.count ?? 0
                 views.remove(lists[i])
@@ -112,8 +112,8 @@ struct NearMeasurement {
         var shown = 0
         let time = try microseconds {
             for centre in centres {
-                let query = try LiveQuery(TreeQuery(), where: filter, near: NearQuery(centre: centre, metres: 1_000, limit: 20))
-                shown += NearWindow(query, over: children, index, settings)?.count ?? 0
+                let query = try Query(TreeQuery(), where: filter, near: NearQuery(centre: centre, metres: 1_000, limit: 20))
+                shown += Window(query, over: children, from: .points(index), settings).count
             }
         }
         show("  the same where status == s1, as a view: \((time / Double(queries)).fixed(1)) µs")
@@ -139,8 +139,8 @@ struct NearMeasurement {
                 let latitude = isFar ? 50 + Double(i % 1_000) / 200 : 37.97 + Double(i % 50) / 20_000
                 let longitude = isFar ? 8 + Double(i / 1_000) / 20 : 23.73 + Double(i / 50) / 20_000
                 guard let centre = GeoPoint(latitude: latitude, longitude: longitude), let index = queries.index else { continue }
-                let query = try LiveQuery(TreeQuery(), near: NearQuery(centre: centre, metres: 1_000, limit: nil))
-                if let window = NearWindow(query, over: .null, index) { _ = queries.add(window) }
+                let query = try Query(TreeQuery(), near: NearQuery(centre: centre, metres: 1_000, limit: nil))
+                _ = queries.add(Window(query, over: .null, from: .points(index)))
             }
             let bytes = (HeapMeter.allocated - before) / max(1, overlapping + far)
             var (old, events) = (Node.null, 0)

@@ -15,10 +15,10 @@ struct QueriesMeasurement {
             for i in 0..<queries {
                 let filter = Filter(conditions(i))
                 filters.append(filter)
-                let query = try LiveQuery(TreeQuery(index: .key), where: filter)
+                let query = try Query(TreeQuery(index: .key), where: filter)
                 // Take the children of its user directly, as an index would find them.
                 let own = stride(from: i % queries, to: children, by: queries).map { Key("c\($0)") }
-                if let window = FilteredWindow(query, over: place, among: own) { _ = views.add(window) }
+                if let window = Window(query, over: place, among: own) { _ = views.add(window) }
             }
         }
         show("\(queries) live queries over \(children) children, made in \((build / Double(queries)).fixed(1)) µs each")

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 
 /// When the answer to the current request is sent, relative to its batch.
 enum ReplyTiming {
@@ -118,7 +119,7 @@ final class EarlyAnswers {
     private static let observersAsked = 32
 
     /// True if the durable tree gives the same answer to a read.
-    private func isDurable(_ reply: Reply, _ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
+    private func isDurable(_ reply: Reply, _ path: Path, _ query: Query?, _ client: Client) -> Bool {
         let durable = durability.durable.root
         let mayRead = permissions.mayRead(path, query, client, in: durable)
         if case .failed(let failure) = reply, failure == .permissionDenied { return !mayRead }

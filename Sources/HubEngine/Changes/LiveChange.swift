@@ -7,7 +7,7 @@ struct LiveChange: Sendable {
     let change: LiveQueryView.Change?
     /// Events of earlier commits that were held back because the query showed too few children.
     let earlier: [ContiguousArray<LiveEvent>]
-    let query: LiveQuery
+    let query: Query
     /// How many children it shows now.
     let count: Int
     /// Keys of all shown children, in the query's order if it has one; nil if no observer wants them.

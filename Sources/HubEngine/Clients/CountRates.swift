@@ -101,23 +101,16 @@ extension RuleSet {
 
     /// The query as the hub counts it for a caller. For anonymous callers, the terms of the place's `.count` apply. A circle that these terms refuse
     /// is returned unchanged. Idempotent.
-    func counted(_ query: ChildQuery?, at path: Path, by auth: Node) -> ChildQuery? {
+    func counted(_ query: Query?, at path: Path, by auth: Node) -> Query? {
         guard CountTerms.concern(auth), let terms = countTerms(at: path) else { return query }
-        switch query {
-        case nil:
-            let least = terms.least(hasConditions: false)
-            return least > 0 ? .live(.all(least: least)) : nil
-        case .window(let window)?:
-            let least = terms.least(hasConditions: false)
-            guard least > 0, window.start == nil, window.end == nil, let live = try? LiveQuery(window) else { return query }
-            return .live(live.counted(least: least))
-        case .live(var live)?:
-            live = live.counted(least: terms.least(hasConditions: !live.filter.isEmpty))
-            guard let near = live.near else { return .live(live) }
-            let metres = near.metres.map { terms.countedRadius($0) }
-            let centre = terms.snap(of: metres).map { near.centre.snapped(toMetres: $0) } ?? near.centre
-            return .live(live.around(centre, metres: metres, grid: metres == nil ? nil : terms.grid))
-        }
+        let least = terms.least(hasConditions: query.map { !$0.filter.isEmpty } ?? false)
+        guard let query else { return least > 0 ? .all(least: least) : nil }
+        if query.isPlain, least == 0 || query.tree.start != nil || query.tree.end != nil { return query }
+        let counted = query.counted(least: least)
+        guard let near = query.near else { return counted }
+        let metres = near.metres.map { terms.countedRadius($0) }
+        let centre = terms.snap(of: metres).map { near.centre.snapped(toMetres: $0) } ?? near.centre
+        return counted.around(centre, metres: metres, grid: metres == nil ? nil : terms.grid)
     }
 }
 

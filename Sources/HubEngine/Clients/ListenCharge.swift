@@ -27,7 +27,7 @@ struct ListenCharge: Equatable, Sendable {
 /// State that the engine keeps once for all equal observers. One client is charged for it.
 enum SharedState: Hashable {
     case order(PlaceOrder)
-    case view(Path, LiveQuery, LiveQueryView.Showing)
+    case view(Path, Query, LiveQueryView.Showing)
 }
 
 /// One order of a path's children.

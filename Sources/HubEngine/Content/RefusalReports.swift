@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import SecurityRules
 
 /// Reports refusals to the listener, if there is one and it wants them. Confined to the database queue.
@@ -25,7 +26,7 @@ final class RefusalReports {
     }
 
     /// A refused read or count of the current content.
-    func report(_ request: RuledRequest, readOf path: Path, _ query: ChildQuery?, _ identity: Identity, isCount: Bool = false) {
+    func report(_ request: RuledRequest, readOf path: Path, _ query: Query?, _ identity: Identity, isCount: Bool = false) {
         report(request, of: path) { now in
             let asked = query.map(QueryVariables.init) ?? .none
             return RuleQuestion(

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 
 /// A batch's changes and steps, kept until it is durable. If the log refuses it, the changes are undone, newest first, and the steps are
 /// repeated without writing anything. Every request is then answered as if the disk had refused before.
@@ -20,7 +21,7 @@ struct BatchHistory {
         /// Live queries of a path were sent changes of earlier commits; their state before that is lost.
         case notifiedLater(Path)
         /// Observers with a pace were sent the changes held back before.
-        case paced(Path, ChildQuery?, ObserverStyle)
+        case paced(Path, Query?, ObserverStyle)
         /// The onDisconnect writes of an ended session were applied, without a request.
         case applyEnded(PendingSession)
         /// The pending onDisconnect writes of a session were logged again.

@@ -97,7 +97,7 @@ final class ObserverRegistry: @unchecked Sendable {
     func insert(_ observation: Observation, of client: Client, showing window: QueryWindow?) {
         let view =
             places.existingView(of: observation)
-            ?? places.place(at: observation.path).view(observation.query?.window, lanes: context.lanes, window: window)
+            ?? places.place(at: observation.path).view(observation.query?.plain, lanes: context.lanes, window: window)
         view.add(client, style: observation.style)
         insert(observation, of: client)
     }
@@ -127,11 +127,11 @@ final class ObserverRegistry: @unchecked Sendable {
     /// Restores an observer whose removal was rolled back. A slow reader's observer is marked stale, since it may have missed any change.
     func restore(_ observation: Observation, of client: Client) {
         // If the last observer of a live query has left, the result is gone, so the observer stays ended.
-        guard observation.query?.live == nil || places.existingView(of: observation) != nil else {
+        guard observation.isPlain || places.existingView(of: observation) != nil else {
             queries?.lost(observation, client)
             return
         }
-        let view = places.existingView(of: observation) ?? indexes.restoredView(observation.query?.window, at: observation.path)
+        let view = places.existingView(of: observation) ?? indexes.restoredView(observation.query?.plain, at: observation.path)
         view.add(client, style: observation.style)
         insert(observation, of: client)
         // The client's end itself may not be rolled back; then remove the observer again.
@@ -170,9 +170,9 @@ final class ObserverRegistry: @unchecked Sendable {
         guard let place = places.existingPlace(at: observation.path), let view = places.existingView(of: observation) else { return }
         view.remove(client, style: observation.style)
         guard view.isEmpty else { return }
-        if observation.query?.live != nil { return place.queried.map { queries?.release(view, at: $0) } ?? () }
-        place.removeView(observation.query?.window)
-        if let query = observation.query?.window, let index = place.existingIndex(query.orderedBy) { indexes.settle(index) }
+        if !observation.isPlain { return place.queried.map { queries?.release(view, at: $0) } ?? () }
+        place.removeView(observation.query?.plain)
+        if let query = observation.query?.plain, let index = place.existingIndex(query.orderedBy) { indexes.settle(index) }
         places.prune(observation.path)
     }
 
@@ -226,15 +226,15 @@ final class ObserverRegistry: @unchecked Sendable {
 
 extension Observation {
     /// The order whose index is kept for it; nil if none.
-    fileprivate var keptOrder: TreeQuery.Index? { showing == .count && query?.live != nil ? nil : query?.keptOrder }
+    fileprivate var keptOrder: TreeQuery.Index? { showing == .count && !isPlain ? nil : query?.keptOrder }
 
     /// The state of a live query's view, which all observers of that query share; nil for other observers.
-    fileprivate var liveState: SharedState? { query?.live.map { .view(path, $0, showing) } }
+    fileprivate var liveState: SharedState? { isPlain ? nil : query.map { .view(path, $0, showing) } }
 
     /// Its weight against the limits. A deep place also keeps its ancestors; key texts and query conditions are held in memory.
     fileprivate var weight: Int {
-        let texts = path.keys.reduce(query?.tree.textBytes ?? 0) { $0 + $1.text.utf8Count }
-        return 1 + path.depth / 8 + texts / 1_024 + (query?.live?.filter.conditions.count ?? 0) / 2
+        let texts = path.keys.reduce(query?.textBytes ?? 0) { $0 + $1.text.utf8Count }
+        return 1 + path.depth / 8 + texts / 1_024 + (query?.filter.conditions.count ?? 0) / 2
     }
 }
 

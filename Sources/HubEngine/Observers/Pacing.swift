@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import Scheduling
 
 /// Limits how many values a second observers receive, as they requested. An early change waits, and newer ones replace it. All observers of one view
@@ -15,7 +16,7 @@ final class Pacing: @unchecked Sendable {
     private let batch: Batch
     private let durability: DurabilityQueue
     /// Sends the observers of a style the current value of a place or query.
-    var onDue: (Path, ChildQuery?, ObserverStyle) -> Void = { _, _, _ in }
+    var onDue: (Path, Query?, ObserverStyle) -> Void = { _, _, _ in }
 
     init(_ context: EngineContext, _ batch: Batch, _ durability: DurabilityQueue) {
         self.context = context

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import Synchronization
 
 /// Notifies observers of changes. Finds the views that a commit affects, and computes the change of each once for all its observers.
@@ -129,7 +130,7 @@ final class Publisher {
             limits.room = max(0, limits.room - change.count)
             context.meter.counters.changesOnQueue += change.count
             children = change.children() ?? []
-            placed = view.query?.window.map { children.placed(by: $0.orderedBy) } ?? []
+            placed = view.query?.plain.map { children.placed(by: $0.orderedBy) } ?? []
         }
         countView(view)
         return view.shown.apply(change, children, placed, at: place)
@@ -215,7 +216,7 @@ final class Publisher {
     }
 
     /// Sends the observers of one rate-limited style the current value of a place or query.
-    func publish(_ path: Path, _ query: ChildQuery?, to style: ObserverStyle) {
+    func publish(_ path: Path, _ query: Query?, to style: ObserverStyle) {
         guard let place = places.existingPlace(at: path), let view = place.existingView(query, for: style),
             let audience = view.audiences[style]
         else { return }

@@ -36,14 +36,14 @@ final class ReadPermissions {
     // MARK: Reads
 
     /// True if the rules currently allow a read. Reports a refusal.
-    func allowsRead(_ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
+    func allowsRead(_ path: Path, _ query: Query?, _ client: Client) -> Bool {
         if mayRead(path, query, client, in: content.root) { return true }
         refusals.report(.get, readOf: path, query, client.identity)
         return false
     }
 
     /// The same without a report, for checks that refuse nothing.
-    func mayRead(_ path: Path, _ query: ChildQuery?, _ client: Client, in root: Node) -> Bool {
+    func mayRead(_ path: Path, _ query: Query?, _ client: Client, in root: Node) -> Bool {
         client.identity.isAdmin
             || content.rules.allowsRead(
                 path, root: root, auth: client.identity.auth, now: context.clock(), query: query.map(QueryVariables.init))
@@ -59,7 +59,7 @@ final class ReadPermissions {
     // MARK: Counts
 
     /// True if the rules currently allow a count. Reports a refusal.
-    func allowsCount(_ path: Path, _ query: ChildQuery?, _ client: Client) -> Bool {
+    func allowsCount(_ path: Path, _ query: Query?, _ client: Client) -> Bool {
         let identity = client.identity
         if identity.isAdmin { return true }
         let asked = query.map(QueryVariables.init)
@@ -69,7 +69,7 @@ final class ReadPermissions {
     }
 
     /// The query that is counted for a client. Rules may require a different circle for anonymous callers.
-    func counted(_ query: ChildQuery?, at path: Path, for client: Client) -> ChildQuery? {
+    func counted(_ query: Query?, at path: Path, for client: Client) -> Query? {
         client.identity.isAdmin ? query : content.rules.counted(query, at: path, by: client.identity.auth)
     }
 

@@ -41,11 +41,8 @@ final class Resumption {
         guard touching.count <= context.limits.resumeEvents else { return nil }
         context.meter.spend(touching.count)
         guard allows(observation, client, known.root), touching.allSatisfy({ allows(observation, client, $0.root) }) else { return nil }
-        switch observation.query {
-        case nil: return replay(path, from: before, touching)
-        case .window(let query)?: return replay(query, path, from: before, touching)
-        case .live(let query)?: return replay(query, observation, from: before, touching)
-        }
+        guard let query = observation.query else { return replay(path, from: before, touching) }
+        return query.isPlain ? replay(query.tree, path, from: before, touching) : replay(query, observation, from: before, touching)
     }
 
     /// True if the rules would have allowed the observer at that commit. Data that was hidden then is not replayed.
@@ -92,7 +89,7 @@ final class Resumption {
     /// Replays a live query from its current window, moved back in time. A circle is replayed from the children's earlier positions. A query for the
     /// nearest children cannot be replayed.
     private func replay(
-        _ query: LiveQuery, _ observation: Observation, from start: Node, _ commits: [CommitRing.Entry]
+        _ query: Query, _ observation: Observation, from start: Node, _ commits: [CommitRing.Entry]
     ) -> [ViewChange]? {
         let path = observation.path
         guard let shown = places.existingView(of: observation)?.live, !shown.view.isShort else { return nil }
@@ -102,13 +99,12 @@ final class Resumption {
         let view: LiveQueryView
         if query.near == nil, var window = shown.view.window {
             let (now, former) = (content.root.node(at: path), index?.children(of: start))
-            guard window.follow(from: now, to: start, in: former, atMost: context.limits.inlineChildren), !window.isShort else { return nil }
+            guard window.follow(from: now, to: start, from: former.map { .order($0) }, atMost: context.limits.inlineChildren), !window.isShort else { return nil }
             view = queries.add(window)
         } else if query.near != nil, query.isByDistance, query.tree.limit == nil, let fields = query.near?.fields {
             let points = GeoIndex(fields)
             queries.adopt(points)
-            guard let window = NearWindow(query, over: start, points) else { return nil }
-            view = queries.add(window)
+            view = queries.add(Window(query, over: start, from: .points(points)))
         } else {
             return nil
         }

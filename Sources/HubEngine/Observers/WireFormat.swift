@@ -1,4 +1,5 @@
 public import JSONTree
+public import LiveQueries
 
 /// Encodes the engine's messages for the wire. Pure functions, called from several threads. An empty result sends nothing.
 public protocol WireFormat: Sendable {
@@ -7,7 +8,7 @@ public protocol WireFormat: Sendable {
     func value(_ node: NodeCursor, to token: Int64) -> [UInt8]
     /// The initial value of a new observer.
     /// - Parameter query: the query that selected it; nil for the whole place.
-    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8]
+    func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8]
     /// The initial count of a new observer that receives only the number of children.
     func initial(count: Int, style: ObserverStyle, sequence: UInt64) -> [UInt8]
     /// Ends the replay of missed changes to a resumed observer.
@@ -18,7 +19,7 @@ public protocol WireFormat: Sendable {
     /// The same for one write, for observers of whole places that receive the writes themselves (`.patches(tag: nil)`).
     func written(_ value: Node, at path: Path) -> [UInt8]
     /// The observer has ended. Usually it is no longer allowed; some styles cannot express another reason.
-    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8]
+    func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8]
 }
 
 extension WireFormat {

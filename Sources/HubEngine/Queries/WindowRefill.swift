@@ -72,13 +72,13 @@ final class WindowRefill: @unchecked Sendable {
         let limits = context.limits
         let (place, query, asked) = (Transferred(place), Transferred(query), query.query)
         context.compute {
-            NearWindow.searched(asked, over: node, points, visits: limits.liveQuerySteps, limits.windows)
+            Window.searched(asked, over: node, from: .points(points), visits: limits.liveQuerySteps, limits.windows)
         } then: { [self] found in
             searched(query.value, found, at: place.value, over: node)
         }
     }
 
-    private func searched(_ query: LiveQueryView, _ found: WindowSearch<NearWindow>, at place: ObservedQuerySet, over node: Node) {
+    private func searched(_ query: LiveQueryView, _ found: WindowSearch<Window>, at place: ObservedQuerySet, over node: Node) {
         context.queue.assertCurrent()
         place.searches -= 1
         guard places.contains(place), let view = place.view(of: query) else { return settle(place) }
@@ -92,7 +92,9 @@ final class WindowRefill: @unchecked Sendable {
         case .tooManyMatches: break
         case .tooManyVisits: places.endLater(view, at: place, .tooManySteps(context.limits.liveQuerySteps))
         case .found(var window):
-            guard let index = place.queries.index, window.follow(from: node, to: now, index, atMost: context.limits.followedChanges) else {
+            guard let source = places.source(of: query.query, at: place, over: now),
+                window.follow(from: node, to: now, from: source, atMost: context.limits.followedChanges)
+            else {
                 search(again: query, at: place)
                 break
             }

@@ -22,7 +22,7 @@ struct LivePlan: Sendable {
         case all
     }
 
-    let query: LiveQuery
+    let query: Query
     let showing: LiveQueryView.Showing
     var start: Start
     /// Estimated number of visited children. `worst` is the maximum, reached if matching children come last.
@@ -43,8 +43,7 @@ struct LivePlan: Sendable {
 
     /// The result of a search.
     enum Found: Sendable {
-        case window(FilteredWindow)
-        case near(NearWindow)
+        case window(Window)
         case count(Int)
         /// More matches than may be held.
         case tooMany
@@ -52,7 +51,7 @@ struct LivePlan: Sendable {
         case tooManySteps
     }
 
-    private init(_ query: LiveQuery, _ showing: LiveQueryView.Showing, _ start: Start, visits: Int) {
+    private init(_ query: Query, _ showing: LiveQueryView.Showing, _ start: Start, visits: Int) {
         (self.query, self.showing, self.start, self.visits, worst) = (query, showing, start, visits, visits)
     }
 
@@ -72,7 +71,7 @@ struct LivePlan: Sendable {
     ///   - refused: orders that the limits do not allow, with the reasons.
     ///   - mustKeep: true if the order that fills an observer's limit must be kept.
     static func find(
-        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexStore, points: GeoIndex?,
+        _ query: Query, _ showing: LiveQueryView.Showing, at path: Path, over node: Node, _ indexes: IndexStore, points: GeoIndex?,
         _ limits: EngineLimits, without refused: [TreeQuery.Index: Failure] = [:], mustKeep: Bool = true
     ) -> Result<Answer, Failure> {
         let count = node.childCount
@@ -154,7 +153,7 @@ struct LivePlan: Sendable {
 
     /// A plan that starts from the points, with the result if a few steps find it.
     private static func around(
-        _ points: GeoIndex, _ query: LiveQuery, _ showing: LiveQueryView.Showing, over node: Node, _ limits: EngineLimits
+        _ points: GeoIndex, _ query: Query, _ showing: LiveQueryView.Showing, over node: Node, _ limits: EngineLimits
     ) -> LivePlan {
         guard let near = query.near else { return LivePlan(query, showing, .all, visits: node.childCount) }
         let (within, isExact) = points.estimate(in: near, visits: limits.windows.firstVisits)
@@ -171,14 +170,14 @@ struct LivePlan: Sendable {
         if query.filter.isEmpty { plan.visits = min(within, limit) }
         // With conditions, each point costs as much as several cells.
         let visits = limits.windows.firstVisits / (query.filter.isEmpty ? 1 : 4)
-        if case .found(let window) = NearWindow.searched(query, over: node, points, visits: visits, limits.windows) {
-            plan.found = .near(window)
+        if case .found(let window) = Window.searched(query, over: node, from: .points(points), visits: visits, limits.windows) {
+            plan.found = .window(window)
         }
         return plan
     }
 
     /// True if the rules declare a line that the query can start from, whatever the data.
-    static func isDeclared(_ query: LiveQuery, at path: Path, _ indexes: IndexStore) -> Bool {
+    static func isDeclared(_ query: Query, at path: Path, _ indexes: IndexStore) -> Bool {
         let ordering = query.tree.orderedBy
         if query.near != nil || (ordering != .key && !indexes.isMissing(ordering, path)) { return true }
         return query.filter.conditions.contains { condition in
@@ -196,15 +195,10 @@ struct LivePlan: Sendable {
         switch start {
         case .order(let children):
             if showing == .count { return worst > steps ? .tooManySteps : .count(query.matches(over: node, in: children)) }
-            let most = query.tree.limit == nil ? limits.liveQueryChildren : .max
-            switch FilteredWindow.searched(query, over: node, in: children, atMost: most, visits: steps, limits.windows) {
-            case .found(let window): return .window(window)
-            case .tooManyMatches: return .tooMany
-            case .tooManyVisits: return .tooManySteps
-            }
+            return search(from: .order(children), over: node, limits)
         case .points(let index):
             if showing == .count { return query.matches(over: node, around: index, visits: steps).map { .count($0) } ?? .tooManySteps }
-            if query.isByDistance { return nearest(over: node, index, limits) }
+            if query.isByDistance { return search(from: .points(index), over: node, limits) }
             guard case .found(let found) = index.keys(within: query, visits: steps) else { return .tooManySteps }
             return select(among: found, over: node, limits)
         case .index(_, let children, let ranges):
@@ -216,11 +210,10 @@ struct LivePlan: Sendable {
         }
     }
 
-    private func nearest(over node: Node, _ index: GeoIndex, _ limits: EngineLimits) -> Found {
-        let most = limits.liveQueryChildren
-        switch NearWindow.searched(
-            query, over: node, index, holdsAll: holdsCircle, atMost: most, visits: limits.liveQuerySteps, limits.windows) {
-        case .found(let window): return .near(window)
+    private func search(from source: Window.Source, over node: Node, _ limits: EngineLimits) -> Found {
+        let (most, steps) = (limits.liveQueryChildren, limits.liveQuerySteps)
+        switch Window.searched(query, over: node, from: source, holdsAll: holdsCircle, atMost: most, visits: steps, limits.windows) {
+        case .found(let window): return .window(window)
         case .tooManyMatches: return .tooMany
         case .tooManyVisits: return .tooManySteps
         }
@@ -230,11 +223,8 @@ struct LivePlan: Sendable {
     private func select(among keys: some Sequence<Key>, over node: Node, _ limits: EngineLimits) -> Found {
         let most = limits.liveQueryChildren
         if showing == .count { return .count(query.matches(over: node, among: keys)) }
-        if query.isByDistance, let fields = query.near?.fields {
-            return NearWindow(query, over: node, among: keys, fields, atMost: most, limits.windows).map { .near($0) } ?? .tooMany
-        }
-        let holdsAll = query.near != nil && !refills
-        let window = FilteredWindow(query, over: node, among: keys, holdsAll: holdsAll, atMost: most, limits.windows)
+        let holdsAll = query.near != nil && !query.isByDistance && !refills
+        let window = Window(query, over: node, among: keys, holdsAll: holdsAll, atMost: most, limits.windows)
         return window.map { .window($0) } ?? .tooMany
     }
 }
@@ -287,7 +277,7 @@ extension Text {
 
 extension Failure {
     /// Names the first rule line that would help.
-    fileprivate static func missingCondition(_ query: LiveQuery, _ path: Path) -> Failure {
+    fileprivate static func missingCondition(_ query: Query, _ path: Path) -> Failure {
         let named = query.filter.conditions.first { $0.ranges(by: .value) != nil }
         let ordering = named?.ordering ?? query.tree.orderedBy
         guard ordering != .key else {

@@ -34,7 +34,7 @@ final class LiveReads: @unchecked Sendable {
 
     /// A live query whose view is being found for a request.
     private struct PendingLiveQuery: Sendable {
-        let query: LiveQuery
+        let query: Query
         let showing: LiveQueryView.Showing
         let path: Path
         let item: SubmittedRequest
@@ -50,7 +50,7 @@ final class LiveReads: @unchecked Sendable {
     /// removed afterwards.
     /// - Parameter query: with the position fields that the rules declare.
     func find(
-        _ query: LiveQuery, _ showing: LiveQueryView.Showing, at path: Path, for item: SubmittedRequest,
+        _ query: Query, _ showing: LiveQueryView.Showing, at path: Path, for item: SubmittedRequest,
         _ done: @escaping @Sendable (Result<View, Failure>, _ isLater: Bool) -> Void
     ) {
         find(PendingLiveQuery(query: query, showing: showing, path: path, item: item, done: done))
@@ -126,7 +126,7 @@ final class LiveReads: @unchecked Sendable {
     }
 
     /// Why the query's limit, or the total that live queries hold, is too large; nil if neither is.
-    private func tooMuch(_ query: LiveQuery) -> Failure? {
+    private func tooMuch(_ query: Query) -> Failure? {
         if let limit = query.tree.limit, limit > limits.liveQueryChildren { return .limitTooLarge(limits.liveQueryChildren) }
         return places.held > limits.liveQueryChildrenOfAll ? .tooManyLiveQueries : nil
     }
@@ -177,21 +177,16 @@ final class LiveReads: @unchecked Sendable {
                 return searchAgain(pending)
             }
             finish(pending, updater.add(place.queries.add(countOf: query, matches: count + surplus), at: place), at: place)
-        case .near(var window):
-            guard let index = place.queries.index,
-                places.metered(place, { window.follow(from: node, to: now, index, atMost: most) })
-            else { return searchAgain(pending) }
-            finish(pending, updater.add(place.queries.add(window), at: place), at: place)
         case .window(var window):
-            let order = places.orders(place, over: now)(query.tree.orderedBy)
-            guard window.follow(from: node, to: now, in: order, atMost: most) else { return searchAgain(pending) }
+            let source = places.source(of: query, at: place, over: now)
+            guard places.metered(place, { window.follow(from: node, to: now, from: source, atMost: most) }) else { return searchAgain(pending) }
             // The order must exist so that it is counted as in use.
-            if !window.holdsAll, query.tree.orderedBy != .key, order == nil { return searchAgain(pending) }
+            if !window.holdsAll, source == nil { return searchAgain(pending) }
             finish(pending, updater.add(place.queries.add(window), at: place), at: place)
         }
     }
 
-    private func tooManyMatches(_ query: LiveQuery, at path: Path) -> Failure {
+    private func tooManyMatches(_ query: Query, at path: Path) -> Failure {
         if query.near != nil, query.filter.isEmpty, query.tree.limit == nil { return .circleTooLarge(limits.liveQueryChildren) }
         // With that order the matches would not have to be held.
         if query.tree.limit != nil, indexes.isMissing(query.tree.orderedBy, path) { return .missingIndex(query.tree.orderedBy, path) }

@@ -75,9 +75,9 @@ final class ObserveRequests: @unchecked Sendable {
     private func begin(_ observation: Observation, hash: String, since: Position?, _ item: SubmittedRequest) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
-        if case .live(let query)? = observation.query { return observe(query, observation, since, item) }
+        if let query = observation.query, !query.isPlain { return observe(query, observation, since, item) }
         let missed = missed(observation, since, item.client)
-        guard let query = observation.query?.window else { return establish(observation, nil, hash: hash, since, missed, item) }
+        guard let query = observation.query?.plain else { return establish(observation, nil, hash: hash, since, missed, item) }
         // REST cannot send a warning along with the data (contract §3.4).
         if style.isStream, indexes.isMissing(query.orderedBy, path) {
             return refuse(observation, .missingIndex(query.orderedBy, path), item)
@@ -102,7 +102,7 @@ final class ObserveRequests: @unchecked Sendable {
     }
 
     /// The same for a live query.
-    private func observe(_ query: LiveQuery, _ observation: Observation, _ since: Position?, _ item: SubmittedRequest) {
+    private func observe(_ query: Query, _ observation: Observation, _ since: Position?, _ item: SubmittedRequest) {
         live.find(query, observation.showing, at: observation.path, for: item) { [self] result, isLater in
             if isLater {
                 if item.client.isGone.load(ordering: .relaxed) { return }
@@ -130,18 +130,17 @@ final class ObserveRequests: @unchecked Sendable {
         let client = item.client
         @Sendable func fail(_ failure: Failure) { answers.answer(.failed(failure), item) }
         guard let observation = client.observations[id] else { return fail(.unknownObserver(id)) }
-        guard case .live(let query)? = observation.query, query.near != nil else {
+        guard let query = observation.query, query.near != nil else {
             return fail(Failure(.failure, "The observer \(id) has no circle that could be moved."))
         }
         let isCount = observation.style.isCount
-        let there = ChildQuery.live(query.moved(to: centre))
+        let there = query.moved(to: centre)
         let next = isCount ? permissions.counted(there, at: observation.path, for: client) ?? there : there
-        guard case .live(let circle) = next else { return fail(.permissionDenied) }
         let moved = Observation(path: observation.path, query: next, style: observation.style)
         if moved == observation { return answers.answer(.written(sequence: content.sequence), item) }
         if let failure = permissions.refusal(of: moved, client) { return fail(failure) }
         if isCount, let failure = permissions.noteCount(of: observation.path, client) { return fail(failure) }
-        live.find(circle, observation.showing, at: observation.path, for: item) { [self] result, isLater in
+        live.find(next, observation.showing, at: observation.path, for: item) { [self] result, isLater in
             if isLater {
                 if client.isGone.load(ordering: .relaxed) { return }
                 // The observer may have ended meanwhile, or lost its permission.
@@ -232,7 +231,7 @@ final class ObserveRequests: @unchecked Sendable {
     ) {
         let client = item.client
         let (path, style) = (observation.path, observation.style)
-        let unindexed = observation.query?.window.map { indexes.isMissing($0.orderedBy, path) } ?? false
+        let unindexed = observation.query?.plain.map { indexes.isMissing($0.orderedBy, path) } ?? false
         let node = selection?.value ?? content.root.node(at: path)
         registry.insert(observation, of: client, showing: selection?.window)
         var reply = Reply.observing(sequence: content.sequence, lacksIndex: unindexed)

@@ -50,7 +50,7 @@ final class ReadRequests: @unchecked Sendable {
     private static let selectingAttempts = 3
 
     /// Answers a get. `reply` wraps the value; REST passes its own.
-    func get(_ path: Path, _ asked: ChildQuery?, _ item: SubmittedRequest, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
+    func get(_ path: Path, _ asked: Query?, _ item: SubmittedRequest, as reply: @escaping @Sendable (Node) -> Reply = { .value($0) }) {
         let client = item.client
         let query = asked.map { located($0, path) }
         if isTooLong(query) { return answers.answer(.failed(.queryTooLong(limits.queryBytes)), item) }
@@ -77,7 +77,7 @@ final class ReadRequests: @unchecked Sendable {
 
     /// Answers the number of children of a place, or of a query's result. Visits and copies none of them.
     func count(
-        _ path: Path, _ asked: ChildQuery?, _ item: SubmittedRequest, as reply: @escaping @Sendable (Int) -> Reply = { .counted($0) }
+        _ path: Path, _ asked: Query?, _ item: SubmittedRequest, as reply: @escaping @Sendable (Int) -> Reply = { .counted($0) }
     ) {
         let client = item.client
         let query = permissions.counted(asked.map { located($0, path) }, at: path, for: client)
@@ -103,7 +103,7 @@ final class ReadRequests: @unchecked Sendable {
 
     /// The answer to a request, with the explanation of its query if requested.
     func explained(
-        _ reply: Reply, _ query: ChildQuery?, _ showing: LiveQueryView.Showing = .children, at path: Path, isHeld: Bool = false,
+        _ reply: Reply, _ query: Query?, _ showing: LiveQueryView.Showing = .children, at path: Path, isHeld: Bool = false,
         _ item: SubmittedRequest
     ) -> Reply {
         explanations.explained(reply, query, showing, at: path, isHeld: isHeld, item)
@@ -111,34 +111,30 @@ final class ReadRequests: @unchecked Sendable {
 
     /// True if a get is refused because the rules declare no index. Always so for the SDKs and REST (contract §3.4). Observe clients are refused only
     /// for places too large to be observed in such an order.
-    private func lacksIndex(_ query: ChildQuery, _ path: Path, _ client: Client) -> Bool {
+    private func lacksIndex(_ query: Query, _ path: Path, _ client: Client) -> Bool {
         // A query with conditions can use another index than that of its order.
-        guard let query = query.window else { return false }
+        guard let query = query.plain else { return false }
         guard indexes.isMissing(query.orderedBy, path) else { return false }
         return client.dialect != .observe || content.root.node(at: path).childCount > limits.unindexedChildren
     }
 
-    func isTooLong(_ query: ChildQuery?) -> Bool { query.map { $0.tree.textBytes > limits.queryBytes } ?? false }
+    func isTooLong(_ query: Query?) -> Bool { query.map { $0.textBytes > limits.queryBytes } ?? false }
 
     /// The same query; a circle gets the position fields that the rules declare.
-    func located(_ query: ChildQuery, _ path: Path) -> ChildQuery {
-        guard case .live(let live) = query, live.near != nil else { return query }
-        return .live(live.located(by: content.rules.geoFields(at: path)))
+    func located(_ query: Query, _ path: Path) -> Query {
+        query.near == nil ? query : query.located(by: content.rules.geoFields(at: path))
     }
 
     // MARK: Queries
 
     /// Calls back with the current result of a query, for a single read.
     private func select(
-        _ query: ChildQuery, at path: Path, for item: SubmittedRequest, countsOnly: Bool,
+        _ query: Query, at path: Path, for item: SubmittedRequest, countsOnly: Bool,
         _ done: @escaping @Sendable (Result<Selection, Failure>, _ isLater: Bool) -> Void
     ) {
-        switch query {
-        case .window(let query): select(query, at: path, for: item, mustKeep: false, countsOnly: countsOnly, done)
-        case .live(let query):
-            live.find(query, countsOnly ? .count : .children, at: path, for: item) { [live] result, isLater in
-                done(result.flatMap { view in live.selection(of: view).map { .success($0) } ?? .failure(.changesTooFast) }, isLater)
-            }
+        if query.isPlain { return select(query.tree, at: path, for: item, mustKeep: false, countsOnly: countsOnly, done) }
+        live.find(query, countsOnly ? .count : .children, at: path, for: item) { [live] result, isLater in
+            done(result.flatMap { view in live.selection(of: view).map { .success($0) } ?? .failure(.changesTooFast) }, isLater)
         }
     }
 

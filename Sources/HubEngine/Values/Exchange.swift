@@ -1,12 +1,13 @@
 public import JSONTree
+public import LiveQueries
 
 /// One REST request. Its answer has more fields than answers over sockets, and each has a client of its own (contract §7).
 public struct Exchange: Sendable {
     public enum Work: Sendable {
         /// The path, or the children that a query selects there.
-        case read(ChildQuery?)
+        case read(Query?)
         /// The number of children of the path, or of those that a query selects.
-        case count(ChildQuery?)
+        case count(Query?)
         /// All or nothing.
         case write([TreeWrite])
         /// A child under a key that the hub generates.

@@ -4,26 +4,22 @@ import SecurityRules
 
 extension QueryVariables {
     /// The query as rules see it (rules language §11).
-    init(_ query: ChildQuery) {
-        switch query {
-        case .window(let query): self.init(query)
-        case .live(let query):
-            if query.selectsAll {
-                self.init()
-            } else if query.isByDistance {
-                self.init()
-                nearest = query.tree.limit
+    init(_ query: Query) {
+        if query.selectsAll {
+            self.init()
+        } else if query.isByDistance {
+            self.init()
+            nearest = query.tree.limit
+        } else {
+            self.init(query.tree)
+        }
+        near = query.near != nil
+        radius = query.near?.metres
+        for condition in query.filter.conditions {
+            if case .equal(let constant) = condition.test {
+                conditions[condition.path] = constant.value
             } else {
-                self.init(query.tree)
-            }
-            near = query.near != nil
-            radius = query.near?.metres
-            for condition in query.filter.conditions {
-                if case .equal(let constant) = condition.test {
-                    conditions[condition.path] = constant.value
-                } else {
-                    otherConditions.insert(condition.path)
-                }
+                otherConditions.insert(condition.path)
             }
         }
     }

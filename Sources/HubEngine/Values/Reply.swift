@@ -1,4 +1,5 @@
 public import JSONTree
+public import LiveQueries
 
 /// The answer to a request.
 public enum Reply: Sendable {
@@ -13,7 +14,7 @@ public enum Reply: Sendable {
     case value(Node)
     case counted(Int)
     /// The children that a query selects at a path (observe protocol): an object, and the query, which determines their order.
-    indirect case selected(Node, ChildQuery)
+    indirect case selected(Node, Query)
     /// The answer to a request that asked for the query's access path (observe protocol).
     indirect case explained(Reply, QueryExplanation)
     /// Committed as this sequence number.

@@ -16,15 +16,15 @@ public enum Request: Sendable {
     ///   - query: selects children; nil for the whole path.
     ///   - hash: of the content that the client has; equal content is not sent again (contract §2.5 rule 3).
     ///   - since: the position up to which the client has received events (observe protocol).
-    indirect case observe(Path, query: ChildQuery? = nil, style: ObserverStyle, hash: String, since: Position? = nil)
+    indirect case observe(Path, query: Query? = nil, style: ObserverStyle, hash: String, since: Position? = nil)
     case unobserve(Path, style: ObserverStyle)
     /// Ends the observer with this subscription id, at any path (observe protocol).
     case unobserveID(Int64)
     /// Moves the center of an observed circle. The difference is sent to the observer after the answer (observe protocol).
     case move(Int64, to: GeoPoint)
-    case get(Path, query: ChildQuery? = nil)
+    case get(Path, query: Query? = nil)
     /// The number of children of a path, or of those that a query selects.
-    case count(Path, query: ChildQuery? = nil)
+    case count(Path, query: Query? = nil)
     /// One of the three before; its answer also explains the access path of the query (observe protocol).
     indirect case explained(Request)
     /// All or nothing.

@@ -42,7 +42,7 @@ final class ObservedQuerySet {
     var ending: Set<ObjectIdentifier> = []
 
     private struct Name: Hashable {
-        let query: LiveQuery
+        let query: Query
         let showing: LiveQueryView.Showing
     }
 
@@ -60,7 +60,7 @@ final class ObservedQuerySet {
     /// True if observers have pending notifications.
     var hasPendingNotifications: Bool { isInBackground || !deferred.isEmpty }
 
-    func view(of query: LiveQuery, _ showing: LiveQueryView.Showing) -> View? { named[Name(query: query, showing: showing)] }
+    func view(of query: Query, _ showing: LiveQueryView.Showing) -> View? { named[Name(query: query, showing: showing)] }
     func view(of view: LiveQueryView) -> View? { byQuery[ObjectIdentifier(view)] }
 
     /// Number of views that take their next children from this order.
@@ -73,7 +73,7 @@ final class ObservedQuerySet {
         if let known = self.view(of: view) { return known }
         let shown = ShownLiveQuery(view, self)
         counted += shown.held
-        let made = View(path: path, query: .live(view.query), shown: .live(shown), lanes: lanes)
+        let made = View(path: path, query: view.query, shown: .live(shown), lanes: lanes)
         named[Name(query: view.query, showing: view.showing)] = made
         byQuery[ObjectIdentifier(view)] = made
         // No observer has taken it yet.

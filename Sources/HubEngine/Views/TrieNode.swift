@@ -43,12 +43,9 @@ final class TrieNode {
     /// The views of the whole place and of windows. O(views)
     var views: [View] { (whole.map { [$0] } ?? []) + ordered.flatMap(\.all) }
 
-    func existingView(_ query: ChildQuery?, for style: ObserverStyle) -> View? {
-        switch query {
-        case nil: whole
-        case .window(let query)?: existingView(query)
-        case .live(let query)?: queried?.view(of: query, style.isCount ? .count : .children)
-        }
+    func existingView(_ query: Query?, for style: ObserverStyle) -> View? {
+        guard let query else { return whole }
+        return query.isPlain ? existingView(query.tree) : queried?.view(of: query, style.isCount ? .count : .children)
     }
 
     private func existingView(_ query: TreeQuery?) -> View? {
@@ -61,7 +58,7 @@ final class TrieNode {
     func view(_ query: TreeQuery?, lanes: Int, window: @autoclosure () -> QueryWindow?) -> View {
         if let view = existingView(query) { return view }
         let shown = query.map { Shown.window(ShownWindow($0, window())) } ?? .place
-        let view = View(path: path, query: query.map { .window($0) }, shown: shown, lanes: lanes)
+        let view = View(path: path, query: query.map { Query($0) }, shown: shown, lanes: lanes)
         guard let query else {
             whole = view
             return view

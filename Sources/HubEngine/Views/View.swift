@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import Scheduling
 
 /// All observers of one place and query. Each change is computed once for all of them, and encoded once per style.
@@ -7,7 +8,7 @@ import Scheduling
 final class View {
     let path: Path
     /// Nil for the whole place.
-    let query: ChildQuery?
+    let query: Query?
     /// True for the view of the whole place. Stored, since every commit asks and the query would be copied.
     let isWhole: Bool
     /// True if all observers receive each write at or below the place unchanged: only stock-SDK observers of a whole place, none suspended. Stored,
@@ -24,7 +25,7 @@ final class View {
     /// Observers of slow readers. They receive nothing until the client has caught up.
     private(set) var suspended: [ObserverStyle: Audience] = [:]
 
-    init(path: Path, query: ChildQuery?, shown: Shown, lanes: Int) {
+    init(path: Path, query: Query?, shown: Shown, lanes: Int) {
         self.path = path
         self.query = query
         isWhole = query == nil

@@ -26,7 +26,7 @@ extension HubFormat {
         case .selected(let shown, let query):
             // Its order is sent separately: a JSON object has none.
             let ordered = query.inOrder(shown)
-            let distances = query.live?.near == nil ? nil : ordered.compactMap(\.distance)
+            let distances = query.near == nil ? nil : ordered.compactMap(\.distance)
             return ObserveSuccess(value: shown, keys: ordered.map(\.key), distances: distances)
         case .counted(let count): return ObserveSuccess(count: Int64(count))
         case .explained(let reply, let explanation):
@@ -40,7 +40,7 @@ extension HubFormat {
     }
 
     /// An observer's first events: each child as added, in key order or the query's order; then the value; then `ready`.
-    func observeInitial(_ value: Node, _ query: ChildQuery?, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
+    func observeInitial(_ value: Node, _ query: Query?, _ id: Int64, _ kinds: EventKinds, _ sequence: UInt64) -> [UInt8] {
         var frames: [UInt8] = []
         // A client that resumes after a disconnect needs to know which event is the last of the set.
         var left = (kinds.contains(.added) ? value.childCount : 0) + [EventKinds.value, .count, .ready].count { kinds.contains($0) }
@@ -50,7 +50,7 @@ extension HubFormat {
         }
         if kinds.contains(.added) {
             var previous: Key?
-            let isByDistance = query?.live?.isByDistance ?? false
+            let isByDistance = query?.isByDistance ?? false
             func added(_ key: Key, _ child: Node, _ distance: Double? = nil) {
                 append(.added(key: key, value: child, prev: isByDistance ? .notSent : ObservePrevious(previous), distance: distance))
                 previous = key

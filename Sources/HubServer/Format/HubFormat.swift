@@ -1,5 +1,6 @@
 import HubEngine
 import JSONTree
+import LiveQueries
 import WireProtocols
 
 /// Encodes the engine's output in each client's protocol, framed and ready to send.
@@ -15,7 +16,7 @@ struct HubFormat: WireFormat {
 
     func value(_ node: NodeCursor, to token: Int64) -> [UInt8] { RealtimeReply.ok(token, value: node).realtimeFrames }
 
-    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         switch style {
         case .patches(let tag): RealtimePush.data(path: path, value: value).frames(tag: tag)
         case .events(let id, let kinds, _): observeInitial(value, query, id, kinds, sequence)
@@ -72,9 +73,9 @@ struct HubFormat: WireFormat {
 
     func written(_ value: Node, at path: Path) -> [UInt8] { RealtimePush.data(path: path, value: value).frames(tag: nil) }
 
-    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+    func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
         switch style {
-        case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query?.window))
+        case .patches: RealtimeFraming.frames(for: RealtimePush.cancelled(path: path, query: query?.plain))
         case .events(let id, _, _): ObserveReply.ended(sub: id, ObserveFault(failure)).frame
         case .stream, .countStream: EventStreamEvent.cancel
         }

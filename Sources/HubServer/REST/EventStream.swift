@@ -2,6 +2,7 @@ import DispatchNet
 import HTTPTypes
 import HubEngine
 import JSONTree
+import LiveQueries
 import WireProtocols
 
 /// A `text/event-stream` (contract §7.6): one observer, on one connection, with one credential.
@@ -36,10 +37,10 @@ final class EventStream: Session, @unchecked Sendable {
 
     func begin() {
         // A query that loads everything is the place itself.
-        let isDefault = request.live == nil && request.query?.isDefault == true
+        let isDefault = request.query?.plain?.isDefault == true
         let form: StreamForm = request.form.showsPriorities ? .export : request.isOrdered ? .ordered : .plain
         let style: ObserverStyle = request.isCount ? .countStream : .stream(form)
-        database.submit(.observe(request.path, query: isDefault ? nil : request.children, style: style, hash: ""), from: self)
+        database.submit(.observe(request.path, query: isDefault ? nil : request.query, style: style, hash: ""), from: self)
     }
 
     override func replied(_ reply: Reply) {

@@ -48,7 +48,7 @@ final class RESTExchange: Client, ReservationMaker, @unchecked Sendable {
     func begin(_ content: HTTPBody, isHTTP11: Bool) {
         self.isHTTP11 = isHTTP11
         guard request.method != .get else {
-            return submit(request.isCount ? .count(request.children) : .read(request.children))
+            return submit(request.isCount ? .count(request.query) : .read(request.query))
         }
         isLarge = content.count > server.settings.limits.largeRequestBytes
         guard isLarge else {
@@ -246,9 +246,4 @@ extension TreeWrite {
         let text = path.dropping(base.depth).relativeText
         return part == .node ? text : text.isEmpty ? ".priority" : text + "/.priority"
     }
-}
-
-extension RESTRequest {
-    /// The selected children; nil for the whole place.
-    var children: ChildQuery? { live.map { .live($0) } ?? query.map { .window($0) } }
 }

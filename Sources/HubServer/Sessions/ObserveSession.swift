@@ -112,8 +112,8 @@ final class ObserveSession: Session, @unchecked Sendable {
     private func read(_ operation: ObserveOperation, _ id: Int64) -> Request? {
         switch operation {
         case .explained(let asked): return read(asked, id).map { .explained($0) }
-        case .get(let path, let query): return .get(path, query: query.map { ChildQuery($0) })
-        case .count(let path, let query): return .count(path, query: query.map { ChildQuery($0) })
+        case .get(let path, let query): return .get(path, query: query)
+        case .count(let path, let query): return .count(path, query: query)
         case .observe(let path, let events, let query, let maxHz, let since):
             let pace = maxHz.map { Int32((1000 / $0).rounded(.up)) }
             var kinds = EventKinds(rawValue: events.rawValue)
@@ -121,12 +121,8 @@ final class ObserveSession: Session, @unchecked Sendable {
             var position: Position?
             if case .after(let epoch, let seq) = since { position = Position(epoch: epoch, sequence: UInt64(max(0, seq))) }
             let style = ObserverStyle.events(id: id, kinds: kinds, pace: pace)
-            return .observe(path, query: query.map { ChildQuery($0) }, style: style, hash: "", since: position)
+            return .observe(path, query: query, style: style, hash: "", since: position)
         default: return nil
         }
     }
-}
-
-extension ChildQuery {
-    fileprivate init(_ query: ObserveQuery) { self = query.live.map { .live($0) } ?? .window(query.tree) }
 }

@@ -1,6 +1,7 @@
 import DispatchNet
 import HubEngine
 import JSONTree
+import LiveQueries
 import Scheduling
 import WireProtocols
 
@@ -128,9 +129,9 @@ final class RealtimeSession: Session, @unchecked Sendable {
     }
 
     /// The query if it filters; one that selects everything is a plain listen, whatever its order (contract §2.2).
-    private static func filter(_ query: TreeQuery?) -> ChildQuery? {
+    private static func filter(_ query: TreeQuery?) -> Query? {
         guard let query, !query.isDefault else { return nil }
-        return .window(query)
+        return Query(query)
     }
 }
 

@@ -1,19 +1,5 @@
 public import JSONTree
 
-/// A child's position in distance order: by distance, then by key.
-struct NearPlace: Sendable {
-    /// The square of the chord.
-    let chordSquared: Double
-    let key: Key
-
-    /// Negative, zero or positive as this comes before, equals, or comes after the other.
-    @inline(__always)
-    func order(_ other: NearPlace) -> Int {
-        if chordSquared != other.chordSquared { return chordSquared < other.chordSquared ? -1 : 1 }
-        return key == other.key ? 0 : (key < other.key ? -1 : 1)
-    }
-}
-
 extension GeoIndex {
     /// A heap entry of a distance search: a cell or a point that the search has reached but not visited.
     struct Reached {
@@ -116,7 +102,7 @@ extension GeoIndex {
     /// - Returns: false if the maximum is reached. `body` has then seen all children nearer than its last one, and no others.
     @discardableResult
     func nearest(
-        to centre: GeoPoint, within reach: Double, after place: NearPlace?, visits most: Int = .max, _ body: (NearPlace) -> Bool
+        to centre: GeoPoint, within reach: Double, after place: WindowPlace?, visits most: Int = .max, _ body: (WindowPlace) -> Bool
     ) -> Bool {
         let last = most < .max - visits ? visits + most : Int.max
         var heap = frontier
@@ -132,14 +118,14 @@ extension GeoIndex {
             if visits > last { return false }
             if next.entry >= 0 {
                 let key = cells[cell].entries[Int(next.entry)].key
-                if !body(NearPlace(chordSquared: next.chordSquared, key: key)) { return true }
+                if !body(WindowPlace(chordSquared: next.chordSquared, key: key)) { return true }
             } else if cells[cell].isLeaf {
                 visits += cells[cell].entries.count
                 for i in cells[cell].entries.indices {
                     let chordSquared = cells[cell].entries[i].point.chordSquared(centre)
                     guard chordSquared <= reach else { continue }
                     if let place, chordSquared <= place.chordSquared {
-                        if NearPlace(chordSquared: chordSquared, key: cells[cell].entries[i].key).order(place) <= 0 { continue }
+                        if WindowPlace(chordSquared: chordSquared, key: cells[cell].entries[i].key).order(place) <= 0 { continue }
                     }
                     push(Reached(chordSquared: chordSquared, cell: next.cell, entry: Int32(i)), &heap)
                 }

@@ -35,29 +35,25 @@ public final class LiveQueryView {
         }
     }
 
-    public internal(set) var query: LiveQuery
+    public internal(set) var query: Query
     public let showing: Showing
     /// Number of children shown or counted.
-    public var count: Int { filtered?.count ?? near?.count ?? query.reportedCount(total) }
+    public var count: Int { window?.count ?? query.reportedCount(total) }
     /// True if fewer children are shown than may exist; `QuerySet.fill` continues the search.
-    public var isShort: Bool { filtered?.isShort ?? near?.isShort ?? false }
+    public var isShort: Bool { window?.isShort ?? false }
     /// True if `QuerySet.fill` should continue now, before the view becomes short.
-    var needsFill: Bool { filtered?.needsFill ?? near?.needsFill ?? false }
+    var needsFill: Bool { window?.needsFill ?? false }
     /// True if the next children must be searched for off the queue and passed to `QuerySet.replace`.
-    public var needsBackgroundSearch: Bool { near?.needsBackgroundSearch ?? false }
+    public var needsBackgroundSearch: Bool { window?.needsBackgroundSearch ?? false }
     /// The order from which its next children come. Nil if all matches are held or found by their points, and for a count.
     public var refillOrder: TreeQuery.Index? {
-        guard let filtered, query.tree.limit != nil, !filtered.holdsAll else { return nil }
+        guard let window, !query.isByDistance, query.tree.limit != nil, !window.holdsAll else { return nil }
         return query.tree.orderedBy
     }
     /// Number of children held, shown or not.
-    public var held: Int { filtered?.heldCount ?? near?.heldCount ?? 0 }
-    /// The window, for moving it to another state of the place. Nil for a circle and a count.
-    public var window: FilteredWindow? { filtered }
-
-    /// One of the two for `children`, neither for `count`.
-    var filtered: FilteredWindow?
-    var near: NearWindow?
+    public var held: Int { window?.heldCount ?? 0 }
+    /// Nil for a count.
+    public internal(set) var window: Window?
     /// Number of matches, whatever the limit; for `count`.
     var total = 0
     let selector: Selector
@@ -74,7 +70,7 @@ public final class LiveQueryView {
     /// The changes of the current commit that affect this view.
     var pending: ContiguousArray<FilteredWrite> = []
 
-    init(_ query: LiveQuery, _ showing: Showing, _ selector: Selector) {
+    init(_ query: Query, _ showing: Showing, _ selector: Selector) {
         self.query = query
         self.showing = showing
         self.selector = selector

@@ -35,31 +35,30 @@ extension QuerySet {
 
     /// The fast path for the usual commit, which changes one child.
     private func apply(_ write: ChildWrite, over place: Node, in orders: Orders, _ onChange: Notify) {
-        var one: ContiguousArray<FilteredWrite> = [FilteredWrite(write: write)]
         find(write) { view, seen in
-            one[0] = seen
-            if let change = follow(view, one, over: place, in: orders) { onChange(view, change) }
+            if let change = follow(view, seen, over: place, in: orders) { onChange(view, change) }
         } circle: { view, old, new in
-            guard view.isCircle else {
-                one[0] = FilteredWrite(write: write, was: view.selector.was, now: view.selector.now, oldPoint: oldPoint, newPoint: newPoint)
-                if let change = followNear(view, one, over: place, in: orders) { onChange(view, change) }
+            let (was, now) = (view.selector.was, view.selector.now)
+            if view.isCircle {
+                if let event = view.window?.step(write, from: old, was, to: new, now) { onChange(view, .child(event)) }
                 return
             }
-            let (was, now) = (view.selector.was, view.selector.now)
-            if let event = view.near?.step(write, from: old, was, to: new, now) { onChange(view, .child(event)) }
+            let seen = FilteredWrite(write: write, was: was, now: now, oldPoint: oldPoint, newPoint: newPoint)
+            if let change = follow(view, seen, over: place, in: orders) { onChange(view, change) }
         }
     }
 
-    /// For the nearest children, the usual small move needs no lists.
-    private func followNear(
-        _ view: LiveQueryView, _ writes: ContiguousArray<FilteredWrite>, over place: Node, in orders: Orders
+    /// A small change of one child needs no lists.
+    private func follow(
+        _ view: LiveQueryView, _ seen: FilteredWrite, over place: Node, in orders: Orders
     ) -> LiveQueryView.Change? {
         var event: LiveEvent?
-        if view.near?.applyAlone(writes[0], &event) ?? false {
-            if !isListed(view) { circlesToRelist.append(view) }
-            return event.map { .child($0) }
-        }
-        return follow(view, writes, over: place, in: orders)
+        let before = view.held
+        guard view.window?.applyAlone(seen, &event) ?? false else { return follow(view, [seen], over: place, in: orders) }
+        held += view.held - before
+        // Not now: the list of circles is being iterated.
+        if !isListed(view) { circlesToRelist.append(view) }
+        return event.map { .child($0) }
     }
 
     /// Updates the point index with a change, and finds the affected views.
@@ -119,14 +118,9 @@ extension QuerySet {
         var visits = view.isSearched ? 0 : min(settings.visits, refillVisits)
         let most = visits
         defer { refillVisits -= most - visits }
-        if view.filtered != nil {
-            view.filtered?.apply(writes, over: place, in: orders(view.query.tree.orderedBy), visits: &visits, &events)
-            visited += most - visits
-        } else if let index {
-            view.near?.apply(writes, over: place, index, visits: &visits, &events)
-            // Not now: the list of circles is being iterated.
-            if !isListed(view) { circlesToRelist.append(view) }
-        }
+        view.window?.apply(writes, over: place, from: source(of: view, orders), visits: &visits, &events)
+        if !view.query.isByDistance { visited += most - visits }
+        if !isListed(view) { circlesToRelist.append(view) }
         return LiveQueryView.Change(events)
     }
 
@@ -146,14 +140,16 @@ extension QuerySet {
             held += view.held - before
             listUnfilled(view)
         }
-        if view.filtered != nil {
-            guard let children = orders(view.query.tree.orderedBy) else { return nil }
-            visited += settings.visits
-            view.filtered?.fill(over: place, in: children, &events)
-        } else if let index {
-            view.near?.fill(over: place, index, &events)
-            list(view)
-        }
+        guard let source = source(of: view, orders) else { return nil }
+        var visits = settings.visits
+        view.window?.fill(over: place, from: source, visits: &visits, &events)
+        if !view.query.isByDistance { visited += settings.visits - visits }
+        list(view)
         return LiveQueryView.Change(events)
+    }
+
+    /// Where a view finds its next children; nil if that is not available now.
+    private func source(of view: LiveQueryView, _ orders: Orders) -> Window.Source? {
+        view.query.isByDistance ? index.map { .points($0) } : orders(view.query.tree.orderedBy).map { .order($0) }
     }
 }

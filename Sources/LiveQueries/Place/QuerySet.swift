@@ -16,7 +16,7 @@ public final class QuerySet {
     public typealias Notify = (LiveQueryView, LiveQueryView.Change) -> Void
 
     private struct Name: Hashable {
-        let query: LiveQuery
+        let query: Query
         let showing: LiveQueryView.Showing
     }
 
@@ -86,8 +86,7 @@ public final class QuerySet {
     /// The keys of a view's shown children, in the query's order. Unordered for a circle that holds no children. O(shown · log n)
     public func shown(_ view: LiveQueryView, over place: Node) -> ContiguousArray<Key> {
         var keys: ContiguousArray<Key> = []
-        view.filtered?.forEachShown { keys.append($0) }
-        if let index { view.near?.forEachShown(place.children, index) { keys.append($0) } }
+        view.window?.forEachShown(place.children, index) { keys.append($0) }
         visited += keys.count
         return keys
     }
@@ -107,27 +106,22 @@ public final class QuerySet {
 
     // MARK: Views
 
-    public func existingView(_ query: LiveQuery, _ showing: LiveQueryView.Showing) -> LiveQueryView? {
+    public func existingView(_ query: Query, _ showing: LiveQueryView.Showing) -> LiveQueryView? {
         views[Name(query: query, showing: showing)]
     }
 
-    /// Adds a view of children in an order. `window` shows the current state of the place.
-    public func add(_ window: FilteredWindow) -> LiveQueryView {
-        add(window.query, .children) { $0.filtered = window }
-    }
-
-    /// The same for a circle, or the nearest children.
-    public func add(_ window: NearWindow) -> LiveQueryView {
-        add(window.query, .children) { ($0.near, $0.isCircle) = (window, window.isCircle) }
+    /// Adds a view of children. `window` shows the current state of the place.
+    public func add(_ window: Window) -> LiveQueryView {
+        add(window.query, .children) { ($0.window, $0.isCircle) = (window, window.isCircle) }
     }
 
     /// Adds a view of the number of children.
-    /// - Parameter matches: the current number of matches, whatever the limit (`LiveQuery.matches`).
-    public func add(countOf query: LiveQuery, matches: Int) -> LiveQueryView {
+    /// - Parameter matches: the current number of matches, whatever the limit (`Query.matches`).
+    public func add(countOf query: Query, matches: Int) -> LiveQueryView {
         add(query, .count) { $0.total = matches }
     }
 
-    private func add(_ query: LiveQuery, _ showing: LiveQueryView.Showing, _ fill: (LiveQueryView) -> Void) -> LiveQueryView {
+    private func add(_ query: Query, _ showing: LiveQueryView.Showing, _ fill: (LiveQueryView) -> Void) -> LiveQueryView {
         if let known = existingView(query, showing) { return known }
         let view = LiveQueryView(query, showing, selector(for: query))
         fill(view)
@@ -164,7 +158,7 @@ public final class QuerySet {
         }
     }
 
-    private func selector(for query: LiveQuery) -> LiveQueryView.Selector {
+    private func selector(for query: Query) -> LiveQueryView.Selector {
         let range = query.near == nil ? query.rangeConditions : []
         let name = LiveQueryView.Selector.Name(filter: query.filter, range: range, isNear: query.near != nil)
         if let known = selectors[name] { return known }
@@ -186,14 +180,14 @@ public final class QuerySet {
     /// nearest children is not listed again with each step.
     func isListed(_ view: LiveQueryView) -> Bool {
         guard let near = view.query.near else { return true }
-        let concern = view.near?.concern ?? near.outerReach
+        let concern = view.window?.concern ?? near.outerReach
         return concern <= view.reach && (concern >= view.reach / 4 || concern == near.outerReach)
     }
 
     /// Lists a circle for its view's current reach.
     func list(_ view: LiveQueryView) {
         guard let near = view.query.near, !isListed(view) else { return }
-        let concern = view.near?.concern ?? near.outerReach
+        let concern = view.window?.concern ?? near.outerReach
         if view.reach >= 0 { circles.remove(view.circle) }
         // Slightly more than needed, since the nearest children within a limit come and go.
         view.reach = min(near.outerReach, concern * 2)
@@ -208,11 +202,11 @@ public final class QuerySet {
 
     /// Replaces the window of a view by one that was searched for off the queue and updated to the current state.
     /// - Returns: the difference from the old window; nil if nothing differs.
-    public func replace(_ view: LiveQueryView, with window: NearWindow, over place: Node) -> LiveQueryView.Change? {
-        guard let index, let old = view.near, view.query == window.query else { return nil }
+    public func replace(_ view: LiveQueryView, with window: Window, over place: Node) -> LiveQueryView.Change? {
+        guard let old = view.window, view.query == window.query else { return nil }
         visited += old.count + window.count
         held += window.heldCount - old.heldCount
-        (view.near, view.isCircle) = (window, window.isCircle)
+        (view.window, view.isCircle) = (window, window.isCircle)
         list(view)
         listUnfilled(view)
         return LiveQueryView.Change(window.difference(from: old, over: place, index))
@@ -222,15 +216,12 @@ public final class QuerySet {
     /// O(children shown by either)
     public func difference(from old: LiveQueryView, to new: LiveQueryView, over place: Node) -> LiveQueryView.Change? {
         visited += old.count + new.count
-        if let was = old.near, let now = new.near, let index {
-            return LiveQueryView.Change(now.difference(from: was, over: place, index))
-        }
-        if let was = old.filtered, let now = new.filtered { return LiveQueryView.Change(now.difference(from: was, over: place)) }
+        if let was = old.window, let now = new.window { return LiveQueryView.Change(now.difference(from: was, over: place, index)) }
         return old.count == new.count ? nil : .count(new.count)
     }
 }
 
-extension LiveQuery {
+extension Query {
     /// The number of matches, whatever the limit. Visits the whole range of the order, or all children.
     /// - Parameter children: the place's children in the query's order, if available.
     public func matches(over place: Node, in children: OrderedChildren?) -> Int {

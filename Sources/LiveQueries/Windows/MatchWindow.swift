@@ -9,12 +9,12 @@ import JSONTree
 /// All matches up to the frontier are held, so a child that leaves is replaced from the reserve. When the reserve runs low, a limited number of
 /// children after the frontier is scanned for the next matches. Without a frontier, all matches are held. The order is reversed for a limit that
 /// keeps the last children, so the shown ones are always the first of those held.
-struct MatchWindow<Place: WindowPlace>: Sendable {
+struct MatchWindow: Sendable {
     /// One child that a commit changed, at its positions in the window's order. Nil where it does not match.
     struct Change {
         let key: Key
-        let old: Place?
-        let new: Place?
+        let old: WindowPlace?
+        let new: WindowPlace?
     }
 
     /// The change of one child that is or was shown.
@@ -24,22 +24,22 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         let kind: Kind
         let key: Key
         /// Its current position; its old one if it has left.
-        let place: Place
+        let place: WindowPlace
         let hasMoved: Bool
         /// The index of its change; -1 for a child that was not changed itself.
         let change: Int
     }
 
     /// Finds the next matches after a position. `frontier` is the last position scanned; nil if the scan reached the end.
-    typealias Refill = (_ after: Place?, _ wanted: Int) -> (found: ContiguousArray<Place>, frontier: Place?)
+    typealias Refill = (_ after: WindowPlace?, _ wanted: Int) -> (found: ContiguousArray<WindowPlace>, frontier: WindowPlace?)
 
-    private(set) var held: SortedChunks<Place>
+    private(set) var held: SortedChunks
     let limit: Int?
     private let settings: WindowSettings
     /// All matches up to this position are held; nil if all matches are held.
-    private(set) var frontier: Place?
+    private(set) var frontier: WindowPlace?
     /// The last position shown; nil if all held children are shown.
-    private var edge: Place?
+    private var edge: WindowPlace?
 
     /// - Parameters:
     ///   - first: finds the first matches.
@@ -55,7 +55,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     /// - Parameters:
     ///   - found: all matches, in the window's order.
     ///   - canRefill: true if matches far after the limit can be found again. Otherwise they are held as well.
-    init(limit: Int?, keepsLast: Bool, _ settings: WindowSettings, all found: ContiguousArray<Place>, canRefill: Bool = true) {
+    init(limit: Int?, keepsLast: Bool, _ settings: WindowSettings, all found: ContiguousArray<WindowPlace>, canRefill: Bool = true) {
         var settings = settings
         if !canRefill { settings.complete = .max }
         let kept = (limit ?? 0) + settings.reserve
@@ -72,7 +72,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     var needsFill: Bool { frontier != nil && held.count < (limit ?? 0) + settings.reserve / 4 }
 
     /// Calls `body` with the shown children in the query's order, and with the key of each preceding sibling.
-    func forEachShown(_ body: (Place, _ previous: Key?) -> Void) {
+    func forEachShown(_ body: (WindowPlace, _ previous: Key?) -> Void) {
         if !held.isDescending {
             var (left, previous) = (shownCount, Key?.none)
             held.forEach { place in
@@ -84,7 +84,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
             }
             return
         }
-        var shown: ContiguousArray<Place> = []
+        var shown: ContiguousArray<WindowPlace> = []
         held.forEach { place in
             if shown.count == shownCount { return false }
             shown.append(place)
@@ -94,7 +94,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     }
 
     /// The key of the preceding shown sibling in the query's order; nil for the first child. O(log n)
-    func previous(of place: Place) -> Key? {
+    func previous(of place: WindowPlace) -> Key? {
         let at = held.position(of: place)
         if !held.isDescending { return held.before(at).map { held[$0].key } }
         guard at != held.end else { return nil }
@@ -178,7 +178,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
 
     /// True if a position is not after a bound; nil is after all positions.
     @inline(__always)
-    private func isWithin(_ place: Place, _ bound: Place?) -> Bool { bound.map { held.order(place, $0) <= 0 } ?? true }
+    private func isWithin(_ place: WindowPlace, _ bound: WindowPlace?) -> Bool { bound.map { held.order(place, $0) <= 0 } ?? true }
 
     /// Looks up the next matches if the reserve is low.
     private mutating func fill(_ refill: Refill) {
@@ -189,7 +189,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     }
 
     /// - Parameter upToEdge: number of held children up to the old edge.
-    private func newEdge(_ oldEdge: Place?, _ upToEdge: Int) -> Place? {
+    private func newEdge(_ oldEdge: WindowPlace?, _ upToEdge: Int) -> WindowPlace? {
         guard let limit, held.count >= limit else { return nil }
         guard let oldEdge else { return held[held.position(at: limit - 1)] }
         var at = held.position(behind: oldEdge)
@@ -202,7 +202,7 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
     }
 
     /// - Parameter oldBound: all matches up to here were shown before; nil if all were.
-    private func collect(_ changes: ContiguousArray<Change>, _ oldBound: Place?, _ steps: inout ContiguousArray<Step>) {
+    private func collect(_ changes: ContiguousArray<Change>, _ oldBound: WindowPlace?, _ steps: inout ContiguousArray<Step>) {
         // With many changes, build a set once instead of scanning them for each child that crosses the edge.
         let many = changes.count > 8 ? Set(changes.map(\.key)) : nil
         func isChanged(_ key: Key) -> Bool { many?.contains(key) ?? changes.contains { $0.key == key } }
@@ -246,6 +246,35 @@ struct MatchWindow<Place: WindowPlace>: Sendable {
         guard held.count > (frontier == nil ? max(most, settings.complete) : most) else { return }
         held.removeAll(from: limit + settings.reserve)
         frontier = held.last
+    }
+}
+
+extension MatchWindow {
+    /// The events between another window's result and this one's, over the same children. O(shown · log n)
+    /// - Parameter isOrdered: true if events name the preceding sibling.
+    func difference(
+        from old: MatchWindow, over children: ChildMap, isOrdered: Bool, distance: (WindowPlace) -> Double?
+    ) -> ContiguousArray<LiveEvent> {
+        var events: ContiguousArray<LiveEvent> = []
+        var was: [Key: WindowPlace] = [:]
+        old.forEachShown { place, _ in was[place.key] = place }
+        var now: Set<Key> = []
+        forEachShown { place, _ in now.insert(place.key) }
+        old.forEachShown { place, _ in
+            if now.contains(place.key) { return }
+            events.append(LiveEvent(.removed, place.key, children[place.key] ?? .null, distance: distance(place), why: .left))
+        }
+        forEachShown { place, previous in
+            let earlier = was[place.key]
+            let hasMoved = earlier.map { $0.order(place) != 0 } ?? false
+            let metres = distance(place)
+            if earlier != nil, !hasMoved, metres == nil { return }
+            events.append(
+                LiveEvent(
+                    earlier == nil ? .added : .moved, place.key, children[place.key] ?? .null, previous: isOrdered ? previous : nil,
+                    distance: metres, hasMoved: hasMoved))
+        }
+        return events
     }
 }
 

@@ -32,7 +32,7 @@ struct ObserveClientState {
         case credential(String, Done?)
         case observe
         /// A move of this observer, which had this query before.
-        case move(Int64, ObserveQuery, Done?)
+        case move(Int64, Query, Done?)
     }
 
     private enum Waiting {

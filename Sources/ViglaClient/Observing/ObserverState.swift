@@ -8,7 +8,7 @@ struct ObserverState {
     /// The events that the program receives.
     let events: ObserveEvents
     /// The query, with its current centre.
-    private(set) var query: ObserveQuery?
+    private(set) var query: Query?
     let maxHz: Double?
     let handler: ObserveClientState.Handler
     /// Whether the rules do not declare the order of the query (`.indexOn`).
@@ -26,7 +26,7 @@ struct ObserverState {
     /// Whether this connection starts from the beginning, although events were reported before.
     private var startsOver = false
 
-    init(_ path: Path, _ events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil, _ handler: @escaping ObserveClientState.Handler) {
+    init(_ path: Path, _ events: ObserveEvents, query: Query? = nil, maxHz: Double? = nil, _ handler: @escaping ObserveClientState.Handler) {
         self.path = path
         self.events = events
         self.query = query
@@ -71,16 +71,8 @@ struct ObserverState {
 
     /// Handles the answer to a move.
     /// - Parameter query: the query before a refused move.
-    mutating func hasMoved(backTo query: ObserveQuery? = nil) {
+    mutating func hasMoved(backTo query: Query? = nil) {
         if let query { self.query = query }
         moves = max(0, moves - 1)
-    }
-}
-
-extension ObserveQuery {
-    /// The same query around another centre; nil without a circle.
-    fileprivate func moved(to centre: GeoPoint) -> ObserveQuery? {
-        guard let near else { return nil }
-        return try? ObserveQuery(tree, where: filter, near: NearQuery(centre: centre, metres: near.metres, limit: near.limit))
     }
 }

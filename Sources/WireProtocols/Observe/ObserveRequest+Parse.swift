@@ -28,7 +28,7 @@ private struct ObserveRequestParser {
         var value: WriteValue?
         var entries: [TreeWrite]?
         var events: ObserveEvents?
-        var query: ObserveQuery?
+        var query: Query?
         var maxHz: Double?
         var since: ObserveSince?
         var sub: Int64?
@@ -76,12 +76,12 @@ private struct ObserveRequestParser {
                     members.valueText = try reader.skipValue()
                 }
             case "events": members.events = try events(&reader, &members)
-            case "query": members.query = try ObserveQuery.read(&reader, of: bytes, &members.fault)
+            case "query": members.query = try Query.read(&reader, of: bytes, &members.fault)
             case "since": members.since = try since(&reader, &members.fault)
             case "explain": members.explains = try flag(of: name, &reader, &members.fault)
             case "maxHz": members.maxHz = try rate(&reader, &members.fault)
             case "sub": members.sub = try reader.integer(of: name, &members.fault)
-            case "near": members.centre = try ObserveQuery.centre(&reader, of: bytes, &members.fault)
+            case "near": members.centre = try Query.centre(&reader, of: bytes, &members.fault)
             case "do": members.leaving = try reader.text(of: name, &members.fault)
             case "was": members.hash = try was(&reader, &members.fault)
             case "hash": members.hash = try reader.text(of: name, &members.fault)

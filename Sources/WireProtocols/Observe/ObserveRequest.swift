@@ -18,14 +18,14 @@ public enum ObserveOperation: Sendable, Equatable {
     /// - query: the selected children; nil for the whole place.
     /// - maxHz: the most values per second; nil sends each.
     /// - since: for an observer that may resume, or resumes; nil for others.
-    case observe(path: Path, events: ObserveEvents, query: ObserveQuery? = nil, maxHz: Double? = nil, since: ObserveSince? = nil)
+    case observe(path: Path, events: ObserveEvents, query: Query? = nil, maxHz: Double? = nil, since: ObserveSince? = nil)
     /// Ends the subscription whose request had this id.
     case unobserve(sub: Int64)
     /// Moves the centre of the subscription's `near`, and nothing else.
     case move(sub: Int64, to: GeoPoint)
-    case get(path: Path, query: ObserveQuery? = nil)
+    case get(path: Path, query: Query? = nil)
     /// The number of children.
-    case count(path: Path, query: ObserveQuery? = nil)
+    case count(path: Path, query: Query? = nil)
     /// An observe, get or count whose response also explains how the query's children are found.
     indirect case explained(ObserveOperation)
     case set(TreeWrite)

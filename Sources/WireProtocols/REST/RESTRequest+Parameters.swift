@@ -89,12 +89,12 @@ extension RESTRequest {
         if first != nil, last != nil { throw .bothLimits }
         let order = target.value("orderBy")
         let (filter, near) = try (Self.filter(target), Self.near(target))
-        let isLive = filter != nil || near != nil
-        if target.value("shallow") == "true", order == nil, !isLive {
+        let isConditional = filter != nil || near != nil
+        if target.value("shallow") == "true", order == nil, !isConditional {
             if sizeUpTo != nil { throw .bad("Mixing 'shallow' and 'sizeUpTo' is not supported") }
             return shallow = try Self.shallow(target, bounds, limit: first ?? last, keepsLast: last != nil)
         }
-        guard order != nil || isLive else {
+        guard order != nil || isConditional else {
             if !bounds.isEmpty || first != nil || last != nil { throw .noOrder }
             return
         }
@@ -127,12 +127,10 @@ extension RESTRequest {
                 query.end = query.start
             }
         }
-        self.query = query
-        guard isLive, filter?.isEmpty != true || near != nil else { return }
-        let live: LiveQuery
-        do throws(QueryFault) { live = try LiveQuery(query, where: filter ?? .all, near: near) } catch { throw .bad(error.description) }
-        guard !live.exceedsNearest else { throw .bad("limitToFirst: \(LiveQuery.tooMany)") }
-        (self.live, self.query) = (live, live.tree)
+        let made: Query
+        do throws(QueryFault) { made = try Query(query, where: filter ?? .all, near: near) } catch { throw .bad(error.description) }
+        guard !made.exceedsNearest else { throw .bad("limitToFirst: \(Query.tooMany)") }
+        self.query = made
     }
 
     private static func filter(_ target: HTTPTarget) throws(RESTRefusal) -> Filter? {

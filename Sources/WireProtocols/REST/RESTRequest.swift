@@ -13,10 +13,8 @@ public struct RESTRequest: Sendable {
     public var path: Path
     /// The priority of the place, for `/path/.priority.json`.
     public var part = TreeWrite.Part.node
-    /// Nil for the whole place.
-    public var query: TreeQuery?
-    /// The query with the conditions of `where=` and the circle of `near=`; nil if it has neither. `query` is its order, range and limit.
-    public var live: LiveQuery?
+    /// The selected children; nil for the whole place.
+    public var query: Query?
     public var shallow: Shallow?
     public var form = NodeEncoder.Form()
     /// `sizeUpTo=N`: a read returns the approximate size of its content in bytes, or `null` if that exceeds N.
@@ -48,7 +46,7 @@ public struct RESTRequest: Sendable {
     public var isStream = false
 
     /// Whether children are selected in an order other than by key. Then the result is an object, whatever its keys are.
-    public var isOrdered: Bool { query.map { $0.orderedBy != .key } ?? false }
+    public var isOrdered: Bool { query.map { $0.tree.orderedBy != .key } ?? false }
 
     static let longestTimeoutMs = 15 * 60 * 1000
 

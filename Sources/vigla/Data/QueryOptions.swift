@@ -108,7 +108,7 @@ struct QueryOptions: ParsableArguments {
     }
 
     /// The same for the observe protocol; nil without a query. Ends the program when the hub would refuse it.
-    var selection: ObserveQuery? {
+    var selection: Query? {
         let members = parameters.map { "\(Node.string(Text($0.name)).json):\($0.value)" }
         if members.isEmpty { return nil }
         let text = Array("{\"id\":0,\"op\":\"get\",\"path\":\"\",\"query\":{\(members.joined(separator: ","))}}".utf8)

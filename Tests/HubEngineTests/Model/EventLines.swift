@@ -16,14 +16,14 @@ struct EventLines: WireFormat {
         }
     }
 
-    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         guard case .events(let id, let kinds, _) = style else { return [] }
         var lines: [String] = []
         if kinds.contains(.added) {
             var previous: Key?
-            let ordered = (query ?? .window(TreeQuery(index: .key))).inOrder(value)
+            let ordered = (query ?? Query(TreeQuery(index: .key))).inOrder(value)
             for (key, child, distance) in ordered {
-                let before = query?.live?.isByDistance == true ? nil : previous
+                let before = query?.isByDistance == true ? nil : previous
                 lines.append("added \(id) \(key) \(before?.string ?? "-") \(child.json)\(metres(distance))")
                 previous = key
             }
@@ -62,7 +62,7 @@ struct EventLines: WireFormat {
         return Array(lines.enumerated().map { "\($1) @\(sequence)\($0 < lines.count - 1 ? " more" : "")\n" }.joined().utf8)
     }
 
-    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+    func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
         if case .events(let id, _, _) = style { Array("ended \(id)\n".utf8) } else { [] }
     }
 }

@@ -22,7 +22,7 @@ enum LiveSelections {
     }
 
     /// - Parameter tree: order, range and limit.
-    static func query(_ tree: TreeQuery, _ random: inout SeededRandom) -> LiveQuery? {
+    static func query(_ tree: TreeQuery, _ random: inout SeededRandom) -> Query? {
         var conditions: [LiveQueries.Condition] = []
         for _ in 0..<(1 + random.below(2)) {
             let path: Path = random.pick(["v", "v", "w", "at/lat"])
@@ -32,18 +32,18 @@ enum LiveSelections {
             ])))
         }
         if random.chance(10) { conditions.append(LiveQueries.Condition("at", .has("lat"))) }
-        guard random.chance(40), let centre = centre(&random) else { return try? LiveQuery(tree, where: Filter(conditions)) }
+        guard random.chance(40), let centre = centre(&random) else { return try? Query(tree, where: Filter(conditions)) }
         let filter = random.chance(50) ? Filter.all : Filter(conditions)
         switch random.below(4) {
-        case 0: return try? LiveQuery(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: 600, limit: nil))
-        case 1: return try? LiveQuery(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: nil, limit: 3))
-        case 2: return try? LiveQuery(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: 800, limit: 4))
-        default: return try? LiveQuery(tree, where: filter, near: NearQuery(centre: centre, metres: 700, limit: nil))
+        case 0: return try? Query(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: 600, limit: nil))
+        case 1: return try? Query(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: nil, limit: 3))
+        case 2: return try? Query(TreeQuery(index: nil), where: filter, near: NearQuery(centre: centre, metres: 800, limit: 4))
+        default: return try? Query(tree, where: filter, near: NearQuery(centre: centre, metres: 700, limit: nil))
         }
     }
 
     /// The keys in the order of the query, with metres from its centre.
-    static func selection(_ query: LiveQuery, _ node: Node) -> [(key: Key, metres: Double?)] {
+    static func selection(_ query: Query, _ node: Node) -> [(key: Key, metres: Double?)] {
         var found: [(key: Key, child: Node, metres: Double?)] = []
         for (key, child) in node.children where query.filter.admits(child) {
             guard let near = query.near else {
@@ -68,9 +68,9 @@ enum LiveSelections {
 /// Requests of tests that observe a window.
 extension Request {
     static func observe(_ path: Path, query: TreeQuery?, style: ObserverStyle, hash: String, since: Position? = nil) -> Request {
-        .observe(path, query: query.map { ChildQuery.window($0) }, style: style, hash: hash, since: since)
+        .observe(path, query: query.map { Query($0) }, style: style, hash: hash, since: since)
     }
 
-    static func get(_ path: Path, query: TreeQuery?) -> Request { .get(path, query: query.map { ChildQuery.window($0) }) }
-    static func count(_ path: Path, query: TreeQuery?) -> Request { .count(path, query: query.map { ChildQuery.window($0) }) }
+    static func get(_ path: Path, query: TreeQuery?) -> Request { .get(path, query: query.map { Query($0) }) }
+    static func count(_ path: Path, query: TreeQuery?) -> Request { .count(path, query: query.map { Query($0) }) }
 }

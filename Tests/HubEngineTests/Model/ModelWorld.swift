@@ -1,6 +1,7 @@
 import Dispatch
 import HubEngine
 import JSONTree
+import LiveQueries
 import SecurityRules
 import Synchronization
 import TestSupport
@@ -409,7 +410,7 @@ struct EventFormat: WireFormat {
         return [0]
     }
 
-    func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+    func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
         sink.frame(.data(path: path, tag: Self.tag(style), patches: [(path, value)]))
     }
 
@@ -418,8 +419,8 @@ struct EventFormat: WireFormat {
         return sink.frame(.data(path: change.path, tag: Self.tag(style), patches: patches))
     }
 
-    func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
-        sink.frame(.cancelled(path, query: query?.window))
+    func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+        sink.frame(.cancelled(path, query: query?.plain))
     }
 
     private static func tag(_ style: ObserverStyle) -> Int64? { if case .patches(let tag) = style { tag } else { nil } }

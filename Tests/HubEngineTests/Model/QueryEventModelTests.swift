@@ -44,7 +44,7 @@ private final class QueryEventWorld {
 
     private struct Observed {
         let path: Path
-        var query: ChildQuery?
+        var query: Query?
         let kinds: EventKinds
         var list: [(key: String, value: String)] = []
         var value: String?
@@ -124,10 +124,10 @@ private final class QueryEventWorld {
             .children, [.children, .ready], [.children, .value, .ready, .count], .value, [.value, .ready], .count, [.count, .ready],
         ])
         let tree = query()
-        let query: ChildQuery? =
-            random.chance(15) ? nil : random.chance(50) ? .window(tree) : LiveSelections.query(tree, &random).map { .live($0) }
+        let query: Query? =
+            random.chance(15) ? nil : random.chance(50) ? Query(tree) : LiveSelections.query(tree, &random)
         let observed = Observed(path: random.pick(["p/l", "p/l", "p/m", "p"] as [Path]), query: query, kinds: kinds)
-        trace.append("observe \(nextID) \(observed.path) \(query as ChildQuery?) \(kinds.rawValue)")
+        trace.append("observe \(nextID) \(observed.path) \(query as Query?) \(kinds.rawValue)")
         watcher.observed[nextID] = observed
         hub.database.submit(
             .observe(observed.path, query: query, style: .events(id: nextID, kinds: kinds), hash: ""), from: watcher.client, token: nextID)
@@ -136,10 +136,10 @@ private final class QueryEventWorld {
 
     private func move() {
         guard let watcher = watchers.randomElement(using: &random), let centre = LiveSelections.centre(&random) else { return }
-        let circles = watcher.observed.filter { $0.value.query?.live?.near != nil && $0.value.isReady || !$0.value.distances.isEmpty }
-        guard let id = circles.keys.sorted().first, let live = watcher.observed[id]?.query?.live else { return }
+        let circles = watcher.observed.filter { $0.value.query?.near != nil && $0.value.isReady || !$0.value.distances.isEmpty }
+        guard let id = circles.keys.sorted().first, let live = watcher.observed[id]?.query else { return }
         trace.append("move \(id) \(centre)")
-        watcher.observed[id]?.query = .live(live.moved(to: centre))
+        watcher.observed[id]?.query = live.moved(to: centre)
         hub.database.submit(.move(id, to: centre), from: watcher.client, token: id)
     }
 
@@ -221,7 +221,7 @@ private final class QueryEventWorld {
             for (id, observed) in watcher.observed {
                 let node = content.node(at: observed.path)
                 let expected = Self.selection(observed.query, node)
-                let note = "observer \(id) of \(observed.path), \(observed.query as ChildQuery?)"
+                let note = "observer \(id) of \(observed.path), \(observed.query as Query?)"
                 if observed.kinds.contains(.ready), !observed.isReady { throw Wrong(description: "\(note) is not ready") }
                 if observed.kinds.contains(.value) {
                     let value = observed.query == nil ? node : Node.object(expected.map { ($0, node.child($0)) })
@@ -231,8 +231,8 @@ private final class QueryEventWorld {
                     throw Wrong(description: "\(note): \(observed.count ?? "-") for \(expected.count)")
                 }
                 guard observed.kinds.contains(.added) else { continue }
-                if let live = observed.query?.live, live.near != nil { try compare(observed, live, node, note) }
-                if observed.query?.live?.isByDistance == true { continue }
+                if let live = observed.query, live.near != nil { try compare(observed, live, node, note) }
+                if observed.query?.isByDistance == true { continue }
                 let list = expected.map { "\($0) \(node.child($0).json)" }
                 if observed.list.map({ "\($0.key) \($0.value)" }) != list {
                     throw Wrong(description: "\(note): \(observed.list) for \(list)")
@@ -242,7 +242,7 @@ private final class QueryEventWorld {
     }
 
     /// Compares circles: the places of children, and the shown order where distances define it.
-    private func compare(_ observed: Observed, _ live: LiveQuery, _ node: Node, _ note: String) throws {
+    private func compare(_ observed: Observed, _ live: Query, _ node: Node, _ note: String) throws {
         let expected = LiveSelections.selection(live, node)
         for (key, metres) in expected {
             guard let metres, let told = observed.distances[key.string], abs(told - metres) < 0.001 else {
@@ -254,9 +254,9 @@ private final class QueryEventWorld {
         if shown != all { throw Wrong(description: "\(note): \(shown) for \(all)") }
     }
 
-    private static func selection(_ query: ChildQuery?, _ node: Node) -> [Key] {
-        if let live = query?.live { return LiveSelections.selection(live, node).map(\.key) }
-        guard let query = query?.window else { return node.children.map(\.key) }
+    private static func selection(_ query: Query?, _ node: Node) -> [Key] {
+        if let live = query, !live.isPlain { return LiveSelections.selection(live, node).map(\.key) }
+        guard let query = query?.plain else { return node.children.map(\.key) }
         let all = node.children.map { query.orderedBy.place($0.key, $0.node) }
         let range = all.filter { query.admits($0) }.sorted { $0.order($1) < 0 }.map(\.key)
         guard let limit = query.limit else { return range }
@@ -303,7 +303,7 @@ private final class QueryEventWorld {
             let at = observed.list.firstIndex { $0.key == words[3] }.map { $0 + 1 } ?? 0
             observed.list.insert((words[2], value), at: at)
         }
-        let isByDistance = observed.query?.live?.isByDistance == true
+        let isByDistance = observed.query?.isByDistance == true
         let distance = words.last.flatMap { $0.hasPrefix("~") ? Double($0.dropFirst()) : nil }
         if let distance, words[0] != "removed" { observed.distances[words[2]] = distance }
         if words[0] == "removed" { observed.distances[words[2]] = nil }

@@ -40,7 +40,7 @@ private final class ResumeWorld {
     private final class Observer {
         let id: Int64
         let path: Path
-        let query: ChildQuery?
+        let query: Query?
         let kinds: EventKinds
         var client: Client?
         var position: Position?
@@ -53,7 +53,7 @@ private final class ResumeWorld {
         /// It has reconnected, and does not know yet how it resumes.
         var isReturning = false
 
-        init(_ id: Int64, _ path: Path, _ query: ChildQuery?, _ kinds: EventKinds) {
+        init(_ id: Int64, _ path: Path, _ query: Query?, _ kinds: EventKinds) {
             (self.id, self.path, self.query, self.kinds) = (id, path, query, kinds)
         }
     }
@@ -82,11 +82,11 @@ private final class ResumeWorld {
         hub = EngineHarness(rules: rules ?? .allowAll, log: log, limits: Self.limits, format: EventLines())
         let kinds: [EventKinds] = [.children, [.children, .ready], [.children, .count, .ready], .value, [.value, .ready], .count]
         for id in 1...12 {
-            var query: ChildQuery?
-            if id % 3 != 0 { query = .window(self.query()) }
-            if id > 6 { query = LiveSelections.query(self.query(), &random).map { .live($0) } ?? query }
+            var query: Query?
+            if id % 3 != 0 { query = Query(self.query()) }
+            if id > 6 { query = LiveSelections.query(self.query(), &random) ?? query }
             // Children at this place have coordinates.
-            let path: Path = query?.live?.near == nil ? random.pick(["p", "p/l", "p/l", "p/m"]) : "p/l"
+            let path: Path = query?.near == nil ? random.pick(["p", "p/l", "p/l", "p/m"]) : "p/l"
             observers.append(Observer(Int64(id), path, query, random.pick(kinds).union(.resumable)))
         }
     }
@@ -224,7 +224,7 @@ private final class ResumeWorld {
             observer.list.insert((words[2], value), at: at)
         }
         // The distances define the order.
-        let isByDistance = observer.query?.live?.isByDistance == true
+        let isByDistance = observer.query?.isByDistance == true
         let known = words.count > 2 ? observer.list.firstIndex { $0.key == words[2] } : nil
         if observer.position != nil { replayed += 1 }
         switch words[0] {
@@ -274,7 +274,7 @@ private final class ResumeWorld {
     }
 
     private func compare(_ observer: Observer, _ node: Node) throws {
-        let note = "observer \(observer.id) of \(observer.path), \(observer.query as ChildQuery?), \(observer.kinds.rawValue)"
+        let note = "observer \(observer.id) of \(observer.path), \(observer.query as Query?), \(observer.kinds.rawValue)"
         if observer.isReturning || !observer.held.isEmpty { throw Wrong(description: "\(note) waits for \(observer.held)") }
         let expected = Self.selection(observer.query, node)
         if observer.kinds.contains(.value) {
@@ -287,13 +287,13 @@ private final class ResumeWorld {
         guard observer.kinds.contains(.added) else { return }
         var list = expected.map { "\($0) \(node.child($0).json)" }
         var known = observer.list.map { "\($0.key) \($0.value)" }
-        if observer.query?.live?.isByDistance == true { (list, known) = (list.sorted(), known.sorted()) }
+        if observer.query?.isByDistance == true { (list, known) = (list.sorted(), known.sorted()) }
         if known != list { throw Wrong(description: "\(note): \(observer.list) for \(list)") }
     }
 
-    private static func selection(_ query: ChildQuery?, _ node: Node) -> [Key] {
-        if let live = query?.live { return LiveSelections.selection(live, node).map(\.key) }
-        guard let query = query?.window else { return node.children.map(\.key) }
+    private static func selection(_ query: Query?, _ node: Node) -> [Key] {
+        if let live = query, !live.isPlain { return LiveSelections.selection(live, node).map(\.key) }
+        guard let query = query?.plain else { return node.children.map(\.key) }
         let all = node.children.map { query.orderedBy.place($0.key, $0.node) }
         let range = all.filter { query.admits($0) }.sorted { $0.order($1) < 0 }.map(\.key)
         guard let limit = query.limit else { return range }

@@ -1,6 +1,7 @@
 import Dispatch
 @testable import HubEngine
 import JSONTree
+import LiveQueries
 import SecurityRules
 import Testing
 import TestSupport

@@ -1,4 +1,5 @@
 import Dispatch
+import LiveQueries
 @testable import HubEngine
 import Journal
 import JSONTree
@@ -152,7 +153,7 @@ final class Bench: @unchecked Sendable {
     /// Lets a client observe a place, without a request. A missing order is built in the background first.
     func observe(_ observation: Observation, by client: Client) {
         let isAwaited = run {
-            guard let query = observation.query?.window else {
+            guard let query = observation.query?.plain else {
                 registry.insert(observation, of: client, showing: nil)
                 return false
             }
@@ -242,19 +243,19 @@ extension CommitPipeline {
 
 extension Observation {
     init(path: Path, query: TreeQuery?, style: ObserverStyle) {
-        self.init(path: path, query: query.map { ChildQuery.window($0) }, style: style)
+        self.init(path: path, query: query.map { Query($0) }, style: style)
     }
 }
 
 extension View {
-    var window: TreeQuery? { query?.window }
+    var window: TreeQuery? { query?.plain }
 }
 
-extension ChildQuery {
+extension Query {
     init(
         index: TreeQuery.Index? = nil, start: TreeQuery.Bound? = nil, end: TreeQuery.Bound? = nil, limit: Int? = nil,
         viewFrom: TreeQuery.Side? = nil
     ) {
-        self = .window(TreeQuery(index: index, start: start, end: end, limit: limit, viewFrom: viewFrom))
+        self = Query(TreeQuery(index: index, start: start, end: end, limit: limit, viewFrom: viewFrom))
     }
 }

@@ -1,3 +1,4 @@
+import LiveQueries
 @testable import HubEngine
 import JSONTree
 import SecurityRules
@@ -28,8 +29,8 @@ import Testing
             #expect(!bench.permissions.allowsRead("own", nil, stranger))
             #expect(bench.permissions.allowsRead("own", nil, Self.user("u")))
             #expect(bench.permissions.allowsRead("own", nil, Client(lane: 0, dialect: .realtime, identity: .admin)))
-            #expect(bench.permissions.allowsRead("first", ChildQuery(index: .key, limit: 10, viewFrom: .first), stranger))
-            #expect(!bench.permissions.allowsRead("first", ChildQuery(index: .key, limit: 11, viewFrom: .first), stranger))
+            #expect(bench.permissions.allowsRead("first", Query(index: .key, limit: 10, viewFrom: .first), stranger))
+            #expect(!bench.permissions.allowsRead("first", Query(index: .key, limit: 11, viewFrom: .first), stranger))
             #expect(!bench.permissions.mayRead("own", nil, stranger, in: bench.content.root))
         }
         #expect(refusals.all == ["get /own", "get /first"], "what refuses nothing is not reported")
@@ -115,12 +116,12 @@ import Testing
     }
 
     @Test func queryVariables_areWhatTheRulesSee() {
-        let equal = QueryVariables(ChildQuery(index: .child("a/b"), start: .init(value: 3), end: .init(value: 3)))
+        let equal = QueryVariables(Query(index: .child("a/b"), start: .init(value: 3), end: .init(value: 3)))
         #expect(equal.equalTo == 3 && equal.startAt == nil && equal.endAt == nil && equal.orderByChild == "a/b")
-        let range = QueryVariables(ChildQuery(index: .value, start: .init(value: 3), end: .init(value: 4), limit: 7, viewFrom: .last))
+        let range = QueryVariables(Query(index: .value, start: .init(value: 3), end: .init(value: 4), limit: 7, viewFrom: .last))
         #expect(range.equalTo == nil && range.startAt == 3 && range.endAt == 4 && range.orderByValue && range.limitToLast == 7)
         #expect(range.limitToFirst == nil && !range.orderByKey && !range.orderByPriority)
-        #expect(QueryVariables(ChildQuery(index: .key, limit: 2, viewFrom: .first)).limitToFirst == 2)
-        #expect(QueryVariables(ChildQuery(limit: 2)).orderByPriority, "the order that is meant when none is named")
+        #expect(QueryVariables(Query(index: .key, limit: 2, viewFrom: .first)).limitToFirst == 2)
+        #expect(QueryVariables(Query(limit: 2)).orderByPriority, "the order that is meant when none is named")
     }
 }

@@ -1,3 +1,4 @@
+import LiveQueries
 @testable import HubEngine
 import JSONTree
 import SecurityRules
@@ -23,7 +24,7 @@ import Testing
     }
 
     private static func get(_ bench: Bench, _ path: Path, _ query: TreeQuery? = nil, _ client: Client = .make(), token: Int64 = 0) {
-        bench.run { bench.reads.get(path, query.map { .window($0) }, .init(.get(path, query: query), of: client, token: token)) }
+        bench.run { bench.reads.get(path, query.map { Query($0) }, .init(.get(path, query: query), of: client, token: token)) }
     }
 
     private static func write(_ bench: Bench, _ place: Path, _ value: Node) {
@@ -52,9 +53,9 @@ import Testing
         Self.get(bench, "q", query("0123456789"))
         Self.get(bench, "q", query("0123456789x"))
         var both = TreeQuery(index: .child("v"), start: .init(value: "0123", key: "k"), end: .init(value: "012"))
-        #expect(!bench.reads.isTooLong(.window(both)), "4, 1 and 3 bytes, and 2 of the order")
+        #expect(!bench.reads.isTooLong(Query(both)), "4, 1 and 3 bytes, and 2 of the order")
         both.end = .init(value: "0123")
-        #expect(bench.reads.isTooLong(.window(both)) && !bench.reads.isTooLong(nil))
+        #expect(bench.reads.isTooLong(Query(both)) && !bench.reads.isTooLong(nil))
         #expect(bench.finish() == [#"value 0 {"a":"0123456789"}"#, "error 0 too_big"])
     }
 

@@ -1,3 +1,4 @@
+import LiveQueries
 @testable import HubEngine
 import JSONTree
 import SecurityRules
@@ -13,7 +14,7 @@ import Testing
         private let lines = LineFormat()
 
         func reply(_ reply: Reply, to token: Int64, dialect: Dialect) -> [UInt8] { lines.reply(reply, to: token, dialect: dialect) }
-        func initial(_ value: Node, at path: Path, query: ChildQuery?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
+        func initial(_ value: Node, at path: Path, query: Query?, style: ObserverStyle, sequence: UInt64) -> [UInt8] {
             lines.initial(value, at: path, query: query, style: style, sequence: sequence)
         }
         func change(_ change: ViewChange, for style: ObserverStyle, sharing parts: inout (any ChangeParts)?) -> [UInt8] {
@@ -23,7 +24,7 @@ import Testing
             writes.add(1, ordering: .relaxed)
             return lines.written(value, at: path)
         }
-        func ended(_ path: Path, query: ChildQuery?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
+        func ended(_ path: Path, query: Query?, style: ObserverStyle, _ failure: Failure) -> [UInt8] {
             lines.ended(path, query: query, style: style, failure)
         }
     }

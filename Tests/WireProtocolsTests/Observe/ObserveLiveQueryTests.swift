@@ -7,7 +7,7 @@ import Testing
 @Suite(.timeLimit(.minutes(30))) struct ObserveLiveQueryTests {
     private static let athens = GeoPoint(latitude: 37.975, longitude: 23.735)
 
-    private static func read(_ query: String) throws -> ObserveQuery? {
+    private static func read(_ query: String) throws -> Query? {
         guard case .get(_, let read) = try operation(query) else { return nil }
         return read
     }
@@ -46,30 +46,30 @@ import Testing
         let centre = try #require(Self.athens)
         let near = NearQuery(centre: centre, metres: 1000, limit: nil)
         let open = Filter([Condition("status", .equal("open"))])
-        let cases: [(String, ObserveQuery)] = [
+        let cases: [(String, Query)] = [
             (
                 #"{"orderBy":"$key","where":[["status","==","open"]]}"#,
-                try ObserveQuery(TreeQuery(index: .key), where: open)),
+                try Query(TreeQuery(index: .key), where: open)),
             (
                 #"{"orderBy":"at","startAt":5,"limitToLast":3,"where":[["status","==","open"],["status","!=",null]]}"#,
-                try ObserveQuery(
+                try Query(
                     TreeQuery(index: .child("at"), start: .init(value: 5), limit: 3, viewFrom: .last),
                     where: Filter([Condition("status", .notEqual(.null)), Condition("status", .equal("open"))]))),
-            (#"{"near":{"lat":37.975,"lng":23.735,"radius":1000}}"#, try ObserveQuery(TreeQuery(), where: .all, near: near)),
+            (#"{"near":{"lat":37.975,"lng":23.735,"radius":1000}}"#, try Query(TreeQuery(), where: .all, near: near)),
             (
                 #"{"near":{"lat":37.975,"lng":23.735,"radius":1000,"limit":20},"where":[["status","==","open"]]}"#,
-                try ObserveQuery(TreeQuery(), where: open, near: NearQuery(centre: centre, metres: 1000, limit: 20))),
+                try Query(TreeQuery(), where: open, near: NearQuery(centre: centre, metres: 1000, limit: 20))),
             (
                 #"{"near":{"lat":37.975,"lng":23.735,"limit":20}}"#,
-                try ObserveQuery(TreeQuery(limit: 20, viewFrom: .first), where: .all, near: NearQuery(centre: centre, metres: nil, limit: nil))),
+                try Query(TreeQuery(limit: 20, viewFrom: .first), where: .all, near: NearQuery(centre: centre, metres: nil, limit: nil))),
             (
                 #"{"orderBy":"rating","limitToLast":5,"near":{"lat":37.975,"lng":23.735,"radius":0.5}}"#,
-                try ObserveQuery(
+                try Query(
                     TreeQuery(index: .child("rating"), limit: 5, viewFrom: .last), where: .all,
                     near: NearQuery(centre: centre, metres: 0.5, limit: nil))),
         ]
         for (text, query) in cases {
-            #expect(query.live != nil)
+            #expect(!query.isPlain)
             #expect(try Self.read(text) == query, "\(text)")
             let request = ObserveRequest(id: 1, .get(path: "a", query: query))
             #expect(WireProtocolsTests.text(request.encoded()) == #"{"id":1,"op":"get","path":"a","query":\#(text)}"#)
@@ -81,16 +81,16 @@ import Testing
     @Test func near_isOrderedByDistance_unlessAnOrderIsNamed() throws {
         let nearest = try #require(try Self.read(#"{"near":{"lat":1,"lng":2,"radius":5,"limit":9},"limitToFirst":7}"#))
         #expect(nearest.tree == TreeQuery(index: nil, limit: 7, viewFrom: .first) && nearest.near?.limit == nil)
-        #expect(nearest.live?.isByDistance == true)
+        #expect(nearest.isByDistance)
         let ordered = try #require(try Self.read(#"{"near":{"lat":1,"lng":2,"radius":5},"orderBy":"$priority"}"#))
-        #expect(ordered.tree == TreeQuery(index: .priority) && ordered.live?.isByDistance == false)
+        #expect(ordered.tree == TreeQuery(index: .priority) && !ordered.isByDistance)
     }
 
     /// Without conditions and without a circle, a query stays a plain one.
     @Test func plainQueries_haveNoLiveQuery() throws {
         #expect(try Self.operation(#"{"where":[]}"#) == .get(path: "a"))
         let plain = try #require(try Self.read(#"{"where":[],"orderBy":"t"}"#))
-        #expect(plain == ObserveQuery(TreeQuery(index: .child("t"))) && plain.live == nil)
+        #expect(plain == Query(TreeQuery(index: .child("t"))) && plain.isPlain)
         #expect(try Self.read(#"{"where":[["a","==",1]]}"#)?.tree == TreeQuery(index: .key))
     }
 

@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 import Testing
 @testable import WireProtocols
 
@@ -35,17 +36,17 @@ import Testing
 
     @Test func queries_areReadAndWritten() throws {
         for (text, query) in Self.queries {
-            let request = ObserveRequest(id: 1, .get(path: "a", query: ObserveQuery(query)))
+            let request = ObserveRequest(id: 1, .get(path: "a", query: Query(query)))
             #expect(try Self.operation(text) == request.operation, "\(text)")
             #expect(WireProtocolsTests.text(request.encoded()) == #"{"id":1,"op":"get","path":"a","query":\#(text)}"#)
-            let observe = ObserveRequest(id: 1, .observe(path: "a", events: [.added, .moved], query: ObserveQuery(query)))
+            let observe = ObserveRequest(id: 1, .observe(path: "a", events: [.added, .moved], query: Query(query)))
             #expect(try ObserveProtocolTests.parse(WireProtocolsTests.text(observe.encoded())).get() == observe)
         }
     }
 
     @Test func order_isByKey_unlessItIsNamed_andAllOfItIsThePlace() throws {
         #expect(try Self.operation(#"{"limitToFirst":2}"#) == .get(
-            path: "a", query: ObserveQuery(TreeQuery(index: .key, limit: 2, viewFrom: .first))))
+            path: "a", query: Query(TreeQuery(index: .key, limit: 2, viewFrom: .first))))
         #expect(try Self.operation("{}") == .get(path: "a"))
         #expect(try Self.operation(#"{"orderBy":"$key"}"#) == .get(path: "a"))
     }

@@ -26,44 +26,44 @@ import Testing
     @Test func queries_areRead() throws {
         let centre = try #require(Self.athens)
         let circle = NearQuery(centre: centre, metres: 1000, limit: nil)
-        let cases: [([(String, String)], LiveQuery)] = [
-            ([("where", #"[["status","==","open"]]"#)], try LiveQuery(TreeQuery(index: .key), where: Self.open)),
-            ([("where", "status == open")], try LiveQuery(TreeQuery(index: .key), where: Self.open)),
+        let cases: [([(String, String)], Query)] = [
+            ([("where", #"[["status","==","open"]]"#)], try Query(TreeQuery(index: .key), where: Self.open)),
+            ([("where", "status == open")], try Query(TreeQuery(index: .key), where: Self.open)),
             (
                 [("where", "status == open, rating >= 3"), ("orderBy", "\"rating\""), ("limitToLast", "5"), ("startAt", "2")],
-                try LiveQuery(
+                try Query(
                     TreeQuery(index: .child("rating"), start: .init(value: 2), limit: 5, viewFrom: .last),
                     where: Filter([Condition("status", .equal("open")), Condition("rating", .above(3, orEqual: true))]))
             ),
             ([("where", "status == open"), ("limitToFirst", "2")],
-                try LiveQuery(TreeQuery(index: .key, limit: 2, viewFrom: .first), where: Self.open)),
-            ([("near", "37.975,23.735,1000")], try LiveQuery(TreeQuery(), near: circle)),
-            ([("near", #"{"lat":37.975,"lng":23.735,"radius":1000}"#)], try LiveQuery(TreeQuery(), near: circle)),
+                try Query(TreeQuery(index: .key, limit: 2, viewFrom: .first), where: Self.open)),
+            ([("near", "37.975,23.735,1000")], try Query(TreeQuery(), near: circle)),
+            ([("near", #"{"lat":37.975,"lng":23.735,"radius":1000}"#)], try Query(TreeQuery(), near: circle)),
             (
                 [("near", "37.975,23.735,1000,20"), ("where", "status == open")],
-                try LiveQuery(TreeQuery(), where: Self.open, near: NearQuery(centre: centre, metres: 1000, limit: 20))
+                try Query(TreeQuery(), where: Self.open, near: NearQuery(centre: centre, metres: 1000, limit: 20))
             ),
             (
                 [("near", "37.975,23.735,1000"), ("limitToFirst", "20")],
-                try LiveQuery(TreeQuery(limit: 20, viewFrom: .first), near: circle)
+                try Query(TreeQuery(limit: 20, viewFrom: .first), near: circle)
             ),
             (
                 [("near", "37.975,23.735,1000"), ("orderBy", "\"rating\""), ("limitToLast", "3")],
-                try LiveQuery(TreeQuery(index: .child("rating"), limit: 3, viewFrom: .last), near: circle)
+                try Query(TreeQuery(index: .child("rating"), limit: 3, viewFrom: .last), near: circle)
             ),
         ]
         for (parameters, live) in cases {
             let request = try Self.ask(parameters).get()
-            #expect(request.live == live && request.query == live.tree, "\(parameters)")
+            #expect(request.query == live, "\(parameters)")
         }
     }
 
     @Test func requestsWithoutThem_areWhatTheyWere() throws {
         let plain = try Self.ask([("orderBy", "\"n\""), ("limitToFirst", "2")]).get()
-        #expect(plain.live == nil && plain.query == TreeQuery(index: .child("n"), limit: 2, viewFrom: .first))
+        #expect(plain.query == Query(TreeQuery(index: .child("n"), limit: 2, viewFrom: .first)))
         let none = try Self.ask([("print", "pretty")]).get()
-        #expect(none.live == nil && none.query == nil)
-        #expect(try Self.ask([("where", "[]")]).get().live == nil)
+        #expect(none.query == nil)
+        #expect(try Self.ask([("where", "[]")]).get().query?.isPlain == true)
     }
 
     @Test(arguments: [

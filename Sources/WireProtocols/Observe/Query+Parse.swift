@@ -1,50 +1,21 @@
-public import JSONTree
-public import LiveQueries
+import JSONTree
+import LiveQueries
 
-/// The children that a request selects: the member `query` of `observe`, `get` and `count`.
-///
-/// ```
-/// "query":{"orderBy":"timestamp","startAfter":[1718000000000,"-Nx3"],"limitToFirst":50}
-/// "query":{"near":{"lat":37.975,"lng":23.735,"radius":1000,"limit":20},"where":[["status","==","open"]]}
-/// ```
-/// This one value contains everything that selects children.
-public struct ObserveQuery: Sendable, Hashable {
-    /// Order, range and limit. Without `orderBy` the order is by key; with `near` it is by distance, which has no index.
-    public let tree: TreeQuery
-    /// The conditions of `where`; without it all children match.
-    public let filter: Filter
-    public let near: NearQuery?
-    /// The query with its conditions and circle; nil if it has neither.
-    public let live: LiveQuery?
-
-    public init(_ tree: TreeQuery) { self.init(tree, nil) }
-
-    /// - Parameters:
-    ///   - tree: with `near`, an `index` of nil means the order by distance.
-    /// - Throws: `QueryFault` for combinations that are not allowed.
-    public init(_ tree: TreeQuery, where filter: Filter, near: NearQuery? = nil) throws(QueryFault) {
-        guard !filter.isEmpty || near != nil else {
-            self.init(tree)
-            return
-        }
-        let live = try LiveQuery(tree, where: filter, near: near)
-        self.init(live.tree, live)
-    }
-
-    private init(_ tree: TreeQuery, _ live: LiveQuery?) {
-        (self.tree, self.live, filter, near) = (tree, live, live?.filter ?? .all, live?.near)
-    }
-
+extension Query {
     /// Nil if it selects all children in key order, which equals the place itself.
-    var chosen: ObserveQuery? { live == nil && tree.isDefault && tree.orderedBy == .key ? nil : self }
-}
+    var chosen: Query? { isPlain && tree.isDefault && tree.orderedBy == .key ? nil : self }
 
-extension ObserveQuery {
-    /// Parses the object; invalid content is recorded in `fault`.
+    /// Parses the member `query` of `observe`, `get` and `count`; invalid content is recorded in `fault`.
+    ///
+    /// ```
+    /// "query":{"orderBy":"timestamp","startAfter":[1718000000000,"-Nx3"],"limitToFirst":50}
+    /// "query":{"near":{"lat":37.975,"lng":23.735,"radius":1000,"limit":20},"where":[["status","==","open"]]}
+    /// ```
+    /// Without `orderBy` the order is by key; with `near` it is by distance, which has no index.
     /// - Parameter bytes: the text that `reader` reads.
     static func read(
         _ reader: inout JSONReader, of bytes: UnsafeRawBufferPointer, _ fault: inout RequestFault?
-    ) throws(JSONError) -> ObserveQuery? {
+    ) throws(JSONError) -> Query? {
         guard try reader.peek() == .object else {
             fault = fault ?? .member("query")
             try reader.skipValue()
@@ -79,7 +50,7 @@ extension ObserveQuery {
         var bounds: [String: (value: Node, key: Key?)] = [:]
         var limit: Int?
 
-        func query(_ fault: inout RequestFault?) -> ObserveQuery? {
+        func query(_ fault: inout RequestFault?) -> Query? {
             let pairs = [("limitToFirst", "limitToLast"), ("startAt", "startAfter"), ("endAt", "endBefore")]
             let equal = ["startAt", "startAfter", "endAt", "endBefore"].map { ("equalTo", $0) }
             for (one, other) in pairs + equal where names.contains(one) && names.contains(other) {
@@ -99,11 +70,11 @@ extension ObserveQuery {
             return made(query, &fault)
         }
 
-        private func made(_ query: TreeQuery, _ fault: inout RequestFault?) -> ObserveQuery? {
+        private func made(_ query: TreeQuery, _ fault: inout RequestFault?) -> Query? {
             do throws(QueryFault) {
-                let made = try ObserveQuery(query, where: filter, near: near)
-                if made.live?.exceedsNearest == true {
-                    fault = fault ?? .tooBig(LiveQuery.tooMany, member: "query.limitToFirst")
+                let made = try Query(query, where: filter, near: near)
+                if made.exceedsNearest {
+                    fault = fault ?? .tooBig(Query.tooMany, member: "query.limitToFirst")
                 }
                 return made
             } catch {
@@ -175,7 +146,7 @@ extension ObserveQuery {
     }
 }
 
-extension LiveQuery {
+extension Query {
     /// Whether it asks for more of the nearest than one `near` allows as `limit`.
     var exceedsNearest: Bool { isByDistance && (tree.limit ?? 0) > NearLimits().nearest }
 
@@ -184,7 +155,7 @@ extension LiveQuery {
 
 // MARK: Conditions and circles
 
-extension ObserveQuery {
+extension Query {
     /// Most bytes of a `where` or a `near` as JSON. Longer ones exceed the limits of their content, and are not parsed.
     private static let textBytes = 4 * FilterLimits().bytes
 

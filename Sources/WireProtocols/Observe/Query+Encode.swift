@@ -1,11 +1,11 @@
 import JSONTree
 import LiveQueries
 
-extension ObserveQuery {
+extension Query {
     /// Appends the member `query`, after others.
     func write(to writer: inout JSONWriter) {
         writer.raw(",\"query\":{")
-        if let near, live?.isByDistance == true {
+        if let near, isByDistance {
             writer.near(NearQuery(centre: near.centre, metres: near.metres, limit: tree.limit))
         } else {
             writer.tree(tree)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import LiveQueries
 
-struct LiveQueryTests {
+struct QueryValueTests {
     private func near(_ json: String, _ limits: NearLimits = NearLimits()) throws -> NearQuery {
         try NearQuery(JSONValue(Array(json.utf8)), limits: limits)
     }
@@ -37,7 +37,7 @@ struct LiveQueryTests {
         let all = try near(#"{"lat":1,"lng":2}"#)
         func member(_ tree: TreeQuery, _ near: NearQuery) -> String? {
             do throws(QueryFault) {
-                _ = try LiveQuery(tree, near: near)
+                _ = try Query(tree, near: near)
                 return nil
             } catch { return error.member }
         }
@@ -54,14 +54,14 @@ struct LiveQueryTests {
     @Test func queries_areEqual_whenTheySayTheSame() throws {
         let bound = TreeQuery.Bound(value: 3)
         let written = TreeQuery.Bound(value: 3, inclusive: true)
-        #expect(
-            try LiveQuery(TreeQuery(start: bound, limit: 3))
-                == LiveQuery(TreeQuery(index: .priority, start: written, limit: 3, viewFrom: .first)))
-        #expect(try LiveQuery(TreeQuery(index: .key, viewFrom: .last)) == LiveQuery(TreeQuery(index: .key)))
         let filter = Filter([Condition("a", .equal(1))])
-        #expect(try LiveQuery(where: filter) != LiveQuery())
         #expect(
-            try LiveQuery(TreeQuery(limit: 3), near: near(#"{"lat":1,"lng":180}"#))
-                == LiveQuery(TreeQuery(), near: near(#"{"lat":1,"lng":-180,"limit":3}"#)))
+            try Query(TreeQuery(start: bound, limit: 3), where: filter)
+                == Query(TreeQuery(index: .priority, start: written, limit: 3, viewFrom: .first), where: filter))
+        #expect(try Query(TreeQuery(index: .key, viewFrom: .last), where: filter) == Query(TreeQuery(index: .key), where: filter))
+        #expect(try Query(where: filter) != Query())
+        #expect(
+            try Query(TreeQuery(limit: 3), near: near(#"{"lat":1,"lng":180}"#))
+                == Query(TreeQuery(), near: near(#"{"lat":1,"lng":-180,"limit":3}"#)))
     }
 }
