@@ -51,6 +51,7 @@ extension JournalStore {
 
     /// Closes the store, and checks that a start finds its content, as does a copy of the folder.
     func expectKept(_ root: Node, upTo sequence: UInt64, in folder: TemporaryFolder) throws {
+        #expect(try brokenInvariants() == [])
         try close()
         let again = try JournalStore.open(folder: folder.path)
         #expect(try again.recover("main").root == root)
@@ -152,7 +153,10 @@ struct Writer {
     }
 
     mutating func write(batches: Int) async throws {
-        for _ in 0..<batches { try await journal.store(batch()) }
+        for _ in 0..<batches {
+            try await journal.store(batch())
+            if let store = (journal as? SQLiteJournal)?.store { #expect(try store.brokenInvariants() == []) }
+        }
     }
 
     private mutating func operation() -> JournalOperation {

@@ -4,7 +4,7 @@ public import Journal
 /// The journal of one namespace in a data folder; see `JournalStore` for the tables and the queue.
 public final class SQLiteJournal: Journal {
     public let namespace: String
-    private let store: JournalStore
+    let store: JournalStore
 
     init(store: JournalStore, namespace: String) {
         self.store = store

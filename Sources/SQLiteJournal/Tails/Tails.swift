@@ -13,10 +13,10 @@ final class Tails: @unchecked Sendable {
     private static let bytesAtOnce = 1 << 20
 
     private let journal: JournalQueue
-    private let registry: Registry
+    let registry: Registry
     private let reader: DatabaseQueue
     /// The followers of each namespace that have received all stored batches.
-    private var live: [String: [Follower]] = [:]
+    private(set) var live: [String: [Follower]] = [:]
 
     init(_ journal: JournalQueue, _ registry: Registry, reader: DatabaseQueue) {
         self.journal = journal
