@@ -87,9 +87,10 @@ final class Engine: @unchecked Sendable {
         let output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
         let live = LiveReads(context, content, indexes, queries, suspendedRequests)
         let reads = ReadRequests(context, content, places, indexes, permissions, suspendedRequests, answers, live)
+        let initial = InitialContent(context, format, pipeline, registry, output: output)
         let observers = ObserveRequests(
-            context, format, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
-        observers.resumeSupport = (ring, Resumption(context, content, places, ring))
+            context, indexes, registry, permissions, reads, live, answers, initial, Resumption(context, content, places, ring),
+            CentreMoves(content, places, registry, permissions, live, publisher, answers))
         let writes = WriteRequests(
             context, content, batch, journal, guardian, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers,
             refusals)

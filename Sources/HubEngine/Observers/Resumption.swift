@@ -19,6 +19,9 @@ final class Resumption {
         self.ring = ring
     }
 
+    /// Clients may return with positions of this epoch.
+    var epoch: String { ring.epoch }
+
     /// One replay may take this fraction (1/4) of a batch's output bytes.
     private static let parts = 4
 

@@ -69,8 +69,11 @@ final class Bench: @unchecked Sendable {
     lazy var queries = LiveQueryUpdater(context, content, places, indexes, batch, durability)
     lazy var live = LiveReads(context, content, indexes, queries, suspendedRequests)
     lazy var reads = ReadRequests(context, content, places, indexes, permissions, suspendedRequests, answers, live)
+    lazy var initial = InitialContent(context, format, pipeline, registry, output: output)
     lazy var observers = ObserveRequests(
-        context, format, pipeline, places, indexes, registry, permissions, reads, live, queries, publisher, output: output)
+        context, indexes, registry, permissions, reads, live, answers, initial,
+        Resumption(context, content, places, CommitRing(context, content)),
+        CentreMoves(content, places, registry, permissions, live, publisher, answers))
     lazy var writes = WriteRequests(
         context, content, batch, log, guardian, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers,
         refusals)

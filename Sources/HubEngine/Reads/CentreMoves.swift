@@ -1,0 +1,80 @@
+import JSONTree
+import LiveQueries
+import Synchronization
+
+/// Moves the centres of observed circles.
+///
+/// Confined to the database queue.
+final class CentreMoves: @unchecked Sendable {
+    // Sendable: background work that captures it only returns to the queue.
+    private let content: Content
+    private let places: PlaceTrie
+    private let registry: ObserverRegistry
+    private let permissions: ReadPermissions
+    private let live: LiveReads
+    private let queries: QuerySetStore
+    private let publisher: Publisher
+    private let answers: Answers
+
+    init(
+        _ content: Content, _ places: PlaceTrie, _ registry: ObserverRegistry, _ permissions: ReadPermissions, _ live: LiveReads,
+        _ publisher: Publisher, _ answers: Answers
+    ) {
+        self.content = content
+        self.places = places
+        self.registry = registry
+        self.permissions = permissions
+        self.live = live
+        queries = live.places
+        self.publisher = publisher
+        self.answers = answers
+    }
+
+    /// Moves the centre of an observed circle. The observer receives the difference after the answer.
+    func move(_ id: Int64, to centre: GeoPoint, _ item: SubmittedRequest) {
+        let client = item.client
+        @Sendable func fail(_ failure: Failure) { answers.answer(.failed(failure), item) }
+        guard let observation = client.observations[id] else { return fail(.unknownObserver(id)) }
+        guard let query = observation.query, query.near != nil else {
+            return fail(Failure(.failure, "The observer \(id) has no circle that could be moved."))
+        }
+        let isCount = observation.style.isCount
+        let there = query.moved(to: centre)
+        let next = isCount ? permissions.counted(there, at: observation.path, for: client) ?? there : there
+        let moved = Observation(path: observation.path, query: next, style: observation.style)
+        if moved == observation { return answers.answer(.written(sequence: content.sequence), item) }
+        if let failure = permissions.refusal(of: moved, client) { return fail(failure) }
+        if isCount, let failure = permissions.noteCount(of: observation.path, client) { return fail(failure) }
+        live.find(next, observation.showing, at: observation.path, for: item) { [self] result, isLater in
+            if isLater {
+                if client.isGone.load(ordering: .relaxed) { return }
+                // The observer may have ended meanwhile, or lost its permission.
+                guard client.observations.contains(observation) else { return fail(.unknownObserver(id)) }
+                if let failure = permissions.refusal(of: moved, client) { return fail(failure) }
+            }
+            guard case .success(let now) = result else {
+                if case .failure(let failure) = result { fail(failure) }
+                return
+            }
+            guard let before = places.existingView(of: observation), let place = queries[observation.path],
+                let (was, shown) = before.live.flatMap({ was in now.live.map { (was, $0) } })
+            else { return fail(.unknownObserver(id)) }
+            // The difference would miss events that the observer has not received yet.
+            if was.view.isShort { return fail(.changesTooFast) }
+            if let failure = registry.refusal(of: moved, showing: now, of: client, isCounted: true) { return fail(failure) }
+            // Checks again, so that the permission now depends on what the rules read for the moved circle.
+            guard permissions.permits(moved, of: client, as: .listen) else { return fail(.permissionDenied) }
+            let node = content.root.node(at: observation.path)
+            let difference = queries.metered(place) { place.queries.difference(from: was.view, to: shown.view, over: node) }
+            let parts = moved.style.parts
+            let change = difference.map { place.liveChange($0, of: shown.view, node, wantsShown: parts.contains(.value)) }
+            now.add(client, style: moved.style)
+            registry.replace(observation, with: moved, of: client)
+            answers.answer(.written(sequence: content.sequence), item)
+            guard let change else { return }
+            var limits = ChangeLimits(children: .max, room: .max)
+            let viewChange = ViewChange(.live(change, of: node), at: moved.path, for: parts, sequence: content.sequence, within: &limits)
+            publisher.publish(viewChange, moved.style, to: client)
+        }
+    }
+}
