@@ -150,26 +150,26 @@ import TestSupport
 
     @Test func commitsThatTakeLong_nowAndThen_giveTheThreadNoRest() {
         let settings = JournalStore.Settings()
-        var (budget, now) = (JournalStore.InlineCommitBudget(), Int64(1_000_000_000))
-        func commit(us: Int64, budget: inout JournalStore.InlineCommitBudget) {
-            budget.committed(from: now, to: now + us * 1_000, isSeveral: false, settings)
+        var (budget, now) = (InlineCommitBudget(settings), Int64(1_000_000_000))
+        func commit(us: Int64, budget: inout InlineCommitBudget) {
+            budget.committed(from: now, to: now + us * 1_000, isSeveral: false)
             now += us * 1_000
         }
-        #expect(!budget.isQuick(at: now, settings), "nothing is known of the disk yet")
+        #expect(!budget.isQuick(at: now), "nothing is known of the disk yet")
         // 10 ms of slow commits at once.
         for _ in 0..<10 { commit(us: 1_000, budget: &budget) }
-        #expect(budget.isQuick(at: now, settings))
+        #expect(budget.isQuick(at: now))
         commit(us: 1_000, budget: &budget)
-        #expect(!budget.isQuick(at: now, settings))
+        #expect(!budget.isQuick(at: now))
         // The time beyond the budget returns within 20 times its length; each millisecond meanwhile refills a twentieth of one.
         now += 10_000_000 - 1_000_000
-        #expect(!budget.isQuick(at: now, settings))
+        #expect(!budget.isQuick(at: now))
         now += 1_000_000
-        #expect(budget.isQuick(at: now, settings))
+        #expect(budget.isQuick(at: now))
         // One in a hundred for a long time.
         for i in 0..<100_000 {
             commit(us: i % 100 == 0 ? 700 : 200, budget: &budget)
-            if i > 1_000 { #expect(budget.isQuick(at: now, settings)) }
+            if i > 1_000 { #expect(budget.isQuick(at: now)) }
         }
     }
 
@@ -177,9 +177,9 @@ import TestSupport
         var settings = JournalStore.Settings()
         settings.inlineCommitBurstUs = 0
         func isQuick(behind us: Int64, isSeveral: Bool) -> Bool {
-            var budget = JournalStore.InlineCommitBudget()
-            budget.committed(from: 0, to: us * 1_000, isSeveral: isSeveral, settings)
-            return budget.isQuick(at: us * 1_000, settings)
+            var budget = InlineCommitBudget(settings)
+            budget.committed(from: 0, to: us * 1_000, isSeveral: isSeveral)
+            return budget.isQuick(at: us * 1_000)
         }
         #expect(isQuick(behind: 500, isSeveral: false) && !isQuick(behind: 501, isSeveral: false))
         #expect(isQuick(behind: 2_000, isSeveral: true) && !isQuick(behind: 2_001, isSeveral: true))
@@ -207,15 +207,15 @@ import TestSupport
     @Test(arguments: 1...20 as ClosedRange<UInt64>) func slowCommits_ofThreads_takeATwentiethOfTheTime(_ seed: UInt64) {
         let settings = JournalStore.Settings()
         var random = SeededRandom(seed)
-        var budget = JournalStore.InlineCommitBudget()
+        var budget = InlineCommitBudget(settings)
         let begin: Int64 = 5_000_000_000
         var (now, slow, longest) = (begin, Int64(0), Int64(0))
         let slowest = Int64.random(in: 600...9_000, using: &random)
         for _ in 0..<3_000 {
             let isOften = Int.random(in: 0..<2, using: &random) == 0
             let us = isOften ? Int64.random(in: 0...slowest, using: &random) : Int64.random(in: 50...500, using: &random)
-            let isDirect = budget.isQuick(at: now, settings)
-            budget.committed(from: now, to: now + us * 1_000, isSeveral: false, settings)
+            let isDirect = budget.isQuick(at: now)
+            budget.committed(from: now, to: now + us * 1_000, isSeveral: false)
             now += us * 1_000
             if isDirect, us > 500 { (slow, longest) = (slow + us * 1_000, max(longest, us * 1_000)) }
             #expect(slow <= (now - begin) / 20 + 10_000_000 + longest)
@@ -226,11 +226,11 @@ import TestSupport
 
     @Test func restAfterACommitThatHangs_isNotMadeShorter_byOneThatIsLessSlow() {
         let settings = JournalStore.Settings()
-        var budget = JournalStore.InlineCommitBudget()
-        budget.committed(from: 0, to: 400_000_000, isSeveral: false, settings)
-        budget.committed(from: 400_000_000, to: 401_000_000, isSeveral: false, settings)
-        #expect(!budget.isQuick(at: 401_000_000 + 7_000_000_000, settings))
-        #expect(budget.isQuick(at: 401_000_000 + 8_000_000_000, settings))
+        var budget = InlineCommitBudget(settings)
+        budget.committed(from: 0, to: 400_000_000, isSeveral: false)
+        budget.committed(from: 400_000_000, to: 401_000_000, isSeveral: false)
+        #expect(!budget.isQuick(at: 401_000_000 + 7_000_000_000))
+        #expect(budget.isQuick(at: 401_000_000 + 8_000_000_000))
     }
 
     @Test func commit_whileTheStoreItselfKeepsTheDiskBusy_isMadeOnTheQueue() async throws {

@@ -34,10 +34,11 @@ final class Committer: @unchecked Sendable {
     private let tails: Tails
     private let totals: WrittenTotals
     private let scheduler: Scheduler
-    private let settings: JournalStore.Settings
+    private let inlineCommitBytes: Int
+    private let sliceBytes: Int
     /// Items taken from the journal queue that a later transaction stores.
     private var pendingItems = PendingItems()
-    private var inlineBudget = JournalStore.InlineCommitBudget()
+    private var inlineBudget: InlineCommitBudget
     /// Commits of all namespaces together.
     private var commits: UInt64
 
@@ -58,13 +59,15 @@ final class Committer: @unchecked Sendable {
         (self.journal, self.writer, self.log, self.commits) = (journal, writer, log, commits)
         (checkpointer, stages, snapshotter) = (parts.checkpointer, parts.stages, parts.snapshotter)
         (remover, tails, totals) = (parts.remover, parts.tails, parts.totals)
-        (self.scheduler, self.settings) = (scheduler, settings)
+        self.scheduler = scheduler
+        (inlineCommitBytes, sliceBytes) = (settings.inlineCommitBytes, settings.sliceBytes)
+        inlineBudget = InlineCommitBudget(settings)
         journal.connect(self)
     }
 
     /// Whether a batch is small enough for a quick commit, so that it may be held. From any thread. O(`inlineCommitBytes`)
     func mayHold(_ batch: JournalBatch) -> Bool {
-        var room = settings.inlineCommitBytes
+        var room = inlineCommitBytes
         return batch.commitCount == 1 || batch.takes(from: &room)
     }
 
@@ -75,7 +78,7 @@ final class Committer: @unchecked Sendable {
         case .isBehindOthers: journal.schedule()
         case .isNext:
             let isDone = journal.runInline { db in
-                guard !isDiskBusy, inlineBudget.isQuick(at: scheduler.steadyNs, settings) else { return false }
+                guard !isDiskBusy, inlineBudget.isQuick(at: scheduler.steadyNs) else { return false }
                 commitWaiting(db)
                 return true
             }
@@ -140,9 +143,9 @@ final class Committer: @unchecked Sendable {
     /// Takes the items of the next transaction: nearly always all of them. If they are larger than a slice, some remain.
     /// Each namespace keeps its order, remaining items come first the next time, and none waits longer than a slice takes.
     private func takeNext() -> [Waiting.Item] {
-        if !stages.isStoring, let all = pendingItems.takeAll(within: settings.sliceBytes) { return all }
+        if !stages.isStoring, let all = pendingItems.takeAll(within: sliceBytes) { return all }
         var (taken, slice): ([Waiting.Item], Waiting.Item?) = ([], nil)
-        var room = settings.sliceBytes
+        var room = sliceBytes
         pendingItems.serve { item, lane, isServed in
             // Items behind a large batch wait for it.
             if stages.isStoring(lane) { return .leave }
@@ -185,7 +188,7 @@ final class Committer: @unchecked Sendable {
             // A failing disk may take long to report the error, so count failed commits too.
             defer {
                 let isSeveral = items.count > 1 || items.first?.work.batch.map { $0.commitCount > 1 } == true
-                if !isDisturbed { inlineBudget.committed(from: begin, to: scheduler.steadyNs, isSeveral: isSeveral, settings) }
+                if !isDisturbed { inlineBudget.committed(from: begin, to: scheduler.steadyNs, isSeveral: isSeveral) }
             }
             try writer.write(items, &outcomes, db)
             FaultPoint.pass(.afterCommit)
