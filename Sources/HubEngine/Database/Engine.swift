@@ -92,8 +92,7 @@ final class Engine: @unchecked Sendable {
             context, indexes, registry, permissions, reads, live, answers, initial, Resumption(context, content, places, ring),
             CentreMoves(content, places, registry, permissions, live, publisher, answers))
         let writes = WriteRequests(
-            context, content, batch, journal, guardian, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers,
-            refusals)
+            context, pipeline, journal, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers, refusals)
         let parts = RequestParts(
             sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, queries: queries,
             suspendedRequests: suspendedRequests)

@@ -156,8 +156,8 @@ final class RequestHandler: @unchecked Sendable {
 
     /// Repeats a step of a batch that was rolled back.
     func repeatStep(_ step: BatchHistory.Step) {
-        writes.isRepeating = true
-        defer { writes.isRepeating = false }
+        writes.charges.isRepeating = true
+        defer { writes.charges.isRepeating = false }
         switch step {
         case .request(let item): if !item.client.hasEnded, !suspendedRequests.mustWait(item) { carryOut(item) }
         case .settled(let item): if !item.client.hasEnded { early.repeatMuted { carryOut(item) } }

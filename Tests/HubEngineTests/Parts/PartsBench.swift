@@ -75,8 +75,7 @@ final class Bench: @unchecked Sendable {
         Resumption(context, content, places, CommitRing(context, content)),
         CentreMoves(content, places, registry, permissions, live, publisher, answers))
     lazy var writes = WriteRequests(
-        context, content, batch, log, guardian, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers,
-        refusals)
+        context, pipeline, log, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers, refusals)
     lazy var parts = RequestParts(
         sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, queries: queries,
         suspendedRequests: suspendedRequests)
