@@ -2,11 +2,11 @@ import Journal
 import JSONTree
 import SecurityRules
 
-/// A database's engine: its parts, and how they are connected. Each part owns its state and gets its dependencies in its initializer;
-/// callbacks to parts created later are set at the end. Everything here runs on the database queue.
+/// A database's engine: it creates the parts and connects them. Each part owns its state and gets its dependencies in its initializer;
+/// callbacks to parts created later are set in `connect`. Everything here runs on the database queue.
 ///
 /// ```
-/// RequestLoop ─► RequestHandler ─► ReadRequests, ObserveRequests, WriteRequests, Sessions   (large work: SuspendedRequests)
+/// RequestLoop ─► RequestHandler ─► ReadRequests, ObserveRequests, WriteRequests, SessionRequests   (large work: SuspendedRequests)
 ///                                       WriteRequests, DisconnectWrites ─► CommitPipeline ─► ReadPermissions, Publisher
 /// DurabilityQueue ◄─ Batch, Outbox ◄─────────────── commits and output of all of them
 ///       └─ the log refuses ─► Rollback
@@ -18,20 +18,15 @@ final class Engine: @unchecked Sendable {
     let context: EngineContext
     let content: Content
     let durability: DurabilityQueue
-    private let ring: CommitRing
-    private let indexes: IndexStore
-    private let queries: LiveQueryUpdater
-    private let permissions: ReadPermissions
-    private let disconnects: DisconnectWrites
     let loop: RequestLoop
     let derived: DerivedData
     let dataCount: DataCount
-    private let later: CallbackTargets
+    /// Switches between writer and follower.
+    let roles: RoleController
+    private let updates: ObserverUpdates
     private let copies: CopyIndexStore
     /// Nil without a cluster.
     private let peers: PeerComponents?
-    /// Switches between writer and follower.
-    let roles: RoleController
     #if DEBUG
         /// Parts that only checks of invariants need.
         let parts: (places: PlaceTrie, indexes: IndexStore, queries: QuerySetStore, suspended: SuspendedRequests)
@@ -46,8 +41,7 @@ final class Engine: @unchecked Sendable {
         epoch: UInt64, follows: [PendingSession]?, writerRole: WriterRole?, link: (any HubLink)?,
         refusals listener: (any RefusalListener)?, outlet: @escaping Outlet
     ) {
-        let box = link.map { PeerComponents(context, $0) }
-        let outlet = box?.wrap(outlet) ?? outlet
+        let peers = link.map { PeerComponents(context, $0) }
         let content = Content(start, rules: rules)
         let places = PlaceTrie()
         // Commits of another writer are never rolled back.
@@ -55,9 +49,10 @@ final class Engine: @unchecked Sendable {
         let outbox = Outbox(lanes: context.lanes)
         let encodings = EncodeQueue(context.background, context.budget, heavier: EncodeQueue(context.background, context.budget))
         let refusals = RefusalReports(context, content, listener)
-        let durability = DurabilityQueue(context, content, batch, outbox, journal: journal, epoch: epoch, outlet: outlet)
-        let guardian = LogGuard(context, content, durability, journal: journal, writer: { writerRole?.writer() })
-        let pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: guardian)
+        let durability = DurabilityQueue(
+            context, content, batch, outbox, journal: journal, epoch: epoch, outlet: peers?.wrap(outlet) ?? outlet)
+        let log = LogGuard(context, content, durability, journal: journal, writer: { writerRole?.writer() })
+        let pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: log)
 
         let indexes = IndexStore(context, content, places, durability)
         let registry = ObserverRegistry(context, content, places, indexes, batch, durability)
@@ -72,119 +67,70 @@ final class Engine: @unchecked Sendable {
         let sender = ChangeSender(context, format, outbox, slowReaders, encodings, pacing)
         let single = SingleWriteFanOut(context, format, content, places, batch, outbox)
         let publisher = Publisher(context, content, places, indexes, queries, batch, sender, single)
+        updates = ObserverUpdates(batch, indexes, queries, permissions, publisher, ring)
+        updates.connect(pacing)
 
-        let commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals)
-        commits.ring = ring
-        let disconnects = DisconnectWrites(context, content, batch, durability, guardian, precheck, commits)
-        let derived = DerivedData(context)
-        let copies = CopyIndexStore(context, content, derived)
-        commits.copies = copies
+        derived = DerivedData(context)
+        copies = CopyIndexStore(context, content, derived)
+        let consequences = ConsequenceStage(context, content, refusals, copies)
+        let commits = CommitPipeline(context, content, batch, log, precheck, permissions, publisher, refusals, consequences, ring)
+        let disconnects = DisconnectWrites(context, content, batch, durability, log, precheck, commits)
         let sessions = Sessions(batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
-        let suspendedRequests = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
+        let suspended = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
 
-        let early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
+        let early = EarlyAnswers(content, batch, durability, log, places, permissions)
         let answers = Answers(context, format, outbox, early, slowReaders, encodings)
         let output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
-        let live = LiveReads(context, content, indexes, queries, suspendedRequests)
-        let reads = ReadRequests(context, content, places, indexes, permissions, suspendedRequests, answers, live)
+        let live = LiveReads(context, content, indexes, queries, suspended)
+        let reads = ReadRequests(context, content, places, indexes, permissions, suspended, answers, live)
         let initial = InitialContent(context, format, pipeline, registry, output: output)
         let observers = ObserveRequests(
             context, indexes, registry, permissions, reads, live, answers, initial, Resumption(context, content, places, ring),
             CentreMoves(content, places, registry, permissions, live, publisher, answers))
-        let writes = WriteRequests(
-            context, pipeline, journal, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers, refusals)
-        let parts = RequestParts(
-            sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, queries: queries,
-            suspendedRequests: suspendedRequests)
-        let handler = RequestHandler(context, batch, permissions, precheck, publisher, parts: parts, output: output)
+        let writes = WriteRequests(context, pipeline, journal, commits, disconnects, indexes, permissions, precheck, suspended, answers, refusals)
+        let about = SessionRequests(context, sessions, permissions, precheck, suspended, disconnects, output)
+        let handler = RequestHandler(context, batch, output, suspended, updates, reads, observers, writes, about)
         let loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
-        box?.connect(pipeline, parts, commits, loop, handler, output, follows: follows != nil)
-        let rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
-
-        let roles = RoleController(
-            context, pipeline, journal: journal, commits, disconnects, rollback, loop, derived, writerRole,
-            epoch: follows == nil ? epoch : max(epoch, 1) - 1)
-
-        // Callbacks do not retain the parts that they call.
-        let later = CallbackTargets(
-            batch: batch, guardian: guardian, permissions: permissions, publisher: publisher, commits: commits, disconnects: disconnects,
-            sessions: sessions, loop: loop, roles: roles, queries: queries)
-        durability.onRefused = { [weak later] in later?.roles.refused($0) }
-        durability.onLost = { [weak later] in later?.guardian.refused($0) }
-        durability.onReleased = { [weak later] in
-            later?.loop.scheduleTurn()
-            later?.roles.advance()
+        peers?.connect(pipeline, commits, suspended, writes, disconnects, sessions, loop, handler, output, follows: follows != nil)
+        let rollback = Rollback(context, pipeline, updates, commits, sessions, suspended, handler)
+        roles = RoleController(
+            context, pipeline, rollback, loop, SessionHandover(context, durability, disconnects, peers), writerRole,
+            epoch: follows == nil ? epoch : max(epoch, 1) - 1
+        ) { [derived] in
+            WriterTerm(context, pipeline, commits, disconnects, derived, refusals, loop)
+        } makeFollower: {
+            Follower(context, pipeline, commits, journal, peers?.forwarding, pending: $0)
         }
-        commits.onConsequences = { [weak later] in later?.roles.term?.committed($0) }
-        commits.onUncounted = { [weak later] in later?.roles.term?.counters.begin() }
-        roles.connect = { [weak later] term in
-            term.expiry.commits = { [weak later] in later?.commits }
-            term.expiry.mustWait = { [weak later] in later?.disconnects.blocksRequests == true }
-            term.expiry.onFirstDone = { [weak later] in
-                later?.loop.scheduleTurn()
-                later?.roles.term?.inboxBackfill.begin()
-            }
-            term.inboxBackfill.commits = { [weak later] in later?.commits }
-            term.inboxBackfill.mustWait = { [weak later] in
-                later?.disconnects.blocksRequests == true || later?.roles.term?.expiry.blocksRequests == true
-            }
-        }
-        guardian.onSuperseded = { [weak later] in later?.roles.superseded($0) }
-        guardian.onTaken = { [weak later] in
-            later?.loop.handle([])
-            later?.roles.term?.inboxBackfill.begin()
-        }
-        guardian.onFound = { [weak later] batch in
-            for commit in batch.commits {
-                later?.commits.apply(commit)
-                later?.disconnects.found(commit)
-            }
-            later?.roles.term?.expiry.searchAll()
-            later?.roles.term?.inboxBackfill.begin()
-        }
-        indexes.onResultReady = { [weak later] path, ordering, update in
-            later?.batch.record(.show(path, ordering, update))
-            later?.publisher.publish(path, ordering, update)
-        }
-        indexes.onReady = { [weak later] in later?.queries.resume(at: $0) }
-        queries.notifier.onChanged = { [weak later] in later?.publisher.publish($0, $1, of: $2, $3) }
-        queries.places.onEnded = { [weak later] in later?.permissions.end($0, of: $1, $2) }
-        queries.places.onLost = { [weak later] in later?.permissions.notifyEnd($0, to: $1, $2) }
-        pacing.onDue = { [weak later] path, query, style in later?.publisher.publish(path, query, to: style) }
-        indexes.cancel = { [weak later] observation, client in later?.permissions.cancel(observation, of: client) }
-        permissions.onStreamCancelled = { [weak later] in later?.sessions.end($0) }
-        suspendedRequests.onResumed = { [weak later] items, client in later?.loop.resume(items, of: client) }
-
-        self.context = context
-        self.content = content
-        self.durability = durability
-        self.ring = ring
-        self.indexes = indexes
-        self.queries = queries
-        self.permissions = permissions
-        self.disconnects = disconnects
-        self.loop = loop
-        self.derived = derived
+        (self.context, self.content, self.durability, self.loop, self.peers) = (context, content, durability, loop, peers)
         dataCount = DataCount(context, content)
-        peers = box
-        roles.peers = box
-        self.copies = copies
-        self.roles = roles
         #if DEBUG
-            self.parts = (places, indexes, queries.places, suspendedRequests)
+            parts = (places, indexes, queries.places, suspended)
         #endif
-        self.later = later
+        connect(log, permissions, sessions, suspended)
         if let follows { roles.follow(follows) } else { roles.write() }
+    }
+
+    /// Connects parts with those created later. The callbacks do not retain these. The parts that each commit uses are not referenced weakly,
+    /// because an object with weak references has a slower reference count.
+    private func connect(_ log: LogGuard, _ permissions: ReadPermissions, _ sessions: Sessions, _ suspended: SuspendedRequests) {
+        durability.onRefused = { [weak self] in self?.roles.refused($0) }
+        durability.onLost = { [weak self] in self?.roles.lost($0) }
+        durability.onReleased = { [weak self] in
+            self?.loop.scheduleTurn()
+            self?.roles.advance()
+        }
+        log.onSuperseded = { [weak self] in self?.roles.superseded($0) }
+        log.onTaken = { [weak self] in self?.roles.term?.logTaken() }
+        log.onFound = { [weak self] in self?.roles.term?.found($0) }
+        permissions.onStreamCancelled = { [weak sessions] in sessions?.end($0) }
+        suspended.onResumed = { [weak self] items, client in self?.loop.resume(items, of: client) }
     }
 
     /// Replaces the rules. Observers that the new rules refuse are cancelled before they receive anything else.
     func deploy(_ rules: RuleSet) {
         context.queue.assertCurrent()
         content.deploy(rules)
-        ring.restart()
-        indexes.recheckDeclarations()
-        queries.recheckDeclarations()
-        permissions.recheckAllObservers()
+        updates.recheckRules()
         derived.restart {
             roles.term?.counters.begin()
             copies.begin()
@@ -224,8 +170,7 @@ final class Engine: @unchecked Sendable {
     /// Applies the onDisconnect writes of an earlier process's sessions, a turn's work at a time. Requests wait until all are applied.
     func applyAbandoned(_ sessions: [PendingSession]) {
         context.queue.assertCurrent()
-        disconnects.applyAbandoned(sessions)
-        durability.finishBatch()
+        roles.sessions.applyAbandoned(sessions)
     }
 
     /// Waits until all messages received from other hubs have reached the queue; for tests.
@@ -247,36 +192,5 @@ final class Engine: @unchecked Sendable {
     var pendingSessions: [PendingSession] {
         context.queue.assertCurrent()
         return roles.pendingSessions
-    }
-}
-
-/// The parts that earlier parts call back to. Retained by the engine; once the engine is gone, their calls end here. The parts themselves
-/// are not referenced weakly, because an object with weak references has a slower reference count, and each commit retains many parts.
-private final class CallbackTargets {
-    let batch: Batch
-    let guardian: LogGuard
-    let permissions: ReadPermissions
-    let publisher: Publisher
-    let commits: CommitPipeline
-    let disconnects: DisconnectWrites
-    let sessions: Sessions
-    let loop: RequestLoop
-    let roles: RoleController
-    let queries: LiveQueryUpdater
-
-    init(
-        batch: Batch, guardian: LogGuard, permissions: ReadPermissions, publisher: Publisher, commits: CommitPipeline,
-        disconnects: DisconnectWrites, sessions: Sessions, loop: RequestLoop, roles: RoleController, queries: LiveQueryUpdater
-    ) {
-        self.batch = batch
-        self.guardian = guardian
-        self.permissions = permissions
-        self.publisher = publisher
-        self.commits = commits
-        self.disconnects = disconnects
-        self.sessions = sessions
-        self.loop = loop
-        self.roles = roles
-        self.queries = queries
     }
 }

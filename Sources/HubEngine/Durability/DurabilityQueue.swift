@@ -77,7 +77,13 @@ final class DurabilityQueue: @unchecked Sendable {
     }
 
     /// The database becomes the writer, with an epoch of its own.
-    func begin(epoch: UInt64) { self.epoch = epoch }
+    func begin(epoch: UInt64) {
+        self.epoch = epoch
+        batch.keepsHistory = !journal.isImmediate
+    }
+
+    /// The database becomes a follower. Commits of another writer are never rolled back.
+    func follow() { batch.keepsHistory = false }
 
     /// Whether an earlier batch, or a commit of the running one, waits for the log.
     var isBehind: Bool { !waiting.isEmpty || batch.hasCommits }
@@ -225,6 +231,11 @@ final class DurabilityQueue: @unchecked Sendable {
             publishPause()
         }
         return Array(waiting)
+    }
+
+    /// Keeps the probes of batches that were given up: their clients are held back until the probes are answered.
+    func keepProbes(of batches: [WaitingBatch]) {
+        for batch in batches { outbox.moveProbes(of: batch.output) }
     }
 
     /// Marks the current content as durable.

@@ -22,8 +22,9 @@ final class PeerComponents: @unchecked Sendable {
     }
 
     func connect(
-        _ pipeline: BatchPipeline, _ parts: RequestParts, _ commits: CommitPipeline, _ loop: RequestLoop, _ handler: RequestHandler,
-        _ output: ClientOutput, follows: Bool
+        _ pipeline: BatchPipeline, _ commits: CommitPipeline, _ suspendedRequests: SuspendedRequests, _ writes: WriteRequests,
+        _ disconnects: DisconnectWrites, _ sessions: Sessions, _ loop: RequestLoop, _ handler: RequestHandler, _ output: ClientOutput,
+        follows: Bool
     ) {
         let inbox = PeerInbox(most: context.limits.remoteBytesOfAll, of: context.budget) { [weak self, queue = context.queue] frame, hub in
             queue.async { [weak self] in self?.receive(frame, from: hub) }
@@ -34,14 +35,14 @@ final class PeerComponents: @unchecked Sendable {
             if hub == link.hub { inbox.receive(message, from: hub) } else { link.send(message, to: hub) }
         }
         let forwarding = Forwarding(
-            context, pipeline, parts.suspendedRequests, parts.writes, output.answers, link, isFollowing: follows, post)
+            context, pipeline, suspendedRequests, writes, output.answers, link, isFollowing: follows, post)
         let remote = RemoteRequests(
-            context, pipeline, commits, parts.disconnects, parts.sessions, loop, output.outbox, link, lane: lane, post)
+            context, pipeline, commits, disconnects, sessions, loop, output.outbox, link, lane: lane, post)
         forwarding.carryOut = { [weak handler] in handler?.resumeForwarded($0) }
         forwarding.close = { [weak outbox = output.outbox] in outbox?.close($0) }
-        parts.sessions.onLeft = { [weak forwarding] in forwarding?.left($0) }
-        parts.sessions.onRestored = { [weak remote] in remote?.restored($0) }
-        parts.sessions.remote = { [weak remote] in remote?.client(named: $0) }
+        sessions.onLeft = { [weak forwarding] in forwarding?.left($0) }
+        sessions.onRestored = { [weak remote] in remote?.restored($0) }
+        sessions.remote = { [weak remote] in remote?.client(named: $0) }
         handler.forwarding = forwarding
         (self.forwarding, self.remote) = (forwarding, remote)
     }

@@ -6,9 +6,9 @@ import SecurityRules
 ///
 /// ```
 /// writes ─► server values ─► shape ─► candidate ─► permission ─► compare ─► consequences ─► readers ─► install ─► notify
-///           ServerValues  WriteShape  Candidate  WritePermission         CommitConsequences  │        Content,    ReadPermissions,
-///                                     WriteShaping                               PermissionPrecheck  Batch,      Publisher
-///                                                                                                     RecentCommits
+///           ServerValues  WriteShape  Candidate  WritePermission        ConsequenceStage │          Content,    ReadPermissions,
+///                                     WriteShaping                              PermissionPrecheck  Batch,      Publisher
+///                                                                                                   RecentCommits
 /// ```
 /// One small value without consequences is written to the current tree in place, without a candidate (`PlainWrite`).
 /// A large write passes the stages up to the comparison in the background (`PreparedWrite`), and the rest here.
@@ -24,25 +24,18 @@ final class CommitPipeline {
     private let precheck: PermissionPrecheck
     private let permissions: ReadPermissions
     private let publisher: Publisher
-    private let fanOut: SingleWriteFanOut
-    let refusals: RefusalReports
+    private let refusals: RefusalReports
+    /// What follows from a commit by the rules.
+    let consequences: ConsequenceStage
+    /// Keeps commits for observers that resume.
+    private let ring: CommitRing
     private(set) var recent: RecentCommits
     /// Commits applied to the current tree in place.
     private(set) var plainCommits = 0
-    /// The index of existing copies; nil in unit tests.
-    var copies: CopyIndexStore?
-    /// Called with the consequences of a commit.
-    var onConsequences: (Consequences) -> Void = { _ in }
-    /// Called after a commit that did not update the counters.
-    var onUncounted: () -> Void = {}
-    /// The expiring nodes; nil in unit tests and on a follower.
-    var expiry: ExpiringNodes?
-    /// Keeps commits for observers that resume.
-    var ring: CommitRing?
 
     init(
         _ context: EngineContext, _ content: Content, _ batch: Batch, _ log: LogGuard, _ precheck: PermissionPrecheck,
-        _ permissions: ReadPermissions, _ publisher: Publisher, _ refusals: RefusalReports
+        _ permissions: ReadPermissions, _ publisher: Publisher, _ refusals: RefusalReports, _ consequences: ConsequenceStage, _ ring: CommitRing
     ) {
         self.context = context
         self.content = content
@@ -51,8 +44,9 @@ final class CommitPipeline {
         self.precheck = precheck
         self.permissions = permissions
         self.publisher = publisher
-        fanOut = publisher.single
         self.refusals = refusals
+        self.consequences = consequences
+        self.ring = ring
         let limits = context.limits
         recent = RecentCommits(
             after: content.sequence, places: limits.recentPlaces, bytes: limits.recentBytes, commits: limits.recentCommits)
@@ -62,10 +56,6 @@ final class CommitPipeline {
 
     /// Nodes hashed per unit of work.
     private static let hashedForWork = 2
-    /// Keys scanned for consequences per unit of work, paths evaluated per unit of work, and units of work per condition.
-    private static let keysForWork = 2
-    private static let askedForWork = 2
-    private static let workOfEvaluation = 2
 
     /// Commits all writes or none, in order, and notifies the observers. O(depth · writes + observers affected)
     /// - Parameters:
@@ -113,7 +103,7 @@ final class CommitPipeline {
         guard !writes.isEmpty else { return content.sequence }
         try mustTake(origin)
         // A place and its priority may be written beside places below it.
-        let found = try follow(
+        let found = try consequences.find(
             candidate.paths.count > 1 ? candidate.paths.outermost : candidate.paths, writes: writes.count, to: candidate.tree,
             now: candidate.now, proposal, WritePermission(rules: content.rules, origin: origin).question(candidate))
         if let found { candidate.add(found) }
@@ -124,17 +114,12 @@ final class CommitPipeline {
     private func commit(
         _ accepted: AcceptedCommit, _ proposal: Proposal, mayWait: Bool, admitting admit: (Consequences) throws(Failure) -> Void
     ) throws(Failure) -> UInt64? {
-        let (tree, found, origin) = (accepted.tree, accepted.found, proposal.origin)
+        let (tree, origin) = (accepted.tree, proposal.origin)
         let readers = accepted.changed.map { precheck.touched(byMany: $0, making: tree) } ?? precheck.touched(by: accepted.paths, making: tree)
         if mayWait, precheck.needsPrecheck(about: readers, in: tree) { return nil }
-        let expiring = try expiry?.prepare(accepted.expiring, many: accepted.manyExpiring, new: tree)
-        if let found { try admit(found) }
-        context.meter.spend(proposal.writes.count)
-        let rows = pendingInboxChanges(found, in: tree, origin, at: accepted.paths, writing: accepted.written, settling: proposal.settled)
-        let old = install(accepted, first: pendingRemovalChanges(found), also: (expiring?.times ?? []) + rows, origin)
-        if let expiring { expiry?.commit(expiring) }
-        if content.rules.hasIndexedCopies { copies?.update(accepted.copied, exist: accepted.exist, old: old) }
-        if let found { count(found) }
+        let prepared = try consequences.prepare(accepted, proposal, admitting: admit)
+        let old = install(accepted, first: prepared.first, also: prepared.more, origin)
+        consequences.apply(accepted, prepared, origin, old: old)
         permissions.recheck(readers)
         publisher.publish(accepted, old: old, update: origin.update)
         return content.sequence
@@ -143,9 +128,9 @@ final class CommitPipeline {
     /// Commits a plain write to the current tree in place, if the old tree is not needed for anything else.
     /// - Returns: false when nothing was done: the commit needs all stages.
     private func commit(_ write: PlainWrite, _ origin: WriteOrigin, _ proposal: Proposal) throws(Failure) -> Bool {
-        let (path, value) = (write.path, write.value)
+        let (path, value, fanOut) = (write.path, write.value, publisher.single)
         defer { fanOut.forget() }
-        guard ring?.isKeeping != true, !precheck.hasDependents(around: path), fanOut.collect(around: path) else { return false }
+        guard !ring.isKeeping, !precheck.hasDependents(around: path), fanOut.collect(around: path) else { return false }
         let notifies = fanOut.hasObservers
         if notifies, !fanOut.canSend(value, at: path) { return false }
         guard let before = write.compare(with: content.root, compares: notifies) else { return false }
@@ -170,137 +155,13 @@ final class CommitPipeline {
         return true
     }
 
-    /// Finds what follows from a write that the rules permit, and charges for the search whatever it finds.
-    /// - Parameters:
-    ///   - outermost: the written places, ascending; none contains another. Evaluated if the rules have consequences.
-    ///   - writes: number of writes in the commit.
-    ///   - question: the write, for the report of a refusal.
-    /// - Returns: nil when nothing follows.
-    private func follow(
-        _ outermost: @autoclosure () -> [Path], writes: Int, to new: Node, now: Int64, _ proposal: Proposal,
-        _ question: @autoclosure () -> RuleQuestion
-    ) throws(Failure) -> Consequences? {
-        let (origin, old) = (proposal.origin, content.root)
-        let limits = consequenceLimits(origin, writes: writes)
-        guard let consequences = CommitConsequences(content.rules, origin, limits, copies: copies?.index) else { return nil }
-        do throws(CommitConsequences.Refusal) {
-            guard let found = try consequences.find(outermost: outermost(), old: old, new: new, now: now) else { return nil }
-            context.meter.spend(
-                found.keysScanned / Self.keysForWork + found.stepCount / Self.askedForWork + found.evaluated * Self.workOfEvaluation)
-            if found.isEmpty { return nil }
-            try consequences.admit(found, old: old, now: now, textWork: &proposal.textWork)
-            return found
-        } catch {
-            try refuse(error, question(), origin)
-            return nil
-        }
-    }
-
-    private func count(_ found: Consequences) {
-        context.meter.derive(found.bytes)
-        context.meter.spend(found.bytes / RequestCost.bytesEncodedForWork)
-        onConsequences(found)
-        // Writes of one kind are adjacent. Indexing avoids copying the writes.
-        let writes = found.writes
-        var (first, work) = (0, 0)
-        for i in writes.indices {
-            work += 1 + writes[i].path.depth / 8
-            guard i + 1 == writes.count || writes[i + 1].kind != writes[first].kind else { continue }
-            context.meter.counters.systemWrites[writes[first].kind, default: 0] += i + 1 - first
-            first = i + 1
-        }
-        context.meter.spend(work)
-    }
-
     private func mustTake(_ origin: WriteOrigin) throws(Failure) {
         try log.mustAcceptWrites()
         // This follower was removed meanwhile. It will send the request again if it comes back.
         if let forwarded = origin.forwarded, content.peers[forwarded.mark.hub]?.joined != forwarded.joined { throw .hubGone }
     }
 
-    // MARK: Pending rows and removals
-
-    /// The limits of a commit's consequences, given the rows and removals already pending.
-    /// - Parameter writes: number of writes in the commit.
-    private func consequenceLimits(_ origin: WriteOrigin, writes: Int) -> ConsequenceLimits {
-        var limits = context.limits.consequences
-        switch origin.cause {
-        // A continued removal is pending already, and may always be continued again.
-        case .system(.removal): limits.continuesRemovals = .always
-        // Several are retried as fewer, which keeps the counters in the same commits. A single one must succeed.
-        case .system(.accountDeletion): limits.continuesRemovals = writes > 1 ? .never : .always
-        default: break
-        }
-        for item in content.pendingRows.items {
-            limits.pendingRows += item.left
-            limits.pendingBySource[item.source, default: 0] += 1
-        }
-        return limits
-    }
-
-    /// A commit's changes to pending rows and removals: those it adds, and those it ends because their source node was removed or imported
-    /// again.
-    /// - Parameters:
-    ///   - written: the paths written directly, without consequences.
-    ///   - settled: a further change that the commit makes to them.
-    private func pendingInboxChanges(
-        _ found: Consequences?, in tree: Node, _ origin: WriteOrigin, at paths: [Path], writing written: [Path],
-        settling settled: PendingInboxChange?
-    ) -> [JournalOperation] {
-        if settled == nil, content.pendingRows.isEmpty, found == nil { return [] }
-        var changes: [JournalOperation] = settled.map { [.pendingRows($0)] } ?? []
-        for item in content.pendingRows.items {
-            if item.removes {
-                // Of the hub's own writes, only copies and inbox rows can recreate nodes of a pending removal.
-                let made = (found?.writes ?? []).filter { $0.kind == .copy || $0.kind == .inbox }.map(\.path)
-                let own = if case .system = origin.cause { [Path]() } else { written }
-                context.meter.spend((own.count + made.count) / RequestCost.childrenForWork)
-                changes += item.kept(by: own + made, old: content.root, in: tree)
-                continue
-            }
-            let isReplaced = !origin.isFollowed && paths.contains { $0.contains(item.source) }
-            if isReplaced || !tree.node(at: item.source).exists { changes.append(.pendingRows(.end(item.id))) }
-        }
-        for (i, continued) in (found?.continued ?? []).enumerated() {
-            let id = content.pendingRows.nextID + Int64(i)
-            changes.append(.pendingRows(.begin(id, source: continued.rows.source, most: continued.most, continued.rows.terms)))
-        }
-        return changes
-    }
-
-    /// The pending removals of a commit that has too many consequences. Logged before its other operations, because the tree before the
-    /// commit determines what follows.
-    private func pendingRemovalChanges(_ found: Consequences?) -> [JournalOperation] {
-        guard let removals = found?.continuedRemovals else { return [] }
-        let id = content.pendingRows.nextID + Int64(found?.continued.count ?? 0)
-        return [.pendingRows(.begin(id, source: removals.source, most: removals.places.count, removals.terms))]
-    }
-
-    /// Refuses a commit because of its consequences. The hub's own commits proceed without them, because data of a deleted account must not
-    /// stay. Several account deletions or counter corrections at once are refused, to be retried as fewer.
-    private func refuse(_ refusal: CommitConsequences.Refusal, _ asked: RuleQuestion, _ origin: WriteOrigin) throws(Failure) {
-        var question = asked
-        question.consequences = context.limits.consequences
-        question.isRuled = origin.isRuled
-        if case .write(let paths) = question.operation { refusals.report(.write, of: paths.first ?? .root) { _ in question } }
-        // Charge the failed search in full.
-        if case .fault(let fault) = refusal {
-            switch fault.reason {
-            case .tooManyKeys(let limit): context.meter.spend(limit / Self.keysForWork)
-            case .tooManyProcessed(let limit): context.meter.spend(limit / Self.askedForWork)
-            default: break
-            }
-        }
-        guard case .system(let cause) = origin.cause, !origin.mustBeValid else { throw refusal.failure }
-        // Several writes are retried as fewer, so that their consequences are kept. A single wrong counter would be recounted forever.
-        if case .write(let paths) = asked.operation, paths.count > 1 { throw refusal.failure }
-        if cause == .counters { return }
-        // This commit does not update the counters.
-        onUncounted()
-    }
-
-    /// Reports why the hub's own write at a path is impossible.
-    func report(_ fault: ConsequenceFault, at path: Path) { refusals.report(fault, at: path) }
+    // MARK: Permission
 
     /// Refuses writes that are for later (onDisconnect), if the rules would refuse them now.
     func check(_ writes: [TreeWrite], by origin: WriteOrigin) throws(Failure) {
@@ -351,7 +212,7 @@ final class CommitPipeline {
         try mustTake(origin)
         let proposal = Proposal([], by: origin)
         let now = context.clock()
-        let found = try follow(
+        let found = try consequences.find(
             write.followed, writes: write.paths.count, to: write.candidate, now: now, proposal,
             RuleQuestion(
                 operation: .write(write.paths), rules: content.rules, old: content.root, new: write.candidate, auth: origin.identity.auth,
@@ -381,8 +242,7 @@ final class CommitPipeline {
             stage: accepted.stage)
         if accepted.changed != nil { batch.retire(old) }
         recent.record(accepted.paths, sequence: content.sequence)
-        if case .imported = origin.cause { onUncounted() }
-        ring?.record(accepted.paths, old: old)
+        ring.record(accepted.paths, old: old)
         return old
     }
 
@@ -419,12 +279,12 @@ final class CommitPipeline {
         content.apply(commit.operations[..<first])
         let old = content.install(tree, as: commit.sequence)
         content.apply(commit.operations[first...])
-        if content.rules.hasIndexedCopies { copies?.update(paths, old: old) }
+        consequences.apply(paths, old: old)
         context.meter.counters.commits += 1
         if paths.isEmpty { return }
         context.meter.spend(paths.count)
         recent.record(paths, sequence: commit.sequence)
-        ring?.record(paths, old: old)
+        ring.record(paths, old: old)
         batch.retire(old)
         permissions.recheck(readers)
         publisher.publish(paths, old: old)
@@ -439,6 +299,6 @@ final class CommitPipeline {
     /// Commits after this one were rolled back.
     func rollBack(to sequence: UInt64) {
         recent.rollBack(to: sequence)
-        ring?.rollBack()
+        ring.rollBack()
     }
 }

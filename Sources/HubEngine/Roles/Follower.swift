@@ -16,12 +16,13 @@ final class Follower: @unchecked Sendable {
     private let commits: CommitPipeline
     private let durability: DurabilityQueue
     private let log: LogGuard
+    private let journal: any Journal
     private var pending = PendingSessions()
     /// The epoch of the newest writer.
     private(set) var epoch: UInt64 = 0
     private(set) var hasEnded = false
     /// Gets the commits that carry out forwarded requests; nil if nothing is forwarded.
-    var forwarding: Forwarding?
+    private let forwarding: Forwarding?
     /// Called when a batch was applied and its output sent.
     var onApplied: (JournalBatch) -> Void = { _ in }
     /// Called when no more batches will come.
@@ -31,14 +32,14 @@ final class Follower: @unchecked Sendable {
 
     /// - Parameter pending: the pending onDisconnect writes before the first commit that is followed.
     init(
-        _ context: EngineContext, _ content: Content, _ commits: CommitPipeline, _ durability: DurabilityQueue, _ log: LogGuard,
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitPipeline, _ journal: any Journal, _ forwarding: Forwarding?,
         pending: [PendingSession]
     ) {
         self.context = context
-        self.content = content
+        (content, durability, log) = (pipeline.content, pipeline.durability, pipeline.log)
         self.commits = commits
-        self.durability = durability
-        self.log = log
+        self.journal = journal
+        self.forwarding = forwarding
         for session in pending {
             self.pending.apply(.identify(session: session.id, auth: session.auth, isAdmin: session.isAdmin))
             for write in session.writes.writes { self.pending.apply(.keep(session: session.id, write)) }
@@ -51,7 +52,7 @@ final class Follower: @unchecked Sendable {
     var pendingSessions: [PendingSession] { pending.sessions }
 
     /// Starts to follow after the commits in the content. Called once.
-    func follow(_ journal: any Journal) {
+    func begin() {
         tail = journal.tail(from: content.sequence) { [weak self, queue = context.queue] event in
             queue.async { [weak self] in self?.receive(event) }
         }
@@ -77,6 +78,22 @@ final class Follower: @unchecked Sendable {
             forwarding?.catchUp()
             durability.finishBatch()
             onApplied(batch)
+        }
+    }
+
+    /// The empty commit with which this hub would become the writer.
+    func claim(id: UInt64, epoch: UInt64) -> JournalBatch {
+        var claim = JournalBatch(after: content.sequence)
+        claim.append([])
+        (claim.id, claim.epoch) = (id, epoch)
+        return claim
+    }
+
+    /// Appends a claim. If the log accepts it, it comes back as a batch to apply.
+    func append(_ claim: JournalBatch, onRefused: @escaping @Sendable (JournalError) -> Void) {
+        journal.append(claim) { [queue = context.queue] result in
+            guard case .failure(let error) = result else { return }
+            queue.async { onRefused(error) }
         }
     }
 

@@ -17,18 +17,11 @@ import JSONTree
 final class RoleController: @unchecked Sendable {
     // Sendable: completions of the journal only hop back to the queue with it.
     private let context: EngineContext
-    private let content: Content
-    private let batch: Batch
     private let durability: DurabilityQueue
     private let log: LogGuard
-    private let journal: any Journal
-    private let commits: CommitPipeline
-    private let disconnects: DisconnectWrites
     private let rollback: Rollback
     private let loop: RequestLoop
-    private let derived: DerivedData
-    /// Nil without a cluster.
-    var peers: PeerComponents?
+    let sessions: SessionHandover
     /// Nil if the role never changes.
     private let writerRole: WriterRole?
     private(set) var role = Role.writing
@@ -41,39 +34,34 @@ final class RoleController: @unchecked Sendable {
     /// Tries of the current claim.
     private var attempts = 0
     private var nextID = UInt64.random(in: 1 << 47..<1 << 48)
-    /// Connects a new term to the other parts that it calls.
-    var connect: (WriterTerm) -> Void = { _ in }
-    /// Pending onDisconnect writes of other hubs' sessions, while this hub is the writer.
-    private(set) var pendingElsewhere: [PendingSession] = []
+    private let makeTerm: () -> WriterTerm
+    private let makeFollower: ([PendingSession]) -> Follower
 
     /// Claims tried while commits are still to be applied, and ms between them.
     private static let claims = 250
     private static let claimMs: Int64 = 20
 
+    /// - Parameters:
+    ///   - makeTerm: starts the writer's upkeep.
+    ///   - makeFollower: creates a follower, from the pending onDisconnect writes.
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, journal: any Journal, _ commits: CommitPipeline, _ disconnects: DisconnectWrites,
-        _ rollback: Rollback, _ loop: RequestLoop, _ derived: DerivedData, _ writerRole: WriterRole?, epoch: UInt64
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ rollback: Rollback, _ loop: RequestLoop, _ sessions: SessionHandover,
+        _ writerRole: WriterRole?, epoch: UInt64, makeTerm: @escaping () -> WriterTerm,
+        makeFollower: @escaping ([PendingSession]) -> Follower
     ) {
         self.context = context
-        (content, batch, durability, log) = (pipeline.content, pipeline.batch, pipeline.durability, pipeline.log)
-        (self.journal, self.commits, self.disconnects, self.rollback) = (journal, commits, disconnects, rollback)
-        (self.loop, self.derived, self.writerRole, self.epoch) = (loop, derived, writerRole, epoch)
+        (durability, log) = (pipeline.durability, pipeline.log)
+        (self.rollback, self.loop, self.sessions) = (rollback, loop, sessions)
+        (self.writerRole, self.epoch) = (writerRole, epoch)
+        (self.makeTerm, self.makeFollower) = (makeTerm, makeFollower)
     }
-
-    private var pipeline: BatchPipeline { BatchPipeline(content: content, batch: batch, durability: durability, log: log) }
 
     // MARK: Beginning
 
     /// Starts as the permanent writer.
     func write() {
         requestedRole = .write
-        beginTerm()
-    }
-
-    private func beginTerm() {
-        let term = WriterTerm(context, pipeline, commits, derived, loop)
-        connect(term)
-        self.term = term
+        term = makeTerm()
     }
 
     /// Starts as a follower.
@@ -81,16 +69,16 @@ final class RoleController: @unchecked Sendable {
     func follow(_ pending: [PendingSession]) {
         role = .following
         log.follow()
-        follower = Follower(context, content, commits, durability, log, pending: pending)
-        follower?.forwarding = peers?.forwarding
-        peers?.forwarding?.isFollowing = true
-        follower?.onApplied = { [weak self] in self?.applied($0) }
-        follower?.onEnd = { [weak self] in self?.giveUp($0) }
-        follower?.follow(journal)
+        let follower = makeFollower(pending)
+        self.follower = follower
+        sessions.follow()
+        follower.onApplied = { [weak self] in self?.applied($0) }
+        follower.onEnd = { [weak self] in self?.giveUp($0) }
+        follower.begin()
     }
 
     /// The pending onDisconnect writes of all sessions.
-    var pendingSessions: [PendingSession] { follower?.pendingSessions ?? disconnects.pendingSessions + pendingElsewhere }
+    var pendingSessions: [PendingSession] { follower?.pendingSessions ?? sessions.pending }
 
     // MARK: Requested role
 
@@ -121,16 +109,10 @@ final class RoleController: @unchecked Sendable {
 
     private func claim(again: JournalBatch? = nil) {
         guard let follower, !follower.hasEnded else { return }
-        var claim = JournalBatch(after: content.sequence)
-        claim.append([])
         nextID += 1
-        (claim.id, claim.epoch) = (nextID, max(epoch, follower.epoch) + 1)
-        if let again { claim = again }
+        let claim = again ?? follower.claim(id: nextID, epoch: max(epoch, follower.epoch) + 1)
         if case .claiming = role { role = .claiming(claim) } else { become(.claiming(claim)) }
-        journal.append(claim) { [self, claim] result in
-            guard case .failure(let error) = result else { return }
-            context.queue.async { [self] in refused(claim, error) }
-        }
+        follower.append(claim) { [self] in refused(claim, $0) }
     }
 
     private func refused(_ claim: JournalBatch, _ error: JournalError) {
@@ -169,23 +151,16 @@ final class RoleController: @unchecked Sendable {
     }
 
     private func begin() {
-        let own = Set(disconnects.pendingSessions.map(\.id))
-        let pending = follower?.pendingSessions ?? []
-        disconnects.dropDeferred(besides: Set(pending.map(\.id)))
-        pendingElsewhere = pending.filter { !own.contains($0.id) }
-        if let remote = peers?.remote { pendingElsewhere = remote.begin(adopting: pendingElsewhere) }
-        peers?.forwarding?.isFollowing = false
+        sessions.beginWriting(follower?.pendingSessions ?? [])
         follower?.end()
         follower = nil
-        batch.keepsHistory = !journal.isImmediate
         durability.begin(epoch: epoch)
         log.begin()
-        beginTerm()
+        term = makeTerm()
         become(.writing)
         term?.begin()
         loop.handle([])
-        peers?.forwarding?.writerChanged()
-        if !pendingElsewhere.isEmpty { fireLater(epoch) }
+        sessions.hasBegunWriting()
         advance()
     }
 
@@ -202,13 +177,16 @@ final class RoleController: @unchecked Sendable {
     /// The log has refused commits of this hub.
     func refused(_ error: JournalError) {
         rollback.run(error)
-        commits.copies?.begin()
+        loop.scheduleTurn()
         switch role {
         case .yielding: becomeFollower()
         case .writing where isSuperseded(by: error): superseded(error)
         default: term?.rolledBack()
         }
     }
+
+    /// An immediate journal failed to store commits whose output was sent.
+    func lost(_ error: JournalError) { log.refused(error) }
 
     /// Another hub has written. No commit waits for the log any more.
     func superseded(_ error: JournalError) {
@@ -221,43 +199,16 @@ final class RoleController: @unchecked Sendable {
 
     private func becomeFollower(_ reason: JournalError? = nil) {
         endTerm()
-        batch.keepsHistory = false
-        let pending = pendingSessions
-        pendingElsewhere = []
-        if let peers {
-            peers.remote?.end()
-            disconnects.handOver { peers.forwarding?.takeOver($0, leaving: $1) } ended: { peers.hasEnded($0) }
-        }
-        follow(pending)
+        durability.follow()
+        follow(sessions.endWriting())
         become(.following, reason)
         loop.scheduleTurn()
         advance()
     }
 
     private func endTerm() {
+        sessions.stopWriting()
         term?.end()
         term = nil
-    }
-
-    // MARK: Sessions of other hubs
-
-    /// Sessions of vanished hubs end if they have not come back after `presenceMs`.
-    private func fireLater(_ epoch: UInt64) {
-        context.later(ms: context.limits.presenceMs) { [weak self] in
-            guard let self, case .writing = role, self.epoch == epoch else { return }
-            applyAbandoned { _ in true }
-        }
-    }
-
-    /// Applies the onDisconnect writes of other hubs' sessions.
-    /// - Parameter isGone: whether a session has ended.
-    func applyAbandoned(where isGone: (PendingSession) -> Bool) {
-        guard case .writing = role else { return }
-        let gone = pendingElsewhere.filter(isGone)
-        guard !gone.isEmpty else { return }
-        let ids = Set(gone.map(\.id))
-        pendingElsewhere.removeAll { ids.contains($0.id) }
-        disconnects.applyAbandoned(gone)
-        durability.finishBatch()
     }
 }

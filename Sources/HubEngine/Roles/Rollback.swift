@@ -8,33 +8,25 @@ import JSONTree
 final class Rollback {
     private let context: EngineContext
     private let content: Content
-    private let batch: Batch
-    private let outbox: Outbox
     private let durability: DurabilityQueue
     private let log: LogGuard
-    private let indexes: IndexStore
-    private let queries: LiveQueryUpdater
-    private let permissions: ReadPermissions
+    private let updates: ObserverUpdates
     private let commits: CommitPipeline
     private let sessions: Sessions
     private let suspendedRequests: SuspendedRequests
     private let handler: RequestHandler
-    private let loop: RequestLoop
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ outbox: Outbox, _ indexes: IndexStore,
-        _ permissions: ReadPermissions, _ commits: CommitPipeline, parts: RequestParts, _ handler: RequestHandler, _ loop: RequestLoop
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ updates: ObserverUpdates, _ commits: CommitPipeline, _ sessions: Sessions,
+        _ suspendedRequests: SuspendedRequests, _ handler: RequestHandler
     ) {
         self.context = context
-        (content, batch) = (pipeline.content, pipeline.batch)
-        (durability, log) = (pipeline.durability, pipeline.log)
-        self.outbox = outbox
-        self.indexes = indexes
-        self.permissions = permissions
+        (content, durability, log) = (pipeline.content, pipeline.durability, pipeline.log)
+        self.updates = updates
         self.commits = commits
-        (sessions, suspendedRequests, queries) = (parts.sessions, parts.suspendedRequests, parts.queries)
+        self.sessions = sessions
+        self.suspendedRequests = suspendedRequests
         self.handler = handler
-        self.loop = loop
     }
 
     /// Rolls back all batches that wait for the log.
@@ -44,14 +36,10 @@ final class Rollback {
         let before = content.rollBack(to: durability.durable)
         commits.rollBack(to: content.sequence)
         log.refused(error, givenUp.lazy.map(\.result.journalled).filter { !$0.isEmpty })
-        indexes.follow(from: before)
-        for change in givenUp.reversed().lazy.flatMap({ $0.result.history.changes.reversed() }) { sessions.undo(change) }
-        // The changes recorded during the undo belong to no batch.
-        batch.forgetHistory()
+        updates.rollBackIndexes(from: before)
+        sessions.undo(givenUp.reversed().lazy.flatMap { $0.result.history.changes.reversed() })
         for given in givenUp { given.output.giveUp() }
-        queries.follow(from: before)
-        // Before anything is sent, because the rules may have changed since.
-        permissions.recheckAllObservers()
+        updates.rollBackQueries(from: before)
         for given in givenUp {
             context.meter.finish(given.result.bytes)
             for step in given.result.history.steps {
@@ -62,10 +50,10 @@ final class Rollback {
         // Unlike the refused batches, the repeated requests never reach the log.
         log.settle()
         suspendedRequests.handleAgain(suspended)
-        permissions.recheckAllObservers()
-        for given in givenUp { outbox.moveProbes(of: given.output) }
+        updates.endRollback()
+        durability.keepProbes(of: givenUp)
         durability.finishBatch()
-        loop.scheduleTurn()
         log.tryLater()
+        commits.consequences.copies.begin()
     }
 }

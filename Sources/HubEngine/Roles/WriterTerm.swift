@@ -9,18 +9,30 @@ final class WriterTerm {
     let inboxBackfill: InboxBackfill
     private let content: Content
     private let commits: CommitPipeline
+    private let disconnects: DisconnectWrites
     private let loop: RequestLoop
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitPipeline, _ derived: DerivedData, _ loop: RequestLoop
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitPipeline, _ disconnects: DisconnectWrites,
+        _ derived: DerivedData, _ refusals: RefusalReports, _ loop: RequestLoop
     ) {
-        let (durability, log) = (pipeline.durability, pipeline.log)
-        (content, self.commits, self.loop) = (pipeline.content, commits, loop)
+        let (content, durability, log) = (pipeline.content, pipeline.durability, pipeline.log)
+        (self.content, self.commits, self.disconnects, self.loop) = (content, commits, disconnects, loop)
         counters = CounterRecount(context, content, durability, log, commits, derived)
-        expiry = ExpiryScheduler(context, content, durability, log, derived, commits.refusals)
-        inboxBackfill = InboxBackfill(context, content, durability, log)
-        commits.expiry = expiry.nodes
+        // The onDisconnect writes of sessions that ended come first, then the nodes that became due, then pending rows.
+        let expiry = ExpiryScheduler(context, content, durability, log, derived, commits, refusals) { disconnects.blocksRequests }
+        self.expiry = expiry
+        inboxBackfill = InboxBackfill(context, content, durability, log, commits, refusals) {
+            disconnects.blocksRequests || expiry.blocksRequests
+        }
+        commits.consequences.expiry = expiry.nodes
+        commits.consequences.onFound = { [weak self] in self?.committed($0) }
+        commits.consequences.onUncounted = { [weak self] in self?.counters.begin() }
         loop.expiry = expiry
+        expiry.onFirstDone = { [weak self] in
+            self?.loop.scheduleTurn()
+            self?.inboxBackfill.begin()
+        }
     }
 
     /// Continues the upkeep left by previous writers.
@@ -31,7 +43,7 @@ final class WriterTerm {
     }
 
     /// A commit had consequences.
-    func committed(_ found: Consequences) {
+    private func committed(_ found: Consequences) {
         if content.rules.hasCounters { counters.commitCounted(found) }
         if !found.continued.isEmpty || found.continuedRemovals != nil { inboxBackfill.rowsAdded() }
     }
@@ -43,9 +55,25 @@ final class WriterTerm {
         inboxBackfill.begin()
     }
 
+    /// The log accepts commits again.
+    func logTaken() {
+        loop.handle([])
+        inboxBackfill.begin()
+    }
+
+    /// A batch that was rolled back turns out to be in the log.
+    func found(_ batch: JournalBatch) {
+        for commit in batch.commits {
+            commits.apply(commit)
+            disconnects.found(commit)
+        }
+        expiry.searchAll()
+        inboxBackfill.begin()
+    }
+
     /// Ends the upkeep.
     func end() {
-        commits.expiry = nil
+        commits.consequences.expiry = nil
         loop.expiry = nil
         counters.stop()
         expiry.stop()

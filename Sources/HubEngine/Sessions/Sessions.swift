@@ -78,7 +78,13 @@ final class Sessions {
         return disconnects.identityChanged(of: client)
     }
 
-    /// Undoes a change of a batch that is rolled back. The content has been rolled back already.
+    /// Undoes the changes of batches that are rolled back, in this order. The content has been rolled back already.
+    func undo(_ changes: some Sequence<BatchHistory.SessionChange>) {
+        for change in changes { undo(change) }
+        // The changes recorded during the undo belong to no batch.
+        batch.forgetHistory()
+    }
+
     func undo(_ change: BatchHistory.SessionChange) {
         switch change {
         case .named(let client, let id, let before):

@@ -21,6 +21,10 @@ final class ExpiryScheduler: @unchecked Sendable {
     private let content: Content
     private let durability: DurabilityQueue
     private let log: LogGuard
+    private let commits: CommitPipeline
+    private let refusals: RefusalReports
+    /// Whether other work still comes first.
+    private let mustWait: () -> Bool
     private let search: ExpirySearch
     /// The nodes, which each commit updates.
     let nodes: ExpiringNodes
@@ -33,26 +37,21 @@ final class ExpiryScheduler: @unchecked Sendable {
     private var startupDeadline = Int64.min
     /// The wall clock at the last check.
     private var lastCheck = Int64.min
-    /// The commit pipeline.
-    var commits: () -> CommitPipeline? = { nil } {
-        didSet { search.commits = commits }
-    }
-    /// Whether other work still comes first.
-    var mustWait: () -> Bool = { false } {
-        didSet { search.mustWait = mustWait }
-    }
     /// Called when requests may be carried out.
     var onFirstDone: () -> Void = {}
 
     init(
         _ context: EngineContext, _ content: Content, _ durability: DurabilityQueue, _ log: LogGuard, _ derived: DerivedData,
-        _ refusals: RefusalReports
+        _ commits: CommitPipeline, _ refusals: RefusalReports, mustWait: @escaping () -> Bool
     ) {
         self.context = context
         self.content = content
         self.durability = durability
         self.log = log
-        search = ExpirySearch(context, content, durability, log, derived)
+        self.commits = commits
+        self.refusals = refusals
+        self.mustWait = mustWait
+        search = ExpirySearch(context, content, durability, log, derived, commits, mustWait: mustWait)
         nodes = ExpiringNodes(context, content, refusals)
         nodes.onCommitted = { [weak self] open, old in
             if !open.isEmpty { self?.search.follow(open, old: old) }
@@ -189,13 +188,13 @@ final class ExpiryScheduler: @unchecked Sendable {
         do throws(ConsequenceFault) {
             writes = try rules.expiry(of: path, in: root, written: written, now: now, patches: &patches)
         } catch {
-            commits()?.report(error, at: path)
+            refusals.report(error, at: path)
             return nodes.rest(path, from: now)
         }
         do throws(Failure) {
             nodes.ending = (path, now, due)
             defer { nodes.ending = nil }
-            _ = try commits()?.commit(writes.map { TreeWrite($0.path, WriteValue($0.value)) }, by: .system(.expiry))
+            _ = try commits.commit(writes.map { TreeWrite($0.path, WriteValue($0.value)) }, by: .system(.expiry))
             context.meter.counters.expired += 1
             context.meter.counters.systemWrites[.expire, default: 0] += writes.count
             context.meter.counters.expiryLagMs = max(0, now - due)

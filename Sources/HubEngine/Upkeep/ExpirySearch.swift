@@ -24,14 +24,13 @@ final class ExpirySearch: @unchecked Sendable {
     private let durability: DurabilityQueue
     private let log: LogGuard
     private let derived: DerivedData
+    private let commits: CommitPipeline
+    /// Whether other work still comes first.
+    private let mustWait: () -> Bool
     /// Number of the last search of all nodes. Results of earlier ones are discarded.
     private var number = 0
     /// Whether a search of all nodes is running.
     private(set) var coversAll = false
-    /// The commit pipeline.
-    var commits: () -> CommitPipeline? = { nil }
-    /// Whether other work still comes first.
-    var mustWait: () -> Bool = { false }
     /// Reports a node's due time; nil for never.
     var onFound: (Path, Int64?) -> Void = { _, _ in }
     /// Reports all nodes without a time to store.
@@ -45,12 +44,17 @@ final class ExpirySearch: @unchecked Sendable {
     static let waitingCommits = 1_000
     static let waitMs: Int64 = 2
 
-    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityQueue, _ log: LogGuard, _ derived: DerivedData) {
+    init(
+        _ context: EngineContext, _ content: Content, _ durability: DurabilityQueue, _ log: LogGuard, _ derived: DerivedData,
+        _ commits: CommitPipeline, mustWait: @escaping () -> Bool
+    ) {
         self.context = context
         self.content = content
         self.durability = durability
         self.log = log
         self.derived = derived
+        self.commits = commits
+        self.mustWait = mustWait
     }
 
     /// Searches for all nodes, for nodes of large writes without a stored time, and for stored times that the rules no longer need.
@@ -108,7 +112,7 @@ final class ExpirySearch: @unchecked Sendable {
         let isOver = rest.isEmpty && job.isOver
         var times = self.times(of: part, job)
         if isOver, case .write(let commit) = job.subject, content.written.open[commit] != nil { times.append(.open(commit, nil)) }
-        if !times.isEmpty { commits()?.record(times) }
+        if !times.isEmpty { commits.record(times) }
         let dues = content.rules.dues(at: Array(part), in: content.root) { content.written.time(of: $0) }
         for (path, due) in zip(part, dues) { onFound(path, due) }
         context.meter.spend(part.count / 2)

@@ -18,6 +18,10 @@ final class InboxBackfill: @unchecked Sendable {
     private let content: Content
     private let durability: DurabilityQueue
     private let log: LogGuard
+    private let commits: CommitPipeline
+    private let refusals: RefusalReports
+    /// Whether other work still comes first.
+    private let mustWait: () -> Bool
     /// The rules of the commits that left rows pending, until the recipients are known. For commits of an earlier process: the current
     /// rules.
     private var rules: [Int64: RuleSet] = [:]
@@ -30,10 +34,6 @@ final class InboxBackfill: @unchecked Sendable {
     private var waiting: [UInt64] = []
     /// Called when the recipients of all pending rows are known.
     private var listeners: [@Sendable () -> Void] = []
-    /// The commit pipeline.
-    var commits: () -> CommitPipeline? = { nil }
-    /// Whether other work still comes first.
-    var mustWait: () -> Bool = { false }
 
     /// Recipients stored per commit.
     private static let listedAtOnce = 1_000
@@ -42,11 +42,17 @@ final class InboxBackfill: @unchecked Sendable {
     private static let waitingCommitsOfAll = 1_000
     private static let waitMs: Int64 = 2
 
-    init(_ context: EngineContext, _ content: Content, _ durability: DurabilityQueue, _ log: LogGuard) {
+    init(
+        _ context: EngineContext, _ content: Content, _ durability: DurabilityQueue, _ log: LogGuard, _ commits: CommitPipeline,
+        _ refusals: RefusalReports, mustWait: @escaping () -> Bool
+    ) {
         self.context = context
         self.content = content
         self.durability = durability
         self.log = log
+        self.commits = commits
+        self.refusals = refusals
+        self.mustWait = mustWait
         part = context.limits.continuedAtOnce
     }
 
@@ -149,7 +155,7 @@ final class InboxBackfill: @unchecked Sendable {
     private func lose(_ rows: ContinuedRows, _ id: Int64, _ number: Int) {
         guard number == work, let item = content.pendingRows[id] else { return isOver(number) }
         if mustPause { return pause { $0.lose(rows, id, number) } }
-        commits()?.report(rows.lost, at: rows.source)
+        refusals.report(rows.lost, at: rows.source)
         end(item)
     }
 
@@ -192,7 +198,7 @@ final class InboxBackfill: @unchecked Sendable {
         }
         context.meter.beginTurn()
         do throws(Failure) {
-            _ = try commits()?.commit(writes, by: .system(cause), settling: done)
+            _ = try commits.commit(writes, by: .system(cause), settling: done)
             context.meter.counters.systemWrites[kind, default: 0] += writes.count
             // Rows may have as many consequences and observers as other writes. After a long turn, the next one writes fewer.
             part = context.meter.work > context.limits.turnWork / 4 ? max(1, part / 2) : min(part * 2, context.limits.continuedAtOnce)
@@ -216,7 +222,7 @@ final class InboxBackfill: @unchecked Sendable {
     /// A commit that changes only the pending rows and removals.
     private func settle(_ change: PendingInboxChange) {
         context.meter.beginTurn()
-        commits()?.record([.pendingRows(change)])
+        commits.record([.pendingRows(change)])
         finishTurn()
     }
 

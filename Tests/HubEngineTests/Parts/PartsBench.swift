@@ -57,7 +57,11 @@ final class Bench: @unchecked Sendable {
     lazy var sender = ChangeSender(context, format, outbox, slowReaders, encodings, pacing)
     lazy var single = SingleWriteFanOut(context, format, content, places, batch, outbox)
     lazy var publisher = Publisher(context, content, places, indexes, queries, batch, sender, single)
-    lazy var commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals)
+    lazy var ring = CommitRing(context, content)
+    lazy var updates = ObserverUpdates(batch, indexes, queries, permissions, publisher, ring)
+    lazy var copies = CopyIndexStore(context, content, DerivedData(context))
+    lazy var consequences = ConsequenceStage(context, content, refusals, copies)
+    lazy var commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals, consequences, ring)
     lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, precheck, commits)
     lazy var sessions = Sessions(
         batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
@@ -76,12 +80,10 @@ final class Bench: @unchecked Sendable {
         CentreMoves(content, places, registry, permissions, live, publisher, answers))
     lazy var writes = WriteRequests(
         context, pipeline, log, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers, refusals)
-    lazy var parts = RequestParts(
-        sessions: sessions, reads: reads, observers: observers, writes: writes, disconnects: disconnects, queries: queries,
-        suspendedRequests: suspendedRequests)
-    lazy var handler = RequestHandler(context, batch, permissions, precheck, publisher, parts: parts, output: output)
+    lazy var sessionRequests = SessionRequests(context, sessions, permissions, precheck, suspendedRequests, disconnects, output)
+    lazy var handler = RequestHandler(context, batch, output, suspendedRequests, updates, reads, observers, writes, sessionRequests)
     lazy var loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
-    lazy var rollback = Rollback(context, pipeline, outbox, indexes, permissions, commits, parts: parts, handler, loop)
+    lazy var rollback = Rollback(context, pipeline, updates, commits, sessions, suspendedRequests, handler)
 
     // MARK: Output
 

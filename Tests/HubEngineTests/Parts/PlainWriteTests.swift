@@ -43,9 +43,7 @@ import Testing
         let root: Node = ["a": ["a": 1], "b": .object((0..<300).map { (Key("k\($0)"), .int($0)) }), "d": ["d": ["d": "leaf"]]]
         let refusals = [RefusalLog(), RefusalLog()]
         let worlds = refusals.map { Bench(root: root, rules: rules, lanes: 1, refusals: $0) }
-        let ring = CommitRing(worlds[1].context, worlds[1].content)
-        ring.count(1)
-        worlds[1].commits.ring = ring
+        worlds[1].ring.count(1)
         let clients = worlds.map { world in
             (isObserved ? Self.observed : []).map { place in
                 let client = Client.make()

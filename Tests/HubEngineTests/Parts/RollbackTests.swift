@@ -9,7 +9,10 @@ import Testing
     /// A bench whose pipeline rolls back batches that the log refuses.
     private static func bench(root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = .patient) -> Bench {
         let bench = Bench(root: root, rules: rules, limits: limits, lanes: 1)
-        bench.durability.onRefused = { [weak bench] in bench?.rollback.run($0) }
+        bench.durability.onRefused = { [weak bench] in
+            bench?.rollback.run($0)
+            bench?.loop.scheduleTurn()
+        }
         bench.suspendedRequests.onResumed = { [weak bench] items, client in bench?.loop.resume(items, of: client) }
         bench.permissions.onStreamCancelled = { [weak bench] in bench?.sessions.end($0) }
         return bench
