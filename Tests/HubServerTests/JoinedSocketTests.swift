@@ -46,7 +46,7 @@ import WireProtocols
             defer { withExtendedLifetime(between) {} }
             let socket = try TestSocket(port: server.port)
             try socket.upgrade("/.ws?v=5&ns=test&s=\(peer.session)")
-            let carrier = try #require(server.server.longPolls.find(session: peer.session))
+            let carrier = try #require(server.server.network.longPolls.find(session: peer.session))
             nonisolated(unsafe) var found: JoinedSocket?
             for _ in 0..<2000 where found == nil { carrier.lane.loop.queue.sync { found = carrier.socket } }
             let joined = try #require(found)

@@ -38,8 +38,8 @@ import Testing
         let server = try TestServer { $0.limits.memoryBytes = 8 << 20 }
         try put(server, String(repeating: "x", count: 1_900_000))
         let peer = try LongPollPeer(server)
-        let lease = server.server.memory.lease(of: try #require(server.server.longPolls.find(session: peer.session)).network, for: .answers)
-        let carrier = try #require(server.server.longPolls.find(session: peer.session))
+        let lease = server.server.memory.lease(of: try #require(server.server.network.longPolls.find(session: peer.session)).network, for: .answers)
+        let carrier = try #require(server.server.network.longPolls.find(session: peer.session))
         // Simulates an encoded answer whose memory others have taken since. The memory of the PUT is released soon after its answer.
         var isTaken = false
         for _ in 0..<1_000 where !isTaken {
@@ -50,6 +50,6 @@ import Testing
         carrier.lane.loop.execute { carrier.send([UInt8](repeating: 0x20, count: 2_000_000)) }
         while peer.closed == nil { try peer.wait() }
         #expect(peer.heard.isEmpty)
-        #expect(server.server.longPolls.count == 0)
+        #expect(server.server.network.longPolls.count == 0)
     }
 }

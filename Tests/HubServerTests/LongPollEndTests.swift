@@ -39,13 +39,13 @@ import Testing
         let peer = try LongPollPeer(server)
         try peer.poll(Self.request(1, "o", "gone", "true"))
         _ = try peer.messages(1)
-        let carrier = try #require(server.server.longPolls.find(session: peer.session))
+        let carrier = try #require(server.server.network.longPolls.find(session: peer.session))
         let gate = DispatchSemaphore(value: 0)
-        server.server.largeWork.run(of: carrier.network) { gate.wait() }
+        server.server.memory.largeWork.run(of: carrier.network) { gate.wait() }
         try peer.poll(Self.request(2, "p", "a", "\"\(Self.text)\""), Self.request(3, "p", "b", "1"))
-        while server.server.largeWork.counts.waiting == 0 { usleep(1000) }
+        while server.server.memory.largeWork.counts.waiting == 0 { usleep(1000) }
         #expect(try TestSocket(port: server.port).get("/.lp?disconn=t&\(peer.key)&ns=test").status == 200)
-        while server.server.longPolls.find(session: peer.session) != nil { usleep(1000) }
+        while server.server.network.longPolls.find(session: peer.session) != nil { usleep(1000) }
         gate.signal()
         let stored = content(carrier.database)
         #expect(stored.child("a") == .string(Text(Self.text)) && stored.child("b") == 1 && stored.child("gone") == true)
@@ -56,7 +56,7 @@ import Testing
         let peer = try LongPollPeer(server)
         try peer.poll(Self.request(1, "o", "gone", "true"))
         _ = try peer.messages(1)
-        let carrier = try #require(server.server.longPolls.find(session: peer.session))
+        let carrier = try #require(server.server.network.longPolls.find(session: peer.session))
         let socket = try TestSocket(port: server.port)
         try socket.upgrade("/.ws?v=5&ns=test&s=\(peer.session)")
         #expect(try socket.text() == #"{"t":"c","d":{"t":"a","d":{}}}"#)
@@ -64,13 +64,13 @@ import Testing
         try peer.poll(#"{"t":"c","d":{"t":"n","d":{}}}"#)
         while peer.closed == nil { try peer.wait() }
         let gate = DispatchSemaphore(value: 0)
-        server.server.largeWork.run(of: carrier.network) { gate.wait() }
+        server.server.memory.largeWork.run(of: carrier.network) { gate.wait() }
         try socket.sendText(Self.request(2, "p", "a", "\"\(Self.text)\""))
         try socket.sendText(Self.request(3, "p", "b", "1"))
-        while server.server.largeWork.counts.waiting == 0 { usleep(1000) }
+        while server.server.memory.largeWork.counts.waiting == 0 { usleep(1000) }
         // As when its connection breaks: while a large message is parsed, the socket is not read, so its close goes unnoticed.
         carrier.lane.loop.execute { carrier.end() }
-        while server.server.longPolls.find(session: peer.session) != nil { usleep(1000) }
+        while server.server.network.longPolls.find(session: peer.session) != nil { usleep(1000) }
         gate.signal()
         let stored = content(carrier.database)
         #expect(stored.child("a") == .string(Text(Self.text)) && stored.child("gone") == true)

@@ -138,7 +138,7 @@ import TestSupport
     @Test func withoutTheOption_nothingIsCounted() throws {
         let server = try server { $0.countsUserBytes = false }
         _ = try RESTPeer(server).get("/a.json?auth=\(token("ana"))")
-        #expect(server.server.userBytes == nil)
+        #expect(server.server.sessions.users == nil)
         let page = try RESTPeer.owner(server).get("/.metrics?by=user")
         #expect(page.hasPrefix("200") && !page.contains("vigla_user_sent_bytes"))
     }

@@ -48,7 +48,7 @@ extension Server {
         let isHead = request.method == .head
         return .pending { [self] answer in
             let peer = settings.trustedProxies.client(of: request, from: connection.remoteAddress.host)
-            guard accountRequests.enter(peer) else {
+            guard authentication.accountRequests.enter(peer) else {
                 // No JSON: the SDKs would sign their user out (accounts contract §3.3).
                 return answer.send(
                     .serviceUnavailable, shared.added(to: [.contentType: "text/plain", .retryAfter: "1"]),
@@ -56,7 +56,7 @@ extension Server {
             }
             accounts.perform { [self] accounts in
                 let made = await accounts.answer(request, peer: peer)
-                accountRequests.leave(peer)
+                authentication.accountRequests.leave(peer)
                 answer.send(made.status, shared.added(to: made.fields), made.body, isHead: isHead)
             }
         }

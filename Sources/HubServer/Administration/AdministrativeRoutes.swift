@@ -53,7 +53,7 @@ struct AdministrativeRoute: Sendable {
             call.server.testRules(call.body, namespace: call.namespace) { call.answer($1, $0) }
         },
         AdministrativeRoute(.get, ".settings/refusals") {
-            $0.answer($0.server.recentRefusals.json(of: $0.namespace, after: $0.number("after")))
+            $0.answer($0.server.records.recentRefusals.json(of: $0.namespace, after: $0.number("after")))
         },
         // Counters, copies and expiries that are not yet complete; waits for them up to ?wait=MS.
         AdministrativeRoute(.get, ".settings/derived") { call in

@@ -168,7 +168,7 @@ final class HTTPConnection: ConnectionHandler, LoopMember, @unchecked Sendable {
 
     private func respond(to request: HTTPInboundRequest, mayOpen: Bool = true) {
         since = lane.mark
-        if server.requestLog.isOn { logged = logged ?? server.requestLog.begin(request, server.client(of: request, connection)) }
+        if server.records.log.isOn { logged = logged ?? server.records.log.begin(request, server.client(of: request, connection)) }
         switch server.route(request, connection, mayOpen: mayOpen) {
         case .response(let bytes):
             bodyLease = IncomingBytes()
@@ -208,7 +208,7 @@ final class HTTPConnection: ConnectionHandler, LoopMember, @unchecked Sendable {
     private func log(_ answer: [UInt8]) {
         guard let entry = logged else { return }
         logged = nil
-        server.requestLog.end(entry, answer)
+        server.records.log.end(entry, answer)
     }
 
     /// The lease for the body of a complete request, held until the response.

@@ -54,5 +54,5 @@ extension Server {
     /// Turns the log of requests on or off. From any thread.
     /// - Returns: whether it is on now.
     @discardableResult
-    public func toggleRequestLog() -> Bool { requestLog.toggle() }
+    public func toggleRequestLog() -> Bool { records.log.toggle() }
 }

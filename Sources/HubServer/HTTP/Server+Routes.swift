@@ -97,7 +97,7 @@ extension Server {
     /// Refuses the observe protocol to a page whose origin is not admitted, and logs it.
     private func refusal(of request: HTTPInboundRequest, _ connection: Connection) -> Route {
         let origin = request.fields[.origin]
-        refusedOrigins.log("origin refused", [
+        records.refusedOrigin([
             "origin": "\((origin ?? "-").prefix(64))", "host": "\((request.host ?? "-").prefix(64))", "peer": "\(connection.remoteAddress)",
         ])
         let reason =
@@ -154,7 +154,7 @@ extension Server {
         let name = Namespace.name(of: request, default: settings.namespace)
         let database = hub.database(name)
         if database == nil {
-            unknownNamespaces.log("unknown namespace", ["namespace": "\(name.prefix(64))", "peer": "\(connection.remoteAddress)"])
+            records.unknownNamespace(["namespace": "\(name.prefix(64))", "peer": "\(connection.remoteAddress)"])
         }
         return database
     }

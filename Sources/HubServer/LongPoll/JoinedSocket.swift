@@ -99,7 +99,7 @@ final class JoinedSocket: SocketListener, @unchecked Sendable {
 extension LongPollCarrier {
     /// Attaches a WebSocket; false when the session already has one, or has ended.
     func join(_ joining: JoinedSocket) -> Bool {
-        guard server.longPolls.find(session: sessionID) === self, let actions = transport.join() else { return false }
+        guard server.network.longPolls.find(session: sessionID) === self, let actions = transport.join() else { return false }
         socket = joining
         joining.countSent(with: sentBytes)
         socketAssembler = RealtimeAssembler(limits: server.settings.limits.realtime)

@@ -348,7 +348,7 @@ final class LongPollCarrier: Carrier, LoopMember, ReservationMaker, @unchecked S
         incoming = IncomingBytes()
         queued = nil
         lane.leave(self)
-        server.longPolls.remove(self)
+        server.network.longPolls.remove(self)
         session?.ended(behind: largeReader)
         if largeReader.isBusy { _ = largeReader.enqueue(0) { [self] in release() } } else { release() }
     }

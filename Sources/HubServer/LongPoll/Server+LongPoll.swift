@@ -20,7 +20,7 @@ extension Server {
             let carrier = LongPollCarrier(
                 callback: callback, from: client(of: request, connection), lane: lanes[connection.loop.index],
                 database: database, server: self)
-            switch longPolls.add(carrier) {
+            switch network.longPolls.add(carrier) {
             case .total: return .response(plain(.serviceUnavailable, "{\"error\":\"Too many long-polling sessions.\"}\n", json, request))
             case .address:
                 return .response(
@@ -32,18 +32,18 @@ extension Server {
                 carrier.begin(answer, host: dialled(request), replacing: request.target.value("ls"), address: address)
             }
         case .poll(let key, let serial, let segments):
-            guard let carrier = longPolls.find(key) else { return .response(script(LongPollScript.close, request)) }
+            guard let carrier = network.longPolls.find(key) else { return .response(script(LongPollScript.close, request)) }
             return .pending { answer in
                 carrier.lane.loop.execute { carrier.poll(answer, serial: serial, segments: segments) }
             }
         case .disconnectPage(let key):
-            guard longPolls.find(key) != nil else { return .response(refusal(request)) }
+            guard network.longPolls.find(key) != nil else { return .response(refusal(request)) }
             let fields: HTTPFields = [.contentType: LongPollScript.pageType, .cacheControl: "no-store"]
             return .response(
                 HTTPResponseEncoder.response(
                     .ok, fields: fields, body: LongPollScript.disconnectPage(key: key), keepsAlive: request.keepsAlive))
         case .disconnect(let key):
-            guard let carrier = longPolls.find(key) else { return .response(refusal(request)) }
+            guard let carrier = network.longPolls.find(key) else { return .response(refusal(request)) }
             carrier.lane.loop.execute { carrier.pageUnloaded() }
             return .response(script([], request))
         }
@@ -53,7 +53,7 @@ extension Server {
     func join(
         _ carrier: WebSocketCarrier, to session: String, in database: Database, _ request: HTTPInboundRequest
     ) -> (any SocketListener)? {
-        guard let target = longPolls.find(session: session), target.database === database else {
+        guard let target = network.longPolls.find(session: session), target.database === database else {
             carrier.refuse(host: dialled(request))
             return nil
         }

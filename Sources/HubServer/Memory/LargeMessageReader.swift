@@ -77,7 +77,7 @@ final class LargeMessageReader: @unchecked Sendable {
         hold(true)
         let (memory, address) = (server.memory, address)
         let then = LoopBound(then)
-        server.largeWork.run(of: address) { [self] in
+        server.memory.largeWork.run(of: address) { [self] in
             let outcome = Self.outcome(text, read, memory, address)
             loop.execute { [self] in
                 // `then` may not keep the values. In that case this holds the last reference, which is freed in the background.

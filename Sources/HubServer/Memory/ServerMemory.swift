@@ -3,7 +3,8 @@ import HubEngine
 import Scheduling
 import Synchronization
 
-/// The memory budget of the process for its clients, and the share of each network address. From any thread.
+/// What clients may use for large messages: the memory budget of the process, and threads; each network address has a share of both. From
+/// any thread.
 ///
 /// ```
 /// budget (ServerLimits.memoryBytes) ─┬─ share of an address (addressMemoryBytes) ─┬─ lease: an incoming message
@@ -12,6 +13,8 @@ import Synchronization
 /// ```
 final class ServerMemory: Sendable {
     let budget: MemoryBudget
+    /// Worker threads for large messages, bodies and responses.
+    let largeWork: LargeWork
     /// Old versions that pending responses retain.
     let pinned: PinnedVersions
     /// Limit of one address' share, in bytes.
@@ -54,6 +57,7 @@ final class ServerMemory: Sendable {
 
     init(_ limits: ServerLimits) {
         budget = MemoryBudget(limits.memoryBytes)
+        largeWork = LargeWork(limits)
         pinned = PinnedVersions(budget)
         addressBytes = limits.addressMemoryBytes > 0 ? limits.addressMemoryBytes : limits.memoryBytes / 2
         wideBytes = min(NetworkShare.ofWide(addressBytes), limits.memoryBytes - limits.memoryBytes / 4)

@@ -60,7 +60,7 @@ final class RESTExchange: Client, ReservationMaker, @unchecked Sendable {
             return carryOut(work, body, max(body.count, cost), hold)
         }
         let lease = server.memory.lease(of: answer.peer, for: .parsing)
-        server.largeWork.run(of: answer.peer) { [self] in
+        server.memory.largeWork.run(of: answer.peer) { [self] in
             let allowance = NodeAllowance(lease)
             let body = content.detachBytes()
             let large = LargeBody(Self.classified(parsed(body, allowance, permits), lease), body)
@@ -233,7 +233,7 @@ final class RESTExchange: Client, ReservationMaker, @unchecked Sendable {
     }
 
     func onWorker<Value: Sendable>(_ work: @escaping @Sendable () -> Value, _ done: @escaping @Sendable (Value) -> Void) {
-        server.largeWork.run(of: answer.peer) { [home] in
+        server.memory.largeWork.run(of: answer.peer) { [home] in
             let value = work()
             home.loop.execute { done(value) }
         }

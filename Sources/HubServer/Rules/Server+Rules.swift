@@ -11,8 +11,7 @@ extension Server {
     func mayAllowWrite(_ path: Path, in database: Database, by identity: Identity) -> Bool {
         if database.mayAllowWrite(CollectionOfOne(path), by: identity) { return true }
         database.countRefusedWrite(of: path)
-        refusalLog?.refusedUnread(path, database.name)
-        recentRefusals.refusedUnread(path, identity.auth, database.name, now: scheduler.wallMs)
+        records.refusedUnread(path, by: identity, in: database.name)
         return false
     }
 

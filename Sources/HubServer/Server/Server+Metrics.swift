@@ -7,12 +7,18 @@ import SecurityRules
 import Synchronization
 import WireProtocols
 
-/// Numbers of open sessions, for metrics. From any thread.
+/// Numbers of open sessions, and bytes sent to users, for metrics. From any thread.
 final class SessionCounts: Sendable {
     let realtime = Atomic<Int>(0)
     let observe = Atomic<Int>(0)
     /// Event streams.
     let streams = Atomic<Int>(0)
+    /// Bytes sent to each user; nil when they are not counted.
+    let users: UserBytes?
+
+    init(_ settings: ServerSettings) {
+        users = settings.countsUserBytes ? UserBytes(remembered: settings.limits.countedUsers) : nil
+    }
 
     func add(_ dialect: Dialect, _ difference: Int) {
         switch dialect {
@@ -81,13 +87,37 @@ extension Server {
         var page = MetricsPage()
         addProcess(to: &page)
         addCluster(to: &page)
-        let loops = lanes.map(\.loop)
-        let counters = loops.map(\.counters)
-        func sum(_ value: (LoopCounters) -> Int) -> Int { counters.reduce(0) { $0 + value($1) } }
+        let loops = lanes.map { (name: "\($0.loop.index)", inbox: $0.loop.inboxDepth, counters: $0.loop.counters) }
+        addConnections(loops.map(\.counters), to: &page)
+        addClients(to: &page)
+        page.gauge("vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ($0.name, $0.inbox) })
+        page.thousandths(
+            "vigla_loop_busy_seconds_total", "Time that a net loop was at work.", "counter", label: "loop",
+            loops.map { ($0.name, Int($0.counters.busyNs / 1_000_000)) })
+        page.counter(
+            "vigla_loop_pauses_total", "Times that a net loop waited for requests to come together.", label: "loop",
+            loops.map { ($0.name, $0.counters.gatherings) })
+        let databases = hub.all.sorted { $0.name < $1.name }.map(DatabaseReading.init)
+        page.addRequests(databases)
+        page.addConsequences(databases)
+        page.addRefusals(databases)
+        page.addLargeWrites(databases)
+        page.addObservers(databases)
+        page.addIndexes(databases)
+        addDetails(to: &page)
+        if byUser, let users = sessions.users {
+            page.counter(
+                "vigla_user_sent_bytes_total", "Bytes that the system took for connections of users.", label: "user",
+                users.reading.map { ($0.user, $0.bytes) })
+        }
+        return page.text
+    }
 
+    private func addConnections(_ counters: [LoopCounters], to page: inout MetricsPage) {
+        func sum(_ value: (LoopCounters) -> Int) -> Int { counters.reduce(0) { $0 + value($1) } }
         page.gauge("vigla_connections", "Connections open now.", sum(\.connections))
         page.counter("vigla_connections_accepted_total", "Connections let in.", sum(\.opened))
-        let refusals = admission.refusals
+        let refusals = network.admission.refusals
         page.counter(
             "vigla_connections_refused_total", "Connections closed as soon as they were accepted.", label: "reason",
             Refusal.allCases.map { ($0.rawValue, refusals[$0] ?? 0) })
@@ -99,6 +129,10 @@ extension Server {
         page.counter("vigla_sent_bytes_total", "Bytes that the system took for peers.", sum(\.bytesSent))
         page.gauge("vigla_backlog_bytes", "Bytes that wait for slow readers.", sum(\.backlogBytes))
         page.counter("vigla_congestions_total", "Times that a reader was over the soft limit.", sum(\.congestions))
+    }
+
+    /// Sessions, and what clients use of the process.
+    private func addClients(to page: inout MetricsPage) {
         page.gauge(
             "vigla_sessions", "Sessions open now.", label: "protocol",
             [("realtime", sessions.realtime.load(ordering: .relaxed)), ("observe", sessions.observe.load(ordering: .relaxed)),
@@ -112,96 +146,14 @@ extension Server {
         page.counter(
             "vigla_memory_refusals_total", "Times that more was refused: to all, or to one address.", label: "share",
             [("process", budget.refusals), ("address", budget.shareRefusals)])
-        let large = largeWork.counts
+        let large = memory.largeWork.counts
         page.gauge("vigla_large_requests", "Large requests that are worked on, and that wait for their turn.", label: "state",
             [("running", large.running), ("waiting", large.waiting)])
-        let checks = tokenChecks?.counts ?? (running: 0, waiting: 0)
+        let checks = authentication.tokenChecks?.counts ?? (running: 0, waiting: 0)
         page.gauge(
             "vigla_token_checks", "Tokens that are checked, and that wait for it.", label: "state",
             [("running", checks.running), ("waiting", checks.waiting)])
-        page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", longPolls.count)
-        page.gauge(
-            "vigla_loop_inbox", "Work handed to a net loop and not begun.", label: "loop", loops.map { ("\($0.index)", $0.inboxDepth) })
-        page.thousandths(
-            "vigla_loop_busy_seconds_total", "Time that a net loop was at work.", "counter", label: "loop",
-            zip(loops, counters).map { ("\($0.index)", Int($1.busyNs / 1_000_000)) })
-        page.counter(
-            "vigla_loop_pauses_total", "Times that a net loop waited for requests to come together.", label: "loop",
-            zip(loops, counters).map { ("\($0.index)", $1.gatherings) })
-
-        let databases = hub.all.sorted { $0.name < $1.name }.map { (name: $0.name, inbox: $0.inboxDepth, counters: $0.counters) }
-        func each(_ value: (EngineCounters) -> Int) -> [(String, Int)] { databases.map { ($0.name, value($0.counters)) } }
-        let label = "namespace"
-        page.gauge(
-            "vigla_database_inbox", "Requests that wait for a database's queue.", label: label, databases.map { ($0.name, $0.inbox) })
-        page.gauge("vigla_database_waiting_bytes", "Bytes of requests not yet carried out and durable.", label: label, each(\.waitingBytes))
-        page.counter("vigla_requests_total", "Requests handled.", label: label, each(\.requests))
-        page.counter("vigla_commits_total", "Commits.", label: label, each(\.commits))
-        page.counter(
-            "vigla_system_commits_total", "Commits by the hub itself, by cause.", labels: label, "cause",
-            databases.flatMap { database in
-                SystemCause.allCases.map { (database.name, $0.rawValue, database.counters.systemCommits[$0] ?? 0) }
-            })
-        page.counter(
-            "vigla_system_writes_total", "Writes that the rules had follow from commits, by the key.", labels: label, "cause",
-            databases.flatMap { database in
-                ConsequenceKind.allCases.map { (database.name, $0.name, database.counters.systemWrites[$0] ?? 0) }
-            })
-        page.gauge("vigla_owed_rows", "Pending rows of inboxes and pending removals, at most.", label: label, each(\.owedRows))
-        page.counter("vigla_expired_nodes_total", "Nodes that ended by time.", label: label, each(\.expired))
-        page.gauge("vigla_expiring_nodes", "Nodes that are to end by time, as far as they are known.", label: label, each(\.expiringNodes))
-        page.gauge(
-            "vigla_expiry_lag_milliseconds", "How late the last node ended; 0 when nothing is due.", label: label,
-            each { Int($0.expiryLagMs) })
-        page.counter(
-            "vigla_countings_total", "Times that all counters of the rules were recounted.", label: label, each(\.countings))
-        page.gauge(
-            "vigla_degraded", "1 while the disk refuses, and with it every write is refused.", label: label,
-            each { $0.refusal == nil ? 0 : 1 })
-        page.gauge(
-            "vigla_degraded_reason", "1 for the reason why writes are refused.", labels: (label, "reason"),
-            databases.compactMap { database in database.counters.refusal.map { (database.name, $0.rawValue, 1) } })
-        page.counter("vigla_degradations_total", "Times that the disk began to refuse.", label: label, each(\.refusals))
-        page.counter("vigla_refused_writes_total", "Requests refused because the disk refuses.", label: label, each(\.refusedWrites))
-        page.counter(
-            "vigla_writes_over_budget_total", "Requests refused because their user writes too often.", label: label, each(\.overBudget))
-        page.counter(
-            "vigla_prepared_writes_total", "Large writes that were prepared off the database queue.", label: label, each(\.prepared))
-        page.counter(
-            "vigla_writes_prepared_again_total", "Times that a large write was prepared again, because other writes changed its data.",
-            label: label, each(\.preparedAgain))
-        page.counter(
-            "vigla_followed_places_total", "Places changed by other writes that were merged into prepared writes on the database queue.",
-            label: label, each(\.followedPlaces))
-        page.counter(
-            "vigla_observers_asked_total", "Evaluations of an observer's permission on the database queue.",
-            label: label, each(\.observersAsked))
-        page.counter(
-            "vigla_foreseen_commits_total", "Times that the permissions of many observers were evaluated off the database queue.",
-            label: label, each(\.observerPrechecks))
-        page.counter(
-            "vigla_conflated_changes_total", "Changes that slow readers skipped.", label: label, each(\.conflated))
-        page.gauge(
-            "vigla_suspended_clients", "Clients whose observers are suspended because they read too slowly.", label: label,
-            each(\.suspended))
-        page.gauge("vigla_observers", "Observers: listens, subscriptions and event streams.", label: label, each(\.observers))
-        page.gauge("vigla_observers_counted", "Observers, weighted: deep ones count more than one.", label: label, each(\.listens))
-        page.counter("vigla_query_changes_total", "Times that a commit concerned a live query.", label: label, each(\.windowsMoved))
-        page.gauge("vigla_indexes", "Kept indexes.", label: label, each(\.indexes))
-        page.gauge("vigla_index_entries", "Children in kept indexes.", label: label, each(\.indexEntries))
-        page.counter(
-            "vigla_children_sorted_total", "Children sorted into indexes on a database's queue.", label: label,
-            each(\.childrenSortedOnQueue))
-        page.counter(
-            "vigla_children_sorted_beside_total", "Children sorted into indexes off the database queue.", label: label,
-            each(\.childrenSorted))
-        addDetails(to: &page)
-        if byUser, let userBytes {
-            page.counter(
-                "vigla_user_sent_bytes_total", "Bytes that the system took for connections of users.", label: "user",
-                userBytes.reading.map { ($0.user, $0.bytes) })
-        }
-        return page.text
+        page.gauge("vigla_long_polling_sessions", "Sessions that began by long polling.", network.longPolls.count)
     }
 
     func logEnd(_ connection: Connection, _ reason: CloseReason) {

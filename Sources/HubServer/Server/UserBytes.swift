@@ -82,7 +82,7 @@ final class UserBytes: Sendable {
 extension Server {
     /// The byte counter of an identity's user; nil for an anonymous client, and when bytes are not counted by user.
     func byteCounter(of identity: Identity) -> ByteCounter? {
-        guard let userBytes, let user = identity.uid else { return nil }
-        return userBytes.counter(of: user)
+        guard let users = sessions.users, let user = identity.uid else { return nil }
+        return users.counter(of: user)
     }
 }

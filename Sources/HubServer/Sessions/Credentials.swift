@@ -19,7 +19,7 @@ struct Credentials {
         secrets = server.secrets
         scheduler = server.scheduler
         isDev = settings.isDev
-        tokens = server.tokenChecks
+        tokens = server.authentication.tokenChecks
         leewaySeconds = settings.limits.tokenLeewaySeconds
     }
 

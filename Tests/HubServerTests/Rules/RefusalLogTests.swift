@@ -81,7 +81,7 @@ import TestSupport
         #expect(server.mayAllowWrite("/open/a", in: database, by: .anonymous))
         #expect(!server.mayAllowWrite("/shut/a", in: database, by: .anonymous))
         #expect(server.mayAllowWrite("/shut/a", in: database, by: .admin))
-        server.refusalLog?.flush()
+        server.records.refusalLog?.flush()
         #expect(lines.all.filter { $0.hasPrefix("refused") } == [
             "refused by the rules namespace=default | operation=write | path=/shut/a | rules=no rule could grant it for any value",
         ])
@@ -121,7 +121,7 @@ import TestSupport
             #expect(answer.contains(#""s":"permission_denied","d":"Permission denied""#))
             #expect(!answer.contains("uid"))
         }
-        server.refusalLog?.flush()
+        server.records.refusalLog?.flush()
         let told = lines.all.filter { $0.hasPrefix("refused by the rules") }
         #expect(told.count == (perSecond == 0 ? 0 : 4))
         for (line, operation) in zip(told, ["listen", "get", "write", "onDisconnect"]) {
