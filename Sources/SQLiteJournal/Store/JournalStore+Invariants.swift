@@ -1,5 +1,7 @@
 #if DEBUG
+    import Dispatch
     import GRDB
+    import Journal
 
     extension JournalStore {
         /// What the store knows that differs from what it has stored. Between commits; blocks. O(namespaces + stored rows)
