@@ -1,3 +1,4 @@
+import Journal
 import JSONTree
 
 /// A message between the databases of two hubs: a follower forwards requests, and the writer applies them.
@@ -44,7 +45,7 @@ enum PeerMessage: Equatable {
 
     var encoded: [UInt8] {
         var bytes: [UInt8] = []
-        bytes.append(little: Self.magic)
+        bytes.append(littleEndian: Self.magic)
         switch self {
         case .join: bytes.append(0)
         case .probe(let place):
@@ -59,22 +60,22 @@ enum PeerMessage: Equatable {
             bytes.reserveCapacity(Self.headerBytes + part.count)
             bytes.append(3)
             Self.encode(place, &bytes)
-            bytes.append(little: number)
-            bytes.append(little: parts)
+            bytes.append(littleEndian: number)
+            bytes.append(littleEndian: parts)
             bytes += part
         case .state(let place):
             bytes.append(4)
             Self.encode(place, &bytes)
         case .replies(let term, let replies):
             bytes.append(5)
-            bytes.append(little: term)
+            bytes.append(littleEndian: term)
             for reply in replies { reply.encode(into: &bytes) }
         }
         return bytes
     }
 
     private static func encode(_ place: StreamPosition, _ bytes: inout [UInt8]) {
-        for number in [place.joined, place.term, place.stream, place.index, place.base] { bytes.append(little: number) }
+        for number in [place.joined, place.term, place.stream, place.index, place.base] { bytes.append(littleEndian: number) }
     }
 
     // MARK: Decoding
@@ -82,12 +83,12 @@ enum PeerMessage: Equatable {
     /// Nil for bytes that no hub encodes.
     init?(decoding bytes: [UInt8]) {
         let read = bytes.withUnsafeBytes { bytes -> PeerMessage? in
-            var reader = PeerReader(bytes)
-            guard reader.number(UInt32.self) == Self.magic, let kind = reader.number(UInt8.self) else { return nil }
+            var reader = ByteReader(bytes)
+            guard reader.integer(UInt32.self) == Self.magic, let kind = reader.integer(UInt8.self) else { return nil }
             switch kind {
             case 0: return reader.isAtEnd ? .join : nil
             case 5:
-                guard let term = reader.number(UInt64.self) else { return nil }
+                guard let term = reader.integer(UInt64.self) else { return nil }
                 var replies: [PeerReply] = []
                 while !reader.isAtEnd {
                     guard let reply = PeerReply(&reader) else { return nil }
@@ -97,16 +98,16 @@ enum PeerMessage: Equatable {
             case 1...4: break
             default: return nil
             }
-            guard let joined = reader.number(UInt64.self), let term = reader.number(UInt64.self), let stream = reader.number(UInt64.self),
-                let index = reader.number(UInt64.self), let base = reader.number(UInt64.self)
+            guard let joined = reader.integer(UInt64.self), let term = reader.integer(UInt64.self), let stream = reader.integer(UInt64.self),
+                let index = reader.integer(UInt64.self), let base = reader.integer(UInt64.self)
             else { return nil }
             let place = StreamPosition(joined: joined, term: term, stream: stream, index: index, base: base)
             switch kind {
             case 1: return reader.isAtEnd ? .probe(place) : nil
-            case 2: return .requests(place, Array(reader.rest()))
+            case 2: return .requests(place, Array(reader.remainder()))
             case 3:
-                guard let number = reader.number(UInt32.self), let parts = reader.number(UInt32.self), number < parts else { return nil }
-                return .part(place, number: number, of: parts, Array(reader.rest()))
+                guard let number = reader.integer(UInt32.self), let parts = reader.integer(UInt32.self), number < parts else { return nil }
+                return .part(place, number: number, of: parts, Array(reader.remainder()))
             default: return reader.isAtEnd ? .state(place) : nil
             }
         }
@@ -129,25 +130,25 @@ struct PeerReply: Equatable {
     var sequence: UInt64
 
     func encode(into bytes: inout [UInt8]) {
-        bytes.append(little: number)
-        bytes.append(little: sequence)
+        bytes.append(littleEndian: number)
+        bytes.append(littleEndian: sequence)
         switch outcome {
         case .done: bytes.append(0)
         case .stale: bytes.append(1)
         case .failed(let failure):
             bytes.append(2)
-            bytes.append(text: failure.code.rawValue)
-            bytes.append(text: failure.message)
-            bytes.append(little: UInt16(clamping: failure.ruleMessages.count))
-            for text in failure.ruleMessages.prefix(Int(UInt16.max)) { bytes.append(text: text) }
-            bytes.append(little: failure.retryAfterMs ?? -1)
+            bytes.append(counted: failure.code.rawValue.utf8)
+            bytes.append(counted: failure.message.utf8)
+            bytes.append(littleEndian: UInt16(clamping: failure.ruleMessages.count))
+            for text in failure.ruleMessages.prefix(Int(UInt16.max)) { bytes.append(counted: text.utf8) }
+            bytes.append(littleEndian: failure.retryAfterMs ?? -1)
         }
     }
 }
 
 extension PeerReply {
-    init?(_ reader: inout PeerReader) {
-        guard let number = reader.number(UInt64.self), let sequence = reader.number(UInt64.self), let kind = reader.number(UInt8.self)
+    init?(_ reader: inout ByteReader) {
+        guard let number = reader.integer(UInt64.self), let sequence = reader.integer(UInt64.self), let kind = reader.integer(UInt8.self)
         else { return nil }
         let outcome: Outcome
         switch kind {
@@ -155,60 +156,18 @@ extension PeerReply {
         case 1: outcome = .stale
         case 2:
             guard let name = reader.text(), let code = Failure.Code(rawValue: name), let message = reader.text(),
-                let count = reader.number(UInt16.self)
+                let count = reader.integer(UInt16.self)
             else { return nil }
             var failure = Failure(code, message)
             for _ in 0..<count {
                 guard let text = reader.text() else { return nil }
                 failure.ruleMessages.append(text)
             }
-            guard let retry = reader.number(Int64.self) else { return nil }
+            guard let retry = reader.integer(Int64.self) else { return nil }
             failure.retryAfterMs = retry < 0 ? nil : retry
             outcome = .failed(failure)
         default: return nil
         }
         self.init(number: number, outcome: outcome, sequence: sequence)
     }
-}
-
-/// Reads little-endian numbers and counted bytes from another hub's message. Returns nil past the end.
-struct PeerReader {
-    private var left: UnsafeRawBufferPointer
-
-    init(_ bytes: UnsafeRawBufferPointer) { left = bytes }
-
-    var isAtEnd: Bool { left.isEmpty }
-
-    mutating func number<Number: FixedWidthInteger>(_ type: Number.Type) -> Number? {
-        bytes(MemoryLayout<Number>.size).map { Number(littleEndian: $0.loadUnaligned(as: Number.self)) }
-    }
-
-    mutating func bytes(_ count: Int) -> UnsafeRawBufferPointer? {
-        guard count >= 0, count <= left.count else { return nil }
-        defer { left = UnsafeRawBufferPointer(rebasing: left.dropFirst(count)) }
-        return UnsafeRawBufferPointer(rebasing: left.prefix(count))
-    }
-
-    /// Bytes preceded by their count.
-    mutating func counted() -> UnsafeRawBufferPointer? { number(UInt32.self).flatMap { bytes(Int($0)) } }
-    mutating func text() -> String? { counted().flatMap { String(validating: $0, as: UTF8.self) } }
-
-    mutating func rest() -> UnsafeRawBufferPointer {
-        defer { left = UnsafeRawBufferPointer(start: nil, count: 0) }
-        return left
-    }
-}
-
-extension [UInt8] {
-    mutating func append(little number: some FixedWidthInteger) {
-        Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
-    }
-
-    /// Bytes preceded by their count.
-    mutating func append(counted bytes: some Collection<UInt8>) {
-        append(little: UInt32(bytes.count))
-        append(contentsOf: bytes)
-    }
-
-    mutating func append(text: String) { append(counted: text.utf8) }
 }

@@ -48,9 +48,9 @@ struct PeerRequest {
     /// Preceded by its length. O(bytes of its values)
     var encoded: [UInt8] {
         var bytes: [UInt8] = []
-        bytes.append(little: UInt32(0))
-        bytes.append(little: number)
-        bytes.append(little: client)
+        bytes.append(littleEndian: UInt32(0))
+        bytes.append(littleEndian: number)
+        bytes.append(littleEndian: client)
         var (kind, flags) = (UInt8(0), UInt8(0))
         if facts.identity.isAdmin { flags |= Flag.isAdmin }
         if facts.address != nil { flags |= Flag.hasAddress }
@@ -69,9 +69,9 @@ struct PeerRequest {
         }
         bytes.append(kind)
         bytes.append(flags)
-        bytes.append(text: facts.session)
+        bytes.append(counted: facts.session.utf8)
         bytes.append(counted: facts.identity.auth.isNull ? [] : Self.json(facts.identity.auth))
-        if let address = facts.address { bytes.append(text: address) }
+        if let address = facts.address { bytes.append(counted: address.utf8) }
         switch work {
         case .write(let writes, let condition):
             if let condition { Self.encode(condition.path, condition.hash, &bytes) }
@@ -82,10 +82,10 @@ struct PeerRequest {
         case .onDisconnect(let writes): Self.encode(writes, &bytes)
         case .cancelOnDisconnect(let path): Self.encode(path, "", &bytes)
         case .system(let writes, let cause):
-            bytes.append(text: cause.rawValue)
+            bytes.append(counted: cause.rawValue.utf8)
             Self.encode(writes, &bytes)
         case .identify: break
-        case .end(let session): bytes.append(text: session)
+        case .end(let session): bytes.append(counted: session.utf8)
         }
         let length = UInt32(bytes.count - 4)
         bytes.withUnsafeMutableBytes { $0.storeBytes(of: length.littleEndian, toByteOffset: 0, as: UInt32.self) }
@@ -102,7 +102,7 @@ struct PeerRequest {
         var writer = JSONWriter(reservingCapacity: 64)
         writer.path(path.keys)
         bytes.append(counted: writer.bytes)
-        bytes.append(text: text)
+        bytes.append(counted: text.utf8)
     }
 
     private static func encode(_ writes: [TreeWrite], _ bytes: inout [UInt8]) {
@@ -123,7 +123,7 @@ extension PeerRequest {
     /// Decodes the requests of a message, each preceded by its length. Nil for bytes that no hub encodes. O(bytes)
     static func all(in bytes: [UInt8]) -> [PeerRequest]? {
         bytes.withUnsafeBytes { bytes in
-            var reader = PeerReader(bytes)
+            var reader = ByteReader(bytes)
             var requests: [PeerRequest] = []
             while !reader.isAtEnd {
                 guard let bytes = reader.counted(), var request = PeerRequest(bytes) else { return nil }
@@ -135,9 +135,9 @@ extension PeerRequest {
     }
 
     init?(_ bytes: UnsafeRawBufferPointer) {
-        var reader = PeerReader(bytes)
-        guard let number = reader.number(UInt64.self), let client = reader.number(UInt64.self), let kind = reader.number(UInt8.self),
-            let flags = reader.number(UInt8.self), let session = reader.text(), let claims = reader.counted()
+        var reader = ByteReader(bytes)
+        guard let number = reader.integer(UInt64.self), let client = reader.integer(UInt64.self), let kind = reader.integer(UInt8.self),
+            let flags = reader.integer(UInt8.self), let session = reader.text(), let claims = reader.counted()
         else { return nil }
         var auth = Node.null
         if !claims.isEmpty {
@@ -155,7 +155,7 @@ extension PeerRequest {
         self.init(number, of: client, facts, work)
     }
 
-    private static func work(_ kind: UInt8, _ flags: UInt8, _ reader: inout PeerReader) -> Work? {
+    private static func work(_ kind: UInt8, _ flags: UInt8, _ reader: inout ByteReader) -> Work? {
         let hasCondition = flags & Flag.hasCondition != 0
         switch kind {
         case 0:
@@ -191,13 +191,13 @@ extension PeerRequest {
         return value
     }
 
-    private static func pathAndText(_ reader: inout PeerReader) -> (Path, String)? {
+    private static func pathAndText(_ reader: inout ByteReader) -> (Path, String)? {
         guard let bytes = reader.counted(), let text = reader.text() else { return nil }
         guard let path = try? read(bytes, { reader throws(JSONError) in try reader.storedPath() }) else { return nil }
         return (path, text)
     }
 
-    private static func writes(_ reader: inout PeerReader) -> [TreeWrite]? {
+    private static func writes(_ reader: inout ByteReader) -> [TreeWrite]? {
         guard let bytes = reader.counted(), let operations = try? [JournalOperation](entries: bytes) else { return nil }
         var writes: [TreeWrite] = []
         writes.reserveCapacity(operations.count)
