@@ -53,7 +53,7 @@ CLUSTER = {"name": "trial", "hubs": [
 
 
 def hubOfACluster_showsTheOthers(page, hub, client):
-    """What Tests/ViglaCommandTests/ClusterTests.swift reads of three hubs, as one hub's answers."""
+    """What Tests/ViglaCommandTests/Cluster/ClusterTests.swift reads of three hubs, as one hub's answers."""
     with another_hub(page, "--dev") as watched:
         be_administrator(page, watched, "health")
         page.until("return vigla.health.readings >= 1", "a reading")

@@ -41,8 +41,8 @@ import TestSupport
 
     /// The page's conversations of a kind, and the rules of their hub.
     private static func page(_ kind: String) throws -> (rules: RuleSet, conversations: [Block]) {
-        let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-            .appendingPathComponent("docs/observe-protocol.md")
+        let root = (1...4).reduce(URL(fileURLWithPath: #filePath)) { folder, _ in folder.deletingLastPathComponent() }
+        let page = root.appendingPathComponent("docs/observe-protocol.md")
         let text = try String(contentsOf: page, encoding: .utf8)
         let rules = try #require(Self.blocks("observe rules", of: text).first).lines.joined(separator: "\n")
         return (try RuleSet(parsing: rules), Self.blocks(kind, of: text))
