@@ -4,12 +4,12 @@ import Testing
 @testable import Accounts
 
 @Suite(.timeLimit(.minutes(30))) struct JSONValueTests {
-    @Test func text_comes_back_as_it_was() throws {
+    @Test func text_comesBackAsItWas() throws {
         let text = #"{"b":[1,null,{"c":-2.5}],"a":"é\"","t":true,"n":null}"#
         #expect(try JSONValue(Array(text.utf8)).json == text)
     }
 
-    @Test func names_are_found_in_both_spellings() throws {
+    @Test func names_areFoundInBothSpellings() throws {
         let body = try JSONValue(Array(#"{"request_type":"A","returnSecureToken":true,"display_name":null}"#.utf8))
         #expect(body["requestType"] == "A")
         #expect(body["returnSecureToken"] == true)
@@ -17,7 +17,7 @@ import Testing
         #expect(body["photoUrl"] == nil)
     }
 
-    @Test func integers_may_be_strings() {
+    @Test func integers_mayBeStrings() {
         #expect(JSONValue.string("1790000000").int == 1_790_000_000)
         #expect(JSONValue.double(3).int == 3)
         #expect(JSONValue.double(3.5).int == nil)
@@ -25,5 +25,5 @@ import Testing
     }
 
     @Test(arguments: ["", "{", "{} x", "[1,]", "nul", String(repeating: "[", count: 40) + String(repeating: "]", count: 40)])
-    func broken_text_is_refused(_ text: String) { #expect(throws: JSONError.self) { try JSONValue(Array(text.utf8)) } }
+    func brokenText_isRefused(_ text: String) { #expect(throws: JSONError.self) { try JSONValue(Array(text.utf8)) } }
 }

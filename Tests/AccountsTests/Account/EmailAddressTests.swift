@@ -3,13 +3,13 @@ import Testing
 @testable import Accounts
 
 @Suite(.timeLimit(.minutes(30))) struct EmailAddressTests {
-    @Test(arguments: ["a@b", "Ana+tag@Example.ORG", "άνα@xn--hxajbheg2az3al.gr"]) func address_is_taken_in_lower_case(text: String) {
+    @Test(arguments: ["a@b", "Ana+tag@Example.ORG", "άνα@xn--hxajbheg2az3al.gr"]) func address_isTakenInLowerCase(text: String) {
         #expect(EmailAddress(text)?.text == text.lowercased())
     }
 
     @Test(
         arguments: ["", "@", "a@", "@b", "a", "a@b@c", "a b@c", "a@b\n", "a@b\u{7F}", "a@\u{3000}b"]
-    ) func anything_else_is_none(text: String) {
+    ) func anythingElse_isNone(text: String) {
         #expect(EmailAddress(text) == nil)
     }
 
@@ -18,26 +18,26 @@ import Testing
         "a@ban\u{212A}.org", "ban\u{212A}@x.org", "e\u{301}@x.org", "a\u{AD}@x.org", "a\u{202E}b@x.org", "a\u{200B}@x.org",
         "a@παράδειγμα.ελ", "a\u{0}@x.org",
     ])
-    func what_looks_like_another_address_is_none(text: String) {
+    func textThatLooksLikeAnotherAddress_isNone(text: String) {
         #expect(EmailAddress(text) == nil)
     }
 
-    @Test func only_ascii_letters_have_a_lower_case() {
+    @Test func lowerCase_isThatOfASCIILettersOnly() {
         #expect(EmailAddress("\u{C4}NA@X.org")?.text == "\u{C4}na@x.org")
     }
 
-    @Test func address_has_at_most_255_bytes() {
+    @Test func address_hasAtMost255Bytes() {
         #expect(EmailAddress(String(repeating: "a", count: 253) + "@b") != nil)
         #expect(EmailAddress(String(repeating: "a", count: 254) + "@b") == nil)
     }
 
-    @Test func url_to_go_on_to_has_at_most_2048_bytes() {
+    @Test func continueURL_hasAtMost2048Bytes() {
         let start = "http://localhost/"
         #expect(ContinueURL(start + String(repeating: "a", count: 2048 - start.utf8.count)) != nil)
         #expect(ContinueURL(start + String(repeating: "a", count: 2049 - start.utf8.count)) == nil)
     }
 
-    @Test func form_is_read_strictly_and_leniently() {
+    @Test func form_isReadStrictly_andLeniently() {
         #expect(FormFields(Array("a=1&b=%20+x&a=2&c".utf8))?.items.map { "\($0.name)=\($0.value)" } == ["a=1", "b=  x", "a=2", "c="])
         for bad in ["a=%", "a=%z1", "a=%FF", "a=%00"] { #expect(FormFields(Array(bad.utf8)) == nil) }
         #expect(FormFields(lenient: "a=%zz&b={\"c\":\"50%\"}&=x")["a"] == "%zz")

@@ -9,7 +9,7 @@ import TestSupport
         try await bench.call("update", .object([.init("idToken", signedIn["idToken"] ?? .null)] + (fields.members ?? [])))
     }
 
-    @Test func check39_answer_echoes_the_profile_and_brings_no_tokens() async throws {
+    @Test func check39_answer_echoesTheProfile_andBringsNoTokens() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         #expect(try await update(bench, made, ["photoUrl": "https://x/a.png"]).status == 200)
@@ -22,7 +22,7 @@ import TestSupport
     }
 
     @Test(arguments: [#""displayName":null"#, #""displayName":"""#, #""deleteAttribute":["DISPLAY_NAME"]"#, #""delete_attribute":[2]"#])
-    func check40_name_is_cleared_and_the_rest_stays(clearing: String) async throws {
+    func check40_name_isCleared_andTheRestStays(clearing: String) async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         _ = try await update(bench, made, ["displayName": "Ana", "photoUrl": "not a url"])
@@ -34,7 +34,7 @@ import TestSupport
         #expect(user["displayName"] == nil && user["photoUrl"] == "not a url")
     }
 
-    @Test func profile_has_limits() async throws {
+    @Test func profile_hasLimits() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let name = String(repeating: "ä", count: 256)
@@ -45,7 +45,7 @@ import TestSupport
         #expect(try await update(bench, made, ["photoUrl": .string(url + "u")]).status == 400)
     }
 
-    @Test func check41_new_password_ends_all_other_sessions() async throws {
+    @Test func check41_newPassword_endsAllOtherSessions() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let reply = try await update(bench, made, ["password": "another horse"])
@@ -57,7 +57,7 @@ import TestSupport
         #expect(try await update(bench, reply, ["password": "short"]).error?.hasPrefix("WEAK_PASSWORD : ") == true)
     }
 
-    @Test func check42_new_address_is_unverified_and_has_a_way_back() async throws {
+    @Test func check42_newAddress_isUnverified_andHasAWayBack() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.change(made) { $0.isEmailVerified = true }
@@ -72,7 +72,7 @@ import TestSupport
         #expect(try await bench.signIn("new@x.org").status == 200)
     }
 
-    @Test func check42_address_changes_by_mail_only_when_accounts_are_hidden() async throws {
+    @Test func check42_address_changesByMailOnly_whenAccountsAreHidden() async throws {
         let bench = try AccountBench { $0.hidesAccounts = true }
         let made = try await bench.signUp("ana@x.org")
         #expect(try await update(bench, made, ["email": "new@x.org"]).error == "OPERATION_NOT_ALLOWED")
@@ -80,7 +80,7 @@ import TestSupport
         #expect(try await bench.user(made)["email"] == "ana@x.org")
     }
 
-    @Test func address_of_another_account_is_refused() async throws {
+    @Test func addressOfAnotherAccount_isRefused() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("bob@x.org")
         let made = try await bench.signUp("ana@x.org")
@@ -89,7 +89,7 @@ import TestSupport
         #expect(try await bench.refresh(made["refreshToken"]?.string).status == 200)
     }
 
-    @Test func guest_takes_an_address_and_then_a_password() async throws {
+    @Test func guest_takesAnAddress_andThenAPassword() async throws {
         let bench = try AccountBench()
         let guest = try await bench.signUp()
         let first = try await update(bench, guest, ["email": "ana@x.org"])
@@ -100,7 +100,7 @@ import TestSupport
         #expect(try await bench.signIn("ana@x.org")["localId"] == guest["localId"])
     }
 
-    @Test func check43_old_sign_in_changes_nothing_that_matters() async throws {
+    @Test func check43_oldSignIn_changesNothingThatMatters() async throws {
         let bench = try AccountBench { $0.recentLoginSeconds = 300 }
         let made = try await bench.signUp("ana@x.org")
         bench.clock.advance(seconds: 300)
@@ -119,7 +119,7 @@ import TestSupport
         #expect(try await update(bench, fresh, ["password": "another horse"]).status == 200)
     }
 
-    @Test func check43_refresh_and_change_make_no_sign_in_recent() async throws {
+    @Test func check43_refreshAndChange_makeNoSignInRecent() async throws {
         let bench = try AccountBench { $0.recentLoginSeconds = 300 }
         let made = try await bench.signUp("ana@x.org")
         bench.clock.advance(seconds: 200)
@@ -129,7 +129,7 @@ import TestSupport
         #expect(try await update(bench, changed, ["password": "correct horse"]).error == "CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
     }
 
-    @Test func guest_needs_no_recent_sign_in() async throws {
+    @Test func guest_needsNoRecentSignIn() async throws {
         let bench = try AccountBench { $0.recentLoginSeconds = 300 }
         let guest = try await bench.signUp()
         bench.clock.advance(seconds: 3000)
@@ -140,14 +140,14 @@ import TestSupport
     @Test(arguments: [
         (#""customAttributes":"{}""#, "INSUFFICIENT_PERMISSION"), (#""disableUser":true"#, "OPERATION_NOT_ALLOWED"),
         (#""custom_attributes":"{}""#, "INSUFFICIENT_PERMISSION"),
-    ]) func check44_what_is_the_administrators(field: String, error: String) async throws {
+    ]) func check44_administratorsFields_areRefusedToClients(field: String, error: String) async throws {
         let bench = try AccountBench()
         let token = try #require(try await bench.signUp("ana@x.org")["idToken"]?.string)
         let reply = try await bench.ask("identitytoolkit.googleapis.com/v1/accounts:update", raw: #"{"idToken":"\#(token)",\#(field)}"#)
         #expect(reply.status == 400 && reply.error == error)
     }
 
-    @Test func check44_client_verifies_nothing_itself() async throws {
+    @Test func check44_client_verifiesNothingItself() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let reply = try await update(
@@ -158,7 +158,7 @@ import TestSupport
         #expect(try await bench.call("update").error == "INVALID_REQ_TYPE : Unsupported request parameters.")
     }
 
-    @Test func check45_unlinked_provider_is_gone() async throws {
+    @Test func check45_unlinkedProvider_isGone() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.change(made) { $0.providers = [LinkedProvider(id: "google.com", rawID: "1099")] }
@@ -171,7 +171,7 @@ import TestSupport
 
     /// Notified of changed claims, the client would refresh with a token that has ended. Notified of the revocation, it has time for its fresh
     /// tokens.
-    @Test func changes_name_the_session_that_made_them() async throws {
+    @Test func changes_nameTheirSession() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let uid = try #require(made["localId"]?.string)
@@ -184,7 +184,7 @@ import TestSupport
         #expect(bench.changes.all.count == before + 1, "nothing has changed")
     }
 
-    @Test func unlinked_password_takes_the_address_with_it() async throws {
+    @Test func unlinkedPassword_takesTheAddressWithIt() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let reply = try await update(bench, made, ["deleteProvider": ["password"]])
@@ -193,7 +193,7 @@ import TestSupport
         #expect(try await bench.signUp("ana@x.org")["localId"] != made["localId"])
     }
 
-    @Test(arguments: [false, true]) func check46_deleted_account_is_gone(withID: Bool) async throws {
+    @Test(arguments: [false, true]) func check46_deletedAccount_isGone(withID: Bool) async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         var body: [JSONValue.Member] = [.init("idToken", made["idToken"] ?? .null)]
@@ -207,14 +207,14 @@ import TestSupport
         #expect(await bench.service.pendingRemovals() == [made["localId"]?.string])
     }
 
-    @Test func check47_client_deletes_nobody_by_id() async throws {
+    @Test func check47_client_deletesNobodyByID() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         #expect(try await bench.call("delete", ["localId": made["localId"] ?? .null]).error == "MISSING_ID_TOKEN")
         #expect(try await bench.signIn("ana@x.org").status == 200)
     }
 
-    @Test func check48_providers_have_their_ids() async throws {
+    @Test func check48_providers_haveTheirIDs() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.change(made) {

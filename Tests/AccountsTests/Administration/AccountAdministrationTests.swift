@@ -9,7 +9,7 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct AccountAdministrationTests {
     // MARK: Authorization
 
-    @Test func check4_only_a_secret_makes_an_administrator() async throws {
+    @Test func check4_administrator_isWhoHasASecret() async throws {
         let bench = try AccountBench()
         let path = "\(AccountBench.v1)/projects/demo-app/accounts:lookup"
         let body: JSONValue = ["localId": ["x"]]
@@ -28,7 +28,7 @@ import TestSupport
         }
     }
 
-    @Test func check5_test_endpoints_exist_only_on_a_development_hub() async throws {
+    @Test func check5_testEndpoints_existOnADevelopmentHubOnly() async throws {
         let bench = try AccountBench()
         let routes: [(HTTPRequest.Method, String)] = [
             (.delete, "accounts"), (.get, "oobCodes"), (.get, "config"), (.patch, "config"), (.get, "verificationCodes"),
@@ -45,7 +45,7 @@ import TestSupport
         for (method, path) in routes { try await dev.development(method, path) }
     }
 
-    @Test func another_projects_accounts_are_not_looked_for_here() async throws {
+    @Test func anotherProjectsAccounts_areNotSearched() async throws {
         let bench = try AccountBench()
         let message =
             #"PROJECT_NOT_FOUND : The accounts here are those of project "demo-app". Ask for that, or start the hub with --project other"#
@@ -62,7 +62,7 @@ import TestSupport
 
     // MARK: Creating
 
-    @Test func check71_created_account_is_seen_whole() async throws {
+    @Test func check71_createdAccount_isSeenWhole() async throws {
         let bench = try AccountBench()
         let wanted: JSONValue = [
             "localId": "uid/of@71.x", "email": "ANA@example.org", "emailVerified": true, "password": "correct horse", "displayName": "Ana",
@@ -89,7 +89,7 @@ import TestSupport
         #expect(other["localId"] == "other" && other["idToken"] == nil)
     }
 
-    @Test func check71_duplicates_and_bad_fields_are_refused() async throws {
+    @Test func check71_duplicatesAndBadFields_areRefused() async throws {
         let bench = try AccountBench()
         try await bench.administrate("accounts", ["localId": "ana", "email": "ana@example.org", "phoneNumber": "+306900000000"])
         let refused: [(JSONValue, String)] = [
@@ -113,13 +113,13 @@ import TestSupport
 
     // MARK: Finding
 
-    @Test func check75_unknown_ids_leave_users_out() async throws {
+    @Test func check75_unknownIDs_leaveUsersOut() async throws {
         let bench = try AccountBench()
         let answer = try await bench.administrate("accounts:lookup", ["localId": ["nobody"], "email": ["no@example.org"]])
         #expect(answer == ["kind": "identitytoolkit#GetAccountInfoResponse"])
     }
 
-    @Test func accounts_are_found_by_everything_that_is_theirs_and_come_once() async throws {
+    @Test func accounts_areFoundByEachOfTheirFields_andComeOnce() async throws {
         let bench = try AccountBench()
         let google: JSONValue = ["providerId": "google.com", "rawId": "1099"]
         try await bench.administrate("accounts", ["localId": "ana", "email": "ana@example.org", "phoneNumber": "+306900000000"])
@@ -141,7 +141,7 @@ import TestSupport
         await #expect(throws: Refusal("MISSING_IDENTIFIER")) { try await bench.administrate("accounts:lookup") }
     }
 
-    @Test func too_many_are_not_looked_up_at_once() async throws {
+    @Test func lookUpOfTooMany_isRefused() async throws {
         let bench = try AccountBench { $0.lookupsAtOnce = 2 }
         try await bench.administrate("accounts:lookup", ["localId": ["a"], "email": ["b"]])
         let refusal = await #expect(throws: Refusal.self) {
@@ -150,7 +150,7 @@ import TestSupport
         #expect(refusal?.status == 400 && refusal?.name == "INVALID_ARGUMENT")
     }
 
-    @Test func check71_pages_hold_every_account_once() async throws {
+    @Test func check71_pages_holdEveryAccountOnce() async throws {
         let bench = try AccountBench()
         let ids = (0..<7).map { "user-\($0)" }
         for id in ids.shuffled() { try await bench.administrate("accounts", ["localId": .string(id)]) }
@@ -183,7 +183,7 @@ import TestSupport
         #expect(try await bench.administrate("accounts:batchGet?maxResults=1000", nil, .get)["users"]?.elements?.count == 7)
     }
 
-    @Test func accounts_are_counted_and_shown_by_their_place() async throws {
+    @Test func accounts_areCounted_andShownByTheirPlace() async throws {
         let bench = try AccountBench()
         for id in ["c", "a", "b"] { try await bench.administrate("accounts", ["localId": .string(id)]) }
         #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false]) == ["recordsCount": "3"])
@@ -196,7 +196,7 @@ import TestSupport
 
     // MARK: Changing
 
-    @Test func administrator_changes_everything_and_the_rest_stays() async throws {
+    @Test func administrator_changesEverything_andTheRestStays() async throws {
         let bench = try AccountBench { $0.hidesAccounts = true }
         let (uid, _) = try await bench.newUser("ana@example.org")
         let answer = try await bench.administrate(
@@ -218,7 +218,7 @@ import TestSupport
         #expect(try await bench.seen(uid)?["emailVerified"] == false)
     }
 
-    @Test func update_of_nobody_or_to_what_is_anothers_is_refused() async throws {
+    @Test func updateOfNobody_orToAnothersValue_isRefused() async throws {
         let bench = try AccountBench()
         let google: JSONValue = ["providerId": "google.com", "rawId": "1099"]
         try await bench.administrate("accounts", ["localId": "ana", "email": "ana@example.org", "phoneNumber": "+3069"])
@@ -239,7 +239,7 @@ import TestSupport
         try await bench.administrate("accounts:update", ["localId": "ana", "email": "ana@example.org", "linkProviderUserInfo": google])
     }
 
-    @Test func password_set_by_an_administrator_ends_sessions() async throws {
+    @Test func passwordSetByAnAdministrator_endsSessions() async throws {
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
         try await bench.administrate("accounts:update", ["localId": .string(uid), "password": "battery staple"])
@@ -250,7 +250,7 @@ import TestSupport
         try await bench.asClient("signInWithPassword", ["email": "ana@example.org", "password": "battery staple"])
     }
 
-    @Test func administrator_with_an_id_token_acts_as_that_user() async throws {
+    @Test func administratorWithAnIDToken_actsAsThatUser() async throws {
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
         try await bench.newUser("bo@example.org")
@@ -261,7 +261,7 @@ import TestSupport
         #expect(found["users"]?.elements?.map { $0["localId"] } == [.string(uid)])
     }
 
-    @Test func administrator_may_ask_by_the_clients_paths() async throws {
+    @Test func administrator_mayAskByTheClientsPaths() async throws {
         let bench = try AccountBench()
         for (create, lookup, update, delete) in [
             (
@@ -286,7 +286,7 @@ import TestSupport
 
     // MARK: Roles
 
-    @Test func check72_claims_are_in_the_tokens_made_after() async throws {
+    @Test func check72_claims_areInTheTokensMadeAfter() async throws {
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
         let id = JSONValue.string(uid)
@@ -310,7 +310,7 @@ import TestSupport
             "lookup", ["idToken": session["idToken"] ?? .null])["users"]?.elements?.first?["customAttributes"] == nil)
     }
 
-    @Test func check72_bad_claims_are_refused() async throws {
+    @Test func check72_badClaims_areRefused() async throws {
         let bench = try AccountBench()
         try await bench.administrate("accounts", ["localId": "ana"])
         func set(_ claims: JSONValue) async throws {
@@ -334,7 +334,7 @@ import TestSupport
 
     // MARK: Live effects
 
-    @Test func check73_revocation_ends_every_session() async throws {
+    @Test func check73_revocation_endsEverySession() async throws {
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
         let credential: JSONValue = ["email": "ana@example.org", "password": "correct horse"]
@@ -351,7 +351,7 @@ import TestSupport
         try await bench.asClient("lookup", ["idToken": new["idToken"] ?? .null])
     }
 
-    @Test func check74_disabled_account_is_out_until_it_is_enabled() async throws {
+    @Test func check74_disabledAccount_isOut_untilItIsEnabled() async throws {
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
         let credential: JSONValue = ["email": "ana@example.org", "password": "correct horse"]
@@ -440,7 +440,7 @@ import TestSupport
         }
     }
 
-    @Test func check71_deleted_account_is_gone() async throws {
+    @Test func check71_deletedAccount_isGone() async throws {
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
         await #expect(throws: Refusal("MISSING_LOCAL_ID")) { try await bench.administrate("accounts:delete") }
@@ -454,7 +454,7 @@ import TestSupport
         #expect(await bench.service.pendingRemovals() == [uid])
     }
 
-    @Test func check71_many_are_deleted_enabled_ones_with_force() async throws {
+    @Test func check71_deletionOfMany_takesForceForEnabledOnes() async throws {
         let bench = try AccountBench { $0.changedAtOnce = 4 }
         for (id, isDisabled) in [("on", false), ("off", true), ("off2", true)] {
             try await bench.administrate("accounts", ["localId": .string(id), "disabled": .bool(isDisabled)])
@@ -475,7 +475,7 @@ import TestSupport
 
     // MARK: Links
 
-    @Test func check54_link_is_handed_to_an_administrator_and_not_mailed() async throws {
+    @Test func check54_link_isHandedToAnAdministrator_andNotMailed() async throws {
         let bench = try AccountBench { $0.hidesAccounts = true }
         let (uid, _) = try await bench.newUser("ana@example.org")
         let request: JSONValue = ["requestType": "VERIFY_EMAIL", "email": "ana@example.org", "returnOobLink": true]
@@ -499,7 +499,7 @@ import TestSupport
 
     // MARK: Session cookies
 
-    @Test func session_cookie_is_a_token_of_its_own_issuer_with_its_own_end() async throws {
+    @Test func sessionCookie_isATokenOfItsOwnIssuer_withItsOwnEnd() async throws {
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
         let cookie = try #require(try await bench.sessionCookie(session["idToken"], seconds: "86400"))

@@ -13,7 +13,7 @@ import Testing
 
     private static func web(_ bytes: [UInt8]) -> JSONValue { .string(Base64.encodeURL(bytes)) }
 
-    @Test func check71_imported_account_is_seen_whole() async throws {
+    @Test func check71_importedAccount_isSeenWhole() async throws {
         let bench = try AccountBench()
         let user: JSONValue = [
             "localId": "one", "email": "One@example.org", "emailVerified": true, "displayName": "One", "photoUrl": "p",
@@ -44,7 +44,7 @@ import Testing
         #expect(try await bench.seen("two") != nil)
     }
 
-    @Test func users_that_are_not_taken_are_named_and_the_others_are_there() async throws {
+    @Test func refusedUsers_areNamed_andTheOthersImported() async throws {
         let bench = try AccountBench()
         try await bench.administrate("accounts", ["localId": "old", "email": "taken@example.org", "phoneNumber": "+3069"])
         let answer = try await bench.administrate(
@@ -95,7 +95,7 @@ import Testing
         #expect(try await bench.administrate("accounts:query", ["returnUserInfo": false])["recordsCount"] == "2")
     }
 
-    @Test func account_is_written_over_only_on_demand_and_its_sessions_end() async throws {
+    @Test func account_isReplacedOnDemandOnly_andItsSessionsEnd() async throws {
         let bench = try AccountBench()
         let (uid, session) = try await bench.newUser("ana@example.org")
         let users: JSONValue = [["localId": .string(uid), "displayName": "Imported"]]
@@ -108,7 +108,7 @@ import Testing
         await #expect(throws: Refusal("TOKEN_EXPIRED")) { try await bench.refreshed(session) }
     }
 
-    @Test func size_of_an_import_is_bounded() async throws {
+    @Test func sizeOfAnImport_isBounded() async throws {
         let bench = try AccountBench { $0.changedAtOnce = 2 }
         await #expect(throws: Refusal("MISSING_USER_ACCOUNT")) { try await bench.administrate("accounts:batchCreate", ["users": []]) }
         try await bench.administrate("accounts:batchCreate", ["users": [["localId": "a"], ["localId": "b"]]])
@@ -147,7 +147,7 @@ import Testing
     }
 
     @Test(arguments: ["STANDARD_SCRYPT", "SCRYPT", "PBKDF2_SHA256", "PBKDF_SHA1"])
-    func imported_password_signs_in_and_is_hashed_anew(algorithm: String) async throws {
+    func importedPassword_signsIn_andIsHashedAgain(algorithm: String) async throws {
         // More work than any of the imported ones.
         let ours = try #require(ScryptParameters(ln: 11, r: 8, p: 2))
         let bench = try AccountBench { $0.passwords.scrypt = ours }
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    @Test func raw_password_signs_in() async throws {
+    @Test func rawPassword_signsIn() async throws {
         let bench = try AccountBench()
         try await bench.administrate(
             "accounts:batchCreate", ["users": [["localId": "a", "email": "a@example.org", "rawPassword": "correct horse"]]])
@@ -192,7 +192,7 @@ import Testing
         ["hashAlgorithm": "SCRYPT", "memoryCost": 63, "rounds": 8, "signerKey": "a2V5"],
         ["hashAlgorithm": "PBKDF2_SHA256", "rounds": 0], ["hashAlgorithm": "PBKDF2_SHA256", "rounds": 3_000_000],
     ] as [JSONValue])
-    func hashes_that_are_too_fast_or_too_dear_are_refused_as_a_whole(algorithm: JSONValue) async throws {
+    func hashesTooFastOrTooExpensive_areRefusedAsAWhole(algorithm: JSONValue) async throws {
         let bench = try AccountBench()
         let user: JSONValue = ["localId": "a", "passwordHash": Self.web([UInt8](repeating: 1, count: 32)), "salt": Self.web(Self.salt)]
         let body = JSONValue.object(try #require(algorithm.members) + [.init("users", [["localId": "other"], user])])
@@ -201,7 +201,7 @@ import Testing
         #expect(try await bench.seen("other") == nil)
     }
 
-    @Test func hash_that_no_password_could_lead_to_is_that_users_error() async throws {
+    @Test func hashOfNoPassword_isThatUsersError() async throws {
         let bench = try AccountBench()
         let users: [JSONValue] = [[1], [], [UInt8](repeating: 1, count: 129)].enumerated().map { i, hash in
             ["localId": .string("user-\(i)"), "passwordHash": Self.web(hash), "salt": Self.web(Self.salt)]

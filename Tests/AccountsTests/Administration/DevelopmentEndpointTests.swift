@@ -7,7 +7,7 @@ import TestSupport
 
 /// Endpoints of a development hub for test suites (accounts contract §11).
 @Suite(.timeLimit(.minutes(30))) struct DevelopmentEndpointTests {
-    @Test func check77_emptied_hub_keeps_the_codes() async throws {
+    @Test func check77_emptiedHub_keepsTheCodes() async throws {
         let bench = try AccountBench { $0.isDev = true }
         let (uid, session) = try await bench.newUser("ana@example.org")
         let (other, _) = try await bench.newUser("bo@example.org")
@@ -28,7 +28,7 @@ import TestSupport
         }
     }
 
-    @Test func check77_only_pending_codes_are_listed_the_oldest_first() async throws {
+    @Test func check77_pendingCodes_areListed_theOldestFirst() async throws {
         let bench = try AccountBench { $0.isDev = true }
         func codes() async throws -> [JSONValue] { try #require(try await bench.development(.get, "oobCodes")["oobCodes"]?.elements) }
         #expect(try await codes() == [])
@@ -57,7 +57,7 @@ import TestSupport
         #expect(try await codes() == [all[2]])
     }
 
-    @Test func codes_of_a_deleted_account_are_listed_no_more() async throws {
+    @Test func codesOfADeletedAccount_areListedNoMore() async throws {
         let bench = try AccountBench { $0.isDev = true }
         let (uid, _) = try await bench.newUser("ana@example.org")
         try await bench.asClient("sendOobCode", ["requestType": "PASSWORD_RESET", "email": "ana@example.org"])
@@ -65,7 +65,7 @@ import TestSupport
         #expect(try await bench.development(.get, "oobCodes") == ["oobCodes": []])
     }
 
-    @Test func check77_configuration_is_merged() async throws {
+    @Test func check77_configuration_isMerged() async throws {
         let bench = try AccountBench { $0.isDev = true }
         func config(_ hides: Bool) -> JSONValue {
             ["signIn": ["allowDuplicateEmails": false], "emailPrivacyConfig": ["enableImprovedEmailPrivacy": .bool(hides)]]
@@ -83,7 +83,7 @@ import TestSupport
         #expect(try #require(refusal?.message).hasPrefix("OPERATION_NOT_ALLOWED : "))
     }
 
-    @Test func administrators_configuration_is_replaced_by_its_mask() async throws {
+    @Test func administratorsConfiguration_isReplacedByItsMask() async throws {
         let bench = try AccountBench { $0.isDev = true }
         let path = "identitytoolkit.googleapis.com/v2/projects/demo-app/config"
         let on: JSONValue = ["emailPrivacyConfig": ["enableImprovedEmailPrivacy": true]]

@@ -13,7 +13,7 @@ import TestSupport
         try await bench.ask(".account/admin/\(name)", body, key: false, fields: bearer.map { [.authorization: "Bearer \($0)"] } ?? [:])
     }
 
-    @Test func operations_are_for_administrators() async throws {
+    @Test func operations_areForAdministrators() async throws {
         let bench = try AccountBench()
         for name in ["find", "alias", "sessions", "end-session", "mint", "rotate-key"] {
             #expect(try await operate(bench, name, ["user": "ana@x.org"], bearer: nil).status == 401)
@@ -22,7 +22,7 @@ import TestSupport
         }
     }
 
-    @Test func account_is_found_by_id_address_and_alias() async throws {
+    @Test func account_isFound_byIDAddressAndAlias() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         #expect(try await operate(bench, "alias", ["user": "ana@x.org", "alias": "Ana.K"]).status == 200)
@@ -34,7 +34,7 @@ import TestSupport
         #expect(try await operate(bench, "find", [:]).error == "MISSING_IDENTIFIER")
     }
 
-    @Test func alias_is_one_accounts_and_no_address() async throws {
+    @Test func alias_isOfOneAccount_andNoAddress() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")
         _ = try await bench.signUp("bo@x.org")
@@ -51,7 +51,7 @@ import TestSupport
         #expect(try await operate(bench, "find", ["user": "ana"]).error == "USER_NOT_FOUND")
     }
 
-    @Test func sessions_are_listed_and_ended() async throws {
+    @Test func sessions_areListed_andEnded() async throws {
         let bench = try AccountBench()
         let one = try await bench.signUp("ana@x.org")
         bench.clock.advance(seconds: 10)
@@ -72,7 +72,7 @@ import TestSupport
         #expect(try await operate(bench, "sessions", ["user": "ana@x.org"])["sessions"] == [])
     }
 
-    @Test func minted_token_is_as_good_as_any_and_is_listed() async throws {
+    @Test func mintedToken_isAsGoodAsAny_andListed() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let minted = try await operate(bench, "mint", ["user": "ana@x.org"])
@@ -83,7 +83,7 @@ import TestSupport
         #expect(try await operate(bench, "mint", ["user": "ana@x.org"]).error == "USER_DISABLED")
     }
 
-    @Test func rotated_key_signs_and_the_older_verifies_unless_it_is_ended() async throws {
+    @Test func rotatedKey_signs_andTheOlderVerifiesUntilItIsEnded() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let rotated = try await operate(bench, "rotate-key", [:])

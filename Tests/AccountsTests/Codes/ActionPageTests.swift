@@ -59,7 +59,7 @@ import TestSupport
         #expect(try await open(bench, message.link).text.contains("no longer valid"))
     }
 
-    @Test func page_lets_nothing_in_and_nothing_out() async throws {
+    @Test func page_letsNothingIn_andNothingOut() async throws {
         let bench = try AccountBench()
         let reply = try await bench.ask(page + "?mode=verifyEmail&oobCode=x&apiKey=k", method: .get, key: false)
         func field(_ name: String) -> String? { reply.fields.first { $0.name.canonicalName == name }?.value }

@@ -6,7 +6,7 @@ import TestSupport
 @testable import Mail
 
 @Suite(.timeLimit(.minutes(30))) struct CodeTests {
-    @Test func check50_address_is_verified_once() async throws {
+    @Test func check50_address_isVerifiedOnce() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let code = try await bench.code("VERIFY_EMAIL", "ana@x.org")
@@ -30,7 +30,7 @@ import TestSupport
         if type == "VERIFY_EMAIL" { #expect(try await bench.call("update", ["oobCode": .string(code)]).error == "EXPIRED_OOB_CODE") }
     }
 
-    @Test func check51_peek_uses_nothing_up() async throws {
+    @Test func check51_peek_usesNothingUp() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")
         for type in ["PASSWORD_RESET", "VERIFY_EMAIL", "EMAIL_SIGNIN"] {
@@ -46,7 +46,7 @@ import TestSupport
         #expect(try await bench.call("resetPassword").error == "MISSING_OOB_CODE")
     }
 
-    @Test func check52_reset_sets_the_password_and_ends_all_sessions() async throws {
+    @Test func check52_reset_setsThePassword_andEndsAllSessions() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let code = try await bench.code("PASSWORD_RESET", "ana@x.org")
@@ -66,7 +66,7 @@ import TestSupport
         #expect(try await bench.call("update", ["oobCode": .string(reset)]).error == "INVALID_OOB_CODE")
     }
 
-    @Test(arguments: [true, false]) func reset_drops_other_services_of_an_unverified_address_only(isVerified: Bool) async throws {
+    @Test(arguments: [true, false]) func reset_dropsOtherServicesOfAnUnverifiedAddressOnly(isVerified: Bool) async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.change(made) {
@@ -79,7 +79,7 @@ import TestSupport
         #expect(user["providerUserInfo"]?.elements?.count == (isVerified ? 2 : 1))
     }
 
-    @Test func check25_reset_lifts_the_lock() async throws {
+    @Test func check25_reset_liftsTheLock() async throws {
         let bench = try AccountBench { $0.throttle.isOn = true }
         _ = try await bench.signUp("ana@x.org")
         for _ in 0..<6 { _ = try await bench.signIn("ana@x.org", "wrong") }
@@ -89,13 +89,13 @@ import TestSupport
         #expect(try await bench.signIn("ana@x.org", "another horse").status == 200)
     }
 
-    @Test func tries_of_codes_are_counted() async throws {
+    @Test func triesOfCodes_areCounted() async throws {
         let bench = try AccountBench { $0.throttle.isOn = true }
         for _ in 0..<10 { #expect(try await bench.call("resetPassword", ["oobCode": "x"]).error == "INVALID_OOB_CODE") }
         #expect(try await bench.call("resetPassword", ["oobCode": "x"]).error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER : ") == true)
     }
 
-    @Test func check53_unknown_address_gets_no_mail_and_nobody_is_told() async throws {
+    @Test func check53_unknownAddress_getsNoMail_andNobodyIsNotified() async throws {
         let body: JSONValue = ["requestType": "PASSWORD_RESET", "email": "bob@x.org"]
         let hidden = try AccountBench { $0.hidesAccounts = true }
         _ = try await hidden.signUp("ana@x.org")
@@ -109,7 +109,7 @@ import TestSupport
         #expect(try await AccountBench().call("sendOobCode", body).error == "EMAIL_NOT_FOUND")
     }
 
-    @Test func change_to_a_taken_address_is_silent_when_accounts_are_hidden() async throws {
+    @Test func changeToATakenAddress_isSilent_whenAccountsAreHidden() async throws {
         for hides in [true, false] {
             let bench = try AccountBench { $0.hidesAccounts = hides }
             _ = try await bench.signUp("bob@x.org")
@@ -122,7 +122,7 @@ import TestSupport
         }
     }
 
-    @Test func thief_has_no_way_back() async throws {
+    @Test func thief_hasNoWayBack() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.change(made) { $0.isEmailVerified = true }
@@ -136,7 +136,7 @@ import TestSupport
         #expect(try await bench.service.stored { try $0.codes(of: uid) }.map(\.kind) == [.resetPassword])
     }
 
-    @Test func check54_links_are_for_administrators() async throws {
+    @Test func check54_links_areForAdministrators() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")
         let body: JSONValue = ["requestType": "PASSWORD_RESET", "email": "ana@x.org", "returnOobLink": true]
@@ -159,7 +159,7 @@ import TestSupport
         ("https://localhost:80a/", "INVALID_CONTINUE_URI"),
         ("https://evil.example/?localhost", "UNAUTHORIZED_DOMAIN"), ("https://localhost.evil.example", "UNAUTHORIZED_DOMAIN"),
         ("http://LOCALHOST:5000/a?b=c#d", nil), ("https://127.0.0.1", nil),
-    ] as [(String, String?)]) func check55_links_go_on_to_allowed_hosts_only(url: String, error: String?) async throws {
+    ] as [(String, String?)]) func check55_links_continueToAllowedHostsOnly(url: String, error: String?) async throws {
         let bench = try AccountBench { $0.continueHosts = ["localhost", "127.0.0.1"] }
         _ = try await bench.signUp("ana@x.org")
         let reply = try await bench.administer(
@@ -168,7 +168,7 @@ import TestSupport
         if error == nil { #expect(reply["oobLink"]?.string?.hasSuffix("&continueUrl=" + QueryText.encode(url)) == true) }
     }
 
-    @Test(arguments: [true, false]) func check55_links_go_on_to_this_machine_in_development_only(isDev: Bool) async throws {
+    @Test(arguments: [true, false]) func check55_links_continueToThisMachine_inDevelopmentOnly(isDev: Bool) async throws {
         let bench = try AccountBench { $0.isDev = isDev }
         _ = try await bench.signUp("ana@x.org")
         let body: JSONValue = ["requestType": 1, "email": "ana@x.org", "returnOobLink": true, "continueUrl": "http://localhost:5000/a"]
@@ -176,7 +176,7 @@ import TestSupport
         #expect(error == (isDev ? nil : "UNAUTHORIZED_DOMAIN"))
     }
 
-    @Test func check57_change_of_address_is_proven_first() async throws {
+    @Test func check57_changeOfAddress_isProvenFirst() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let code = try await bench.code("VERIFY_AND_CHANGE_EMAIL", "ana@x.org", newEmail: "New@x.org")
@@ -192,7 +192,7 @@ import TestSupport
         #expect(try await bench.signIn("new@x.org")["localId"] == made["localId"])
     }
 
-    @Test func recovery_brings_the_first_address_back() async throws {
+    @Test func recovery_bringsTheFirstAddressBack() async throws {
         let bench = try AccountBench { $0.isDev = true }
         let made = try await bench.signUp("ana@x.org")
         let taken = try await bench.call("update", ["idToken": made["idToken"] ?? .null, "email": "thief@x.org"])
@@ -209,7 +209,7 @@ import TestSupport
         #expect(try await bench.signIn("ana@x.org", "another horse")["localId"] == made["localId"])
     }
 
-    @Test func revocation_voids_a_change_of_address_that_was_asked_for_before() async throws {
+    @Test func revocation_voidsAnEarlierChangeOfAddress() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")
         let thief = try await bench.code("VERIFY_AND_CHANGE_EMAIL", "ana@x.org", newEmail: "thief@x.org")
@@ -218,7 +218,7 @@ import TestSupport
         #expect(try await bench.call("update", ["oobCode": .string(thief)]).error == "INVALID_OOB_CODE")
     }
 
-    @Test func check58_mailed_link_makes_and_finds_accounts() async throws {
+    @Test func check58_mailedLink_createsAndFindsAccounts() async throws {
         let bench = try AccountBench()
         let code = try await bench.code("EMAIL_SIGNIN", "ana@x.org")
         let wrong = try await bench.call("signInWithEmailLink", ["email": "bob@x.org", "oobCode": .string(code)])
@@ -233,7 +233,7 @@ import TestSupport
         #expect(second["isNewUser"] == false && second["localId"] == first["localId"])
     }
 
-    @Test func check58_link_of_an_unverified_account_throws_its_maker_out() async throws {
+    @Test func check58_linkOfAnUnverifiedAccount_throwsItsMakerOut() async throws {
         let bench = try AccountBench()
         let maker = try await bench.signUp("ana@x.org")
         let code = try await bench.code("EMAIL_SIGNIN", "ana@x.org")
@@ -243,7 +243,7 @@ import TestSupport
         #expect(try await bench.signIn("ana@x.org").error == "INVALID_PASSWORD")
     }
 
-    @Test func check58_guest_is_linked_by_mail_and_the_disabled_stay_out() async throws {
+    @Test func check58_guest_isLinkedByMail_andTheDisabledStayOut() async throws {
         let bench = try AccountBench()
         let guest = try await bench.signUp()
         let code = try await bench.code("EMAIL_SIGNIN", "ana@x.org")
@@ -259,7 +259,7 @@ import TestSupport
         #expect(try await bench.call("signInWithEmailLink", ["email": "ana@x.org", "oobCode": .string(second)]).error == "USER_DISABLED")
     }
 
-    @Test func check59_codes_go_with_the_account_and_with_the_address() async throws {
+    @Test func check59_codes_goWithTheAccount_andWithTheAddress() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let verify = try await bench.code("VERIFY_EMAIL", "ana@x.org")
@@ -274,7 +274,7 @@ import TestSupport
         for code in [link, last] { #expect(try await bench.call("resetPassword", ["oobCode": .string(code)]).error == "INVALID_OOB_CODE") }
     }
 
-    @Test func newer_code_voids_the_older() async throws {
+    @Test func newerCode_voidsTheOlder() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")
         let first = try await bench.code("PASSWORD_RESET", "ana@x.org")
@@ -286,7 +286,7 @@ import TestSupport
     @Test(arguments: [
         ("{}", "MISSING_REQ_TYPE"), (#"{"requestType":1}"#, "MISSING_EMAIL"), (#"{"requestType":4}"#, "MISSING_ID_TOKEN"),
         (#"{"requestType":7,"idToken":"x"}"#, "INVALID_ID_TOKEN"), (#"{"requestType":1,"email":"nonsense"}"#, "INVALID_EMAIL"),
-    ]) func incomplete_requests_are_named(body: String, error: String) async throws {
+    ]) func incompleteRequests_areNamed(body: String, error: String) async throws {
         let reply = try await AccountBench().ask("identitytoolkit.googleapis.com/v1/accounts:sendOobCode", raw: body)
         #expect(reply.status == 400 && reply.error == error)
     }

@@ -18,7 +18,7 @@ import TestSupport
         } catch { return error }
     }
 
-    @Test func document_comes_with_its_age() async throws {
+    @Test func document_comesWithItsAge() async throws {
         let server = try LocalServer([
             "/aged": answer("abc", "cache-control: public, max-age=77, must-revalidate\r\n"), "/plain": answer("", "X-Age: 5\r\n"),
             "/private": answer("x", "Cache-Control: max-age=9, no-store\r\n"), "/gone": answer("no", status: "404 Not Found"),
@@ -40,7 +40,7 @@ import TestSupport
         }
     }
 
-    @Test func service_that_does_not_answer_holds_up_no_other() async throws {
+    @Test func serviceThatDoesNotAnswer_delaysNoOther() async throws {
         let (silent, server) = (try LocalServer([:]), try LocalServer(["/k": answer("abc")]))
         defer { server.stop() }
         var settings = KeyFetchSettings()
@@ -59,7 +59,7 @@ import TestSupport
         #expect(ended.all == ["other", "silent"])
     }
 
-    @Test func only_https_is_spoken_and_http_to_this_machine_in_development() async throws {
+    @Test func protocol_isHTTPS_orHTTPToThisMachineInDevelopment() async throws {
         let server = try LocalServer(["/k": answer("abc")])
         defer { server.stop() }
         let (live, dev) = (CurlFetcher(KeyFetchSettings(), isDev: false), CurlFetcher(KeyFetchSettings(), isDev: true))
@@ -83,7 +83,7 @@ import TestSupport
         #expect(server.asked.filter { $0 == "/k" }.count <= 2)
     }
 
-    @Test func redirections_lead_to_https_only() async throws {
+    @Test func redirections_leadToHTTPSOnly() async throws {
         let server = try LocalServer(["/k": answer("abc")])
         defer { server.stop() }
         server.answer("/moved", answer("", "Location: \(server.url("/k"))\r\n", status: "302 Found"))
@@ -101,7 +101,7 @@ import TestSupport
         #expect(await fault(CurlFetcher(settings, isDev: true), server.url("/moved")) == .status(302))
     }
 
-    @Test func document_has_a_longest_length() async throws {
+    @Test func document_hasALongestLength() async throws {
         let body = String(repeating: "x", count: 5000)
         let server = try LocalServer(["/k": answer(body)])
         defer { server.stop() }
@@ -112,7 +112,7 @@ import TestSupport
         #expect(await fault(CurlFetcher(settings, isDev: true), server.url("/k")) == .tooLong)
     }
 
-    @Test func server_that_says_nothing_is_left_after_its_time_and_few_wait_for_it() async throws {
+    @Test func silentServer_isLeftAfterItsTime_andFewWaitForIt() async throws {
         let server = try LocalServer([:])
         defer { server.stop() }
         var settings = KeyFetchSettings()
@@ -140,10 +140,10 @@ import TestSupport
         ("nonsense", nil),
         ("Cache-Control: s-maxage=5", nil),
     ] as [(String, Int?)])
-    func age_is_read_from_cache_control(_ field: String, _ age: Int?) { #expect(CacheControl.maxAge(field: field + "\r\n") == age) }
+    func age_isReadFromCacheControl(_ field: String, _ age: Int?) { #expect(CacheControl.maxAge(field: field + "\r\n") == age) }
 
     /// From a server's key set to a signed-in user, over this machine's network.
-    @Test func keys_of_an_issuer_come_over_the_network() async throws {
+    @Test func keysOfAnIssuer_comeOverTheNetwork() async throws {
         let server = try LocalServer([:])
         defer { server.stop() }
         let issuer = server.url("/tenant")

@@ -8,7 +8,7 @@ import TestSupport
 
 /// Which claims of other services' ID tokens are trusted (accounts contract §7.2).
 @Suite(.timeLimit(.minutes(30))) struct FederatedIdentityTests {
-    @Test func check60_google_token_says_who_it_is() async throws {
+    @Test func check60_googleToken_saysWhoItIs() async throws {
         let fixture = FederationFixture()
         let identity = try await fixture.verify("google.com", try TokenKeys.rsa[0].sign(fixture.google))
         #expect(
@@ -31,7 +31,7 @@ import TestSupport
         #expect(guest.email == nil && !guest.isEmailVerified && !guest.isAuthoritative && guest.name == nil)
     }
 
-    @Test func check62_token_that_google_did_not_sign_for_us_is_refused() async throws {
+    @Test func check62_tokenThatGoogleDidNotSignForUs_isRefused() async throws {
         let fixture = FederationFixture()
         let refused = "INVALID_IDP_RESPONSE"
         #expect(try await fixture.google { _ in } == nil)
@@ -78,7 +78,7 @@ import TestSupport
         #expect(await fixture.refusal("github.com", good) == "OPERATION_NOT_ALLOWED")
     }
 
-    @Test func check63_nonce_is_in_both_or_in_neither() async throws {
+    @Test func check63_nonce_isInBothOrInNeither() async throws {
         let fixture = FederationFixture()
         let wrong = "MISSING_OR_INVALID_NONCE"
         let sha256OfTest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
@@ -111,7 +111,7 @@ import TestSupport
         #expect(try await refusal("oidc.city", TokenKeys.p256[0], city, claim: "test", nonce: "tesT") == wrong)
     }
 
-    @Test func token_with_a_nonce_counts_once_unless_it_is_given_back() async throws {
+    @Test func tokenWithANonce_countsOnce_unlessItIsGivenBack() async throws {
         let fixture = FederationFixture()
         let token = try TokenKeys.rsa[0].sign(fixture.apple)
         let identity = try await fixture.verify("apple.com", token, nonce: "test")
@@ -144,7 +144,7 @@ import TestSupport
         return token.tokenParts[0] + "." + token.tokenParts[1] + "." + Base64.encodeURL(signature)
     }
 
-    @Test(arguments: [2, 5]) func replay_memory_holds_as_many_as_it_may(_ limit: Int) {
+    @Test(arguments: [2, 5]) func replayMemory_holdsAsManyAsItMay(_ limit: Int) {
         var memory = ReplayMemory(limit: limit)
         func use(_ key: UInt8, until end: Int64, now: Int64) -> Bool { memory.use([key], until: end, now: now) }
         for i in 0..<UInt8(limit) { #expect(use(i, until: 100 + Int64(i), now: 0)) }
@@ -158,7 +158,7 @@ import TestSupport
         #expect(use(99, until: 900, now: 500))
     }
 
-    @Test func provider_is_the_authority_for_its_own_addresses_only() async throws {
+    @Test func provider_isTheAuthorityForItsOwnAddressesOnly() async throws {
         let fixture = FederationFixture(providers: [
             .google(clientIDs: ["web-client", "ios-client"]), .apple(clientIDs: ["org.example.app"]),
             .openID("oidc.city", issuer: "https://id.city.example", clientIDs: ["hub"], authoritativeDomains: ["city.example"]),
@@ -188,7 +188,7 @@ import TestSupport
         #expect(try await fixture.verify("oidc.city", try TokenKeys.p256[0].sign(fixture.city)).isAuthoritative)
     }
 
-    @Test func organisation_is_asked_for_where_one_is_configured() async throws {
+    @Test func organisation_isRequired_whereOneIsConfigured() async throws {
         let fixture = FederationFixture(providers: [.google(clientIDs: ["web-client", "ios-client"], hostedDomain: "school.example")])
         #expect(try await fixture.google { $0["hd"] = "school.example" } == nil)
         #expect(try await fixture.google { $0["hd"] = "School.Example" } == nil)
@@ -196,7 +196,7 @@ import TestSupport
         #expect(try await fixture.google { $0["hd"] = "other.example" } == "INVALID_IDP_RESPONSE")
     }
 
-    @Test func development_hub_takes_tokens_that_nobody_signed_and_still_checks_those_that_somebody_did() async throws {
+    @Test func developmentHub_takesUnsignedTokens_andStillChecksSignedOnes() async throws {
         let fixture = FederationFixture(isDev: true)
         let json = #"{"sub":"abc","email":"foo@example.com","email_verified":true}"#
         for token in [json, " \n" + json, compact(#"{"alg":"none"}"#, json)] {

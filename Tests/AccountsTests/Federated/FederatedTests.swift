@@ -57,7 +57,7 @@ struct TestProvider: KeyFetching {
         try await bench.service.stored { try $0.accounts(after: "", limit: 100).count }
     }
 
-    @Test func check60_new_identity_makes_an_account() async throws {
+    @Test func check60_newIdentity_createsAnAccount() async throws {
         let bench = try bench()
         let token = try TestProvider.token(bench)
         let reply = try await signIn(bench, token)
@@ -162,7 +162,7 @@ struct TestProvider: KeyFetching {
         #expect(generation == 1 && linked.claims["firebase"]?["generation"] == 1)
     }
 
-    @Test func check61_same_identity_signs_in_and_changes_no_name() async throws {
+    @Test func check61_sameIdentity_signsIn_andChangesNoName() async throws {
         let bench = try bench()
         let first = try await signIn(bench)
         _ = try await bench.call("update", ["idToken": first["idToken"] ?? .null, "displayName": "My own"])
@@ -176,7 +176,7 @@ struct TestProvider: KeyFetching {
         #expect(user["providerUserInfo"]?.elements?.first?["email"] == "moved@gmail.com")
     }
 
-    @Test func check62_bad_tokens_make_no_account() async throws {
+    @Test func check62_badTokens_createNoAccount() async throws {
         let bench = try bench()
         var bad = [
             try TestProvider.token(bench) { $0["aud"] = "somebody else" },
@@ -202,7 +202,7 @@ struct TestProvider: KeyFetching {
         #expect(try await count(bench) == 0)
     }
 
-    @Test func check63_nonce_must_match_on_both_sides() async throws {
+    @Test func check63_nonce_mustMatchOnBothSides() async throws {
         let bench = try bench()
         // SHA-256 of "abc".
         let hash: JSONValue = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
@@ -214,7 +214,7 @@ struct TestProvider: KeyFetching {
         #expect(try await signIn(bench, token, nonce: "abc").error?.hasPrefix("MISSING_OR_INVALID_NONCE : ") == true)
     }
 
-    @Test func check64_owner_of_the_address_throws_out_who_made_the_account() async throws {
+    @Test func check64_ownerOfTheAddress_throwsOutTheMakerOfTheAccount() async throws {
         let bench = try bench()
         let maker = try await bench.signUp("ana@gmail.com")
         try await bench.change(maker) { $0.providers = [LinkedProvider(id: "apple.com", rawID: "7")] }
@@ -228,7 +228,7 @@ struct TestProvider: KeyFetching {
         #expect(bench.changes.all.map(\.kind) == [.revoked])
     }
 
-    @Test func check65_verified_account_keeps_its_password() async throws {
+    @Test func check65_verifiedAccount_keepsItsPassword() async throws {
         let bench = try bench()
         let made = try await bench.signUp("ana@gmail.com")
         try await bench.change(made) { $0.isEmailVerified = true }
@@ -243,7 +243,7 @@ struct TestProvider: KeyFetching {
 
     @Test(
         arguments: [("ana@gmail.com", false), ("ana@example.org", true)]
-    ) func check66_unproven_address_needs_confirmation(email: String, isVerified: Bool) async throws {
+    ) func check66_unprovenAddress_needsConfirmation(email: String, isVerified: Bool) async throws {
         let bench = try bench()
         let made = try await bench.signUp(email)
         let before = try await bench.user(made)
@@ -257,13 +257,13 @@ struct TestProvider: KeyFetching {
         #expect(try await bench.user(made) == before)
     }
 
-    @Test func check16_address_of_a_google_account_is_taken() async throws {
+    @Test func check16_addressOfAGoogleAccount_isTaken() async throws {
         let bench = try bench()
         _ = try await signIn(bench)
         #expect(try await bench.call("signUp", ["email": "ANA@gmail.com", "password": "correct horse"]).error == "EMAIL_EXISTS")
     }
 
-    @Test func check67_guest_is_linked() async throws {
+    @Test func check67_guest_isLinked() async throws {
         let bench = try bench()
         let guest = try await bench.signUp()
         let reply = try await signIn(bench, ["idToken": guest["idToken"] ?? .null])
@@ -274,7 +274,7 @@ struct TestProvider: KeyFetching {
         #expect(user["providerUserInfo"]?.elements?.map { $0["providerId"] } == ["google.com"])
     }
 
-    @Test func check68_identity_in_use_cannot_be_linked() async throws {
+    @Test func check68_identityInUse_cannotBeLinked() async throws {
         let bench = try bench()
         let owner = try await signIn(bench)
         let guest = try await bench.signUp()
@@ -294,7 +294,7 @@ struct TestProvider: KeyFetching {
         #expect(taken.error == "EMAIL_EXISTS")
     }
 
-    @Test func check69_parameters_are_found_wherever_they_are() async throws {
+    @Test func check69_parameters_areFoundWhereverTheyAre() async throws {
         let bench = try bench()
         let token = try TestProvider.token(bench)
         #expect(try await bench.call("signInWithIdp", ["postBody": "id_token=x&providerId=google.com"]).error == "MISSING_REQUEST_URI")
@@ -316,7 +316,7 @@ struct TestProvider: KeyFetching {
             "signInWithIdp", ["requestUri": "http://localhost", "postBody": .string(apple)])["localId"] == query["localId"])
     }
 
-    @Test func name_that_only_the_app_was_told_is_taken_for_a_new_account() async throws {
+    @Test func nameSentToTheAppOnly_isTakenForANewAccount() async throws {
         let bench = try bench()
         let token = try TestProvider.token(bench) { $0["name"] = nil }
         let body = "id_token=\(token)&providerId=google.com&user={\"name\":{\"firstName\":\"Άνα\",\"lastName\":\"50% B\"}}"
@@ -324,13 +324,13 @@ struct TestProvider: KeyFetching {
             "signInWithIdp", ["requestUri": "http://localhost", "postBody": .string(body)])["displayName"] == "Άνα 50% B")
     }
 
-    @Test func check70_unknown_identity_is_not_created_unasked() async throws {
+    @Test func check70_unknownIdentity_isNotCreatedUnasked() async throws {
         let bench = try bench()
         #expect(try await signIn(bench, ["autoCreate": false]).error == "EMAIL_NOT_FOUND")
         #expect(try await count(bench) == 0)
     }
 
-    @Test func check45_unlinked_identity_makes_another_account() async throws {
+    @Test func check45_unlinkedIdentity_createsAnotherAccount() async throws {
         let bench = try bench()
         let made = try await bench.signUp("ana@x.org")
         let linked = try await signIn(bench, ["idToken": made["idToken"] ?? .null]) { $0["email"] = "ana@x.org" }
@@ -339,7 +339,7 @@ struct TestProvider: KeyFetching {
         #expect(other["isNewUser"] == true && other["localId"] != made["localId"])
     }
 
-    @Test func disabled_account_stays_out() async throws {
+    @Test func disabledAccount_staysOut() async throws {
         let bench = try bench()
         let made = try await signIn(bench)
         try await bench.change(made) { $0.isDisabled = true }
@@ -347,7 +347,7 @@ struct TestProvider: KeyFetching {
     }
 
     /// The table of the contract, stated independently.
-    @Test func outcome_is_the_tables_in_every_case() {
+    @Test func outcome_isTheTables_inEveryCase() {
         for isSignedIn in [true, false] {
             for isKnown in [true, false] {
                 for holder in FederatedOutcome.Holder.allCases {

@@ -29,7 +29,7 @@ import TestSupport
         return all[Int(random.next() % UInt64(all.count))]
     }
 
-    @Test(arguments: 1...4) func every_request_is_answered(seed: UInt64) async throws {
+    @Test(arguments: 1...4) func everyRequest_isAnswered(seed: UInt64) async throws {
         var random = SeededRandom(seed)
         let bench = try AccountBench { $0.isDev = seed % 2 == 0 }
         let made = try await bench.signUp("a@x.org")

@@ -12,7 +12,7 @@ import Testing
         ("accounts:signUp", "signupNewUser"), ("accounts:signInWithPassword", "verifyPassword"), ("accounts:lookup", "getAccountInfo"),
         ("accounts:update", "setAccountInfo"), ("accounts:delete", "deleteAccount"), ("accounts:sendOobCode", "getOobConfirmationCode"),
         ("accounts:resetPassword", "resetPassword"), ("accounts:signInWithEmailLink", "emailLinkSignin"),
-    ]) func check1_both_names_are_the_same(name: String, legacy: String) async throws {
+    ]) func check1_bothNames_areTheSame(name: String, legacy: String) async throws {
         let bench = try AccountBench()
         for body: JSONValue in [
             [:], ["email": "not.mail", "password": "x", "oobCode": "x", "requestType": 1], ["idToken": "x", "requestType": 4],
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func check2_request_without_key_is_refused() async throws {
+    @Test func check2_requestWithoutKey_isRefused() async throws {
         let reply = try await AccountBench().ask(Self.lookup, key: false)
         #expect(reply.status == 403)
         #expect(reply.error == "The request is missing a valid API key.")
@@ -36,7 +36,7 @@ import Testing
         #expect(reply.body?["error"]?["errors"]?.elements?.first?["reason"] == "forbidden")
     }
 
-    @Test func check3_key_comes_in_query_or_field() async throws {
+    @Test func check3_key_comesInQueryOrField() async throws {
         let bench = try AccountBench()
         let field = try #require(HTTPField.Name("x-goog-api-key"))
         #expect(try await bench.ask(Self.lookup, key: false, fields: [field: "k"]).error == "MISSING_ID_TOKEN")
@@ -44,7 +44,7 @@ import Testing
         #expect(try await bench.ask(Self.lookup + "?key=", key: false).status == 403)
     }
 
-    @Test func check4_and_5_owner_is_an_administrator_of_development_hubs_only() async throws {
+    @Test func check4And5_owner_isAnAdministrator_ofDevelopmentHubsOnly() async throws {
         for isDev in [true, false] {
             let bench = try AccountBench { $0.isDev = isDev }
             #expect(try await bench.ask(Self.lookup, key: false, fields: [.authorization: "Basic x"]).status == 403)
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func check7_request_types_and_names_come_in_all_spellings() async throws {
+    @Test func check7_requestTypesAndNames_comeInAllSpellings() async throws {
         let bench = try AccountBench()
         var replies: [String] = []
         for body in [
@@ -73,7 +73,7 @@ import Testing
         #expect(Set(replies).count == 1)
     }
 
-    @Test func check8_members_nobody_asked_for_are_ignored() async throws {
+    @Test func check8_unknownMembers_areIgnored() async throws {
         let reply = try await AccountBench().call(
             "signUp",
             [
@@ -86,14 +86,14 @@ import Testing
 
     @Test(
         arguments: ["{", "[]", "7", "{\"a\":}", "{\"email\":\"a\\u0000\"}"]
-    ) func check9_malformed_body_is_an_invalid_argument(body: String) async throws {
+    ) func check9_malformedBody_isAnInvalidArgument(body: String) async throws {
         let reply = try await AccountBench().ask(Self.lookup, raw: body)
         #expect(reply.status == 400)
         #expect(reply.error?.hasPrefix("Invalid JSON payload received") == true)
         #expect(reply.body?["error"]?["status"] == "INVALID_ARGUMENT")
     }
 
-    @Test func check10_every_error_has_the_contracts_shape() async throws {
+    @Test func check10_everyError_hasTheContractsShape() async throws {
         let bench = try AccountBench()
         let replies = [
             try await bench.call("lookup"), try await bench.ask(Self.lookup, key: false), try await bench.ask(
@@ -112,7 +112,7 @@ import Testing
         #expect(replies[3].body?["error"]?["status"] == "NOT_IMPLEMENTED")
     }
 
-    @Test func check11_and_12_answers_hold_no_null_and_times_are_strings() async throws {
+    @Test func check11And12_answers_holdNoNull_andTimesAreStrings() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let replies = [
@@ -137,7 +137,7 @@ import Testing
         #expect(user["lastRefreshAt"] == "2026-09-21T14:13:20.000Z")
     }
 
-    @Test func check13_failing_store_signs_nobody_out() async throws {
+    @Test func check13_failingStore_signsNobodyOut() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.service.breakStore()
@@ -151,12 +151,12 @@ import Testing
         #expect(signIn.status == 500 && signIn.body?["error"]?["status"] == "INTERNAL")
     }
 
-    @Test func client_names_no_project() async throws {
+    @Test func client_namesNoProject() async throws {
         let reply = try await AccountBench().call("lookup", ["targetProjectId": "p"])
         #expect(reply.error == "INSUFFICIENT_PERMISSION : Only authenticated requests can specify target_project_id.")
     }
 
-    @Test func body_of_a_client_has_a_limit() async throws {
+    @Test func bodyOfAClient_hasALimit() async throws {
         let bench = try AccountBench { $0.bodyBytes = 100 }
         func body(_ bytes: Int) -> String { #"{"x":""# + String(repeating: "a", count: bytes - 8) + "\"}" }
         #expect(try await bench.ask(Self.lookup, raw: body(100)).status == 400)

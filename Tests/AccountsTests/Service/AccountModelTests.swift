@@ -38,7 +38,7 @@ import TestSupport
         }
     }
 
-    @Test(arguments: 1...12) func sequences_end_as_the_model_says(seed: UInt64) async throws {
+    @Test(arguments: 1...12) func sequences_endAsTheModelSays(seed: UInt64) async throws {
         var random = SeededRandom(seed)
         let bench = try AccountBench()
         var model = Model()

@@ -6,7 +6,7 @@ import TestSupport
 @testable import Accounts
 
 @Suite(.timeLimit(.minutes(30))) struct RestartTests {
-    @Test func check26_accounts_sessions_codes_and_throttles_survive_a_restart() async throws {
+    @Test func check26_accountsSessionsCodesAndThrottles_surviveARestart() async throws {
         let folder = "/tmp/vigla-restart-\(getpid())-\(UInt64.random(in: 0 ... .max))"
         mkdir(folder, 0o755)
         defer {

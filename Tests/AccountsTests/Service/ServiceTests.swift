@@ -12,7 +12,7 @@ import TestSupport
     private static let v1 = "identitytoolkit.googleapis.com/v1"
     private static let v2 = "identitytoolkit.googleapis.com/v2"
 
-    @Test func small_answers_are_what_the_sdks_read() async throws {
+    @Test func smallAnswers_areThoseThatTheSDKsRead() async throws {
         let bench = try AccountBench { $0.continueHosts = ["localhost"] }
         let project = try await bench.ask("\(Self.v1)/projects", method: .get)
         #expect(project["projectId"]?.string != nil && project["authorizedDomains"]?.elements?.contains("localhost") == true)
@@ -45,7 +45,7 @@ import TestSupport
         }
     }
 
-    @Test func check38_keys_are_public_and_may_be_kept() async throws {
+    @Test func check38_keys_arePublic_andMayBeKept() async throws {
         let bench = try AccountBench()
         let keys = try await bench.ask(".well-known/jwks.json", method: .get, key: false)
         #expect(keys.status == 200 && keys.fields[.cacheControl] == "public, max-age=300")
@@ -55,7 +55,7 @@ import TestSupport
         #expect(document["jwks_uri"] == "https://hub.example.org/.well-known/jwks.json")
     }
 
-    @Test func methods_of_an_address_are_told_unless_accounts_are_hidden() async throws {
+    @Test func methodsOfAnAddress_areReported_unlessAccountsAreHidden() async throws {
         let body: JSONValue = ["identifier": "ANA@x.org", "continueUri": "http://localhost"]
         let open = try AccountBench()
         let made = try await open.signUp("ana@x.org")
@@ -75,11 +75,11 @@ import TestSupport
         ("{}", "MISSING_IDENTIFIER"), (#"{"identifier":"a@x.org"}"#, "MISSING_CONTINUE_URI"),
         (#"{"identifier":"a","continueUri":"http://localhost"}"#, "INVALID_IDENTIFIER"),
         (#"{"identifier":"a@x.org","continueUri":"nowhere"}"#, "INVALID_CONTINUE_URI"),
-    ]) func incomplete_questions_are_named(body: String, error: String) async throws {
+    ]) func incompleteQuestions_areNamed(body: String, error: String) async throws {
         #expect(try await AccountBench().ask("\(Self.v1)/accounts:createAuthUri", raw: body).error == error)
     }
 
-    @Test func events_are_written_down_without_secrets() async throws {
+    @Test func events_areRecorded_withoutSecrets() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         _ = try await bench.signIn("ana@x.org", "wrong")
@@ -119,7 +119,7 @@ import TestSupport
         }
     }
 
-    @Test func check76_custom_token_signs_in_under_its_uid_with_claims_of_that_session() async throws {
+    @Test func check76_customToken_signsInUnderItsUID_withClaimsOfThatSession() async throws {
         let bench = try benchWithIssuer()
         let first = try await bench.call("signInWithCustomToken", ["token": .string(try token(bench))])
         #expect(first["kind"] == "identitytoolkit#VerifyCustomTokenResponse" && first["isNewUser"] == true, "\(first.text)")
@@ -132,7 +132,7 @@ import TestSupport
         #expect(try await bench.user(second)["customAuth"] == true)
     }
 
-    @Test func check76_other_custom_tokens_are_refused() async throws {
+    @Test func check76_otherCustomTokens_areRefused() async throws {
         let bench = try benchWithIssuer()
         let cases: [(String, String)] = [
             (try token(bench) { $0["aud"] = "x" }, "INVALID_CUSTOM_TOKEN"),

@@ -7,7 +7,7 @@ import TestSupport
 @Suite(.timeLimit(.minutes(30))) struct SweepTests {
     private static let day: Int64 = 86_400
 
-    @Test func ended_sessions_are_told_so_for_their_days() async throws {
+    @Test func endedSessions_areReportedAsEnded_forTheirDays() async throws {
         let bench = try AccountBench { $0.endedSessionDays = 10 }
         let old = try await bench.signUp("ana@x.org")
         _ = try await bench.call("update", ["idToken": old["idToken"] ?? .null, "validSince": "1"])
@@ -49,7 +49,7 @@ import TestSupport
         #expect(bench.clock.waiting == 0)
     }
 
-    @Test func codes_are_kept_a_day_behind_their_end() async throws {
+    @Test func codes_areKept_aDayAfterTheirEnd() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")
         let code = try await bench.code("PASSWORD_RESET", "ana@x.org")
@@ -61,7 +61,7 @@ import TestSupport
         #expect(try await bench.call("resetPassword", ["oobCode": .string(code)]).error == "INVALID_OOB_CODE")
     }
 
-    @Test func guests_who_stay_away_are_deleted_and_nobody_else() async throws {
+    @Test func guestsWhoStayAway_areDeleted_andNobodyElse() async throws {
         let bench = try AccountBench { $0.guestDays = 30 }
         let (away, back, user) = (try await bench.signUp(), try await bench.signUp(), try await bench.signUp("ana@x.org"))
         bench.clock.advance(seconds: 20 * Self.day)
@@ -75,7 +75,7 @@ import TestSupport
         for kept in [back, user] { #expect(try await bench.refresh(kept["refreshToken"]?.string).status == 200) }
     }
 
-    @Test func events_are_removed_in_pieces() async throws {
+    @Test func events_areRemovedInPieces() async throws {
         let bench = try AccountBench { $0.auditDays = 5 }
         let old = bench.clock.ms
         func add(_ count: Int, at time: Int64) async throws {
@@ -105,7 +105,7 @@ import TestSupport
         #expect(try await left() == AccountService.eventsAtOnce)
     }
 
-    @Test func events_are_kept_for_their_days() async throws {
+    @Test func events_areKeptForTheirDays() async throws {
         let bench = try AccountBench { $0.auditDays = 5 }
         let uid = try #require(try await bench.signUp("ana@x.org")["localId"]?.string)
         bench.clock.advance(seconds: 5 * Self.day)

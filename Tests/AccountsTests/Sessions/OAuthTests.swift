@@ -25,7 +25,7 @@ import Testing
     /// `400 invalid_grant`
     private func fault(_ reply: Reply) -> String { "\(reply.status) \(reply["error"]?.string ?? "-")" }
 
-    @Test(arguments: [".oauth/token", "oauth2/token"]) func check78_password_and_refresh_grants(path: String) async throws {
+    @Test(arguments: [".oauth/token", "oauth2/token"]) func check78_passwordAndRefreshGrants_answerLikeOAuth(path: String) async throws {
         let bench = try bench()
         let made = try await bench.signUp("ana@x.org")
         let granted = try await form(bench, "grant_type=password&username=Ana%40x.org&password=correct+horse", path)
@@ -40,7 +40,7 @@ import Testing
             && again["id_token"] == again["access_token"])
     }
 
-    @Test func check78_errors_are_those_of_rfc6749() async throws {
+    @Test func check78_errors_areThoseOfRFC6749() async throws {
         let bench = try bench()
         _ = try await bench.signUp("ana@x.org")
         let good = "grant_type=password&username=ana@x.org&password=correct%20horse"
@@ -67,7 +67,7 @@ import Testing
         #expect(fault(basic) == "401 invalid_client" && basic.fields[.wwwAuthenticate] != nil)
     }
 
-    @Test func check78_unknown_and_wrong_look_the_same() async throws {
+    @Test func check78_unknownAndWrong_lookTheSame() async throws {
         let bench = try bench()
         _ = try await bench.signUp("ana@x.org")
         let (unknown, wrong) = (
@@ -77,7 +77,7 @@ import Testing
         #expect(unknown.text == wrong.text && unknown.status == 400)
     }
 
-    @Test func password_grant_is_off_by_default() async throws {
+    @Test func passwordGrant_isOffByDefault() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         #expect(
@@ -88,7 +88,7 @@ import Testing
             try await bench.ask(".well-known/openid-configuration", method: .get, key: false)["grant_types_supported"] == ["refresh_token"])
     }
 
-    @Test func alias_signs_in_like_the_address() async throws {
+    @Test func alias_signsInLikeTheAddress() async throws {
         let bench = try bench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.change(made) { $0.alias = "ana.k" }
@@ -99,7 +99,7 @@ import Testing
         #expect(fault(try await form(bench, "grant_type=password&username=ana&password=correct%20horse")) == "400 invalid_grant")
     }
 
-    @Test func throttle_and_disabled_accounts_are_refused() async throws {
+    @Test func throttledAndDisabledAccounts_areRefused() async throws {
         let bench = try bench { $0.throttle.isOn = true }
         let made = try await bench.signUp("ana@x.org")
         try await bench.change(made) { $0.isDisabled = true }
@@ -111,7 +111,7 @@ import Testing
         #expect(fault(throttled) == "400 invalid_grant" && throttled["error_description"]?.string?.contains("Too many") == true)
     }
 
-    @Test func check79_revoke_ends_that_session_only() async throws {
+    @Test func check79_revocation_endsThatSessionOnly() async throws {
         let bench = try bench()
         let (one, two, three) = (
             try await bench.signUp("ana@x.org"), try await bench.signIn("ana@x.org"), try await bench.signIn("ana@x.org"))
@@ -138,7 +138,7 @@ import Testing
         #expect(fault(try await form(bench, "", ".oauth/revoke")) == "400 invalid_request")
     }
 
-    @Test func check38_keys_and_discovery_are_published() async throws {
+    @Test func check38_keysAndDiscovery_arePublished() async throws {
         let bench = try bench()
         let made = try await bench.signUp()
         let keys = try await bench.ask(".well-known/jwks.json", method: .get, key: false)

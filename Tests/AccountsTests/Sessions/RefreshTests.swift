@@ -8,7 +8,7 @@ import TestSupport
 @testable import Tokens
 
 @Suite(.timeLimit(.minutes(30))) struct RefreshTests {
-    @Test func check27_id_token_says_what_the_contract_says() async throws {
+    @Test func check27_idToken_saysWhatTheContractSays() async throws {
         let bench = try AccountBench()
         let reply = try await bench.signUp("ana@x.org")
         let (claims, now) = (reply.claims, bench.clock.seconds)
@@ -19,7 +19,7 @@ import TestSupport
         #expect(claims["firebase"]?["identities"] == ["email": ["ana@x.org"]])
     }
 
-    @Test func check28_token_that_is_not_ours_is_invalid() async throws {
+    @Test func check28_tokenThatIsNotOurs_isInvalid() async throws {
         let bench = try AccountBench()
         let token = try #require(try await bench.signUp("ana@x.org")["idToken"]?.string)
         let parts = token.split(separator: ".").map(String.init)
@@ -48,7 +48,7 @@ import TestSupport
         #"{"grantType":"refresh_token","refreshToken":"R"}"#, #"{"grant_type":"refresh_token","refresh_token":"R"}"#,
         "grant_type=refresh_token&refresh_token=R",
         "refreshToken=R&grantType=refresh_token&code=x",
-    ]) func check29_token_endpoint_takes_all_spellings(template: String) async throws {
+    ]) func check29_tokenEndpoint_takesAllSpellings(template: String) async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let refreshToken = try #require(made["refreshToken"]?.string)
@@ -65,7 +65,7 @@ import TestSupport
         #expect(try await bench.call("lookup", ["idToken": reply["id_token"] ?? .null]).status == 200)
     }
 
-    @Test func check30_refresh_keeps_the_session_and_picks_up_the_account() async throws {
+    @Test func check30_refresh_keepsTheSession_andPicksUpTheAccount() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let start = bench.clock.seconds
@@ -80,7 +80,7 @@ import TestSupport
         #expect(claims["name"] == "Ana" && claims["role"] == "staff")
     }
 
-    @Test func refresh_writes_nothing_for_who_asks_again_within_a_minute() async throws {
+    @Test func refresh_writesNothing_ifRepeatedWithinAMinute() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let (uid, start) = (try #require(made["localId"]?.string), bench.clock.ms)
@@ -101,7 +101,7 @@ import TestSupport
         #expect(try await bench.service.stored { try $0.sessions(of: uid).first?.peer } == "198.51.100.1")
     }
 
-    @Test func account_keeps_its_newest_sessions() async throws {
+    @Test func account_keepsItsNewestSessions() async throws {
         let bench = try AccountBench { $0.sessionsOfAccount = 3 }
         var made = [try await bench.signUp("ana@x.org")]
         for _ in 0..<3 {
@@ -123,7 +123,7 @@ import TestSupport
         #expect(try await bench.refresh(made[1]["refreshToken"]?.string).error == "INVALID_REFRESH_TOKEN")
     }
 
-    @Test func check31_other_devices_do_not_move_the_time_of_sign_in() async throws {
+    @Test func check31_otherDevices_doNotMoveTheTimeOfSignIn() async throws {
         let bench = try AccountBench()
         let a = try await bench.signUp("ana@x.org")
         let start = bench.clock.seconds
@@ -137,12 +137,12 @@ import TestSupport
         ("{}", "MISSING_GRANT_TYPE"), (#"{"grantType":"password"}"#, "INVALID_GRANT_TYPE"),
         (#"{"grantType":"refresh_token"}"#, "MISSING_REFRESH_TOKEN"),
         (#"{"grantType":"refresh_token","refreshToken":"garbage"}"#, "INVALID_REFRESH_TOKEN"),
-    ]) func check32_faults_of_the_token_endpoint(body: String, error: String) async throws {
+    ]) func check32_faultsOfTheTokenEndpoint_haveTheirCodes(body: String, error: String) async throws {
         let reply = try await AccountBench().ask("securetoken.googleapis.com/v1/token", raw: body)
         #expect(reply.status == 400 && reply.error == error)
     }
 
-    @Test func check32_disabled_account_refreshes_nothing() async throws {
+    @Test func check32_disabledAccount_refreshesNothing() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.change(made) { $0.isDisabled = true }
@@ -150,7 +150,7 @@ import TestSupport
         #expect(try await bench.call("lookup", ["idToken": made["idToken"] ?? .null]).error == "USER_DISABLED")
     }
 
-    @Test func check33_revoked_session_is_over_and_a_deleted_user_unknown() async throws {
+    @Test func check33_revokedSession_isOver_andADeletedUserUnknown() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let other = try await bench.signIn("ana@x.org")
@@ -162,7 +162,7 @@ import TestSupport
         for token in [made, other, changed] { #expect(try await bench.refresh(token["refreshToken"]?.string).error == "USER_NOT_FOUND") }
     }
 
-    @Test func check34_tabs_may_refresh_at_once() async throws {
+    @Test func check34_tabs_mayRefreshAtOnce() async throws {
         let bench = try AccountBench()
         let token = try await bench.signUp("ana@x.org")["refreshToken"]?.string
         async let first = bench.refresh(token)
@@ -173,7 +173,7 @@ import TestSupport
         }
     }
 
-    @Test func check35_revocation_is_exact_within_a_second() async throws {
+    @Test func check35_revocation_isExact_withinASecond() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let other = try await bench.signIn("ana@x.org")
@@ -185,7 +185,7 @@ import TestSupport
         #expect(bench.changes.all.map(\.kind) == [.revoked])
     }
 
-    @Test func check36_store_holds_no_usable_secret() async throws {
+    @Test func check36_store_holdsNoUsableSecret() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         let refreshToken = try #require(made["refreshToken"]?.string)
@@ -196,7 +196,7 @@ import TestSupport
         #expect(hash?.hasPrefix("$scrypt$") == true)
     }
 
-    @Test func idle_session_is_over_after_its_days() async throws {
+    @Test func idleSession_isOverAfterItsDays() async throws {
         let bench = try AccountBench { $0.idleDays = 10 }
         let made = try await bench.signUp("ana@x.org")
         for _ in 0..<3 {
@@ -207,7 +207,7 @@ import TestSupport
         #expect(try await bench.refresh(made["refreshToken"]?.string).error == "TOKEN_EXPIRED")
     }
 
-    @Test func id_token_past_its_end_and_leeway_is_invalid() async throws {
+    @Test func idTokenPastItsEndAndLeeway_isInvalid() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         bench.clock.advance(seconds: 3600 + 299)

@@ -6,7 +6,7 @@ import TestSupport
 @testable import Accounts
 
 @Suite(.timeLimit(.minutes(30))) struct SignInTests {
-    @Test func check22_right_password_signs_in() async throws {
+    @Test func check22_rightPassword_signsIn() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org", "Correct Horse")
         bench.clock.advance(seconds: 60)
@@ -19,13 +19,13 @@ import TestSupport
         #expect(try await bench.signIn("ana@x.org", "correct horse").error == "INVALID_PASSWORD")
     }
 
-    @Test func password_is_the_same_in_both_unicode_forms() async throws {
+    @Test func password_isTheSameInBothUnicodeForms() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org", "caf\u{E9} caf\u{E9}")
         #expect(try await bench.signIn("ana@x.org", "cafe\u{301} cafe\u{301}").status == 200)
     }
 
-    @Test func check23_unknown_and_wrong_look_the_same() async throws {
+    @Test func check23_unknownAndWrong_lookTheSame() async throws {
         let hidden = try AccountBench { $0.hidesAccounts = true }
         _ = try await hidden.signUp("ana@x.org")
         let (wrong, unknown) = (try await hidden.signIn("ana@x.org", "wrong"), try await hidden.signIn("bob@x.org", "wrong"))
@@ -38,7 +38,7 @@ import TestSupport
         #expect(try await open.signIn("bob@x.org", "wrong").error == "EMAIL_NOT_FOUND")
     }
 
-    @Test func check23_both_write_as_much() async throws {
+    @Test func check23_both_writeAsMuch() async throws {
         let bench = try AccountBench { $0.hidesAccounts = true }
         _ = try await bench.signUp("ana@x.org")
         var changes: [Int] = []
@@ -50,7 +50,7 @@ import TestSupport
         #expect(changes[0] == changes[1])
     }
 
-    @Test func addresses_cannot_be_tried_without_end() async throws {
+    @Test func addresses_cannotBeTriedWithoutEnd() async throws {
         let bench = try AccountBench { $0.throttle.isOn = true }
         _ = try await bench.signUp("ana@x.org")
         for _ in 0..<99 {
@@ -60,7 +60,7 @@ import TestSupport
             "signUp", ["email": "ana@x.org", "password": "correct horse"]).error?.hasPrefix("TOO_MANY_ATTEMPTS_TRY_LATER") == true)
     }
 
-    @Test func check24_disabled_account_is_told_to_its_owner_only() async throws {
+    @Test func check24_disabledAccount_isReportedToItsOwnerOnly() async throws {
         let bench = try AccountBench()
         let made = try await bench.signUp("ana@x.org")
         try await bench.change(made) { $0.isDisabled = true }
@@ -73,12 +73,12 @@ import TestSupport
         (#"{"email":"a@x.org"}"#, "MISSING_PASSWORD"),
         (#"{"email":"a@x.org","password":""}"#, "MISSING_PASSWORD"),
         (#"{"email":7,"password":"x"}"#, "Invalid JSON payload received. Invalid value at 'email': a string is expected."),
-    ]) func incomplete_credentials_are_named(body: String, error: String) async throws {
+    ]) func incompleteCredentials_areNamed(body: String, error: String) async throws {
         let reply = try await AccountBench().ask("identitytoolkit.googleapis.com/v1/accounts:signInWithPassword", raw: body)
         #expect(reply.status == 400 && reply.error == error)
     }
 
-    @Test func check25_too_many_failures_lock_the_password_and_not_the_session() async throws {
+    @Test func check25_tooManyFailures_lockThePassword_andNotTheSession() async throws {
         let bench = try AccountBench { $0.throttle.isOn = true }
         let made = try await bench.signUp("ana@x.org")
         for _ in 0..<6 { _ = try await bench.signIn("ana@x.org", "wrong") }
@@ -90,7 +90,7 @@ import TestSupport
         #expect(try await bench.signIn("ana@x.org").status == 200)
     }
 
-    @Test func check37_outdated_hash_signs_in_and_is_replaced() async throws {
+    @Test func check37_outdatedHash_signsIn_andIsReplaced() async throws {
         let bench = try AccountBench { $0.passwords.scrypt = ScryptParameters(ln: 5, r: 8, p: 1) ?? .standard }
         let made = try await bench.signUp("ana@x.org")
         let weak = try await PasswordHasher(.quick).hash("correct horse")

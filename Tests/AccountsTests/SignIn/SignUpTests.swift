@@ -4,7 +4,7 @@ import Testing
 @testable import Accounts
 
 @Suite(.timeLimit(.minutes(30))) struct SignUpTests {
-    @Test(arguments: ["{}", #"{"clientType":"CLIENT_TYPE_ANDROID"}"#, ""]) func check14_guest_signs_up(body: String) async throws {
+    @Test(arguments: ["{}", #"{"clientType":"CLIENT_TYPE_ANDROID"}"#, ""]) func check14_guest_signsUp(body: String) async throws {
         let bench = try AccountBench()
         let reply = try await bench.ask("identitytoolkit.googleapis.com/v1/accounts:signUp", raw: body)
         #expect(reply.status == 200)
@@ -19,7 +19,7 @@ import Testing
         #expect(claims["email"] == nil && claims["email_verified"] == nil)
     }
 
-    @Test func check15_new_account_has_one_password_provider_and_no_secret_to_show() async throws {
+    @Test func check15_newAccount_hasOnePasswordProvider_andNoSecretToShow() async throws {
         let bench = try AccountBench()
         let user = try await bench.user(try await bench.signUp("Ana@Example.org"))
         #expect(user["email"] == "ana@example.org")
@@ -30,7 +30,7 @@ import Testing
         #expect(user["providerUserInfo"]?.elements?.first?["providerId"] == "password")
     }
 
-    @Test func check16_taken_address_is_refused_in_any_case() async throws {
+    @Test func check16_takenAddress_isRefusedInAnyCase() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("bob@x.org")
         let reply = try await bench.call("signUp", ["email": "BOB@x.org", "password": "correct horse"])
@@ -43,24 +43,24 @@ import Testing
         (#"{"email":"a@b@c","password":"correct horse"}"#, "INVALID_EMAIL"), (#"{"email":"a@x.org","password":""}"#, "MISSING_PASSWORD"),
         (#"{"idToken":"x","password":"correct horse"}"#, "MISSING_EMAIL"),
         (#"{"idToken":"x","email":"a@x.org","password":"correct horse"}"#, "INVALID_ID_TOKEN"),
-    ]) func check17_incomplete_credentials_are_named(body: String, error: String) async throws {
+    ]) func check17_incompleteCredentials_areNamed(body: String, error: String) async throws {
         let reply = try await AccountBench().ask("identitytoolkit.googleapis.com/v1/accounts:signUp", raw: body)
         #expect(reply.status == 400 && reply.error == error)
     }
 
-    @Test func check17_short_password_is_weak() async throws {
+    @Test func check17_shortPassword_isWeak() async throws {
         let bench = try AccountBench()
         let short = try await bench.call("signUp", ["email": "a@x.org", "password": "12345"])
         #expect(short.error?.hasPrefix("WEAK_PASSWORD : ") == true)
         #expect(try await bench.call("signUp", ["email": "a@x.org", "password": "1a3b5c"]).status == 200)
     }
 
-    @Test func check18_client_chooses_no_id() async throws {
+    @Test func check18_client_choosesNoID() async throws {
         let reply = try await AccountBench().call("signUp", ["localId": "mine"])
         #expect(reply.status == 400 && reply.error == "UNEXPECTED_PARAMETER : User ID")
     }
 
-    @Test func check19_guest_becomes_an_account_with_a_password() async throws {
+    @Test func check19_guest_becomesAnAccountWithAPassword() async throws {
         let bench = try AccountBench()
         let guest = try await bench.signUp()
         let reply = try await bench.call(
@@ -76,7 +76,7 @@ import Testing
         #expect(bench.changes.all == [AccountChange(try #require(guest["localId"]?.string), .revoked, by: author)])
     }
 
-    @Test func check20_guest_cannot_take_an_address() async throws {
+    @Test func check20_guest_cannotTakeAnAddress() async throws {
         let bench = try AccountBench()
         _ = try await bench.signUp("ana@x.org")
         let guest = try await bench.signUp()
@@ -87,7 +87,7 @@ import Testing
         #expect(try await bench.refresh(guest["refreshToken"]?.string).status == 200)
     }
 
-    @Test func check20_own_address_is_not_in_the_way_and_stays_verified() async throws {
+    @Test func check20_ownAddress_isNotInTheWay_andStaysVerified() async throws {
         let bench = try AccountBench()
         let guest = try await bench.signUp()
         try await bench.change(guest) {
@@ -105,7 +105,7 @@ import Testing
         #expect(user["providerUserInfo"]?.elements?.map { $0["providerId"] } == ["password", "google.com"])
     }
 
-    @Test func check21_one_of_parallel_sign_ups_wins() async throws {
+    @Test func check21_oneOfParallelSignUps_wins() async throws {
         let bench = try AccountBench()
         let replies = try await withThrowingTaskGroup(of: Reply.self) { group in
             for i in 0..<8 {
@@ -118,7 +118,7 @@ import Testing
         #expect(try await bench.service.stored { try $0.accounts(after: "", limit: 10) }.count == 1)
     }
 
-    @Test func guests_and_sign_ups_can_be_off() async throws {
+    @Test func guestsAndSignUps_canBeOff() async throws {
         #expect(try await AccountBench { $0.allowsAnonymous = false }.call("signUp").error == "ADMIN_ONLY_OPERATION")
         let closed = try AccountBench { $0.allowsSignUp = false }
         #expect(try await closed.call("signUp", ["email": "a@x.org", "password": "correct horse"]).error == "ADMIN_ONLY_OPERATION")

@@ -86,7 +86,7 @@ import TestSupport
 
     // MARK: An account prepared for its victim
 
-    @Test func squatter_writes_nobodys_address_into_an_account_of_another() async throws {
+    @Test func squatter_writesNobodysAddress_intoAnAccountOfAnother() async throws {
         let bench = try bench()
         let made = try await signUpProven(bench, evil)
         #expect(try await link(bench, made, ana, "evil horse").error == "OPERATION_NOT_ALLOWED")
@@ -100,7 +100,7 @@ import TestSupport
     /// Without protection the address can be set. Its owner gets the account, and the squatter can no longer undo that.
     @Test(
         arguments: Proof.allCases, [true, false]
-    ) func squatter_has_no_way_back_once_the_owner_came(proof: Proof, byLink: Bool) async throws {
+    ) func squatter_hasNoWayBack_onceTheOwnerCame(proof: Proof, byLink: Bool) async throws {
         let bench = try bench(hides: false)
         let made = try await signUpProven(bench, evil, "evil horse")
         try await bench.change(made) {
@@ -124,7 +124,7 @@ import TestSupport
         #expect(try await waysBack(bench, owner) == [ana])
     }
 
-    @Test func squatter_does_not_keep_an_account_by_clearing_its_address_first() async throws {
+    @Test func squatter_doesNotKeepAnAccount_byClearingItsAddressFirst() async throws {
         let bench = try bench()
         let made = try await signUpProven(bench, evil, "evil horse")
         let cleared = try await update(bench, made, "deleteAttribute", ["EMAIL"])
@@ -145,7 +145,7 @@ import TestSupport
 
     // MARK: An address that has another owner now
 
-    @Test func former_owner_of_a_recycled_address_is_out() async throws {
+    @Test func formerOwnerOfARecycledAddress_isOut() async throws {
         let bench = try bench()
         let former = try await google(bench)
         let withPassword = try await link(bench, former, ana, "former horse")
@@ -162,7 +162,7 @@ import TestSupport
 
     // MARK: A stolen token
 
-    @Test func stolen_token_links_no_service_and_makes_no_sign_in_recent() async throws {
+    @Test func stolenToken_linksNoService_andMakesNoSignInRecent() async throws {
         let bench = try bench { $0.recentLoginSeconds = 300 }
         let owner = try await signUpProven(bench, "ana@x.org")
         bench.clock.advance(seconds: 200)
@@ -186,7 +186,7 @@ import TestSupport
 
     @Test(
         arguments: ["deleteAttribute", "deleteProvider"]
-    ) func thief_who_clears_the_address_first_is_undone_all_the_same(how: String) async throws {
+    ) func thiefWhoClearsTheAddressFirst_isUndoneAllTheSame(how: String) async throws {
         let bench = try bench()
         let owner = try await signUpProven(bench, ana)
         let cleared = try await update(bench, owner, how, [how == "deleteProvider" ? "password" : "EMAIL"])
@@ -202,7 +202,7 @@ import TestSupport
         #expect(back["localId"] == owner["localId"] && back["email"] == .string(ana))
     }
 
-    @Test func thief_keeps_nothing_once_the_owner_is_back() async throws {
+    @Test func thief_keepsNothing_onceTheOwnerIsBack() async throws {
         let bench = try bench()
         let owner = try await signUpProven(bench, ana)
         try await move(bench, from: ana, to: "thief@x.org")
@@ -236,7 +236,7 @@ import TestSupport
         #expect(try await bench.signIn(ana, "hers alone")["localId"] == owner["localId"])
     }
 
-    @Test func thief_does_not_end_the_owners_way_back_by_one_of_their_own() async throws {
+    @Test func thief_doesNotEndTheOwnersWayBack_byOneOfTheirOwn() async throws {
         let bench = try bench()
         let owner = try await signUpProven(bench, ana)
         try await move(bench, from: ana, to: "thief@x.org")
@@ -257,7 +257,7 @@ import TestSupport
 
     // MARK: Recipients of mail
 
-    @Test func way_back_goes_to_the_address_that_was_proven_last() async throws {
+    @Test func wayBack_goesToTheAddressProvenLast() async throws {
         let bench = try bench()
         // Mistyped at the beginning: a stranger's address.
         let owner = try await bench.signUp("stranger@x.org")
@@ -269,7 +269,7 @@ import TestSupport
         #expect(message.kind == .recoverEmail && message.to.text == ana)
     }
 
-    @Test func nobody_is_mailed_because_somebody_typed_their_address() async throws {
+    @Test func address_typedBySomebodyElse_getsNoMail() async throws {
         let bench = try bench(hides: false)
         var signedIn = try await bench.signUp("victim@x.org")
         for i in 0..<5 {
@@ -286,7 +286,7 @@ import TestSupport
     }
 
     /// Without any proof, as in the test suites of the stock SDKs.
-    @Test func check42_development_hub_has_a_way_back_to_any_first_address() async throws {
+    @Test func check42_developmentHub_hasAWayBackToAnyFirstAddress() async throws {
         let bench = try bench(hides: false) { $0.isDev = true }
         let made = try await bench.signUp("ana@x.org")
         _ = try await update(bench, made, "email", "new@x.org")
@@ -295,7 +295,7 @@ import TestSupport
 
     // MARK: Information in answers, and names that look alike
 
-    @Test(arguments: [true, false]) func unproven_claim_to_an_address_learns_nothing_of_its_account(hides: Bool) async throws {
+    @Test(arguments: [true, false]) func unprovenClaimToAnAddress_learnsNothingOfItsAccount(hides: Bool) async throws {
         let bench = try bench(hides: hides)
         let made = try await signUpProven(bench, ana)
         let reply = try await google(bench) { $0["email_verified"] = false }
@@ -303,7 +303,7 @@ import TestSupport
         #expect(reply["localId"] == (hides ? nil : made["localId"]) && reply["verifiedProvider"] == (hides ? nil : ["password"]))
     }
 
-    @Test func names_have_no_control_characters() async throws {
+    @Test func names_haveNoControlCharacters() async throws {
         let bench = try bench { $0.isDev = true }
         // SQLite would end the id at U+0000, where the other id ends.
         _ = try await google(bench)
@@ -327,7 +327,7 @@ import TestSupport
         #expect(try await bench.call("signInWithCustomToken", ["token": #"{"uid":"Άνα@x/1"}"#]).status == 200)
     }
 
-    @Test func one_visible_character_is_not_any_number_of_bytes() async throws {
+    @Test func oneVisibleCharacter_isNotAnyNumberOfBytes() async throws {
         let bench = try bench()
         let made = try await bench.signUp("ana@x.org")
         let long = "a" + String(repeating: "\u{301}", count: 256)
@@ -339,7 +339,7 @@ import TestSupport
 
     // MARK: Notifications to connections
 
-    @Test func losing_an_identity_or_a_proof_is_announced() async throws {
+    @Test func lossOfAnIdentityOrAProof_isAnnounced() async throws {
         let bench = try bench()
         let made = try await google(bench)
         let uid = try #require(made["localId"]?.string)

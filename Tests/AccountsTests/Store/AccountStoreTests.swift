@@ -11,7 +11,7 @@ import Testing
         return account
     }
 
-    @Test func account_comes_back_as_it_was_saved() throws {
+    @Test func account_comesBackAsItWasSaved() throws {
         let store = try AccountStore(folder: nil)
         var ana = account("ana", email: "ana@example.org")
         ana.isEmailVerified = true
@@ -49,14 +49,14 @@ import Testing
         #expect(try store.read { try $0.account(.provider("google.com", rawID: "1099")) } == nil)
     }
 
-    @Test func address_of_another_account_is_refused() throws {
+    @Test func addressOfAnotherAccount_isRefused() throws {
         let store = try AccountStore(folder: nil)
         try store.transaction { try $0.save(account("a", email: "x@example.org")) }
         #expect(throws: DatabaseError.self) { try store.transaction { try $0.save(account("b", email: "x@example.org")) } }
         #expect(try store.read { try $0.accounts(after: "", limit: 10) }.map(\.id) == ["a"])
     }
 
-    @Test func deletion_takes_sessions_with_it() throws {
+    @Test func deletion_takesSessionsWithIt() throws {
         let store = try AccountStore(folder: nil)
         let session = AccountSession(id: "s", uid: "a", provider: "password", claims: nil, authTime: 7, now: 8, userAgent: "u", peer: "p")
         try store.transaction {
@@ -70,7 +70,7 @@ import Testing
         #expect(try !store.transaction { try $0.deleteAccount("a", at: 9) })
     }
 
-    @Test func ended_session_is_still_known_by_its_token() throws {
+    @Test func endedSession_isStillKnownByItsToken() throws {
         let store = try AccountStore(folder: nil)
         let session = AccountSession(id: "s", uid: "a", provider: "password", claims: nil, authTime: 7, now: 8, userAgent: nil, peer: nil)
         try store.transaction {
@@ -83,7 +83,7 @@ import Testing
         #expect(try store.read { try $0.session(id: "s") } == nil)
     }
 
-    @Test func file_is_its_owners_alone() throws {
+    @Test func file_isItsOwnersAlone() throws {
         let folder = "/tmp/vigla-accounts-\(getpid())-\(UInt64.random(in: 0 ... .max))"
         mkdir(folder, 0o755)
         defer {
@@ -101,7 +101,7 @@ import Testing
         #expect(try AccountStore(folder: folder).read { try $0.account(.id("a")) }?.id == "a")
     }
 
-    @Test func file_that_is_no_store_says_what_to_do() throws {
+    @Test func fileThatIsNoStore_saysWhatToDo() throws {
         let folder = "/tmp/vigla-accounts-\(getpid())-\(UInt64.random(in: 0 ... .max))"
         mkdir(folder, 0o755)
         defer {

@@ -33,7 +33,7 @@ import Testing
         return head + "." + Base64.encodeURL(try Self.key.get().sign(head.utf8))
     }
 
-    @Test func check76_token_of_a_configured_server_signs_in_its_uid() throws {
+    @Test func check76_tokenOfAConfiguredServer_signsInItsUID() throws {
         let tokens = try tokens()
         let found = try tokens.verify(try sign(claims), now: Self.now)
         #expect(found.uid == "some/uid" && found.claims.json == #"{"role":"staff"}"#)
@@ -45,7 +45,7 @@ import Testing
         #expect(try tokens.verify(try sign(bare), now: Self.now + 3599) == CustomToken(uid: "old-name", claims: .none))
     }
 
-    @Test func check76_token_that_does_not_fit_is_refused() throws {
+    @Test func check76_tokenThatDoesNotFit_isRefused() throws {
         let tokens = try tokens()
         func code(_ change: (inout Claims) -> Void) throws -> String? {
             var claims = claims
@@ -81,7 +81,7 @@ import Testing
         #expect(try code { $0["claims"] = ["a": .string(String(repeating: "x", count: 1000))] } == "CLAIMS_TOO_LARGE")
     }
 
-    @Test func check76_token_without_a_good_signature_is_refused_but_under_dev() throws {
+    @Test func check76_tokenWithoutAGoodSignature_isRefused_exceptUnderDev() throws {
         let (live, dev) = (try tokens(), try tokens(isDev: true))
         let good = try sign(claims)
         let payload = String(decoding: try #require(Base64.decodeURL(good.tokenParts[1])), as: UTF8.self)

@@ -44,7 +44,7 @@ import TestSupport
         return nil
     }
 
-    @Test func token_of_a_configured_issuer_is_somebody_for_the_rules() async throws {
+    @Test func tokenOfAConfiguredIssuer_isSomebodyForTheRules() async throws {
         let token = try TokenKeys.p256[0].sign(claims)
         for _ in 0..<2 {
             let found = try await verify(token).get()
@@ -60,14 +60,14 @@ import TestSupport
         #expect(found.provider == "google.com" && found.sessionID == nil)
     }
 
-    @Test func no_issuer_is_the_hub_itself_for_the_rules() async throws {
+    @Test func noIssuer_isTheHubItselfForTheRules() async throws {
         var claims = claims
         claims["firebase"] = ["sign_in_provider": "hub"]
         let found = try await verify(try TokenKeys.p256[0].sign(claims)).get()
         #expect(found.provider == "custom" && found.auth.child("provider") == "custom")
     }
 
-    @Test func held_keys_answer_at_once() async throws {
+    @Test func heldKeys_answerAtOnce() async throws {
         let first = try TokenKeys.p256[0].sign(claims)
         _ = try await verify(first).get()
         var other = claims
@@ -78,7 +78,7 @@ import TestSupport
         #expect(uid == "u-8")
     }
 
-    @Test func token_that_does_not_fit_is_refused() async throws {
+    @Test func tokenThatDoesNotFit_isRefused() async throws {
         #expect(try await fault() == nil)
         #expect(try await fault { $0["aud"] = "app-staging" } == nil)
         #expect(try await fault { $0["aud"] = ["app"] } == nil)
@@ -100,7 +100,7 @@ import TestSupport
         #expect(await verify(compact(#"{"alg":"none"}"#, #"{"iss":"\#(Self.issuer)"}"#)).fault == .algorithm)
     }
 
-    @Test func somebody_elses_token_is_none_of_an_account() async throws {
+    @Test func anotherIssuersToken_isNoAccounts() async throws {
         // The issuer claims to be this hub: signed with the issuer's own key, the token is refused.
         #expect(try await fault { $0["iss"] = "https://securetoken.google.com/demo-app" } == .unknownKey)
         let token = try TokenKeys.p256[0].sign(claims)
@@ -110,7 +110,7 @@ import TestSupport
         #expect(await verify(own).fault != nil)
     }
 
-    @Test func remembered_token_is_looked_at_again_when_its_keys_are_past_their_age() async throws {
+    @Test func rememberedToken_isCheckedAgain_whenItsKeysArePastTheirAge() async throws {
         fetcher.publish(Self.url, keys: [TokenKeys.p256[0]], maxAge: 100)
         let token = try TokenKeys.p256[0].sign(claims)
         _ = try await verify(token).get()
@@ -122,7 +122,7 @@ import TestSupport
         #expect(fetcher.asked.count == 2)
     }
 
-    @Test func remembered_token_ends_with_its_time() async throws {
+    @Test func rememberedToken_endsWithItsTime() async throws {
         let token = try TokenKeys.p256[0].sign(claims)
         _ = try await verify(token).get()
         clock.advance(seconds: 600)

@@ -15,7 +15,7 @@ import TestSupport
 
     /// Verified as by a third party: with the published key set only.
     @Test(arguments: SignatureAlgorithm.allCases)
-    func check27_id_token_verifies_with_the_published_keys(_ algorithm: SignatureAlgorithm) throws {
+    func check27_idToken_verifiesWithThePublishedKeys(_ algorithm: SignatureAlgorithm) throws {
         let key = algorithm == .rs256 ? TokenKeys.rsa[0] : TokenKeys.p256[0]
         let keys = try keys(key)
         var claims = IdentityClaims(
@@ -61,7 +61,7 @@ import TestSupport
     }
 
     /// The thumbprint of RFC 7638's own example key.
-    @Test func key_id_is_the_thumbprint_of_RFC7638() throws {
+    @Test func keyID_isTheThumbprintOfRFC7638() throws {
         let n = "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMstn6"
             + "4tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5"
             + "hajrn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnq"
@@ -70,14 +70,14 @@ import TestSupport
         #expect(VerifyingKey(key).id == "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs")
     }
 
-    @Test func guest_has_no_address_and_no_identities() throws {
+    @Test func guest_hasNoAddress_andNoIdentities() throws {
         let claims = IdentityClaims(uid: "g", provider: "anonymous", sessionID: "s", authTime: 1, issuedAt: 1, expires: 2)
         let payload = try JSONValue(claims.payload(project: "p"))
         #expect(payload["provider_id"] == "anonymous" && payload["email"] == nil && payload["email_verified"] == nil)
         #expect(payload["firebase"] == ["identities": .object([]), "sign_in_provider": "anonymous"])
     }
 
-    @Test func custom_claims_replace_name_and_picture_and_nothing_that_the_service_vouches_for() throws {
+    @Test func customClaims_replaceNameAndPicture_andNothingThatTheServiceVouchesFor() throws {
         var claims = IdentityClaims(uid: "u", provider: "custom", sessionID: "s", authTime: 1, issuedAt: 1, expires: 2)
         claims.name = "Ana"
         claims.picture = "https://x/a.png"
@@ -102,7 +102,7 @@ import TestSupport
         #expect(names.count == Set(names).count, "a name twice: \(names)")
     }
 
-    @Test func custom_claims_are_refused_by_name_form_and_length() throws {
+    @Test func customClaims_areRefused_byNameFormAndLength() throws {
         #expect(try CustomClaims(json: #"{"role":"staff"}"#, length: 1000).json == #"{"role":"staff"}"#)
         #expect(try CustomClaims(json: "{}", length: 1000).isEmpty)
         for name in [

@@ -17,7 +17,7 @@ import TestSupport
         return path
     }
 
-    @Test func check38_old_tokens_verify_after_a_rotation_until_the_last_of_them_has_run_out() async throws {
+    @Test func check38_oldTokens_verifyAfterARotation_untilTheLastHasExpired() async throws {
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")
         let (service, first) = (fixture.service, fixture.service.signingKeyID)
@@ -39,7 +39,7 @@ import TestSupport
         #expect(try published(service) == [second])
     }
 
-    @Test func check38_keys_and_their_ends_survive_a_restart() async throws {
+    @Test func check38_keysAndTheirEnds_surviveARestart() async throws {
         let folder = try folder()
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let fixture = try TokenFixture(folder: folder)
@@ -74,7 +74,7 @@ import TestSupport
         try await other.close()
     }
 
-    @Test func rotation_without_older_keys_ends_their_tokens_at_once() async throws {
+    @Test func rotationWithoutOlderKeys_endsTheirTokensAtOnce() async throws {
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")
         let old = try fixture.token("ana")
@@ -85,7 +85,7 @@ import TestSupport
         #expect(await fixture.fault(try fixture.token("ana")) == nil)
     }
 
-    @Test func token_whose_key_ends_while_it_is_checked_is_refused() async throws {
+    @Test func tokenWhoseKeyEndsDuringItsCheck_isRefused() async throws {
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")
         let (old, faults) = (try fixture.token("ana"), Collected<TokenFault?>())
@@ -99,7 +99,7 @@ import TestSupport
     }
 
     /// The thief of a key cannot issue a token that lasts forever.
-    @Test func token_that_says_it_lives_longer_than_ours_do_is_refused() async throws {
+    @Test func tokenWithALongerLifeThanOurs_isRefused() async throws {
         let fixture = try TokenFixture { $0.tokenSeconds = 600 }
         try await fixture.signIn("ana")
         func fault(_ lifetime: Int64) async throws -> TokenFault? {
@@ -112,7 +112,7 @@ import TestSupport
         #expect(try await fault(10 * 365 * 86_400) == .expired)
     }
 
-    @Test func rotation_forgets_keys_whose_tokens_have_run_out() async throws {
+    @Test func rotation_forgetsKeys_whoseTokensHaveExpired() async throws {
         let fixture = try TokenFixture()
         for _ in 0..<3 {
             try await fixture.service.rotateSigningKey()
@@ -123,7 +123,7 @@ import TestSupport
         #expect(stored == 3)
     }
 
-    @Test func private_keys_are_in_a_file_that_only_its_owner_reads() async throws {
+    @Test func privateKeys_areInAFile_thatOnlyItsOwnerReads() async throws {
         let folder = try folder()
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let fixture = try TokenFixture(folder: folder)

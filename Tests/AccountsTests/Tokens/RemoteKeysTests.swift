@@ -28,7 +28,7 @@ import TestSupport
         } catch { return error }
     }
 
-    @Test func keys_are_fetched_once_and_again_when_their_age_is_over() async {
+    @Test func keys_areFetchedOnce_andAgainWhenTheirAgeIsOver() async {
         let keys = keys()
         fetcher.publish(Self.url, keys: [first], maxAge: 100)
         #expect(keys.held(first.verifying.id) == nil)
@@ -48,7 +48,7 @@ import TestSupport
     }
 
     @Test(arguments: [(nil, 300), (0, 60), (59, 60), (61, 61), (86_400, 86_400), (1_000_000_000, 86_400)] as [(Int?, Int64)])
-    func age_has_bounds(_ said: Int?, _ kept: Int64) async {
+    func age_hasBounds(_ said: Int?, _ kept: Int64) async {
         let keys = keys()
         fetcher.publish(Self.url, keys: [first], maxAge: said)
         #expect(await fault(keys, first) == nil)
@@ -60,7 +60,7 @@ import TestSupport
         #expect(fetcher.asked.count == 2)
     }
 
-    @Test func unknown_key_is_asked_for_once_in_a_while() async {
+    @Test func unknownKey_isRequestedOnceInAWhile() async {
         let keys = keys()
         fetcher.publish(Self.url, keys: [first])
         #expect(await fault(keys, first) == nil)
@@ -79,7 +79,7 @@ import TestSupport
         #expect(fetcher.asked.count == 3)
     }
 
-    @Test func last_keys_stay_in_use_while_the_network_fails() async {
+    @Test func lastKeys_stayInUse_whileTheNetworkFails() async {
         let keys = keys()
         fetcher.publish(Self.url, keys: [first], maxAge: 100)
         #expect(await fault(keys, first) == nil)
@@ -97,7 +97,7 @@ import TestSupport
         #expect(fetcher.asked.count == 3)
     }
 
-    @Test func keys_end_a_day_past_their_age_when_none_can_be_had() async {
+    @Test func keys_endADayPastTheirAge_whenNoneCanBeFetched() async {
         for useless in [nil, #"{"keys":[]}"#] {
             let keys = keys { $0.staleSeconds = 1_000 }
             fetcher.publish(Self.url, keys: [first], maxAge: 100)
@@ -113,7 +113,7 @@ import TestSupport
         }
     }
 
-    @Test func nobody_gets_in_while_there_are_no_keys() async {
+    @Test func token_isRefused_whileThereAreNoKeys() async {
         let keys = keys()
         fetcher.fail(Self.url)
         for _ in 0..<3 { #expect(await fault(keys, first) == .keysUnavailable) }
@@ -128,7 +128,7 @@ import TestSupport
         #expect(await fault(keys, first) == nil)
     }
 
-    @Test func clock_that_was_set_back_is_not_waited_for() async {
+    @Test func clockThatWasSetBack_isNotWaitedFor() async {
         let keys = keys()
         fetcher.fail(Self.url)
         #expect(await fault(keys, first) == .keysUnavailable)
@@ -137,7 +137,7 @@ import TestSupport
         #expect(await fault(keys, first) == nil)
     }
 
-    @Test func many_who_ask_at_once_share_one_fetch() async {
+    @Test func parallelRequests_shareOneFetch() async {
         let keys = keys()
         fetcher.publish(Self.url, keys: [first])
         fetcher.hold()
@@ -150,7 +150,7 @@ import TestSupport
         #expect(fetcher.asked.count == 1)
     }
 
-    @Test func discovery_says_where_the_keys_are_and_must_be_the_issuers_own() async {
+    @Test func discovery_saysWhereTheKeysAre_andMustBeTheIssuersOwn() async {
         let configuration = "https://id.example/tenant/.well-known/openid-configuration"
         for issuer in ["https://id.example/tenant", "https://id.example/tenant/"] {
             let keys = keys(.discovery(issuer: issuer))
@@ -167,7 +167,7 @@ import TestSupport
         }
     }
 
-    @Test func key_set_holds_what_can_check_signatures_and_leaves_out_the_rest() throws {
+    @Test func keySet_holdsKeysThatCheckSignatures_andLeavesOutTheRest() throws {
         let (rsa, p256) = (String(decoding: TokenKeys.rsa[0].jwk, as: UTF8.self), String(decoding: first.jwk, as: UTF8.self))
         func ids(_ keys: String..., limit: Int = 64) throws -> [String] {
             try KeySet(Array("{\"keys\":[\(keys.joined(separator: ","))]}".utf8), limit: limit).keys.map(\.id)

@@ -34,7 +34,7 @@ import TestSupport
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    @Test func fuzz_only_the_exact_text_of_a_signed_token_is_accepted() throws {
+    @Test func fuzz_signedToken_isAcceptedInItsExactTextOnly() throws {
         let clock = FakeClock()
         let all = [TokenKeys.p256[0], TokenKeys.rsa[0], TokenKeys.p256[1], TokenKeys.rsa[1]]
         let retired = try (0..<3).map { _ in
@@ -85,7 +85,7 @@ import TestSupport
         }
     }
 
-    @Test func fuzz_content_of_any_shape_is_read_or_refused() throws {
+    @Test func fuzz_contentOfAnyShape_isReadOrRefused() throws {
         let clock = FakeClock()
         let keys = try SigningKeys([TokenKeys.p256[0]], lifetimeSeconds: 3600, now: clock.now)
         let tokens = IdentityTokens(keys: keys, project: "p", externals: [], limit: 100, now: clock.now)
@@ -108,7 +108,7 @@ import TestSupport
         }
     }
 
-    @Test func fuzz_key_set_of_any_shape_is_read_or_refused() {
+    @Test func fuzz_keySetOfAnyShape_isReadOrRefused() {
         let sets = [keySet([TokenKeys.rsa[0], TokenKeys.p256[0]]), #"{"keys":[{"kty":"RSA","kid":"a","n":"","e":""}]}"#, "{}", ""]
         fuzz("key sets", 600) { random in
             let text = Self.mutated(random.pick(sets), &random)

@@ -10,7 +10,7 @@ import TestSupport
 /// Which texts are accepted as ID tokens (accounts contract §5.2).
 @Suite(.timeLimit(.minutes(30))) struct TokenVerificationTests {
     @Test(arguments: SignatureAlgorithm.allCases)
-    func token_of_a_signed_in_account_is_accepted(_ algorithm: SignatureAlgorithm) async throws {
+    func tokenOfASignedInAccount_isAccepted(_ algorithm: SignatureAlgorithm) async throws {
         let fixture = try TokenFixture { $0.signingAlgorithm = algorithm }
         try await fixture.signIn("ana")
         let token = try fixture.token("ana")
@@ -23,7 +23,7 @@ import TestSupport
         }
     }
 
-    @Test func check28_token_that_this_service_did_not_sign_is_refused() async throws {
+    @Test func check28_tokenThatThisServiceDidNotSign_isRefused() async throws {
         let fixture = try TokenFixture { $0.signingAlgorithm = .rs256 }
         try await fixture.signIn("ana")
         let good = try fixture.token("ana")
@@ -76,7 +76,7 @@ import TestSupport
     }
 
     /// Each token is signed properly; only its claims are wrong.
-    @Test func claims_that_do_not_fit_are_refused_whoever_signed_them() async throws {
+    @Test func claimsThatDoNotFit_areRefused_whoeverSignedThem() async throws {
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")
         let now = fixture.clock.seconds
@@ -121,7 +121,7 @@ import TestSupport
         #expect(try await fault { $0["sid"] = "s-bob" } == .revoked)
     }
 
-    @Test func token_has_a_longest_text() async throws {
+    @Test func token_hasALongestText() async throws {
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")
         let claims = String(decoding: fixture.claims("ana").payload(project: "demo-app"), as: UTF8.self).dropLast()
@@ -135,7 +135,7 @@ import TestSupport
         for token in around { #expect(await fixture.fault(token) == (token.utf8.count > CompactToken.maxBytes ? .malformed : nil)) }
     }
 
-    @Test func leeway_counts_from_the_end_and_each_time_anew() async throws {
+    @Test func leeway_countsFromTheEnd_eachTimeAgain() async throws {
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")
         let token = try fixture.token("ana")
@@ -150,7 +150,7 @@ import TestSupport
         #expect(await fixture.fault(token, leeway: 300) == .expired)
     }
 
-    @Test func check35_token_older_than_the_revocation_is_refused_at_once() async throws {
+    @Test func check35_tokenOlderThanTheRevocation_isRefusedAtOnce() async throws {
         let fixture = try TokenFixture()
         try await fixture.signIn("ana")
         try await fixture.signIn("bob")
@@ -166,7 +166,7 @@ import TestSupport
         #expect(await fixture.fault(other) == nil)
     }
 
-    @Test func token_ends_with_its_session_its_account_and_its_owner() async throws {
+    @Test func token_endsWithItsSession_itsAccount_andItsOwner() async throws {
         let fixture = try TokenFixture()
         for uid in ["ana", "bob", "eve"] { try await fixture.signIn(uid) }
         let (ana, bob, eve) = (try fixture.token("ana"), try fixture.token("bob"), try fixture.token("eve"))

@@ -12,7 +12,7 @@ import Testing
     private static func text(_ i: Int) -> String { "header.payload-\(i)." + String(repeating: "x", count: 24) + String(10_000_000 + i) }
 
     /// Compared with a model that keeps everything: entries found are right, forgotten ones are not found, and the limit holds.
-    @Test(arguments: [2, 3, 8, 40]) func cache_finds_only_what_was_put_in_and_not_forgotten(_ limit: Int) throws {
+    @Test(arguments: [2, 3, 8, 40]) func cache_findsOnlyStoredTokens_thatWereNotForgotten(_ limit: Int) throws {
         var cache = VerifiedTokenCache(limit: limit)
         var model: [Int: String] = [:]
         var random = SystemRandomNumberGenerator()
@@ -44,7 +44,7 @@ import Testing
         #expect(found > 100)
     }
 
-    @Test func token_that_is_used_stays_while_others_come_and_go() throws {
+    @Test func tokenInUse_stays_whileOthersComeAndGo() throws {
         var cache = VerifiedTokenCache(limit: 10)
         _ = cache.insert(Self.text(0), try Self.token("ana"))
         for i in 1..<200 {
@@ -54,7 +54,7 @@ import Testing
         #expect(cache.token(Self.text(1)) == nil)
     }
 
-    @Test func token_with_the_same_end_is_another() throws {
+    @Test func tokenWithTheSameEnd_isAnother() throws {
         var cache = VerifiedTokenCache(limit: 10)
         _ = cache.insert(Self.text(1), try Self.token("ana"))
         #expect(cache.token("other." + Self.text(1)) == nil)
@@ -65,7 +65,7 @@ import Testing
         #expect(cache.token("short") == nil)
     }
 
-    @Test func limit_of_none_remembers_nothing() async throws {
+    @Test func limitOfNone_remembersNothing() async throws {
         var cache = VerifiedTokenCache(limit: 0)
         _ = cache.insert(Self.text(1), try Self.token("ana"))
         #expect(cache.count == 0 && cache.token(Self.text(1)) == nil)
@@ -76,7 +76,7 @@ import Testing
         #expect(fixture.service.tokens.rememberedCount == 0)
     }
 
-    @Test func limit_of_the_service_bounds_what_is_remembered() async throws {
+    @Test func limitOfTheService_boundsTheCache() async throws {
         let fixture = try TokenFixture { $0.rememberedTokens = 4 }
         for i in 0..<20 {
             try await fixture.signIn("u\(i)")
