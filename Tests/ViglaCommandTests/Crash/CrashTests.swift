@@ -13,7 +13,7 @@ import TestSupport
 /// * no refused write is stored, and nothing else.
 ///
 /// `VIGLA_CRASH_ROUNDS` sets the number of rounds, `VIGLA_CRASH_PROGRAM` another build of the program. Fault points exist in debug builds only
-/// (`Sources/Journal/Store/FaultPoint.swift`); other builds are killed at random only.
+/// (`Sources/SQLiteJournal/Store/FaultPoint.swift`); other builds are killed at random only.
 @Suite(.timeLimit(.minutes(30))) struct CrashTests {
     private static let rules = #"{"rules":{".read":true,"w":{".write":true,"$writer":{"bad":{".validate":false}}}}}"#
     /// Killed while it serves, or while it stops and creates a snapshot.
