@@ -4,135 +4,40 @@ import Journal
 import Logging
 import Scheduling
 
-/// Whether the log can be followed and appended to.
-///
-/// ```
-/// opening ── the log has all received messages ──► following ── the connection was lost ──► opening
-///    └─ it does not (three checks) ─► refusing ── it does again ──► following
-/// ```
-extension Shard {
-    func open() {
-        queue.async { [self] in
-            log.connection.whenChanged { [weak self] change in self?.hop { $0.connection(change) } }
-            looks = [
-                scheduler.every(ms: settings.checkIntervalMs, on: queue) { [weak self] in self?.look() },
-                scheduler.every(ms: settings.sweepMs, on: queue) { [weak self] in self?.sweep() },
-            ]
-            look()
-        }
-    }
+/// What a shard does when its log is followed, refused or ended.
+extension Shard: LogFollowerOwner {
+    func open() { queue.async { [self] in follower.start(self) } }
 
-    private func connection(_ change: NatsConnection.Change) {
-        switch change {
-        case .connected: look()
-        case .disconnected, .closed:
-            guard followState == .following else { return }
+    func followerDid(_ report: FollowMachine.Report) {
+        switch report {
+        case .disconnected(wasFollowing: true):
             logger.warning("the connection to the cluster is lost: writes wait, reads go on")
-            followState = .opening
-            stopTail()
             publish()
-        }
-    }
-
-    /// Compares the log with the received messages; repeats soon while the result is uncertain.
-    func look() {
-        guard followState != .closed, !isLooking else { return }
-        isLooking = true
-        // Only a hub that has followed no log may create one.
-        let newest = self.newest
-        log.look(mayCreate: created == 0, at: newest.sequence) { [weak self] found in
-            self?.hop { $0.looked(found, at: newest) }
-        }
-    }
-
-    private func looked(_ found: Result<ShardLog.State, ShardLog.StateFault>, at newest: LogPlace) {
-        isLooking = false
-        guard followState != .closed else { return }
-        switch inspection.receive(found, created: created, newest: newest, nowMs: scheduler.steadyMs) {
-        case .isOpen:
-            guard followState != .following else { return }
-            scheduler.after(ms: settings.retryMs, on: queue) { [weak self] in self?.look() }
-        case .isAnother(let reason): refuse(reason)
-        case .isShortened(let first):
-            guard case .success(let state) = found, first > self.newest.sequence + 1 else { return }
-            lastKnown = state.last
-            // Delivered messages may not be received yet: then the next check finds them.
-            if followState == .following, newest != lookedAt { return lookedAt = newest }
-            if followState == .following {
-                followState = .opening
-                stopTail()
-            }
-            importSnapshot(upTo: first - 1)
-        case .isSound:
-            guard case .success(let state) = found else { return }
-            (self.state, isBehindPurge) = (state, false)
-            if created != state.created {
-                if followState == .following { followState = .opening }
-                created = state.created
-            }
-            lastKnown = state.last
-            defer { publish() }
-            for i in behind.indices where behind[i].target == nil { behind[i].target = state.last }
+        case .disconnected(wasFollowing: false): break
+        case .follows:
+            logger.info("following the cluster's log", metadata: ["from": "\(newest.sequence)"])
+            notifyOpeners()
+            proceed()
+        case .isMissing(let first):
+            logger.notice("what comes next is no longer in the cluster's log", metadata: ["logBegins": "\(first)"])
+        case .refuses(let error, let reason):
+            notifyOpeners()
+            fail(.unknown(reason: reason))
+            failWaiting(error)
+        case .checked(_, .isShortened(let first)): importSnapshot(upTo: first - 1)
+        case .checked(_, .isSound):
+            isBehindPurge = false
             notifyIfCaughtUp()
-            if followState == .following {
-                // Nothing has arrived since the last check although the log has more: the consumer is stuck.
-                if state.last > newest.sequence, newest == lookedAt, newest == self.newest { tail?.restart() }
-                lookedAt = newest
-                return
-            }
-            follow()
+            publish()
+        case .checked(_, .isUncertain), .checked(_, .isRefused): break
         }
     }
 
-    private func follow() {
-        if case .refusing = followState { logger.notice("the cluster's log holds what this hub has applied, so it is followed again") }
-        followState = .following
-        logger.info("following the cluster's log", metadata: ["from": "\(newest.sequence)"])
-        stopTail()
-        tail = log.tail(from: newest.sequence + 1) { [weak self] tail, sequence, bytes in
-            let message = LogMessage(decoding: bytes)
-            self?.hop { $0.delivered(message, at: sequence, by: tail) }
-        } missing: { [weak self] first in
-            self?.hop { $0.isMissing(first) }
-        }
-        notifyOpeners()
-        proceed()
-    }
-
-    private func delivered(_ message: LogMessage?, at sequence: UInt64, by tail: LogTail) {
-        // From an earlier tail: the current one delivers it as well.
-        guard tail === self.tail else { return tail.done() }
+    func delivered(_ message: LogMessage?, at sequence: UInt64, by tail: LogTail) {
         receive(message, at: sequence)
-        pendingSlots += 1
+        follower.holdSlot(of: tail)
         release()
         proceed()
-    }
-
-    /// Handles a log that begins behind the next message: a check finds out why.
-    private func isMissing(_ first: UInt64) {
-        guard followState == .following else { return }
-        logger.notice("what comes next is no longer in the cluster's log", metadata: ["logBegins": "\(first)"])
-        followState = .opening
-        stopTail()
-        look()
-    }
-
-    private func stopTail() {
-        tail?.stop()
-        retries += tail?.refetches ?? 0
-        (tail, pendingSlots) = (nil, 0)
-    }
-
-    /// Refuses a log that is not the followed one, or is behind it: nothing is appended, and nothing is rolled back here.
-    func refuse(_ reason: String) {
-        let error = JournalError.regressed(log: log.name, reason: reason)
-        if followState == .refusing(error) { return }
-        followState = .refusing(error)
-        stopTail()
-        logger.critical("\(error)")
-        notifyOpeners()
-        fail(.unknown(reason: reason))
-        failWaiting(error)
     }
 
     /// Fails the waiting batches; local stores continue.
@@ -150,9 +55,9 @@ extension Shard {
     }
 
     /// Fails batches that have waited longer than an append may take, and resubscribes to a silent log.
-    private func sweep() {
+    func sweep() {
         publish()
-        if followState == .following, let tail, tail.isSilent { tail.restart() }
+        follower.restartIfSilent()
         guard flight == nil, !waiting.isEmpty else { return }
         let limit = scheduler.steadyMs - log.settings.appendMs
         guard waiting.contains(where: { $0.sinceMs < limit }) else { return }
@@ -178,11 +83,9 @@ extension Shard {
 
     private func end(_ done: @escaping @Sendable () -> Void) {
         guard followState != .closed else { return done() }
-        followState = .closed
-        for look in looks { look.cancel() }
+        follower.close()
         snapshots.stop()
         notifyOpeners()
-        stopTail()
         if let flight {
             self.flight = nil
             decide(flight.items, .closed)

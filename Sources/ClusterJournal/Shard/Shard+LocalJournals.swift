@@ -92,8 +92,7 @@ extension Shard {
     func release() {
         notifyIfCaughtUp()
         guard applying.count < settings.recordsApplied else { return }
-        for _ in 0..<pendingSlots { tail?.done() }
-        pendingSlots = 0
+        follower.releaseSlots()
     }
 
     // MARK: Catching up
@@ -101,17 +100,12 @@ extension Shard {
     /// Calls back when the local journals have everything that the log contained at some moment after this call; not before the log can be followed.
     func whenCaughtUp(_ done: @escaping @Sendable () -> Void) {
         queue.async { [self] in
-            behind.append((nil, done))
-            look()
+            follower.whenCaughtUp { _ in done() }
         }
     }
 
-    func notifyIfCaughtUp() {
-        guard !behind.isEmpty else { return }
-        // The log may end with parts of a record that no hub completes.
-        let reached = applying.count == 0 ? newest.sequence : applying.complete.sequence
-        let ready = behind.filter { $0.target.map { $0 <= reached } ?? false }
-        behind.removeAll { $0.target.map { $0 <= reached } ?? false }
-        for one in ready { one.done() }
-    }
+    func notifyIfCaughtUp() { follower.reached(applied) }
+
+    /// All messages up to this one are applied. The log may end with parts of a record that no hub completes.
+    var applied: UInt64 { applying.count == 0 ? newest.sequence : applying.complete.sequence }
 }

@@ -16,7 +16,8 @@ extension Shard {
     /// - Parameter others: the message up to which all other hubs have the log.
     func shorten(others: UInt64) {
         queue.async { [self] in
-            guard followState == .following, !isSnapshotting, let state, state.first > 0, state.last >= state.first else { return }
+            guard followState == .following, !isSnapshotting, let state = follower.sound, state.first > 0, state.last >= state.first
+            else { return }
             let each = max(1, state.bytes / (state.last - state.first + 1))
             let known = snapshot?.complete.sequence ?? 0
             if (state.last - min(state.last, max(known, state.first - 1))) * each >= max(settings.keptBytes, snapshotBytes / 2) {
@@ -27,7 +28,7 @@ extension Shard {
             // Do not purge for a few messages.
             guard safe > reserve, safe - reserve >= state.first + reserve / 8 else { return }
             logger.info("the cluster's log is shortened", metadata: ["from": "\(state.first)", "upTo": "\(safe - reserve)"])
-            log.purge(before: safe - reserve + 1) { [weak self] _ in self?.hop { $0.look() } }
+            log.purge(before: safe - reserve + 1) { [weak self] _ in self?.hop { $0.follower.check() } }
         }
     }
 
@@ -93,19 +94,17 @@ extension Shard {
         guard followState != .closed else { return notifyOpeners() }
         switch result {
         case .success(let start):
-            (created, newest, ledger) = (start.created, start.complete, start.ledger)
+            ledger = start.ledger
             applying = LocalApplyQueue(complete: start.complete)
-            assembler = RecordAssembler()
-            inspection = LogVerifier(patienceMs: settings.regressionPatienceMs)
-            (lookedAt, emptyImportAttempts, isBehindPurge) = (LogPlace(), 0, false)
-            if case .refusing = followState { followState = .opening }
+            (emptyImportAttempts, isBehindPurge) = (0, false)
+            follower.restart(created: start.created, at: start.complete)
             logger.notice("a snapshot of the shard was taken over", metadata: ["upTo": "\(newest.sequence)"])
-            look()
+            follower.check()
         case .failure(SnapshotStream.Fault.absent):
             emptyImportAttempts += 1
             // A snapshot may have been replaced while it was read.
             if emptyImportAttempts >= LogVerifier.looks {
-                refuse("it begins with message \(needed + 1), this hub needs those from \(newest.sequence + 1) on, and no snapshot has them")
+                follower.refuse("it begins with message \(needed + 1), this hub needs those from \(newest.sequence + 1) on, and no snapshot has them")
                 notifyOpeners()
             }
         case .failure(let error):

@@ -18,30 +18,15 @@ import Synchronization
 final class Shard: @unchecked Sendable {
     // Sendable: confined to `queue`; callbacks only hop to it.
 
-    enum FollowState: Equatable {
-        /// It is not known yet whether the log has all applied messages.
-        case opening
-        case following
-        /// The log is not the one that was followed.
-        case refusing(JournalError)
-        case closed
-    }
-
     let queue: DispatchQueue
     let settings: ClusterSettings
     let log: ShardLog
     let local: LocalJournals
     let logger: Logger
     let scheduler: Scheduler
+    let follower: LogFollower
 
-    var followState = FollowState.opening
-    /// When the log was created; 0 while unknown.
-    var created: Int64 = 0
-    /// The newest message that was received in order.
-    var newest = LogPlace()
     var ledger: Ledger
-    var assembler = RecordAssembler()
-    var tail: LogTail?
     /// Records being stored locally, oldest first.
     var applying: LocalApplyQueue
     /// Batches that wait for the next record.
@@ -55,24 +40,9 @@ final class Shard: @unchecked Sendable {
     var nextID = UInt64.random(in: 1..<1 << 63)
     let hub: UInt64
     let number: Int
-    var inspection: LogVerifier
-    var looks: [ScheduledWork] = []
-    var isLooking = false
-    /// The newest message at the last check.
-    var lookedAt = LogPlace()
-    /// Slots of the tail's window to release when the local journals have caught up.
-    var pendingSlots = 0
     /// Callers that wait until the local journals have stored all passed entries.
     var quiesceWaiters: [@Sendable () -> Void] = []
-    /// Callers that wait until the local journals have the log's content of some moment; the target is nil until that is known.
-    var behind: [(target: UInt64?, done: @Sendable () -> Void)] = []
-    /// The newest message that the servers have reported.
-    var lastKnown: UInt64 = 0
-    /// The target that is being caught up with, and since when, for the lag.
-    var behindTarget: UInt64 = 0
-    var behindSince: Int64?
-    /// The log at the last check that found it sound.
-    var state: ShardLog.State?
+    var lag = LagClock()
     let snapshots: SnapshotStream
     /// The newest known snapshot on the servers, and its bytes.
     var snapshot: SnapshotPlace?
@@ -89,8 +59,6 @@ final class Shard: @unchecked Sendable {
     var isOpen = false
     var openers: [@Sendable () -> Void] = []
     var hasRequestedRestart = false
-    /// Resubscriptions of earlier tails.
-    var retries = 0
     let published = Mutex(ShardStatus())
     /// Called with the namespace of each batch of another hub.
     private var onForeignBatch: (String) -> Void = { _ in }
@@ -132,15 +100,22 @@ final class Shard: @unchecked Sendable {
         self.logger = logger
         queue = DispatchQueue(label: "vigla.cluster.shard.\(log.name)")
         let start = local.start(ofShard: number)
-        (created, newest, ledger) = (start.created, start.complete, start.ledger)
+        ledger = start.ledger
         applying = LocalApplyQueue(complete: start.complete)
-        inspection = LogVerifier(patienceMs: settings.regressionPatienceMs)
+        follower = LogFollower(log, queue, settings, scheduler, logger)
         var snapshotLog = log.settings
         snapshotLog.window = 4
         snapshots = SnapshotStream(
             ShardLog(log.connection, name: settings.snapshotName(number), settings: snapshotLog), local.store, logger,
             isInShard: { LocalJournals.shard(of: $0, among: settings.shards) == number })
+        follower.restart(created: start.created, at: start.complete)
     }
+
+    var followState: FollowMachine.State { follower.state }
+    /// When the log was created; 0 while unknown.
+    var created: Int64 { follower.created }
+    /// The newest message that was received in order.
+    var newest: LogPlace { follower.newest }
 
     /// Continues callbacks of libnats, the log and the local journals on the queue.
     func hop(_ body: @escaping @Sendable (Shard) -> Void) { queue.async { [self] in body(self) } }
@@ -262,8 +237,8 @@ final class Shard: @unchecked Sendable {
         case .conflict(let last):
             awaited = max(awaited, last)
             // The log ends before the received messages: send nothing more until the reason is known.
-            if last < newest.sequence, followState == .following { followState = .opening }
-            if followState == .opening { look() }
+            if last < newest.sequence { follower.doubt() }
+            if followState == .opening { follower.check() }
             again()
         case .unknown(let reason) where flight?.isLast(message.id) == true:
             fail(.unknown(reason: "the cluster's log did not answer: \(reason)"))
@@ -296,25 +271,16 @@ final class Shard: @unchecked Sendable {
     /// Handles a message of the log, from the tail or as the acknowledgement of an own one; nil for one that no hub has written.
     func receive(_ message: LogMessage?, at sequence: UInt64) {
         dispatchPrecondition(condition: .onQueue(queue))
-        guard sequence == newest.sequence + 1, followState != .closed else { return }
-        if case .refusing = followState { return }
-        guard let message else {
-            logger.error("a message of the cluster's log is damaged and is ignored by all hubs", metadata: ["message": "\(sequence)"])
-            newest = LogPlace(sequence: sequence, id: 0)
-            assembler.interrupt()
-            return applying.skip(to: newest)
-        }
-        guard message.previous == newest.id else {
-            return refuse("message \(sequence) does not follow the one that this hub has received before it")
-        }
-        newest = LogPlace(sequence: sequence, id: message.id)
+        let step = follower.advance(to: message, at: sequence)
+        if step == .damaged { return applying.skip(to: newest) }
+        guard step == .next, let message else { return }
         if let flight, flight.contains(message.id) {
-            assembler.interrupt()
+            follower.interruptRecord()
             guard flight.isLast(message.id) else { return applying.skip(to: nil) }
             self.flight = nil
             return apply(flight.entries, of: hub, numbers: flight.items.map(\.number))
         }
-        guard let body = assembler.receive(message) else { return applying.skip(to: nil) }
+        guard let body = follower.assemble(message) else { return applying.skip(to: nil) }
         guard let record = LogRecord(decoding: body) else {
             logger.error("a record of the cluster's log is damaged and is ignored by all hubs", metadata: ["message": "\(sequence)"])
             return applying.skip(to: newest)

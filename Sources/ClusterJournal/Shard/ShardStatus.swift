@@ -28,6 +28,18 @@ struct ShardStatus: Sendable {
     var isCaughtUp: Bool { followState == .following && applied + Self.onTheWay >= last }
 }
 
+/// The time for which messages of the log have been missing. A pure value.
+struct LagClock {
+    /// The message to catch up with, and since when it has been missing.
+    private var target: UInt64 = 0
+    private var sinceMs: Int64?
+
+    mutating func ms(applied: UInt64, last: UInt64, nowMs: Int64) -> Int64 {
+        if applied >= target || sinceMs == nil { (target, sinceMs) = applied < last ? (last, nowMs) : (0, nil) }
+        return sinceMs.map { max(0, nowMs - $0) } ?? 0
+    }
+}
+
 extension Shard {
     /// The published progress. From any thread.
     var status: ShardStatus { published.withLock { $0 } }
@@ -41,17 +53,12 @@ extension Shard {
         case .refusing: .refusing
         case .closed: .closed
         }
-        // The log may end with parts of a record that no hub completes.
-        status.applied = applying.count == 0 ? newest.sequence : applying.complete.sequence
-        status.last = max(lastKnown, newest.sequence)
-        let now = scheduler.steadyMs
-        if status.applied >= behindTarget || behindSince == nil {
-            (behindTarget, behindSince) = status.applied < status.last ? (status.last, now) : (0, nil)
-        }
-        status.lagMs = behindSince.map { max(0, now - $0) } ?? 0
-        (status.first, status.snapshot) = (state?.first ?? 0, snapshot?.complete.sequence ?? 0)
+        status.applied = applied
+        status.last = max(follower.lastKnown, newest.sequence)
+        status.lagMs = lag.ms(applied: status.applied, last: status.last, nowMs: scheduler.steadyMs)
+        (status.first, status.snapshot) = (follower.sound?.first ?? 0, snapshot?.complete.sequence ?? 0)
         status.isBehindPurge = isBehindPurge
-        (status.conflicts, status.retries) = (conflicts, retries + (tail?.refetches ?? 0))
+        (status.conflicts, status.retries) = (conflicts, follower.refetches)
         published.withLock { $0 = status }
     }
 }

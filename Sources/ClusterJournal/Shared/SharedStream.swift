@@ -30,15 +30,6 @@ final class SharedStream: SharedLog, @unchecked Sendable {
         var created: Int64 = 0
     }
 
-    /// A caller that waits until everything has arrived that the log contained at some moment.
-    struct Waiter {
-        /// The check that determines that moment's last message.
-        let look: Int
-        var target: UInt64?
-        let untilMs: Int64
-        let done: @Sendable (Bool) -> Void
-    }
-
     /// Most messages of one record: 64 MB.
     static let mostParts = 64
     /// Time limit for `sync`, within which everything must have arrived.
@@ -46,8 +37,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
 
     let queue: DispatchQueue
     let log: ShardLog
-    let settings: ClusterSettings
-    let scheduler: Scheduler
+    let follower: LogFollower
     let logger: Logger
     private let hub: UInt64
     /// Id of this hub's next message.
@@ -56,22 +46,6 @@ final class SharedStream: SharedLog, @unchecked Sendable {
     private let came = DispatchSemaphore(value: 0)
     let gate = Mutex(Gate(fault: .unavailable(reason: "it is not followed yet")))
 
-    var followState = Shard.FollowState.opening
-    /// When the log was created; 0 while unknown.
-    var created: Int64 = 0
-    /// The newest message that was received in order.
-    var newest = LogPlace()
-    var assembler = RecordAssembler()
-    var tail: LogTail?
-    var inspection: LogVerifier
-    var works: [ScheduledWork] = []
-    var waiters: [Waiter] = []
-    /// Number of checks that were started.
-    var looks = 0
-    var isLooking = false
-    /// The newest message at the last regular check.
-    var lookedAt = LogPlace()
-
     /// - Parameter hub: distinguishes this hub's messages from others'.
     init(_ connection: NatsConnection, name: String, hub: UInt64, _ settings: ClusterSettings, _ scheduler: Scheduler, _ logger: Logger) {
         var logSettings = settings.log
@@ -79,12 +53,12 @@ final class SharedStream: SharedLog, @unchecked Sendable {
         logSettings.appendMs = settings.sharedAppendMs
         logSettings.attemptMs = min(settings.attemptMs, settings.sharedAppendMs)
         log = ShardLog(connection, name: name, settings: logSettings)
-        (self.settings, self.scheduler, self.hub) = (settings, scheduler, hub)
+        self.hub = hub
         var logger = logger
         logger[metadataKey: "log"] = "\(name)"
         self.logger = logger
         queue = DispatchQueue(label: "vigla.cluster.shared.\(name)")
-        inspection = LogVerifier(patienceMs: settings.regressionPatienceMs)
+        follower = LogFollower(log, queue, settings, scheduler, logger)
     }
 
     func hop(_ body: @escaping @Sendable (SharedStream) -> Void) { queue.async { [self] in body(self) } }
@@ -95,9 +69,8 @@ final class SharedStream: SharedLog, @unchecked Sendable {
         inbox.withLock { $0.arrived = arrived }
         hop { stream in
             let place = place ?? SharedPlace()
-            stream.created = place.created
-            stream.newest = LogPlace(sequence: place.sequence, id: place.id)
-            stream.open()
+            stream.follower.restart(created: place.created, at: LogPlace(sequence: place.sequence, id: place.id))
+            stream.follower.start(stream)
         }
     }
 
@@ -172,35 +145,26 @@ final class SharedStream: SharedLog, @unchecked Sendable {
 
     func sync(_ done: @escaping @Sendable (Bool) -> Void) {
         hop { stream in
-            if stream.followState == .closed { return done(false) }
-            // A check in progress may have read the log too early.
-            stream.waiters.append(Waiter(look: stream.looks + 1, untilMs: stream.scheduler.steadyMs + Self.syncMs, done: done))
-            stream.look()
+            if stream.follower.state == .closed { return done(false) }
+            stream.follower.whenCaughtUp(withinMs: Self.syncMs, done)
         }
     }
 
     // MARK: Messages
 
-    /// Handles a message of the log; nil for one that no hub has written.
-    func receive(_ message: LogMessage?, at sequence: UInt64, by tail: LogTail) {
-        guard sequence == newest.sequence + 1, followState == .following else { return tail.done() }
-        guard let message else {
-            logger.error("a message of the cluster's log is damaged and is ignored by all hubs", metadata: ["message": "\(sequence)"])
-            newest = LogPlace(sequence: sequence, id: 0)
-            assembler.interrupt()
-            return push(record: nil, isComplete: true, tail)
+    func delivered(_ message: LogMessage?, at sequence: UInt64, by tail: LogTail) {
+        switch (follower.advance(to: message, at: sequence), message) {
+        case (.damaged, _): push(record: nil, isComplete: true, tail)
+        case (.next, let message?):
+            let record = follower.assemble(message)
+            push(record: record, isComplete: record != nil, tail)
+        default: tail.done()
         }
-        guard message.previous == newest.id else {
-            tail.done()
-            return refuse("message \(sequence) does not follow the one that this hub has received before it")
-        }
-        newest = LogPlace(sequence: sequence, id: message.id)
-        let record = assembler.receive(message)
-        push(record: record, isComplete: record != nil, tail)
     }
 
     private func push(record: [UInt8]?, isComplete: Bool, _ tail: LogTail) {
-        let place = SharedPlace(created: created, sequence: newest.sequence, id: newest.id)
+        let newest = follower.newest
+        let place = SharedPlace(created: follower.created, sequence: newest.sequence, id: newest.id)
         let (isAwaited, arrived) = inbox.withLock { inbox in
             inbox.entries.append((SharedEntry(place, record: record, isComplete: isComplete), tail))
             defer { inbox.isAwaited = false }
@@ -208,7 +172,7 @@ final class SharedStream: SharedLog, @unchecked Sendable {
         }
         if isAwaited { came.signal() }
         arrived?()
-        notifyWaiters()
+        follower.reached(newest.sequence)
     }
 
     // MARK: End
