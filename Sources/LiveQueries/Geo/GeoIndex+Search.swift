@@ -102,7 +102,7 @@ extension GeoIndex {
     /// - Returns: false if the maximum is reached. `body` has then seen all children nearer than its last one, and no others.
     @discardableResult
     func nearest(
-        to centre: GeoPoint, within reach: Double, after place: WindowPlace?, visits most: Int = .max, _ body: (WindowPlace) -> Bool
+        to centre: GeoPoint, within reach: Double, after place: ChildPlace?, visits most: Int = .max, _ body: (ChildPlace) -> Bool
     ) -> Bool {
         let last = most < .max - visits ? visits + most : Int.max
         var heap = frontier
@@ -118,14 +118,14 @@ extension GeoIndex {
             if visits > last { return false }
             if next.entry >= 0 {
                 let key = cells[cell].entries[Int(next.entry)].key
-                if !body(WindowPlace(chordSquared: next.chordSquared, key: key)) { return true }
+                if !body(ChildPlace(chordSquared: next.chordSquared, key: key)) { return true }
             } else if cells[cell].isLeaf {
                 visits += cells[cell].entries.count
                 for i in cells[cell].entries.indices {
                     let chordSquared = cells[cell].entries[i].point.chordSquared(centre)
                     guard chordSquared <= reach else { continue }
                     if let place, chordSquared <= place.chordSquared {
-                        if WindowPlace(chordSquared: chordSquared, key: cells[cell].entries[i].key).order(place) <= 0 { continue }
+                        if ChildPlace(chordSquared: chordSquared, key: cells[cell].entries[i].key).order(place) <= 0 { continue }
                     }
                     push(Reached(chordSquared: chordSquared, cell: next.cell, entry: Int32(i)), &heap)
                 }

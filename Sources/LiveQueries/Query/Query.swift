@@ -139,7 +139,7 @@ public struct Query: Sendable, Hashable {
             return near.fields?.point(of: child)?.chordSquared(near.centre)
         }
         if isByDistance {
-            let places = children.map { WindowPlace(chordSquared: chordSquared($0.1) ?? .infinity, key: $0.0) }.sorted { $0.order($1) < 0 }
+            let places = children.map { ChildPlace(chordSquared: chordSquared($0.1) ?? .infinity, key: $0.0) }.sorted { $0.order($1) < 0 }
             return places.map { ($0.key, children[$0.key] ?? .null, GeoPoint.metres(chordSquared: $0.chordSquared)) }
         }
         let places = children.map { tree.orderedBy.place($0.0, $0.1) }.sorted { $0.order($1) < 0 }

@@ -13,8 +13,8 @@ struct MatchWindow: Sendable {
     /// One child that a commit changed, at its positions in the window's order. Nil where it does not match.
     struct Change {
         let key: Key
-        let old: WindowPlace?
-        let new: WindowPlace?
+        let old: ChildPlace?
+        let new: ChildPlace?
     }
 
     /// The change of one child that is or was shown.
@@ -24,22 +24,22 @@ struct MatchWindow: Sendable {
         let kind: Kind
         let key: Key
         /// Its current position; its old one if it has left.
-        let place: WindowPlace
+        let place: ChildPlace
         let hasMoved: Bool
         /// The index of its change; -1 for a child that was not changed itself.
         let change: Int
     }
 
     /// Finds the next matches after a position. `frontier` is the last position scanned; nil if the scan reached the end.
-    typealias Refill = (_ after: WindowPlace?, _ wanted: Int) -> (found: ContiguousArray<WindowPlace>, frontier: WindowPlace?)
+    typealias Refill = (_ after: ChildPlace?, _ wanted: Int) -> (found: ContiguousArray<ChildPlace>, frontier: ChildPlace?)
 
     private(set) var held: SortedChunks
     let limit: Int?
     private let settings: WindowSettings
     /// All matches up to this position are held; nil if all matches are held.
-    private(set) var frontier: WindowPlace?
+    private(set) var frontier: ChildPlace?
     /// The last position shown; nil if all held children are shown.
-    private var edge: WindowPlace?
+    private var edge: ChildPlace?
 
     /// - Parameters:
     ///   - first: finds the first matches.
@@ -55,7 +55,7 @@ struct MatchWindow: Sendable {
     /// - Parameters:
     ///   - found: all matches, in the window's order.
     ///   - canRefill: true if matches far after the limit can be found again. Otherwise they are held as well.
-    init(limit: Int?, keepsLast: Bool, _ settings: WindowSettings, all found: ContiguousArray<WindowPlace>, canRefill: Bool = true) {
+    init(limit: Int?, keepsLast: Bool, _ settings: WindowSettings, all found: ContiguousArray<ChildPlace>, canRefill: Bool = true) {
         var settings = settings
         if !canRefill { settings.complete = .max }
         let kept = (limit ?? 0) + settings.reserve
@@ -72,7 +72,7 @@ struct MatchWindow: Sendable {
     var needsFill: Bool { frontier != nil && held.count < (limit ?? 0) + settings.reserve / 4 }
 
     /// Calls `body` with the shown children in the query's order, and with the key of each preceding sibling.
-    func forEachShown(_ body: (WindowPlace, _ previous: Key?) -> Void) {
+    func forEachShown(_ body: (ChildPlace, _ previous: Key?) -> Void) {
         if !held.isDescending {
             var (left, previous) = (shownCount, Key?.none)
             held.forEach { place in
@@ -84,7 +84,7 @@ struct MatchWindow: Sendable {
             }
             return
         }
-        var shown: ContiguousArray<WindowPlace> = []
+        var shown: ContiguousArray<ChildPlace> = []
         held.forEach { place in
             if shown.count == shownCount { return false }
             shown.append(place)
@@ -94,7 +94,7 @@ struct MatchWindow: Sendable {
     }
 
     /// The key of the preceding shown sibling in the query's order; nil for the first child. O(log n)
-    func previous(of place: WindowPlace) -> Key? {
+    func previous(of place: ChildPlace) -> Key? {
         let at = held.position(of: place)
         if !held.isDescending { return held.before(at).map { held[$0].key } }
         guard at != held.end else { return nil }
@@ -178,7 +178,7 @@ struct MatchWindow: Sendable {
 
     /// True if a position is not after a bound; nil is after all positions.
     @inline(__always)
-    private func isWithin(_ place: WindowPlace, _ bound: WindowPlace?) -> Bool { bound.map { held.order(place, $0) <= 0 } ?? true }
+    private func isWithin(_ place: ChildPlace, _ bound: ChildPlace?) -> Bool { bound.map { held.order(place, $0) <= 0 } ?? true }
 
     /// Looks up the next matches if the reserve is low.
     private mutating func fill(_ refill: Refill) {
@@ -189,7 +189,7 @@ struct MatchWindow: Sendable {
     }
 
     /// - Parameter upToEdge: number of held children up to the old edge.
-    private func newEdge(_ oldEdge: WindowPlace?, _ upToEdge: Int) -> WindowPlace? {
+    private func newEdge(_ oldEdge: ChildPlace?, _ upToEdge: Int) -> ChildPlace? {
         guard let limit, held.count >= limit else { return nil }
         guard let oldEdge else { return held[held.position(at: limit - 1)] }
         var at = held.position(behind: oldEdge)
@@ -202,7 +202,7 @@ struct MatchWindow: Sendable {
     }
 
     /// - Parameter oldBound: all matches up to here were shown before; nil if all were.
-    private func collect(_ changes: ContiguousArray<Change>, _ oldBound: WindowPlace?, _ steps: inout ContiguousArray<Step>) {
+    private func collect(_ changes: ContiguousArray<Change>, _ oldBound: ChildPlace?, _ steps: inout ContiguousArray<Step>) {
         // With many changes, build a set once instead of scanning them for each child that crosses the edge.
         let many = changes.count > 8 ? Set(changes.map(\.key)) : nil
         func isChanged(_ key: Key) -> Bool { many?.contains(key) ?? changes.contains { $0.key == key } }
@@ -253,10 +253,10 @@ extension MatchWindow {
     /// The events between another window's result and this one's, over the same children. O(shown · log n)
     /// - Parameter isOrdered: true if events name the preceding sibling.
     func difference(
-        from old: MatchWindow, over children: ChildMap, isOrdered: Bool, distance: (WindowPlace) -> Double?
+        from old: MatchWindow, over children: ChildMap, isOrdered: Bool, distance: (ChildPlace) -> Double?
     ) -> ContiguousArray<LiveEvent> {
         var events: ContiguousArray<LiveEvent> = []
-        var was: [Key: WindowPlace] = [:]
+        var was: [Key: ChildPlace] = [:]
         old.forEachShown { place, _ in was[place.key] = place }
         var now: Set<Key> = []
         forEachShown { place, _ in now.insert(place.key) }

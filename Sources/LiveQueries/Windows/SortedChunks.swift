@@ -1,24 +1,5 @@
 import JSONTree
 
-/// A child's position in a window's order: by distance, or by the value and key of the query's order.
-struct WindowPlace: Sendable {
-    /// The square of the chord from the centre; 0 in another order.
-    let chordSquared: Double
-    /// Only the key by distance.
-    let child: OrderedChild
-    var key: Key { child.key }
-
-    init(_ child: OrderedChild) { (chordSquared, self.child) = (0, child) }
-    init(chordSquared: Double, key: Key) { (self.chordSquared, child) = (chordSquared, TreeQuery.Index.key.place(key, .null)) }
-
-    /// Negative, zero or positive as this comes before, equals, or comes after the other.
-    @inline(__always)
-    func order(_ other: WindowPlace) -> Int {
-        if chordSquared != other.chordSquared { return chordSquared < other.chordSquared ? -1 : 1 }
-        return child.order(other.child)
-    }
-}
-
 /// A sorted collection of positions, in ascending or descending order.
 ///
 ///     chunks  [ a b c … | d e f … | … ]     each in order, ≤ 128 positions, all of one before all of the next
@@ -31,7 +12,7 @@ struct SortedChunks: Sendable {
         var offset: Int
     }
 
-    private var chunks: ContiguousArray<ContiguousArray<WindowPlace>> = []
+    private var chunks: ContiguousArray<ContiguousArray<ChildPlace>> = []
     private(set) var count = 0
     let isDescending: Bool
 
@@ -40,19 +21,19 @@ struct SortedChunks: Sendable {
     init(isDescending: Bool) { self.isDescending = isDescending }
 
     /// - Parameter sorted: in order.
-    init(_ sorted: some Sequence<WindowPlace>, isDescending: Bool) {
+    init(_ sorted: some Sequence<ChildPlace>, isDescending: Bool) {
         self.isDescending = isDescending
         append(sorted)
     }
 
     @inline(__always)
-    func order(_ a: WindowPlace, _ b: WindowPlace) -> Int { isDescending ? b.order(a) : a.order(b) }
+    func order(_ a: ChildPlace, _ b: ChildPlace) -> Int { isDescending ? b.order(a) : a.order(b) }
 
-    var last: WindowPlace? { chunks.last?.last }
+    var last: ChildPlace? { chunks.last?.last }
     /// The location after the last element.
     var end: Position { Position(chunk: chunks.count, offset: 0) }
 
-    subscript(position: Position) -> WindowPlace { chunks[position.chunk][position.offset] }
+    subscript(position: Position) -> ChildPlace { chunks[position.chunk][position.offset] }
 
     /// The next location; `end` after the last element.
     func after(_ position: Position) -> Position {
@@ -67,14 +48,14 @@ struct SortedChunks: Sendable {
     }
 
     /// The location of the first element that is not before the given one. O(log n)
-    func position(of place: WindowPlace) -> Position { position { order($0, place) >= 0 } }
+    func position(of place: ChildPlace) -> Position { position { order($0, place) >= 0 } }
 
     /// The location of the first element that is after the given one. O(log n)
-    func position(behind place: WindowPlace) -> Position { position { order($0, place) > 0 } }
+    func position(behind place: ChildPlace) -> Position { position { order($0, place) > 0 } }
 
     /// The first location where `condition` holds. It must hold for all later elements too.
     @inline(__always)
-    private func position(_ condition: (WindowPlace) -> Bool) -> Position {
+    private func position(_ condition: (ChildPlace) -> Bool) -> Position {
         var (low, high) = (0, chunks.count)
         while low < high {
             let middle = (low + high) / 2
@@ -101,7 +82,7 @@ struct SortedChunks: Sendable {
     }
 
     /// Precondition: the element is missing.
-    mutating func insert(_ place: WindowPlace) {
+    mutating func insert(_ place: ChildPlace) {
         count += 1
         guard !chunks.isEmpty else { return chunks.append([place]) }
         var at = position(of: place)
@@ -116,7 +97,7 @@ struct SortedChunks: Sendable {
     }
 
     /// Appends elements that are in order and after all others.
-    mutating func append(_ sorted: some Sequence<WindowPlace>) {
+    mutating func append(_ sorted: some Sequence<ChildPlace>) {
         for place in sorted {
             if chunks.isEmpty || chunks[chunks.count - 1].count >= Self.capacity { chunks.append([]) }
             chunks[chunks.count - 1].append(place)
@@ -126,7 +107,7 @@ struct SortedChunks: Sendable {
 
     /// - Returns: false if it was missing.
     @discardableResult
-    mutating func remove(_ place: WindowPlace) -> Bool {
+    mutating func remove(_ place: ChildPlace) -> Bool {
         let at = position(of: place)
         guard at != end, order(self[at], place) == 0 else { return false }
         count -= 1
@@ -137,7 +118,7 @@ struct SortedChunks: Sendable {
 
     /// Replaces an element in place, if its neighbours stay before and after it.
     /// - Returns: false, with nothing changed, if it has to move.
-    mutating func replace(_ old: WindowPlace, with new: WindowPlace) -> Bool {
+    mutating func replace(_ old: ChildPlace, with new: ChildPlace) -> Bool {
         let at = position(of: old)
         guard at != end, order(self[at], old) == 0 else { return false }
         if let previous = before(at), order(self[previous], new) >= 0 { return false }
@@ -158,7 +139,7 @@ struct SortedChunks: Sendable {
     }
 
     /// Calls `body` in order until it returns false.
-    func forEach(_ body: (WindowPlace) -> Bool) {
+    func forEach(_ body: (ChildPlace) -> Bool) {
         for chunk in chunks { for place in chunk where !body(place) { return } }
     }
 }

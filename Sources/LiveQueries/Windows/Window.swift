@@ -62,7 +62,7 @@ public struct Window: Sendable {
                 let window = Window(query, over: place, among: keys, holdsAll: true, atMost: most, settings)
                 return window.map { .found($0) } ?? .tooManyMatches
             }
-            var found: ContiguousArray<WindowPlace> = []
+            var found: ContiguousArray<ChildPlace> = []
             let isComplete = selection.visit(index, children, visits: visits) { place in
                 window.inside += 1
                 if holdsAll { found.append(place) }
@@ -94,7 +94,7 @@ public struct Window: Sendable {
         _ settings: WindowSettings = WindowSettings()
     ) {
         self.init(empty: query, holdsAll: holdsAll, settings)
-        var matches: ContiguousArray<WindowPlace> = []
+        var matches: ContiguousArray<ChildPlace> = []
         let children = place.children
         for key in candidates {
             guard let child = children[key], selection.admits(child) else { continue }
@@ -106,7 +106,7 @@ public struct Window: Sendable {
     }
 
     /// - Parameter found: all matches, in any order.
-    private mutating func hold(_ found: ContiguousArray<WindowPlace>) {
+    private mutating func hold(_ found: ContiguousArray<ChildPlace>) {
         let sorted = ContiguousArray(found.sorted { query.keepsLast ? $1.order($0) < 0 : $0.order($1) < 0 })
         held = MatchWindow(
             limit: query.tree.limit, keepsLast: query.keepsLast, settings, all: sorted, canRefill: query.isByDistance || !holdsAll)
@@ -267,7 +267,7 @@ public struct Window: Sendable {
 
     private func matches(_ children: ChildMap, _ index: GeoIndex?) -> MatchWindow {
         if let held { return held }
-        var found: ContiguousArray<WindowPlace> = []
+        var found: ContiguousArray<ChildPlace> = []
         if let index {
             selection.visit(index, children) { place in
                 found.append(place)
@@ -339,24 +339,24 @@ private struct Selection: Sendable {
     /// - Parameter most: maximum number of cells and points visited.
     /// - Returns: false if the maximum is reached.
     @discardableResult
-    func visit(_ index: GeoIndex, _ children: ChildMap, visits most: Int = .max, _ body: (WindowPlace) -> Bool) -> Bool {
+    func visit(_ index: GeoIndex, _ children: ChildMap, visits most: Int = .max, _ body: (ChildPlace) -> Bool) -> Bool {
         guard let circle else { return true }
         return index.visit(circle.centre, circle.reach, visits: most) { entry, chordSquared in
             guard admits(entry.key, children, index) else { return true }
-            return body(WindowPlace(chordSquared: chordSquared, key: entry.key))
+            return body(ChildPlace(chordSquared: chordSquared, key: entry.key))
         }
     }
 
     /// A child's position in the order; nil outside of the range or the circle.
     @inline(__always)
-    func place(_ key: Key, _ child: Node, _ point: GeoPoint?) -> WindowPlace? {
+    func place(_ key: Key, _ child: Node, _ point: GeoPoint?) -> ChildPlace? {
         if let circle {
             guard let chordSquared = point?.chordSquared(circle.centre), chordSquared <= circle.reach else { return nil }
-            if isByDistance { return WindowPlace(chordSquared: chordSquared, key: key) }
+            if isByDistance { return ChildPlace(chordSquared: chordSquared, key: key) }
         }
         let child = order.place(key, child)
         guard lower?.admitsAsStart(child) ?? true, upper?.admitsAsEnd(child) ?? true else { return nil }
-        return WindowPlace(child)
+        return ChildPlace(child)
     }
 
     @inline(__always)
@@ -373,15 +373,15 @@ private struct Selection: Sendable {
     ///   - isComplete: set to false if a search through points reached it.
     /// - Returns: the matches, and the last position searched; nil at the end.
     func next(
-        in source: Window.Source, _ children: ChildMap, after: WindowPlace?, wanted: Int, visits: inout Int, _ isComplete: inout Bool
-    ) -> (found: ContiguousArray<WindowPlace>, frontier: WindowPlace?) {
+        in source: Window.Source, _ children: ChildMap, after: ChildPlace?, wanted: Int, visits: inout Int, _ isComplete: inout Bool
+    ) -> (found: ContiguousArray<ChildPlace>, frontier: ChildPlace?) {
         if wanted == 0 { return ([], after) }
         switch source {
         case .order(let ordered): return next(in: ordered, children, after: after, wanted: wanted, visits: &visits)
         case .points(let index):
             guard let circle else { return ([], nil) }
-            var found: ContiguousArray<WindowPlace> = []
-            var frontier: WindowPlace?
+            var found: ContiguousArray<ChildPlace> = []
+            var frontier: ChildPlace?
             let before = index.visits
             isComplete = index.nearest(to: circle.centre, within: circle.reach, after: after, visits: visits) { place in
                 if admits(place.key, children, index) { found.append(place) }
@@ -395,18 +395,18 @@ private struct Selection: Sendable {
     }
 
     private func next(
-        in ordered: OrderedChildren, _ children: ChildMap, after: WindowPlace?, wanted: Int, visits: inout Int
-    ) -> (found: ContiguousArray<WindowPlace>, frontier: WindowPlace?) {
-        var found: ContiguousArray<WindowPlace> = []
+        in ordered: OrderedChildren, _ children: ChildMap, after: ChildPlace?, wanted: Int, visits: inout Int
+    ) -> (found: ContiguousArray<ChildPlace>, frontier: ChildPlace?) {
+        var found: ContiguousArray<ChildPlace> = []
         if visits <= 0 { return (found, after) }
-        var (left, last, frontier) = (visits, after, WindowPlace?.none)
+        var (left, last, frontier) = (visits, after, ChildPlace?.none)
         func look(_ child: OrderedChild) -> Bool {
             if left == 0 {
                 frontier = last
                 return false
             }
             left -= 1
-            let place = WindowPlace(child)
+            let place = ChildPlace(child)
             last = place
             if matches(child.key, children) { found.append(place) }
             if found.count < wanted { return true }

@@ -101,9 +101,9 @@ struct GeoIndexTests {
             let centre = try #require(GeoPoint(latitude: near.latitude, longitude: near.longitude))
             let radius: Double? = random.chance(10) ? nil : random.pick([1, 50, 900, 5_000, 1e6, 1.9e7, 3e7])
             let reach = radius.map { GeoPoint.chordSquared(metres: $0) } ?? .infinity
-            let all = children.compactMap { key, child -> WindowPlace? in
+            let all = children.compactMap { key, child -> ChildPlace? in
                 guard let point = Self.fields.point(of: child) else { return nil }
-                let place = WindowPlace(chordSquared: point.chordSquared(centre), key: key)
+                let place = ChildPlace(chordSquared: point.chordSquared(centre), key: key)
                 return place.chordSquared <= reach ? place : nil
             }.sorted { $0.order($1) < 0 }
             var found: Set<Key> = []
@@ -174,7 +174,7 @@ struct GeoIndexTests {
         for (latitude, longitude) in [(-38.0, -156.0), (-37.9, -155.7), (-38.5, 23), (38, 24), (90, 0), (0, -67), (-37, -157), (38, -156)] {
             let centre = try #require(GeoPoint(latitude: latitude, longitude: longitude))
             let expected = children.map { child in
-                WindowPlace(chordSquared: Self.fields.point(of: child.child)?.chordSquared(centre) ?? .infinity, key: child.key)
+                ChildPlace(chordSquared: Self.fields.point(of: child.child)?.chordSquared(centre) ?? .infinity, key: child.key)
             }.sorted { $0.order($1) < 0 }.prefix(20)
             let before = index.visits
             var found: [Key] = []
@@ -208,10 +208,10 @@ struct GeoIndexTests {
         #expect(!index.visit(centre, reach, visits: visited - 1) { _, _ in true })
         let walked = visits { index.nearest(to: centre, within: reach, after: nil) { _ in true } }
         #expect(index.nearest(to: centre, within: reach, after: nil, visits: walked) { _ in true })
-        var found: [WindowPlace] = []
+        var found: [ChildPlace] = []
         #expect(!index.nearest(to: centre, within: reach, after: nil, visits: walked / 2) { found.append($0); return true })
         // The results are the nearest.
-        var nearest: [WindowPlace] = []
+        var nearest: [ChildPlace] = []
         index.nearest(to: centre, within: reach, after: nil) { nearest.append($0); return nearest.count < found.count }
         #expect(!found.isEmpty && found.count < all && found.map(\.key) == nearest.map(\.key))
         let counted = visits { _ = index.count(in: NearQuery(centre: centre, metres: 50_000, limit: nil)) }

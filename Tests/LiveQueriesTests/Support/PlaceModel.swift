@@ -297,13 +297,13 @@ final class PlaceModel {
 
     func check(_ view: LiveQueryView, _ client: Client) {
         let query = view.query
-        var matches: [(key: Key, rank: OrderedChild?, near: WindowPlace?)] = []
+        var matches: [(key: Key, rank: OrderedChild?, near: ChildPlace?)] = []
         for (key, child) in place.children where FilterModel.admits(Array(query.filter.conditions), child) {
-            var near: WindowPlace?
+            var near: ChildPlace?
             if let circle = query.near {
                 guard let point = GeoIndexTests.fields.position(of: child).point else { continue }
                 if let metres = circle.metres, point.chordSquared(circle.centre) > GeoPoint.chordSquared(metres: metres) { continue }
-                near = WindowPlace(chordSquared: point.chordSquared(circle.centre), key: key)
+                near = ChildPlace(chordSquared: point.chordSquared(circle.centre), key: key)
             }
             let rank = query.isByDistance ? nil : query.tree.orderedBy.place(key, child)
             if let rank, !query.tree.admits(rank) { continue }
