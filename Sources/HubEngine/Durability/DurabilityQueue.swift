@@ -26,7 +26,7 @@ final class DurabilityQueue: @unchecked Sendable {
         let handedOver: Int64
         /// Why the journal refused it.
         var refusal: JournalError?
-        /// Consequences of earlier batches, whose authors wait for this batch too.
+        /// Bytes of consequences of earlier batches, whose authors wait for this batch too.
         var carried = DerivedBytes()
     }
 
@@ -193,8 +193,7 @@ final class DurabilityQueue: @unchecked Sendable {
             firstWaiting += 1
             durable = first.state
             waitingDerived.remove(first.carried)
-            // An author whose consequences took a while lets those go first who waited behind them: otherwise its next write takes the
-            // queue just before their output is sent.
+            // Their author's next write waits until the batches behind them are sent. Otherwise it would occupy the queue just before.
             if waiting.isEmpty {
                 waitingDerived.remove(first.result.derived)
             } else if !first.result.derived.isEmpty {

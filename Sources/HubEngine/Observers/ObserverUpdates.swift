@@ -1,4 +1,5 @@
 import JSONTree
+import LiveQueries
 
 /// Updates observers for what is no new commit: a deploy of rules, a rollback, and results that become ready in the background.
 ///
@@ -67,14 +68,10 @@ final class ObserverUpdates {
     /// All steps of the batches that were rolled back have been repeated.
     func endRollback() { permissions.recheckAllObservers() }
 
-    /// Repeats a notification of a batch that was rolled back.
-    func repeatStep(_ step: BatchHistory.Step) {
-        switch step {
-        case .catchUp(let client, let missed): if !client.hasEnded { publisher.publish(missed, to: client) }
-        case .show(let path, let ordering, let update): publisher.publish(path, ordering, update)
-        case .notifiedLater(let path): queries.endAll(at: path)
-        case .paced(let path, let query, let style): publisher.publish(path, query, to: style)
-        case .request, .settled, .tooLarge, .applyEnded, .relog: break
-        }
-    }
+    // Notifications of a batch that was rolled back, repeated.
+
+    func show(_ missed: MissedChanges, to client: Client) { publisher.publish(missed, to: client) }
+    func show(_ path: Path, _ ordering: TreeQuery.Index, _ update: DeferredUpdate) { publisher.publish(path, ordering, update) }
+    func show(_ path: Path, _ query: Query?, _ style: ObserverStyle) { publisher.publish(path, query, to: style) }
+    func endAll(at path: Path) { queries.endAll(at: path) }
 }

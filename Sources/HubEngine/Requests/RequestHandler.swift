@@ -96,8 +96,15 @@ final class RequestHandler: @unchecked Sendable {
             case .push(let value): writes.exchange(exchange, push: value, item)
             }
         case .onDisconnect(let asked): writes.write(WriteRequest(asked, .onDisconnect), item)
-        case .begin, .end, .revoke, .identify, .signOut, .cancelOnDisconnect, .behind, .answer, .mark:
-            sessions.carryOut(request, item) { [self] in carryOut($0) }
+        case .begin(let sessionID, let previous): sessions.begin(sessionID, replacing: previous, item) { [self] in carryOut($0) }
+        case .end: sessions.end(item) { [self] in carryOut($0) }
+        case .revoke(let notice): sessions.revoke(notice, item) { [self] in carryOut($0) }
+        case .identify(let identity): sessions.identify(as: identity, .identified(identity), item)
+        case .signOut: sessions.identify(as: .anonymous, .done, item)
+        case .cancelOnDisconnect(let path): sessions.cancelOnDisconnect(path, item)
+        case .behind(let user): sessions.waitBehind(user, item)
+        case .answer(let bytes): sessions.answer(bytes, item)
+        case .mark(let bytes): sessions.mark(bytes, item)
         case .congested, .drained: break
         }
     }
@@ -112,8 +119,12 @@ final class RequestHandler: @unchecked Sendable {
         case .request(let item): if !item.client.hasEnded, !suspendedRequests.mustWait(item) { carryOut(item) }
         case .settled(let item): if !item.client.hasEnded { early.repeatMuted { carryOut(item) } }
         case .tooLarge(let client, let observation): observers.remove(observation, of: client)
-        case .catchUp, .show, .notifiedLater, .paced: updates.repeatStep(step)
-        case .applyEnded, .relog: sessions.repeatStep(step)
+        case .catchUp(let client, let missed): if !client.hasEnded { updates.show(missed, to: client) }
+        case .show(let path, let ordering, let update): updates.show(path, ordering, update)
+        case .notifiedLater(let path): updates.endAll(at: path)
+        case .paced(let path, let query, let style): updates.show(path, query, style)
+        case .applyEnded(let left): sessions.repeatApplied(left)
+        case .relog(let id): sessions.repeatRelog(id)
         }
     }
 }

@@ -28,40 +28,43 @@ final class SessionRequests: @unchecked Sendable {
         (early, answers, outbox) = (output.early, output.answers, output.outbox)
     }
 
-    /// Carries out a request of one of these kinds; others are ignored.
-    /// - Parameter again: carries out the whole request again, after a precheck.
-    func carryOut(_ request: Request, _ item: SubmittedRequest, again: @escaping @Sendable (SubmittedRequest) -> Void) {
+    /// Carries out a request again, after a precheck.
+    typealias Again = @Sendable (SubmittedRequest) -> Void
+
+    func begin(_ sessionID: String, replacing previous: String?, _ item: SubmittedRequest, again: @escaping Again) {
         let client = item.client
-        switch request {
-        case .begin(let sessionID, let previous):
-            if let old = sessions.ended(by: client, replacing: previous), isPrechecked(beforeEndOf: old, item, again) { return }
-            sessions.begin(client, sessionID, replacing: previous)
-        case .end:
-            if isPrechecked(beforeEndOf: client, item, again) { return }
-            sessions.end(client)
-        case .revoke(let notice):
-            if isPrechecked(beforeEndOf: client, item, again) { return sessions.endRights(of: client) }
-            outbox.send(notice, to: client)
-            sessions.end(client)
-            outbox.close(client)
-        case .identify(let identity): identify(as: identity, .identified(identity), item)
-        case .signOut: identify(as: .anonymous, .done, item)
-        case .cancelOnDisconnect(let path):
-            if let remote = client.remote { remote.begin(item.token) }
-            answers.answer(disconnects.cancel(path, of: client), item)
-        case .behind(let user): suspendedRequests.waitBehind(user, item)
-        case .answer(let bytes): answers.answer(bytes, to: client)
-        case .mark(let bytes): outbox.mark(client, bytes)
-        default: break
-        }
+        if let old = sessions.ended(by: client, replacing: previous), suspendsForPrecheck(beforeEndOf: old, item, again) { return }
+        sessions.begin(client, sessionID, replacing: previous)
     }
+
+    func end(_ item: SubmittedRequest, again: @escaping Again) {
+        if !suspendsForPrecheck(beforeEndOf: item.client, item, again) { sessions.end(item.client) }
+    }
+
+    /// Ends a session whose credential is no longer valid.
+    func revoke(_ notice: [UInt8], _ item: SubmittedRequest, again: @escaping Again) {
+        let client = item.client
+        if suspendsForPrecheck(beforeEndOf: client, item, again) { return sessions.endRights(of: client) }
+        outbox.send(notice, to: client)
+        sessions.end(client)
+        outbox.close(client)
+    }
+
+    func cancelOnDisconnect(_ path: Path, _ item: SubmittedRequest) {
+        if let remote = item.client.remote { remote.begin(item.token) }
+        answers.answer(disconnects.cancel(path, of: item.client), item)
+    }
+
+    func waitBehind(_ user: String, _ item: SubmittedRequest) { suspendedRequests.waitBehind(user, item) }
+    func answer(_ bytes: [UInt8], _ item: SubmittedRequest) { answers.answer(bytes, to: item.client) }
+    func mark(_ bytes: Int, _ item: SubmittedRequest) { outbox.mark(item.client, bytes) }
 
     /// Suspends the end of a session while the rules are evaluated for the observers that depend on its onDisconnect writes, if there are
     /// many. Not if the memory budget is exhausted.
     /// - Parameter item: the request that ends the session; carried out again when the results are known.
     /// - Returns: whether it is suspended.
-    private func isPrechecked(
-        beforeEndOf client: Client, _ item: SubmittedRequest, _ again: @escaping @Sendable (SubmittedRequest) -> Void
+    private func suspendsForPrecheck(
+        beforeEndOf client: Client, _ item: SubmittedRequest, _ again: @escaping Again
     ) -> Bool {
         guard let bytes = precheck.bytes(before: disconnects.due(of: client)) else { return false }
         let round = precheck.round + 1
@@ -74,7 +77,7 @@ final class SessionRequests: @unchecked Sendable {
     }
 
     /// After the rules were evaluated for many observers, other clients get their turn before the client's next request.
-    private func identify(as identity: Identity, _ reply: Reply, _ item: SubmittedRequest) {
+    func identify(as identity: Identity, _ reply: Reply, _ item: SubmittedRequest) {
         if let remote = item.client.remote { remote.begin(item.token) }
         let isAnother = identity != item.client.identity
         let refusal = sessions.identify(item.client, as: identity)
@@ -87,12 +90,6 @@ final class SessionRequests: @unchecked Sendable {
 
     // MARK: Rollback
 
-    /// Repeats a change of onDisconnect writes of a batch that was rolled back.
-    func repeatStep(_ step: BatchHistory.Step) {
-        switch step {
-        case .applyEnded(let left): disconnects.applyEnded(left)
-        case .relog(let id): disconnects.relogLater(id)
-        case .request, .settled, .tooLarge, .catchUp, .show, .notifiedLater, .paced: break
-        }
-    }
+    func repeatApplied(_ left: PendingSession) { disconnects.applyEnded(left) }
+    func repeatRelog(_ id: String) { disconnects.relogLater(id) }
 }

@@ -18,8 +18,9 @@ final class WriteCharges {
         budgets = WriteBudgets(context.limits)
     }
 
-    /// Charges a write before any work is done for it. Nil when it is within its budgets.
-    func refusal(of asked: WriteRequest, _ client: Client) -> Failure? {
+    /// Charges a write before any work is done for it.
+    /// - Returns: why it exceeds its budgets; nil when it is within them.
+    func charge(_ asked: WriteRequest, _ client: Client) -> Failure? {
         guard budgets.mayCount(content.rules), !isRepeating, asked.cause == nil else { return nil }
         let now = context.scheduler.steadyNs
         guard let excess = budgets.admit(asked.writes, of: client, content.rules, now: now) else { return nil }

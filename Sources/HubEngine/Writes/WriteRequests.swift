@@ -75,7 +75,7 @@ final class WriteRequests: @unchecked Sendable {
             batch.retire(item)
             return answers.answer(.failed(.tooManyPlaces(context.limits.writePlaces)), item)
         }
-        if let failure = charges.refusal(of: asked, client) {
+        if let failure = charges.charge(asked, client) {
             batch.retire(item)
             return answers.answer(.failed(failure), item)
         }

@@ -48,6 +48,7 @@ func memoryEqual(_ x: UnsafeBufferPointer<UInt8>, _ y: UnsafeBufferPointer<UInt8
 /// Whether `n` bytes are equal. Compares words; the last one overlaps the one before.
 @inline(__always)
 func memoryEqual(_ p: UnsafeRawPointer, _ q: UnsafeRawPointer, _ n: Int) -> Bool {
+    if p == q { return true }
     var i = 0
     guard n >= 8 else {
         if n >= 4 {

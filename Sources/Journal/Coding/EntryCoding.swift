@@ -11,7 +11,7 @@ package enum EntryKind: String, CaseIterable {
     case set = "s"
     /// `path, priority`: sets only the priority.
     case priority = "p"
-    /// `path`: sets the node of the last `s` before it among the same entries.
+    /// `path`: sets the object or string of the last `s` with one before it among the same entries.
     case same = "r"
     /// `path, object`: adds the node's children to those at the path.
     case add = "a"
@@ -79,7 +79,7 @@ extension JSONWriter {
         raw("]")
     }
 
-    /// An entry that sets the node of the last `s` again, at another path.
+    /// An entry that sets the object or string of the last `s` again, at another path.
     package mutating func sameEntry(at path: Path) {
         begin(.same)
         self.path(path.keys)
@@ -132,7 +132,7 @@ extension [JournalOperation] {
 
 extension JSONReader {
     /// Nil at the start of the next commit.
-    /// - Parameter lastSet: the node of the last `s`.
+    /// - Parameter lastSet: the node of the last `s` with an object or a string.
     fileprivate mutating func entry(_ lastSet: inout Node?) throws(JSONError) -> JournalOperation? {
         let start = offset
         try beginArray()
@@ -147,7 +147,7 @@ extension JSONReader {
             let node = try storedNode(below: path)
             switch kind {
             case .set:
-                lastSet = node
+                if node.canBeRepeated { lastSet = node }
                 operation = .set(path, node)
             case .priority: operation = .priority(path, node)
             case .written:
@@ -191,6 +191,16 @@ extension JSONReader {
         let value = try writeValue(depth: path.depth, maxStringBytes: .max)
         guard value.deferred.isEmpty else { throw .malformed(offset: start) }
         return value.node
+    }
+}
+
+extension Node {
+    /// True if an entry may refer to it: for other values a reference is no shorter.
+    package var canBeRepeated: Bool {
+        switch self {
+        case .object, .packed, .string: true
+        case .null, .bool, .int, .double, .prioritized: false
+        }
     }
 }
 

@@ -21,7 +21,7 @@ public struct Query: Sendable, Hashable {
 
     private let parts: Parts
 
-    /// Order, range and limit. In a query that is not plain, the defaults are filled in.
+    /// Order, range and limit: of a plain query as its client wrote it, of another with the defaults filled in. No order by distance, or for `all`.
     public var tree: TreeQuery { parts.tree }
     /// The conditions of `where`.
     public var filter: Filter { parts.filter }
@@ -31,7 +31,7 @@ public struct Query: Sendable, Hashable {
     public var isByDistance: Bool { parts.isByDistance }
     /// For a count: fewer children than this are reported as 0.
     public var least: Int { parts.least }
-    /// True for order, range and limit alone.
+    /// True for order, range and limit alone, as its client wrote them; false for a count with a `least`.
     public var isPlain: Bool { parts.isPlain }
     /// Order, range and limit of a plain query; nil for another one. Only these exist in the realtime protocol.
     public var plain: TreeQuery? { isPlain ? tree : nil }

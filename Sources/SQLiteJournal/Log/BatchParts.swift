@@ -39,7 +39,7 @@ struct BatchEncoder {
             return ended(encoder.bytes)
         }
         var writer = JSONWriter(reservingCapacity: 64 + min(operations.endIndex - index, 4096) * 128)
-        /// The node of the last `set` in this row.
+        /// The last object or string that was set in this row.
         var lastSet: Node?
         while true {
             while starts.first == index {
@@ -50,11 +50,13 @@ struct BatchEncoder {
             let operation = operations[index]
             index += 1
             if case .set(let path, let node) = operation {
-                if let lastSet, node.isWorthReferring(to: lastSet) {
-                    writer.sameEntry(at: path)
-                    continue
+                if node.canBeRepeated {
+                    if let lastSet, node.isIdentical(to: lastSet) {
+                        writer.sameEntry(at: path)
+                        continue
+                    }
+                    lastSet = node
                 }
-                lastSet = node
             }
             guard let (path, node) = operation.large(than: parts.largeBytes) else {
                 writer.entry(operation)
@@ -75,16 +77,6 @@ struct BatchEncoder {
     private mutating func ended(_ bytes: [UInt8]) -> ([UInt8], Bool) {
         isDone = open == nil && index == operations.endIndex && starts.isEmpty
         return (bytes, isDone)
-    }
-}
-
-extension Node {
-    /// Whether it is the node of an earlier operation, so that naming that takes less than storing it again. Copies of one write are.
-    fileprivate func isWorthReferring(to earlier: Node) -> Bool {
-        switch self {
-        case .object, .packed, .string: isIdentical(to: earlier)
-        default: false
-        }
     }
 }
 
@@ -144,8 +136,8 @@ extension ArraySlice<JournalOperation> {
             switch operation {
             case .set(let path, let node), .priority(let path, let node), .add(let path, let node):
                 for key in path.keys { room -= key.text.utf8Count + 1 }
-                if case .set = operation {
-                    if let lastSet, node.isWorthReferring(to: lastSet) { break }
+                if case .set = operation, node.canBeRepeated {
+                    if let lastSet, node.isIdentical(to: lastSet) { break }
                     lastSet = node
                 }
                 guard node.takes(from: &room) else { return false }

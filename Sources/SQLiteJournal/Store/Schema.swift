@@ -11,7 +11,7 @@ enum Schema {
     /// 6: its parts belong to a stage, and may be stored before it is known which commit precedes them.
     /// 7: batches store where their commits begin, their id and their writer's epoch; namespaces store the newest epoch.
     /// 8: batches and chunks may contain times at which nodes were written. 9: and writes whose nodes have no time yet, and pending inbox rows.
-    /// 10: batches may refer to the node of an earlier operation.
+    /// 10: batches may refer to the object or string of an earlier operation.
     static let format = 10
     /// SQLite's `application_id`: "VGLA".
     static let applicationID = 0x5647_4C41

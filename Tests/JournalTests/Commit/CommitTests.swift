@@ -72,7 +72,10 @@ import TestSupport
             var batch = JournalBatch(after: 0)
             for commit in 0..<2 {
                 var operations: [JournalOperation] = [.set("other", .int(Int64(commit)))]
-                for i in 0..<500 { operations.append(.set(Path([Key("f\(i)"), Key("c\(commit)")]), copied)) }
+                for i in 0..<500 {
+                    operations.append(.set(Path([Key("f\(i)"), Key("c\(commit)")]), copied))
+                    if i % 100 == 0 { operations.append(.set(Path([Key("count")]), .int(Int64(i)))) }
+                }
                 operations.append(.set("last", ["text": text]))
                 batch.append(operations)
                 for operation in operations { root.apply(operation) }
