@@ -58,9 +58,11 @@ final class RestartHarness {
     /// Waits for all work that is due now. Rows that wait for the log are written a moment later.
     func settle() {
         settleNow()
-        for _ in 0..<10_000 where hub.database.counters.owedRows > 0 {
+        var tries = 0
+        while tries < 10_000, hub.database.counters.owedRows > 0 {
             hub.time.advance(ms: 2, settled: settleNow)
             settleNow()
+            tries += 1
         }
     }
 

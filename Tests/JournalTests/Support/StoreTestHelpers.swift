@@ -153,10 +153,8 @@ struct Writer {
     }
 
     mutating func write(batches: Int) async throws {
-        for _ in 0..<batches {
-            try await journal.store(batch())
-            if let store = (journal as? SQLiteJournal)?.store { #expect(try store.brokenInvariants() == []) }
-        }
+        for _ in 0..<batches { try await journal.store(batch()) }
+        if let store = (journal as? SQLiteJournal)?.store { #expect(try store.brokenInvariants() == []) }
     }
 
     private mutating func operation() -> JournalOperation {
