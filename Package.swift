@@ -93,9 +93,22 @@ let package = Package(
         .testTarget(name: "JournalTests", dependencies: [
             "Journal", "JSONTree", "Scheduling", "SQLiteJournal", "TestSupport", .product(name: "GRDB", package: "GRDB.swift"),
         ], swiftSettings: shared + cluster),
-        // databases: write pipeline, observers
+        // requests and their answers, the stages of a commit, and what it changed: values, on any queue
+        .target(name: "Commits", dependencies: [
+            "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules", .product(name: "DequeModule", package: "swift-collections"),
+        ], swiftSettings: shared + hotPath),
+        .testTarget(name: "CommitsTests", dependencies: ["Commits", "JSONTree", "SecurityRules", "TestSupport"], swiftSettings: shared),
+        // clients, the trie of what they observe, and the events of a change; knows no queue
+        .target(name: "Observing", dependencies: [
+            "Commits", "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules",
+            .product(name: "DequeModule", package: "swift-collections"),
+        ], swiftSettings: shared + hotPath),
+        .testTarget(name: "ObservingTests", dependencies: [
+            "Commits", "JSONTree", "LiveQueries", "Observing", "SecurityRules", "TestSupport",
+        ], swiftSettings: shared),
+        // one database: its queue, and everything that happens there
         .target(name: "HubEngine", dependencies: [
-            "Journal", "JSONTree", "LiveQueries", "Scheduling", "SecurityRules",
+            "Commits", "Journal", "JSONTree", "LiveQueries", "Observing", "Scheduling", "SecurityRules",
             .product(name: "DequeModule", package: "swift-collections"), .product(name: "HeapModule", package: "swift-collections"),
         ], swiftSettings: shared + hotPath),
         .testTarget(name: "HubEngineTests", dependencies: [

@@ -72,7 +72,7 @@ final class ChangeSender {
         let frame = (isShared ? shared?.bytes : nil) ?? change.frame(for: style)
         if isShared { shared?.bytes = frame }
         outbox.send(frame, to: audience)
-        view.countEvents(frame.count &* audience.count, context.meter)
+        view.countEvents(frame.count &* audience.count, in: context.meter.eventBytes)
     }
 
     /// Sends a change to one client.

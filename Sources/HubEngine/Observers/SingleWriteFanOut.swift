@@ -78,7 +78,7 @@ final class SingleWriteFanOut {
             // Plain views have one style.
             for audience in view.audiences.values {
                 outbox.send(frame, to: audience)
-                view.countEvents(frame.count &* audience.count, context.meter)
+                view.countEvents(frame.count &* audience.count, in: context.meter.eventBytes)
             }
         }
     }

@@ -150,7 +150,7 @@ final class CommitPipeline {
         plainCommits += 1
         context.meter.counters.commits += 1
         batch.append(.set(path, value), as: content.sequence)
-        recent.record(CollectionOfOne(path), sequence: content.sequence)
+        recent.record(path, sequence: content.sequence)
         if notifies, before == .other { fanOut.notify(value, at: path) }
         return true
     }

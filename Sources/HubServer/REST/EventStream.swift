@@ -33,7 +33,7 @@ final class EventStream: Session, @unchecked Sendable {
     private let ends: Int64?
     private var hasBegun = false
     /// Revoked before the stream began; it then ends right after its beginning.
-    private var isRevoked = false
+    private var isRevokedEarly = false
 
     func begin() {
         // A query that loads everything is the place itself.
@@ -49,7 +49,7 @@ final class EventStream: Session, @unchecked Sendable {
             // The connection may have closed in the meantime.
             guard answer.begin(events, listener: self) else { return ended() }
             hasBegun = true
-            if isRevoked { revoke() } else { expireOrRunOut(at: ends) }
+            if isRevokedEarly { revoke() } else { expireOrRunOut(at: ends) }
         case .failed(let failure):
             answer.refuse(RESTRefusal(failure), isHead: false)
             ended()
@@ -58,7 +58,7 @@ final class EventStream: Session, @unchecked Sendable {
     }
 
     override func revoke() {
-        if hasBegun { super.revoke() } else { isRevoked = true }
+        if hasBegun { super.revoke() } else { isRevokedEarly = true }
     }
 
     override func dismissed() {

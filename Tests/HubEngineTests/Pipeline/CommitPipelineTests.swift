@@ -181,6 +181,27 @@ import Testing
         #expect(bench.commits.recent.places(since: 1) == [])
     }
 
+    @Test func recentCommits_rememberSoMany_whileNothingIsPrepared() throws {
+        var limits = EngineLimits()
+        limits.recentCommits = 3
+        let bench = Bench(limits: limits)
+        func write(_ count: Int) throws {
+            for _ in 0..<count { _ = try bench.commits.commit([TreeWrite("p\(bench.content.sequence)", 1)], by: .client(.admin)) }
+        }
+        try bench.run {
+            try write(3)
+            #expect(bench.commits.recent.places(since: 0)?.map(\.description) == ["/p0", "/p1", "/p2"])
+            try write(1)
+            #expect(bench.commits.recent.places(since: 0) == nil)
+            #expect(bench.commits.recent.places(since: 1)?.count == 3)
+            bench.commits.retainRecent()
+            try write(5)
+            #expect(bench.commits.recent.places(since: 1)?.count == 8, "a write is prepared")
+            bench.commits.releaseRecent()
+            #expect(bench.commits.recent.places(since: 5) == nil && bench.commits.recent.places(since: 6)?.count == 3)
+        }
+    }
+
     private struct NotReady: Error {}
 }
 

@@ -1,0 +1,46 @@
+import JSONTree
+package import LiveQueries
+package import SecurityRules
+
+extension QueryVariables {
+    /// The query as rules see it (rules language §11).
+    package init(_ query: Query) {
+        if query.selectsAll {
+            self.init()
+        } else if query.isByDistance {
+            self.init()
+            nearest = query.tree.limit
+        } else {
+            self.init(query.tree)
+        }
+        near = query.near != nil
+        radius = query.near?.metres
+        for condition in query.filter.conditions {
+            if case .equal(let constant) = condition.test {
+                conditions[condition.path] = constant.value
+            } else {
+                otherConditions.insert(condition.path)
+            }
+        }
+    }
+
+    private init(_ query: TreeQuery) {
+        self.init()
+        switch query.orderedBy {
+        case .key: orderByKey = true
+        case .value: orderByValue = true
+        case .priority: orderByPriority = true
+        case .child(let path): orderByChild = path.relativeText
+        }
+        if let start = query.start, start == query.end {
+            equalTo = start.value
+        } else {
+            startAt = query.start?.value
+            endAt = query.end?.value
+        }
+        switch query.keeps {
+        case .first: limitToFirst = query.limit
+        case .last: limitToLast = query.limit
+        }
+    }
+}
