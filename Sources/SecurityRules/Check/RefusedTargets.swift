@@ -35,7 +35,7 @@ struct RefusedTargets {
     /// - Parameters:
     ///   - content: `.nothing` for a removal. Then only the rules above the place are evaluated, since their nodes still exist.
     ///   - isOfHub: whether the hub is the writer, not the client that causes the write.
-    mutating func refusal(at steps: [Step], _ content: WrittenContent, isOfHub: Bool = true) -> Refusal? {
+    mutating func refusal(at steps: [Step], _ content: PartialValue, isOfHub: Bool = true) -> Refusal? {
         refusal(root, steps, 0, Place(), content, isOfHub)
     }
 
@@ -45,7 +45,7 @@ struct RefusedTargets {
         var captures: [String: Int] = [:]
         /// The known keys of wildcards, by depth.
         var keys: [Int: String] = [:]
-        /// The place's names, in the form that `PossibleOutcomes` uses.
+        /// The place's names, in the form that `PartialEvaluator` uses.
         var names: [String] = []
 
         func below(literal key: Key) -> Place {
@@ -67,7 +67,7 @@ struct RefusedTargets {
     }
 
     private mutating func refusal(
-        _ node: SourceNode, _ steps: [Step], _ i: Int, _ place: Place, _ content: WrittenContent, _ isOfHub: Bool
+        _ node: SourceNode, _ steps: [Step], _ i: Int, _ place: Place, _ content: PartialValue, _ isOfHub: Bool
     ) -> Refusal? {
         left -= 1
         guard left > 0 else { return nil }
@@ -97,7 +97,7 @@ struct RefusedTargets {
     }
 
     /// The refusal of a known child of the written value, assuming that the child exists.
-    private mutating func members(_ node: SourceNode, _ place: Place, _ content: WrittenContent, _ isOfHub: Bool) -> Refusal? {
+    private mutating func members(_ node: SourceNode, _ place: Place, _ content: PartialValue, _ isOfHub: Bool) -> Refusal? {
         guard case .children(let all) = content else { return nil }
         for (key, member) in all.sorted(by: { $0.key < $1.key }) where member.exists != false {
             guard let (next, below) = child(key, of: node, place) else { continue }
@@ -108,7 +108,7 @@ struct RefusedTargets {
 
     /// The refusal by the `.validate` of a rule node; nil if something can satisfy it.
     private mutating func asked(
-        _ node: SourceNode, _ steps: [Step], _ i: Int, _ place: Place, _ content: WrittenContent, _ isOfHub: Bool
+        _ node: SourceNode, _ steps: [Step], _ i: Int, _ place: Place, _ content: PartialValue, _ isOfHub: Bool
     ) -> Refusal? {
         guard let rule = node.rules[.validate] else { return nil }
         let refusal = Refusal(rule: "\(place.pattern)\(RuleKind.validate.rawValue)", offset: rule.offset)
@@ -120,16 +120,16 @@ struct RefusedTargets {
         }
         guard let term = terms[rule.offset] ?? nil else { return nil }
         let rest = steps[i...].map { step in if case .key(let key) = step { key.string } else { "?" } }
-        var known = PossibleOutcomes()
+        var known = PartialEvaluator()
         (known.isOfHub, known.captures) = (isOfHub, place.keys)
         known.written = ([["newData"] + rest, ["newRoot"] + place.names + rest], content)
-        return known.outcomes(term).contains(.yes) ? nil : refusal
+        return known.outcomes(term).canBe(.yes) ? nil : refusal
     }
 }
 
-extension WrittenContent {
+extension PartialValue {
     /// The same content, for a place that is known to exist.
-    fileprivate var assumingExists: WrittenContent { if case .anything = self { .something } else { self } }
+    fileprivate var assumingExists: PartialValue { if case .anything = self { .something } else { self } }
 
     /// The content of a value in the rules file.
     /// - Parameter scope: the scope of its expressions.
@@ -151,13 +151,9 @@ extension WrittenContent {
         guard let expression = try? ExpressionParser.parse(text.value),
             let term = try? Checker.value(expression, scope: scope, functions: functions)
         else { return }
-        switch PossibleOutcomes().value(term) {
-        case .constant(let node): self = node.exists ? .leaf(node) : .nothing
-        case .number: self = .number
-        case .something: self = .something
-        case .null: self = .nothing
-        case .anything, .failure: self = .anything
-        }
+        let value = PartialEvaluator().value(term)
+        if case .failure = value { return }
+        self = value
     }
 
     init(_ node: Node) {
@@ -196,7 +192,7 @@ extension RulesLinter {
             guard let each = try? PathTemplate(inbox.each.value, captures: captures) else { continue }
             for case .every(let name?) in each.segments { all[name] = depth + 1 }
             guard let to = try? PathTemplate(inbox.to.value, captures: all) else { continue }
-            let row = WrittenContent(inbox.value, scope, functions)
+            let row = PartialValue(inbox.value, scope, functions)
             refused(inbox.to.quote, "The row", "every write of its node", targets.refusal(at: to.steps, row))
         }
         for text in node.removes {
@@ -207,8 +203,8 @@ extension RulesLinter {
         for expiry in node.expiries { refusedEnd(expiry, at: steps, scope, &targets) }
         if let value = node.defaultValue {
             let content = switch value.value {
-            case .expression(let text): WrittenContent(text, scope, functions)
-            case .node(let node): WrittenContent(node)
+            case .expression(let text): PartialValue(text, scope, functions)
+            case .node(let node): PartialValue(node)
             }
             guard content.exists != false else { return }
             let refusal = targets.refusal(at: steps, content, isOfHub: false)
@@ -223,14 +219,14 @@ extension RulesLinter {
         scope.expiry = .patch
         for member in expiry.patch ?? [] {
             guard let path = try? Path(parsing: member.name.value) else { continue }
-            let content = WrittenContent(member.value, scope, functions)
+            let content = PartialValue(member.value, scope, functions)
             let refusal = targets.refusal(at: steps + path.keys.map { .key($0) }, content)
             refused(member.name.quote, "This patch", "the end of the node", refusal)
         }
         guard let log = expiry.log, let value = expiry.value else { return }
         guard let to = try? PathTemplate(log.value, captures: scope.captures) else { return }
         scope.expiry = .row
-        let refusal = targets.refusal(at: to.steps + [.any], WrittenContent(value, scope, functions))
+        let refusal = targets.refusal(at: to.steps + [.any], PartialValue(value, scope, functions))
         refused(log.quote, "This row", "the end of the node", refusal)
     }
 

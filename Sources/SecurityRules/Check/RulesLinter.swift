@@ -1,8 +1,8 @@
 import JSONTree
 
 extension RuleSet {
-    /// Warnings about a valid file, in the order of the text: a rule never grants or is never evaluated, a name looks misspelt, or everything is
-    /// public.
+    /// Warnings about a valid file, in the order of the text: a rule never grants or is never evaluated, a name looks misspelt, or
+    /// everything is public.
     public var warnings: [RuleError] {
         let text = RulesText(self.text)
         var parser = LocatedJSONParser(text)
@@ -131,7 +131,7 @@ struct RulesLinter {
             check(expression, string, scope)
             guard let term = try? Checker.rule(expression, scope: scope, functions: functions) else { break }
             if case .constant(.bool(let value)) = term.folded.kind { constant = value }
-            if kind != .validate { missingSides(term, string) }
+            comparisons(term, string, kind)
         }
         guard kind == .read || kind == .write else { return }
         if above.granted.contains(kind) {
@@ -154,13 +154,27 @@ struct RulesLinter {
         _ = try? Checker(scope: scope, functions: functions).check(expression)
     }
 
-    private mutating func missingSides(_ rule: Term, _ string: LocatedString) {
-        for span in MissingSides.find(in: rule) {
-            let source = span.function < 0 ? string : functions.all[Int(span.function)].source.body
-            let offset = text.offset(in: source, at: Int(span.offset))
-            guard reportedComparisons.insert(offset).inserted else { continue }
-            warn(offset, "Both sides of this == can be missing, and the rule then grants. Ask for one of them as well: … != null && …")
+    /// Warns about comparisons with null that make a rule grant or fail.
+    private mutating func comparisons(_ rule: Term, _ string: LocatedString, _ kind: RuleKind) {
+        for (field, span) in kind.isOfReads ? NullComparisons.find(in: rule) : [] {
+            let when = NullComparisons.fields[field] ?? ""
+            warn(
+                span, string,
+                "query.\(field) is null \(when): the whole rule fails then, with what stands behind this ||. Ask for it first: "
+                    + "(query.\(field) != null && …) || …")
         }
+        for span in kind != .validate ? MissingSides.find(in: rule) : [] {
+            warn(
+                span, string,
+                "Both sides of this == can be missing, and the rule then grants. Ask for one of them as well: … != null && …")
+        }
+    }
+
+    /// Warns about a comparison of a rule or of a function that it calls, unless it was reported before.
+    private mutating func warn(_ comparison: Span, _ rule: LocatedString, _ message: String) {
+        let source = comparison.function < 0 ? rule : functions.all[Int(comparison.function)].source.body
+        let offset = text.offset(in: source, at: Int(comparison.offset))
+        if reportedComparisons.insert(offset).inserted { warn(offset, message) }
     }
 
     private mutating func check(_ expression: Expression, _ string: LocatedString, _ scope: Scope) {
@@ -169,18 +183,7 @@ struct RulesLinter {
         switch expression.kind {
         case .literal, .regex, .variable: break
         case .not(let a), .negate(let a): check(a, string, scope)
-        case .any(let operands):
-            for operand in operands { check(operand, string, scope) }
-            for (field, offset) in NullComparisons.find(inAlternatives: operands) {
-                let place = text.offset(in: string, at: offset)
-                guard scope.kind.isOfReads, reportedComparisons.insert(place).inserted else { continue }
-                let when = NullComparisons.fields[field] ?? ""
-                warn(
-                    place,
-                    "query.\(field) is null \(when): the whole rule fails then, with what stands behind this ||. Ask for it first: "
-                        + "(query.\(field) != null && …) || …")
-            }
-        case .all(let operands), .array(let operands): for operand in operands { check(operand, string, scope) }
+        case .all(let operands), .any(let operands), .array(let operands): for operand in operands { check(operand, string, scope) }
         case .comparison(let comparison, let a, let b):
             check(a, string, scope)
             check(b, string, scope)

@@ -59,6 +59,33 @@ struct Term {
         case call(Term)
     }
 
+    /// Calls `body` for the term and all its parts, in the order of the text.
+    func forEach(_ body: (Term) -> Void) {
+        body(self)
+        switch kind {
+        case .constant, .now, .written, .auth, .capture, .query, .condition, .opaque(nil): break
+        case .not(let a), .negate(let a), .property(let a, _), .length(let a), .recase(let a, _), .matches(let a, _), .fold(let a),
+            .dayOf(let a, _), .dayNumber(let a), .call(let a):
+            a.forEach(body)
+        case .comparison(_, let a, let b), .arithmetic(_, let a, let b), .propertyIndex(let a, let b), .stringTest(_, let a, let b):
+            for part in [a, b] { part.forEach(body) }
+        case .conditional(let a, let b, let c), .replace(let a, let b, let c): for part in [a, b, c] { part.forEach(body) }
+        case .all(let parts), .any(let parts): for part in parts { part.forEach(body) }
+        case .val(let place), .childCount(let place), .priority(let place), .exists(let place), .hasChildren(let place),
+            .isKind(let place, _), .opaque(let place?):
+            place.forEachTerm(body)
+        case .equals(let a, let b), .sharesKey(let a, let b): for place in [a, b] { place.forEachTerm(body) }
+        case .valOr(let place, let other):
+            place.forEachTerm(body)
+            other.forEach(body)
+        case .hasAll(let place, let names), .hasAny(let place, let names):
+            place.forEachTerm(body)
+            for name in names { name.forEach(body) }
+        }
+    }
+
+    var isConstant: Bool { if case .constant = folded.kind { true } else { false } }
+
     /// Whether its only possible type is a string.
     var isString: Bool {
         switch kind {
@@ -80,6 +107,20 @@ indirect enum SnapshotTerm {
     case child(SnapshotTerm, Term)
     case parent(SnapshotTerm, span: Span)
     case conditional(Term, SnapshotTerm, SnapshotTerm)
+
+    /// Calls `body` for all terms in it and their parts.
+    func forEachTerm(_ body: (Term) -> Void) {
+        switch self {
+        case .data, .newData, .root, .newRoot: break
+        case .child(let parent, let name):
+            parent.forEachTerm(body)
+            name.forEach(body)
+        case .parent(let child, _): child.forEachTerm(body)
+        case .conditional(let condition, let a, let b):
+            condition.forEach(body)
+            for place in [a, b] { place.forEachTerm(body) }
+        }
+    }
 }
 
 enum LeafKind: UInt8 { case number, string, boolean }

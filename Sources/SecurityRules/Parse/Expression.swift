@@ -52,6 +52,8 @@ enum Comparison: String {
     case lessOrEqual = "<="
     case greater = ">"
     case greaterOrEqual = ">="
+
+    var isEquality: Bool { self == .equal || self == .notEqual }
 }
 
 enum Arithmetic: String {

@@ -58,6 +58,9 @@ import Testing
         Row(#"{"a":{".read":"(query.near && query.limit <= 5) || auth != null"}}"#, "1:40: query.limit is null without a limit"),
         Row(#"{"a":{".read":"(query.limitToFirst == 5 && query.limitToFirst <= 9) || auth != null"}}"#),
         Row(#"{"a":{".read":"auth == null || query.limit < 5 || now > 9"}}"#, "1:41: query.limit is null without a limit"),
+        Row(#"{"a":{".read":"(query.near ? query.limit <= 5 : false) || auth != null"}}"#, "1:39: query.limit is null without a limit"),
+        Row(#"{"a":{".read":"(query.limit == null || query.limit <= 5) || auth != null"}}"#),
+        Row(#"{"a":{".read":"(query.limit != 5 && query.limit <= 9) || auth != null"}}"#, "1:46: query.limit is null without a limit"),
         Row(
             #"{"a":{".read":"auth != null",".geoIndex":{"lat":"x","lng":"y"},".count":{"radius":1000,"least":5}}}"#,
             "1:24: .read lets users without a name see what .count hides"),
@@ -138,6 +141,8 @@ import Testing
         ("data.hasChildren(['other']) && data.child('owner').val() == auth.uid", true),
         // Another branch grants anyway, or this one never does.
         ("!data.exists() || data.val() == auth.uid", false),
+        ("data.child('o').val() == auth.uid || (data.hasChild('p') || auth.token.t.length > 5)", true),
+        ("root.child(auth.token.x).val() == auth.uid || data.child('y').exists()", false),
         ("!data.exists() || (auth != null && data.child('c').val() == auth.uid)", false),
         ("data.child('public').val() == true || data.child('owner').val() == auth.uid", true),
         ("(data.child('x').val() == null && auth.uid == data.child('owner').val()) || data.child('y').exists()", true),
@@ -164,6 +169,11 @@ import Testing
         let rules = try RuleSet(parsing: "{\"rules\":{\"$k\":{\".read\":\(quoted(rule))}}}")
         #expect(rules.warnings.count == 2, "\(rules.warnings)")
         #expect(rules.allowsRead("/k", root: ["k": ["other": 1]], auth: .null, now: 0))
+    }
+
+    @Test func missingSides_areFoundInLinearTime_besideALongSum() throws {
+        let rule = "data.child('o').val() == auth.uid && now" + String(repeating: " + 1", count: 200) + " > 0"
+        #expect(try RuleSet(parsing: "{\"rules\":{\"$k\":{\".read\":\(quoted(rule))}}}").warnings.count == 1)
     }
 
     @Test func missingSidesOfValidation_areNoFault() throws {

@@ -1,21 +1,27 @@
 import JSONTree
 
-/// The known part of a written place's content.
-indirect enum WrittenContent {
+/// The known part of a value, or of the content of a place.
+indirect enum PartialValue {
+    /// Null, or an empty place.
     case nothing
     case leaf(Node)
     case number
     /// Unknown children.
     case object
     /// Exactly these children.
-    case children([Key: WrittenContent])
+    case children([Key: PartialValue])
+    /// Any value but null.
     case something
     case anything
+    /// Evaluating it always fails.
+    case failure
+
+    static func constant(_ node: Node) -> PartialValue { node.exists ? .leaf(node) : .nothing }
 
     var exists: Bool? {
         switch self {
         case .nothing: false
-        case .anything: nil
+        case .anything, .failure: nil
         case .leaf, .number, .object, .something: true
         // A node without children does not exist.
         case .children(let all) where all.values.contains(where: { $0.exists == true }): true
@@ -28,7 +34,7 @@ indirect enum WrittenContent {
         case .nothing, .leaf, .number: false
         case .object: true
         case .children: exists
-        case .something, .anything: nil
+        case .something, .anything, .failure: nil
         }
     }
 
@@ -42,26 +48,23 @@ indirect enum WrittenContent {
             case .bool: kind == .boolean
             default: kind == .number
             }
-        case .something, .anything: nil
+        case .something, .anything, .failure: nil
         }
     }
 
-    /// The result of `val()` on it.
-    var value: PossibleOutcomes.Known {
+    /// Whether it can be an operand of an operation on strings.
+    var canBeText: Bool {
         switch self {
-        case .nothing: .null
-        case .leaf(let node): .constant(node)
-        case .number: .number
-        case .object, .something: .something
-        case .children, .anything: .anything
+        case .leaf(.string), .object, .children, .something, .anything: true
+        case .nothing, .leaf, .number, .failure: false
         }
     }
 
-    func below(_ names: ArraySlice<String>) -> WrittenContent {
+    func below(_ names: ArraySlice<String>) -> PartialValue {
         guard let name = names.first else { return self }
         switch self {
         case .nothing, .leaf, .number: return .nothing
-        case .object, .something, .anything: return .anything
+        case .object, .something, .anything, .failure: return .anything
         case .children(let all): return (all[Key(name)] ?? .nothing).below(names.dropFirst())
         }
     }
