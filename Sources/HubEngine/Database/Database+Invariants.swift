@@ -6,8 +6,8 @@
             var found = Invariants()
             parts.places.check(over: content.root, &found)
             parts.indexes.check(parts.places, &found)
-            parts.queries.check(&found)
-            parts.suspended.check(&found)
+            parts.queries.places.check(&found)
+            parts.suspendedRequests.check(&found)
             durability.check(&found)
             return found.broken
         }

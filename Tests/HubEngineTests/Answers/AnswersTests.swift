@@ -176,7 +176,7 @@ import Testing
         let client = Client.make()
         bench.run { bench.early.repeatMuted { bench.answers.answer(.done, .init(.signOut, of: client)) } }
         #expect(bench.outbox.bytes == 0 && bench.early.timing == .withBatch)
-        bench.run { bench.guardian.refused(.diskFull) }
+        bench.run { bench.logGuard.refused(.diskFull) }
         #expect(!Self.leaves(bench, .get("b")))
     }
 }

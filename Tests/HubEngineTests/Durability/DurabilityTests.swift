@@ -137,20 +137,20 @@ import Testing
         for isStored in [true, false] {
             let bench = Bench(limits: .patient)
             bench.run {
-                bench.guardian.refused(.diskFull)
-                bench.guardian.tryLater()
+                bench.logGuard.refused(.diskFull)
+                bench.logGuard.tryLater()
             }
             bench.time.advance(ms: Int64(bench.context.limits.retryMs))
             bench.run {}
             if isStored { bench.log.storeWithUnknownOutcome() } else { bench.log.complete(.failure(.outcomeUnknown)) }
             bench.run {}
-            #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustAcceptWrites() } }
+            #expect(throws: Failure.self) { try bench.run { try bench.logGuard.mustAcceptWrites() } }
             bench.time.advance(ms: Int64(bench.context.limits.retryMs))
             bench.run {}
             #expect(bench.log.appended == 2, "it is tried again")
             bench.log.complete()
             bench.run {}
-            try bench.run { try bench.guardian.mustAcceptWrites() }
+            try bench.run { try bench.logGuard.mustAcceptWrites() }
             #expect(bench.log.last == 1 && bench.content.sequence == 1 && bench.durability.durable.sequence == 1)
         }
     }
@@ -179,10 +179,10 @@ import Testing
     @Test func guard_refusesWrites_untilTheLogTakesOne() throws {
         let bench = Bench()
         let taken = Counted()
-        bench.guardian.onTaken = { taken.count += 1 }
-        bench.run { bench.guardian.refused(.diskFull(reason: "test")) }
-        #expect(throws: Failure.self) { try bench.run { try bench.guardian.mustAcceptWrites() } }
-        bench.run { bench.guardian.tryLater() }
+        bench.logGuard.onTaken = { taken.count += 1 }
+        bench.run { bench.logGuard.refused(.diskFull(reason: "test")) }
+        #expect(throws: Failure.self) { try bench.run { try bench.logGuard.mustAcceptWrites() } }
+        bench.run { bench.logGuard.tryLater() }
         bench.time.advance(ms: Int64(bench.context.limits.retryMs) - 1)
         bench.run {}
         #expect(bench.log.appended == 0, "not yet")
@@ -191,7 +191,7 @@ import Testing
         #expect(bench.log.appended == 1)
         bench.log.complete()
         bench.run {}
-        try bench.run { try bench.guardian.mustAcceptWrites() }
+        try bench.run { try bench.logGuard.mustAcceptWrites() }
         #expect(taken.count == 1)
         #expect(bench.content.sequence == 1 && bench.durability.durable.sequence == 1, "the try was a commit")
     }

@@ -57,7 +57,7 @@ import Testing
             #expect(Self.refused(bench, [TreeWrite("open/b", 1), priority], by: client) == .badPriority, "the shape of the second")
             #expect(Self.refused(bench, [TreeWrite("open/b", 1), TreeWrite("own/x", 1)], by: client) == .permissionDenied)
             #expect(Self.refused(bench, [TreeWrite("open/b", 1)], if: Condition(open, hash: "other"), by: client) == .dataStale)
-            bench.guardian.refused(.diskFull)
+            bench.logGuard.refused(.diskFull)
             #expect(Self.refused(bench, [TreeWrite("open/b", 1)], by: client)?.code == .unavailable)
             #expect(Self.refused(bench, [TreeWrite("open/b", 1)], by: .system(.accountDeletion))?.code == .unavailable)
         }
@@ -70,7 +70,7 @@ import Testing
         let bench = try Self.bench()
         let stale = Condition(Path([Key("open")]), hash: "other")
         bench.run {
-            bench.guardian.refused(.diskFull)
+            bench.logGuard.refused(.diskFull)
             let client = WriteOrigin.client(.anonymous)
             var priority = TreeWrite("own", ["x": 1])
             priority.part = .priority
@@ -166,7 +166,7 @@ import Testing
         #expect(bench.commits.recent.places(since: 0) == ["open/b", "open/c", "open/x"])
         #expect(bench.batch.commits.map(\.operations.count) == [2, 3] && bench.context.meter.counters.prepared == 2)
         #expect(bench.finish() == [#"m open {"b":2,"c":3}"#, #"m open {"x/1":1,"x/2":2,"x/3":3}"#])
-        bench.run { bench.guardian.refused(.diskFull) }
+        bench.run { bench.logGuard.refused(.diskFull) }
         #expect(throws: Failure.self) { try bench.run { try bench.commits.commit(many, by: .client(.anonymous)) } }
         #expect(bench.content.sequence == 2)
     }

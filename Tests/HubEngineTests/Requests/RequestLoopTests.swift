@@ -187,12 +187,12 @@ import Testing
 
     @Test func turnThatWritesWhatIsOwed_letsRequestsHaveTheNext() {
         let bench = Self.bench(turnWork: 4)
-        bench.guardian.onTaken = { [weak bench] in bench?.loop.handle([]) }
+        bench.logGuard.onTaken = { [weak bench] in bench?.loop.handle([]) }
         let reader = Client.make()
         bench.run {
-            bench.guardian.refused(.diskFull)
+            bench.logGuard.refused(.diskFull)
             for i in 0..<9 { bench.disconnects.applyEnded(PendingSession(id: "s\(i)", isAdmin: true, writes: [TreeWrite("gone/k\(i)", 1)])) }
-            bench.guardian.tryLater()
+            bench.logGuard.tryLater()
         }
         bench.time.advance(ms: Int64(bench.context.limits.retryMs))
         bench.run {}
@@ -216,9 +216,9 @@ import Testing
     @Test func turn_writesWhatIsOwed_whenTheLogTakesIt() {
         let bench = Self.bench(turnWork: 10)
         bench.run {
-            bench.guardian.refused(.diskFull)
+            bench.logGuard.refused(.diskFull)
             bench.disconnects.applyEnded(PendingSession(id: "s", isAdmin: true, writes: [TreeWrite("gone", 1)]))
-            bench.guardian.tryLater()
+            bench.logGuard.tryLater()
             bench.loop.handle([])
         }
         #expect(bench.log.appended == 0 && bench.content.root == .null)

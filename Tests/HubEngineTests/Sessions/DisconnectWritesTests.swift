@@ -130,7 +130,7 @@ import Testing
         }
         _ = bench.finish()
         bench.run {
-            bench.guardian.refused(.diskFull)
+            bench.logGuard.refused(.diskFull)
             #expect(Self.code(bench.disconnects.keep([TreeWrite("open/b", 1)], client)) == .unavailable)
             #expect(Self.code(bench.disconnects.cancel("open", of: client)) == .unavailable)
             #expect(client.pending.writes.count == 1, "it is kept as it was")
@@ -140,7 +140,7 @@ import Testing
             #expect(bench.batch.commits.isEmpty && bench.content.root == .null)
             #expect(bench.disconnects.pendingSessions.map(\.id) == ["s", "q"], "what is owed is not lost")
         }
-        bench.run { bench.guardian.tryLater() }
+        bench.run { bench.logGuard.tryLater() }
         bench.time.advance(ms: Int64(bench.context.limits.retryMs))
         bench.run {}
         bench.log.complete()
@@ -157,13 +157,13 @@ import Testing
         var limits = EngineLimits.patient
         limits.turnWork = turnWork
         let bench = try Self.bench(limits: limits)
-        bench.guardian.onTaken = { [weak bench] in bench?.loop.handle([]) }
+        bench.logGuard.onTaken = { [weak bench] in bench?.loop.handle([]) }
         bench.run {
-            bench.guardian.refused(.diskFull)
+            bench.logGuard.refused(.diskFull)
             for i in 0..<sessions {
                 bench.disconnects.applyEnded(PendingSession(id: "s\(i)", isAdmin: true, writes: [TreeWrite("open/k\(i)", value)]))
             }
-            bench.guardian.tryLater()
+            bench.logGuard.tryLater()
         }
         bench.time.advance(ms: Int64(limits.retryMs))
         bench.run {}
@@ -209,18 +209,18 @@ import Testing
         var limits = EngineLimits.patient
         limits.turnWork = 4
         let bench = try Self.bench(limits: limits)
-        bench.guardian.onTaken = { [weak bench] in bench?.loop.handle([]) }
+        bench.logGuard.onTaken = { [weak bench] in bench?.loop.handle([]) }
         let clients = (0..<10).map { _ in Client.make() }
         bench.run { for client in clients { _ = bench.disconnects.keep([TreeWrite("open/a", 1)], client) } }
         _ = bench.finish()
         let before = bench.log.appended
         bench.run {
-            bench.guardian.refused(.diskFull)
+            bench.logGuard.refused(.diskFull)
             for client in clients {
                 client.identity = Identity(auth: ["uid": "u"])
                 bench.disconnects.identityChanged(of: client)
             }
-            bench.guardian.tryLater()
+            bench.logGuard.tryLater()
         }
         bench.time.advance(ms: Int64(limits.retryMs))
         bench.run {}

@@ -7,7 +7,8 @@ import SecurityRules
 import Synchronization
 import TestSupport
 
-/// The dependencies of a part of the engine, for tests that build it without a database. Used on its queue only.
+/// The parts of an engine, connected as in a database but without a role, for tests of single parts. Used on its queue only.
+@dynamicMemberLookup
 final class Bench: @unchecked Sendable {
     // Sendable: `deliveries` is used on the queue; the tests hop there.
     let queue = DatabaseQueue(label: "test.parts")
@@ -15,12 +16,7 @@ final class Bench: @unchecked Sendable {
     let work = TestWork()
     let log = FlakyLog()
     let context: EngineContext
-    let content: Content
-    let batch = Batch(keepsHistory: true)
-    let outbox: Outbox
-    let places = PlaceTrie()
-    private let format: any WireFormat
-    private let listener: (any RefusalListener)?
+    private let parts: EngineParts
     /// Deliveries so far, by lane. The pipeline may deliver more after the end of the test.
     private let deliveries: ReceivedBox<[[Delivery]]>
 
@@ -28,62 +24,21 @@ final class Bench: @unchecked Sendable {
         root: Node = .null, rules: RuleSet = .allowAll, limits: EngineLimits = EngineLimits(), lanes: Int = 2,
         format: any WireFormat = LineFormat(), budget: MemoryBudget = MemoryBudget(1 << 30), refusals: (any RefusalListener)? = nil
     ) {
-        deliveries = ReceivedBox(Array(repeating: [], count: lanes))
+        let deliveries = ReceivedBox<[[Delivery]]>(Array(repeating: [], count: lanes))
+        self.deliveries = deliveries
         context = EngineContext(
             queue: queue, limits: limits, lanes: lanes, background: work.background, budget: budget,
             scheduler: time.scheduler)
-        content = Content(.init(root: root), rules: rules)
-        listener = refusals
-        self.format = format
-        outbox = Outbox(lanes: lanes)
+        parts = EngineParts(
+            context, format, rules: rules, start: .init(root: root), journal: log, keepsHistory: true, refusals: refusals
+        ) { lane, all in deliveries.value[lane] += all }
     }
+
+    /// A part: `bench.commits`.
+    subscript<Part>(dynamicMember part: KeyPath<EngineParts, Part>) -> Part { parts[keyPath: part] }
 
     /// Runs on the queue, as all parts expect.
     func run<Result>(_ body: () throws -> Result) rethrows -> Result { try queue.sync(body) }
-
-    lazy var durability = DurabilityQueue(context, content, batch, outbox, journal: log) { [deliveries] lane, all in
-        deliveries.value[lane] += all
-    }
-    lazy var guardian = LogGuard(context, content, durability, journal: log)
-    lazy var pipeline = BatchPipeline(content: content, batch: batch, durability: durability, log: guardian)
-    lazy var indexes = IndexStore(context, content, places, durability)
-    lazy var registry = ObserverRegistry(context, content, places, indexes, batch, durability)
-    lazy var slowReaders = SlowReaders(context, places, batch, outbox, durability)
-    lazy var refusals = RefusalReports(context, content, listener)
-    lazy var precheck = PermissionPrecheck(context, content, places)
-    lazy var permissions = ReadPermissions(context, format, content, places, registry, precheck, outbox, refusals)
-    lazy var encodings = EncodeQueue(context.background, context.budget)
-    lazy var pacing = Pacing(context, batch, durability)
-    lazy var sender = ChangeSender(context, format, outbox, slowReaders, encodings, pacing)
-    lazy var single = SingleWriteFanOut(context, format, content, places, batch, outbox)
-    lazy var publisher = Publisher(context, content, places, indexes, queries, batch, sender, single)
-    lazy var ring = CommitRing(context, content)
-    lazy var updates = ObserverUpdates(batch, indexes, queries, permissions, publisher, ring)
-    lazy var copies = CopyIndexStore(context, content, DerivedData(context))
-    lazy var consequences = ConsequenceStage(context, content, refusals, copies)
-    lazy var commits = CommitPipeline(context, content, batch, guardian, precheck, permissions, publisher, refusals, consequences, ring)
-    lazy var disconnects = DisconnectWrites(context, content, batch, durability, guardian, precheck, commits)
-    lazy var sessions = Sessions(
-        batch, outbox, slowReaders, registry, disconnects, removalsAtOnce: context.limits.removalsAtOnce)
-    lazy var suspendedRequests = SuspendedRequests(context, batch, durability, indexes, commits, sessions, slowReaders)
-
-    lazy var early = EarlyAnswers(content, batch, durability, guardian, places, permissions)
-    lazy var answers = Answers(context, format, outbox, early, slowReaders, encodings)
-    lazy var output = ClientOutput(outbox: outbox, answers: answers, early: early, slowReaders: slowReaders, encodings: encodings)
-    lazy var queries = LiveQueryUpdater(context, content, places, indexes, batch, durability)
-    lazy var live = LiveReads(context, content, indexes, queries, suspendedRequests)
-    lazy var reads = ReadRequests(context, content, places, indexes, permissions, suspendedRequests, answers, live)
-    lazy var initial = InitialContent(context, format, pipeline, registry, output: output)
-    lazy var observers = ObserveRequests(
-        context, indexes, registry, permissions, reads, live, answers, initial,
-        Resumption(context, content, places, CommitRing(context, content)),
-        CentreMoves(content, places, registry, permissions, live, publisher, answers))
-    lazy var writes = WriteRequests(
-        context, pipeline, log, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers, refusals)
-    lazy var sessionRequests = SessionRequests(context, sessions, permissions, precheck, suspendedRequests, disconnects, output)
-    lazy var handler = RequestHandler(context, batch, output, suspendedRequests, updates, reads, observers, writes, sessionRequests)
-    lazy var loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)
-    lazy var rollback = Rollback(context, pipeline, updates, commits, sessions, suspendedRequests, handler)
 
     // MARK: Output
 
@@ -121,7 +76,7 @@ final class Bench: @unchecked Sendable {
 
     /// Ends the batch and lets the log accept it.
     func finish() -> [String] {
-        run { durability.finishBatch() }
+        run { parts.durability.finishBatch() }
         log.completeAll()
         run {}
         return lines()
@@ -139,7 +94,7 @@ final class Bench: @unchecked Sendable {
     }
 
     /// Ends the batch; it waits for the log.
-    func endBatch() { run { durability.finishBatch() } }
+    func endBatch() { run { parts.durability.finishBatch() } }
 
     /// Waits for the background work and the work that it causes on the queue.
     func settle() {
@@ -158,12 +113,12 @@ final class Bench: @unchecked Sendable {
     func observe(_ observation: Observation, by client: Client) {
         let isAwaited = run {
             guard let query = observation.query?.plain else {
-                registry.insert(observation, of: client, showing: nil)
+                parts.registry.insert(observation, of: client, showing: nil)
                 return false
             }
             if insert(observation, query, client) { return false }
-            let node = content.root.node(at: observation.path)
-            return indexes.awaitIndex(query.orderedBy, at: observation.path, over: node) { [weak self] _ in
+            let node = parts.content.root.node(at: observation.path)
+            return parts.indexes.awaitIndex(query.orderedBy, at: observation.path, over: node) { [weak self] _ in
                 _ = self?.insert(observation, query, client)
             } == nil
         }
@@ -172,10 +127,10 @@ final class Bench: @unchecked Sendable {
 
     /// Returns whether the order existed.
     private func insert(_ observation: Observation, _ query: TreeQuery, _ client: Client) -> Bool {
-        let node = content.root.node(at: observation.path)
-        guard let order = indexes.order(node, at: observation.path, by: query.orderedBy, mustKeep: true) else { return false }
-        registry.insert(observation, of: client, showing: (try? order.get()).map { QueryWindow(query, over: $0) })
-        if let index = places.existingPlace(at: observation.path)?.existingIndex(query.orderedBy) { indexes.settle(index) }
+        let node = parts.content.root.node(at: observation.path)
+        guard let order = parts.indexes.order(node, at: observation.path, by: query.orderedBy, mustKeep: true) else { return false }
+        parts.registry.insert(observation, of: client, showing: (try? order.get()).map { QueryWindow(query, over: $0) })
+        if let index = parts.places.existingPlace(at: observation.path)?.existingIndex(query.orderedBy) { parts.indexes.settle(index) }
         return true
     }
 }

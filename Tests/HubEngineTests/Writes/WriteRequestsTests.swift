@@ -158,7 +158,7 @@ import Testing
 
     @Test func refusingLog_isAskedBeforeAnyWork() throws {
         let bench = try Self.bench()
-        bench.run { bench.guardian.refused(.diskFull) }
+        bench.run { bench.logGuard.refused(.diskFull) }
         Self.ask(bench, Self.three("open"))
         #expect(bench.finish() == ["error 0 unavailable"] && bench.work.count == 0)
     }
