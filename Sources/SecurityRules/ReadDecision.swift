@@ -3,9 +3,9 @@ public import JSONTree
 /// Whether a read is allowed, and the dependencies of that decision.
 public struct ReadDecision: Sendable {
     public let isAllowed: Bool
-    /// Places that the rules read, in the order of first reading, so that equal decisions compare equal. The decision holds for the same `auth`
-    /// and `query` while two things stay unchanged. One is what rules see at each place: its existence, whether it has children, its leaf and
-    /// its priority. The other is everything at and below the `subtreeDependencies`.
+    /// Places that the rules read, in the order of first reading, so that equal decisions compare equal. The decision holds for the same
+    /// `auth` and `query` while two things stay unchanged. One is what rules see at each place: its existence, whether it has children, its
+    /// leaf and its priority. The other is everything at and below the `subtreeDependencies`.
     public let dependencies: [Path]
     /// The dependencies on everything below a place.
     public let subtreeDependencies: Set<Path>
@@ -25,8 +25,8 @@ final class DependencyRecorder {
     private(set) var hasOverflowed = false
     /// Whether the old tree was read at or below the written place.
     private(set) var readsOverwritten = false
-    /// The depth of the written place, when the walk is at or below it. There the new tree is the written data and not a dependency, and reads
-    /// of the old tree only set `readsOverwritten`.
+    /// The depth of the written place, when the walk is at or below it. There the new tree is the written data and not a dependency, and
+    /// reads of the old tree only set `readsOverwritten`.
     var writtenDepth = Int.max
     private let limit: Int
 

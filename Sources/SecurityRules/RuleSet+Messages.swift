@@ -5,8 +5,8 @@ extension RuleSet {
     /// Whether any rule has a message; if not, refusals need no further evaluation.
     public var hasMessages: Bool { program.hasMessages }
 
-    /// The messages of the rules that refuse a write, each once, in the order of the file. Empty if only rules without a message refuse. Costs
-    /// as much as `allowsWrite` for an allowed write.
+    /// The messages of the rules that refuse a write, each once, in the order of the file. Empty if only rules without a message refuse.
+    /// Costs as much as `allowsWrite` for an allowed write.
     ///
     /// If no `.write` grants a location, these are the messages of the `.write` rules evaluated for it. Then `.validate` rules are not
     /// evaluated, as the client may not know the stored data. At most `RulesLimits.messages`.

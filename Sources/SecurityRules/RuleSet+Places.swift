@@ -26,12 +26,12 @@ extension RuleSet {
         return program.details[Int(place)]
     }
 
-    /// The indexes in force for the children of a place: child paths such as `a/b`, `.value`, `.priority` (rules contract §1.4). First those of
-    /// `.indexOn`, then the `filter` and `order` names of `.geoIndex`.
+    /// The indexes in force for the children of a place: child paths such as `a/b`, `.value`, `.priority` (rules contract §1.4). First
+    /// those of `.indexOn`, then the `filter` and `order` names of `.geoIndex`.
     public func indexes(at path: Path) -> [String] { details(at: path)?.indexes ?? [] }
 
-    /// How the rules declare an index for ordering a place's children by a path: by its name or as a member of a set. For example, `types/*`
-    /// declares `types/cafe`. O(depth + indexes of the place)
+    /// How the rules declare an index for ordering a place's children by a path: by its name or as a member of a set. For example,
+    /// `types/*` declares `types/cafe`. O(depth + indexes of the place)
     public func declaresIndex(_ name: String, at path: Path) -> IndexDeclaration? {
         guard let indexes = details(at: path)?.indexes, !indexes.isEmpty else { return nil }
         return Self.declaration(of: name, among: indexes)

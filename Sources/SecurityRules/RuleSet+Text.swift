@@ -38,8 +38,8 @@ extension RuleSet {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// Every key with a dot, in the order of the file: its name, such as `/users/$uid.write` or `/posts.rate`, and the text of its value. An
-    /// expression is given as written, anything else as plain JSON.
+    /// Every key with a dot, in the order of the file: its name, such as `/users/$uid.write` or `/posts.rate`, and the text of its value.
+    /// An expression is given as written, anything else as plain JSON.
     public var declarations: [(name: String, text: String)] {
         var parser = LocatedJSONParser(RulesText(text))
         guard let json = try? parser.parse(), case .object(let members) = json.value,

@@ -36,8 +36,8 @@ public struct RuleSet: Sendable {
         file = File(text, program, unsupported)
     }
 
-    /// The rules of a text that an earlier version accepted. Unsupported keys are ignored and listed in `unsupported`, so that a hub starts with
-    /// its previous access rules.
+    /// The rules of a text that an earlier version accepted. Unsupported keys are ignored and listed in `unsupported`, so that a hub starts
+    /// with its previous access rules.
     public init(inForce text: String) throws(RulesErrors) {
         let (program, unsupported) = try RulesCompiler.compile(text, keepsUnsupported: true)
         file = File(text, program, unsupported)
@@ -73,8 +73,8 @@ public struct RuleSet: Sendable {
         Evaluator.run(program, old: root, new: root, auth: auth, now: now, query: query) { $0.grantsRead(path) }
     }
 
-    /// Whether every written location is granted by a `.write` on its own chain and passes its `.validate` rules. All rules see one merged tree
-    /// (rules contract §10.2, §10.3). An empty list of locations is allowed.
+    /// Whether every written location is granted by a `.write` on its own chain and passes its `.validate` rules. All rules see one merged
+    /// tree (rules contract §10.2, §10.3). An empty list of locations is allowed.
     /// - Parameters:
     ///   - locations: the target of a set or removal, or each path of a multi-path update.
     ///   - old: the tree before the write: `data` and `root`.

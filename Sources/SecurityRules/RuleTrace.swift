@@ -130,8 +130,8 @@ public struct RuleTrace: Sendable, CustomStringConvertible {
     /// The rule that decided a refusal: a `.validate` that was not true. Nil when no rule granted.
     public var refusal: Step? { isAllowed ? nil : steps.last { $0.kind == .validate && $0.outcome != .allowed } }
 
-    /// The rule that refused, in the order that `reason` uses: a bound of `.count`, a `.rate`, a consequence, a `.validate`. Otherwise the kind
-    /// that had to grant.
+    /// The rule that refused, in the order that `reason` uses: a bound of `.count`, a `.rate`, a consequence, a `.validate`. Otherwise the
+    /// kind that had to grant.
     public var refuser: String {
         if let unmetRule { return unmetRule }
         if let rate = rates.first(where: \.exceedsBurst) { return rate.rule }

@@ -14,8 +14,8 @@ public enum RulesLimits {
     /// Most states of a regular expression that is simulated because its table would be too large.
     public static let regexSimulatedStates = 256
 
-    /// Most text work of one operation, over all its rules and places. Each byte that is searched, joined, changed or matched by a table counts
-    /// as one. At worst some tenths of a second.
+    /// Most text work of one operation, over all its rules and places. Each byte that is searched, joined, changed or matched by a table
+    /// counts as one. At worst some tenths of a second.
     public static let textWork = 67_108_864
     /// Work per byte and state of a simulated expression: with 256 states, texts of up to 32 KiB can be matched.
     public static let regexStateWork = 8

@@ -3,9 +3,9 @@ public import JSONTree
 /// Whether a write is allowed, and the dependencies of that decision: the data that must stay unchanged for it to hold on a later tree.
 public struct WriteDecision: Sendable {
     public let isAllowed: Bool
-    /// Places that the rules read, in the tree before or after, except inside the written data. The decision holds for the same `auth`, `now`
-    /// and write while two things stay unchanged. One is what rules see at each place: its existence, whether it has children, its leaf and its
-    /// priority. The other is the existence of every ancestor of a written place.
+    /// Places that the rules read, in the tree before or after, except inside the written data. The decision holds for the same `auth`,
+    /// `now` and write while two things stay unchanged. One is what rules see at each place: its existence, whether it has children, its
+    /// leaf and its priority. The other is the existence of every ancestor of a written place.
     public let dependencies: Set<Path>
     /// The dependencies on everything below a place.
     public let subtreeDependencies: Set<Path>

@@ -6,9 +6,9 @@ import HubEngine
 ///
 ///     change ─► every lane revokes the account's sessions and streams ─► if it was deleted: its places are removed
 ///
-/// Connections of the account session that made the change stay signed in for `tokenLeewaySeconds`: their client signs in again with fresh tokens.
-/// Revoking first commits the sessions' onDisconnect writes, so the removal covers those too. If the end of a session waits for a large write, the
-/// removal waits as well.
+/// Connections of the account session that made the change stay signed in for `tokenLeewaySeconds`: their client signs in again with fresh
+/// tokens. Revoking first commits the sessions' onDisconnect writes, so the removal covers those too. If the end of a session waits for a
+/// large write, the removal waits as well.
 final class AccountEffects: Sendable {
     private let lanes: [LoopSessions]
     private let removal: AccountRemoval

@@ -75,9 +75,8 @@ struct SignIns {
     /// Revokes the sign-ins of an account. O(sign-ins of the account)
     /// - Parameters:
     ///   - session: the account session whose sign-ins are revoked; nil revokes all.
-    ///   - author: the account session that made the change. Its sign-ins stay registered. One whose token is still being verified is not refused
-    ///     now: its
-    ///     SDK would fall back to the credential that has just ended and sign its user out.
+    ///   - author: the account session that made the change. Its sign-ins stay registered. One whose token is still being verified is not
+    ///     refused now: its SDK would fall back to the credential that has just ended and sign its user out.
     /// - Returns: the connections' sessions to revoke, and those of the author, whose identity is to run out.
     mutating func revoke(uid: String, session: String?, author: String?) -> (revoked: [Session], expireAfterLeeway: [Session]) {
         let affected = (byUser[uid] ?? []).filter { session == nil || $0.session == session }

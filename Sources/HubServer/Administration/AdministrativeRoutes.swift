@@ -67,7 +67,9 @@ struct AdministrativeRoute: Sendable {
         AdministrativeRoute(.post, ".settings/functionTriggers") { $0.answer(["status": "ok"]) },
 
         AdministrativeRoute(.get, ".settings/secrets") { call in
-            let list = call.server.secrets.all.map { ["id": .string($0.id), "name": .string($0.name), "madeAt": .int($0.madeAt)] as JSONValue }
+            let list = call.server.secrets.all.map { secret -> JSONValue in
+                ["id": .string(secret.id), "name": .string(secret.name), "madeAt": .int(secret.madeAt)]
+            }
             call.answer(["secrets": .array(list)])
         },
         AdministrativeRoute(.post, ".settings/secrets") { $0.addSecret() },

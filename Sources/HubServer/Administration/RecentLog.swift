@@ -4,9 +4,9 @@ import Synchronization
 
 /// The last lines of the log, for administrators (`GET /.inspect/log.json`). It is a second log handler, next to the one that prints them.
 ///
-/// It keeps lines of level `info` and above, at most `most` of them and `lineBytes` of each, whatever the log's level. It withholds two things that
-/// only readers of the log itself may see: values that rules compared (`--log-refusals`), and mails that a development hub prints, whose links sign
-/// their reader in.
+/// It keeps lines of level `info` and above, at most `most` of them and `lineBytes` of each, whatever the log's level. It withholds two
+/// things that only readers of the log itself may see: values that rules compared (`--log-refusals`), and mails that a development hub
+/// prints, whose links sign their reader in.
 public final class RecentLog: Sendable {
     /// Fields whose values are not kept.
     private static let withheldFields: Set<String> = ["rules", "link"]
@@ -79,8 +79,8 @@ public final class RecentLog: Sendable {
         }
     }
 
-    /// `{"latest":17,"lines":[{"number":16,"at":1790000000000,"level":"notice","text":"rules deployed namespace=default"},…]}`: the lines with higher
-    /// numbers than `after`, oldest first.
+    /// `{"latest":17,"lines":[{"number":16,"at":1790000000000,"level":"notice","text":"rules deployed namespace=default"},…]}`: the lines
+    /// with higher numbers than `after`, oldest first.
     func json(after: Int) -> [UInt8] {
         let (latest, lines) = state.withLock { state in
             (state.number, Array(state.lines[state.next...] + state.lines[..<state.next]))

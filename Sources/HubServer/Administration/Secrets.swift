@@ -130,9 +130,8 @@ public final class Secrets: Sendable {
         }
     }
 
-    /// Changes the setting that all hubs of the cluster share; `load` applies the result before `done` is called. If another hub's change came first,
-    /// the
-    /// change is applied again to that hub's value.
+    /// Changes the setting that all hubs of the cluster share; `load` applies the result before `done` is called. If another hub's change
+    /// came first, the change is applied again to that hub's value.
     private func share(
         tries: Int = 8, _ change: @escaping @Sendable ([Entry]) -> Result<[Entry], SecretFault>,
         done: @escaping @Sendable (SecretFault?) -> Void

@@ -81,7 +81,8 @@ extension HubFormat {
             return switch event.kind {
             case .added: .added(key: event.key, value: event.value, prev: previous, distance: event.distance)
             case .removed:
-                .removed(key: event.key, value: event.value, distance: event.distance, why: event.why.map { $0 == .left ? .left : .deleted })
+                .removed(key: event.key, value: event.value, distance: event.distance,
+                    why: event.why.map { $0 == .left ? .left : .deleted })
             case .moved: .moved(key: event.key, prev: previous, distance: event.distance)
             default: .changed(key: event.key, value: event.value, prev: previous, distance: event.distance)
             }

@@ -9,8 +9,8 @@ extension HubFormat {
     /// The number of children, sent in place of the children.
     func streamed(_ count: Int) -> [UInt8] { EventStreamEvent.put([], .int(Int64(count)), NodeEncoder.Form()) }
 
-    /// One event for one commit: a put of the place itself or of one place below it; or a patch, at the place that a client updated, or else
-    /// at the deepest place above all writes.
+    /// One event for one commit: a put of the place itself or of one place below it; or a patch, at the place that a client updated, or
+    /// else at the deepest place above all writes.
     func stream(_ change: ViewChange, _ form: StreamForm) -> [UInt8] {
         let depth = change.path.depth
         guard let first = change.patches.first else { return EventStreamEvent.put([], change.new, form.root) }

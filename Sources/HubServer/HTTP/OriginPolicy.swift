@@ -44,8 +44,8 @@ struct OriginPolicy: Sendable {
         return Self.isNumeric(host) && authority.lowercased() == request.host?.lowercased()
     }
 
-    /// Whether a page is admitted explicitly: the list has its origin, or the hub runs in development. Only such pages may reach a hub in the
-    /// visitor's private network. The others are admitted because requests need a token.
+    /// Whether a page is admitted explicitly: the list has its origin, or the hub runs in development. Only such pages may reach a hub in
+    /// the visitor's private network. The others are admitted because requests need a token.
     func names(_ request: HTTPInboundRequest) -> Bool {
         guard let allowed else { return isDev }
         return request.fields[.origin].map { origin in allowed.contains { $0.lowercased() == origin.lowercased() } } ?? false

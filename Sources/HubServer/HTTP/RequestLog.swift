@@ -5,8 +5,8 @@ import Scheduling
 import Synchronization
 import WireProtocols
 
-/// Logs each HTTP request with its response while it is turned on. It is for debugging a client, not for keeping. Queries and header fields are not
-/// logged, because they may contain credentials. From any thread.
+/// Logs each HTTP request with its response while it is turned on. It is for debugging a client, not for keeping. Queries and header fields
+/// are not logged, because they may contain credentials. From any thread.
 final class RequestLog: Sendable {
     private let isTurnedOn: Atomic<Bool>
     private let scheduler: Scheduler

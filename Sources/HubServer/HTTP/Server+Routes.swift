@@ -65,8 +65,8 @@ extension Server {
         }
     }
 
-    /// Redirects browsers to the console, and describes the hub to programs. The SDKs' tools ask an emulator here whether accounts are ready
-    /// (accounts contract §6.10); a development hub answers that.
+    /// Redirects browsers to the console, and describes the hub to programs. The SDKs' tools ask an emulator here whether accounts are
+    /// ready (accounts contract §6.10); a development hub answers that.
     private func root(_ request: HTTPInboundRequest) -> [UInt8] {
         if isWrite(request) { return appendJSON(request) }
         let asksForPage = request.fields[values: .accept].contains { $0.contains("text/html") }

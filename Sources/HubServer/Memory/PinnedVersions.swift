@@ -2,8 +2,8 @@ import HubEngine
 import JSONTree
 import Synchronization
 
-/// The versions of the tree that pending responses show while writes continue. A version of a place is charged once, however many transfers show it.
-/// Memory that it shares with a later version is charged to the later one. From any thread.
+/// The versions of the tree that pending responses show while writes continue. A version of a place is charged once, however many transfers
+/// show it. Memory that it shares with a later version is charged to the later one. From any thread.
 ///
 /// ```
 /// /a: version 1 ─── version 2 ─── version 3          counted: 1 without what 2 has, 2 without what 3 has, all of 3

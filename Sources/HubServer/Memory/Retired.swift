@@ -23,8 +23,8 @@ final class Retired: Sendable {
     }
 }
 
-/// The budget's hold for a pending response. It is released in the background, after the loop turn in which the response ends. By then nothing on the
-/// loop retains the content, so the possibly long deallocation runs there.
+/// The budget's hold for a pending response. It is released in the background, after the loop turn in which the response ends. By then
+/// nothing on the loop retains the content, so the possibly long deallocation runs there.
 final class BodyHold: Sendable {
     private let held: any Sendable
     private let loop: EventLoop

@@ -2,9 +2,8 @@ import HubEngine
 import JSONTree
 import WireProtocols
 
-/// The body of a large response, encoded piece by piece as the peer reads it. A node's body never exists as a whole. It shows one version of the
-/// tree,
-/// independent of later writes.
+/// The body of a large response, encoded piece by piece as the peer reads it. A node's body never exists as a whole. It shows one version
+/// of the tree, independent of later writes.
 struct ResponseBody: Sendable {
     private enum Source: Sendable {
         case node(NodeEncoder)
@@ -60,8 +59,8 @@ struct ResponseBody: Sendable {
     /// The next piece of about `count` bytes, without transfer coding.
     mutating func next(_ count: Int) -> [UInt8] { next(count, isFramed: false) }
 
-    /// - Parameter isFramed: whether to frame the piece as one or several chunks. Framing happens during encoding, as a copy would cost as much
-    ///   again.
+    /// - Parameter isFramed: whether to frame the piece as one or several chunks. Framing happens during encoding, as a copy would cost as
+    ///   much again.
     private mutating func next(_ count: Int, isFramed: Bool) -> [UInt8] {
         switch source {
         case .bytes(let rest):

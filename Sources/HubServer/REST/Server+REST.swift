@@ -77,9 +77,8 @@ extension Server {
         }
     }
 
-    /// Checks a large write before its body is read. Calls back on the lane's loop, immediately if no verifier is needed: with a refusal that does
-    /// not
-    /// depend on the body, or nil. Multi-path updates pass: their places are in the body.
+    /// Checks a large write before its body is read. Calls back on the lane's loop, immediately if no verifier is needed: with a refusal
+    /// that does not depend on the body, or nil. Multi-path updates pass: their places are in the body.
     func checkPermissionEarly(
         _ head: HTTPInboundRequest, _ connection: Connection, _ lane: LoopSessions, _ done: @escaping (RESTRefusal?) -> Void
     ) {

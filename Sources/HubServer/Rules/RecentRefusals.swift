@@ -3,12 +3,12 @@ import JSONTree
 import SecurityRules
 import Synchronization
 
-/// The latest requests that the rules refused, for administrators (`GET /.settings/refusals.json`): the operation, the place and the client. Data is
-/// not kept, neither written values nor the values that rules compared; `POST /.settings/explain` evaluates a request again.
+/// The latest requests that the rules refused, for administrators (`GET /.settings/refusals.json`): the operation, the place and the
+/// client. Data is not kept, neither written values nor the values that rules compared; `POST /.settings/explain` evaluates a request
+/// again.
 ///
-/// Each namespace has its own list and counts, so refusals in one never displace those of another. A refusal costs a lock. A limited number per
-/// second
-/// also cost a few short strings. No rule is evaluated again.
+/// Each namespace has its own list and counts, so refusals in one never displace those of another. A refusal costs a lock. A limited number
+/// per second also cost a few short strings. No rule is evaluated again.
 final class RecentRefusals: Sendable {
     /// Places of one update that are kept; further ones are counted.
     static let places = 3
@@ -151,8 +151,9 @@ final class RecentRefusals: Sendable {
         }
     }
 
-    /// `{"latest":812,"refusals":[…]}`, oldest first: a namespace's refusals with higher numbers than `after`. `latest` counts all refusals since the
-    /// start, up to the first whose entry is still missing. A client that next asks for those after `latest` therefore misses none.
+    /// `{"latest":812,"refusals":[…]}`, oldest first: a namespace's refusals with higher numbers than `after`. `latest` counts all refusals
+    /// since the start, up to the first whose entry is still missing. A client that next asks for those after `latest` therefore misses
+    /// none.
     func json(of namespace: String, after: Int) -> [UInt8] {
         let (latest, entries) = ring(namespace).state.withLock { state in
             ((state.expected.min() ?? state.number + 1) - 1, state.entries)

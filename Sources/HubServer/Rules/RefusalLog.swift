@@ -6,8 +6,8 @@ import Scheduling
 import SecurityRules
 import Synchronization
 
-/// Logs why the rules refused a request: for the operator, never for the client. It samples, so that a client with constant refusals neither
-/// fills the disk nor costs time.
+/// Logs why the rules refused a request: for the operator, never for the client. It samples, so that a client with constant refusals
+/// neither fills the disk nor costs time.
 final class RefusalLog: Sendable {
     /// Bytes of the values of one line.
     static let lineBytes = 4_000

@@ -42,8 +42,8 @@ public struct RulesReport: Sendable {
     }
 }
 
-/// The difference between two rule sets, by the places of their keys with a dot, such as `/users/$uid.write` and `/posts.rate`. Each list is
-/// in the order of its file.
+/// The difference between two rule sets, by the places of their keys with a dot, such as `/users/$uid.write` and `/posts.rate`. Each list
+/// is in the order of its file.
 public struct RulesChanges: Sendable, Equatable {
     public var added: [String] = []
     public var changed: [String] = []
@@ -82,8 +82,8 @@ extension RulesAnswer {
     }
 
     /// The response of the upload protocol (rules contract §2): `{"status":"ok"}`, or `{"error":"L:C: Message.\n…"}`.
-    /// - Parameter details: adds the members that Vigla's own tools request (`?details=true`): `hints` of the faults, `warnings`, `changes`, `kept`,
-    ///   `pending`.
+    /// - Parameter details: adds the members that Vigla's own tools request (`?details=true`): `hints` of the faults, `warnings`,
+    ///   `changes`, `kept`, `pending`.
     public func json(details: Bool) -> [UInt8] {
         let members: [JSONValue.Member] = switch self {
         case .accepted(let report): [.init("status", "ok")] + (details ? report.members : [])
@@ -135,7 +135,8 @@ extension Sequence<RuleError> {
     var json: JSONValue {
         .array(map { fault in
             var members: [JSONValue.Member] = [
-                .init("line", .int(Int64(fault.line))), .init("column", .int(Int64(fault.column))), .init("message", .string(fault.message)),
+                .init("line", .int(Int64(fault.line))), .init("column", .int(Int64(fault.column))),
+                .init("message", .string(fault.message)),
             ]
             members.add("hint", fault.hint)
             return .object(members)

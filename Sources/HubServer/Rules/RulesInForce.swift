@@ -8,18 +8,16 @@ import Synchronization
 
 /// The rules of each namespace, their sources and their replacement. All changes are serialized here.
 ///
-/// Rules come from the `--rules` file and from deploys, and **the last change counts**. A deploy is stored with the hash of the file that it
-/// replaced. While the file stays the same, the deployed rules are in force, also after a restart. When the file has changed at a start or SIGHUP,
-/// the
-/// file is in force and the deployed rules are dropped.
+/// Rules come from the `--rules` file and from deploys, and **the last change counts**. A deploy is stored with the hash of the file that
+/// it replaced. While the file stays the same, the deployed rules are in force, also after a restart. When the file has changed at a start
+/// or SIGHUP, the file is in force and the deployed rules are dropped.
 ///
 /// ```
 /// deploy ── check ── store ── replace in the database ── answer          each step runs only if all before it succeeded
 /// ```
 ///
-/// In a cluster all hubs share the stored rules, but their files may differ: **deployed rules count**, whichever hub deployed them. A file is
-/// deployed
-/// only where no rules are stored yet; otherwise the hub reports that the file is not in force.
+/// In a cluster all hubs share the stored rules, but their files may differ: **deployed rules count**, whichever hub deployed them. A file
+/// is deployed only where no rules are stored yet; otherwise the hub reports that the file is not in force.
 final class RulesInForce: Sendable {
     private let settings: any SettingStore
     private let isDurable: Bool

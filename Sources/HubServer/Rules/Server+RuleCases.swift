@@ -70,7 +70,8 @@ extension RuleCasesResult {
         let rules = coverage.rules.map { rule -> JSONValue in
             [
                 "rule": .string(rule.name), "line": .int(Int64(rule.source.line)), "column": .int(Int64(rule.source.column)),
-                "true": .int(Int64(rule.trueCount)), "notTrue": .int(Int64(rule.falseCount)), "gap": rule.gap.map(JSONValue.string) ?? .null,
+                "true": .int(Int64(rule.trueCount)), "notTrue": .int(Int64(rule.falseCount)),
+                "gap": rule.gap.map(JSONValue.string) ?? .null,
             ]
         }
         writer.raw("],\"covered\":\(coverage.coveredCount),\"rules\":".utf8)

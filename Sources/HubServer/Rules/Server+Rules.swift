@@ -6,8 +6,8 @@ public import SecurityRules
 
 /// Rules administration. Callers authorise the administrator first.
 extension Server {
-    /// Whether the rules could allow the client some write of the place. A refusal is counted, logged and kept here, because the write never
-    /// reaches a database's queue. From any thread.
+    /// Whether the rules could allow the client some write of the place. A refusal is counted, logged and kept here, because the write
+    /// never reaches a database's queue. From any thread.
     func mayAllowWrite(_ path: Path, in database: Database, by identity: Identity) -> Bool {
         if database.mayAllowWrite(CollectionOfOne(path), by: identity) { return true }
         database.countRefusedWrite(of: path)
@@ -15,8 +15,8 @@ extension Server {
         return false
     }
 
-    /// Checks rules and puts them in force in a namespace, without a restart: all or nothing. The rules of running listens are evaluated again,
-    /// and listens that the new rules refuse are cancelled before anything else is pushed to them. A faulty text changes nothing.
+    /// Checks rules and puts them in force in a namespace, without a restart: all or nothing. The rules of running listens are evaluated
+    /// again, and listens that the new rules refuse are cancelled before anything else is pushed to them. A faulty text changes nothing.
     ///
     /// Deployed rules outlive the process. They stay in force until the next deploy, or until the `--rules` file is changed and read
     /// again (at a start, or by `reload(_:)`): the last change counts.

@@ -87,8 +87,8 @@ struct MetricsPage {
         text += "# HELP \(name) \(help)\n# TYPE \(name) \(type)\n"
     }
 
-    /// Escapes a label's value, as keys of the data may contain quotes. It works on Unicode scalars: a quote followed by a combining accent is one
-    /// `Character`.
+    /// Escapes a label's value, as keys of the data may contain quotes. It works on Unicode scalars: a quote followed by a combining accent
+    /// is one `Character`.
     static func escaped(_ text: String) -> String {
         if text.utf8.allSatisfy({ $0 >= 0x20 && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") }) { return text }
         var escaped = ""

@@ -50,8 +50,8 @@ final class ServerNetwork: Sendable {
         secureListener?.stop()
     }
 
-    /// Notifies and closes all connections, at most for 3 s. Long-polling sessions end first, so that the loops still send the last responses
-    /// to their polls.
+    /// Notifies and closes all connections, at most for 3 s. Long-polling sessions end first, so that the loops still send the last
+    /// responses to their polls.
     func close(_ done: @escaping @Sendable () -> Void) {
         longPolls.endAll(lanes) { [self] in
             for lane in lanes { lane.announceStop() }

@@ -35,9 +35,8 @@ public struct ServerSettings: Sendable {
     /// Places of the default namespace that are removed with an account, in addition to the rules' `.account`.
     public var accountData: [AccountPlace] = []
     public var limits = ServerLimits()
-    /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development only pages of this
-    /// machine
-    /// (see `OriginPolicy`); otherwise all pages, as requests need a token.
+    /// Web pages that may open a socket or a long poll, as origins (`https://app.example`), `*` for all. Nil: in development only pages of
+    /// this machine (see `OriginPolicy`); otherwise all pages, as requests need a token.
     public var allowedOrigins: [String]?
     /// Whether each HTTP request is logged from the start; `Server.toggleRequestLog` changes it.
     public var logsRequests = false
@@ -81,17 +80,16 @@ public struct ServerLimits: Sendable {
     /// Connections that a net loop takes before the next loop gets any, when the server chooses the number of loops; 0 spreads them evenly.
     /// Default 1,000: a broadcast to that many takes a loop one or a few milliseconds.
     package var connectionsPerLoop = 1_000
-    /// Users without a connection whose sent bytes are remembered, with `countsUserBytes`: those with the most bytes. Default 1,000, at some 150
-    /// bytes
-    /// each, the same as for connected users. Up to twice as many may accumulate before the next clean-up.
+    /// Users without a connection whose sent bytes are remembered, with `countsUserBytes`: those with the most bytes. Default 1,000, at
+    /// some 150 bytes each, the same as for connected users. Up to twice as many may accumulate before the next clean-up.
     package var countedUsers = 1_000
     /// Connections: their number, their rate, and the share of one address.
     package var admission = AdmissionLimits()
     /// Bytes of one session's unanswered requests; above it reading from the peer stops until half of them are answered.
     /// Default 1 MiB; a single larger request passes.
     package var requestBytes = 1 << 20
-    /// Bytes added to each request in `requestBytes`. Even a small request costs a turn on the database queue, so a session has at most some
-    /// 500 of them pending. Default 2 KiB.
+    /// Bytes added to each request in `requestBytes`. Even a small request costs a turn on the database queue, so a session has at most
+    /// some 500 of them pending. Default 2 KiB.
     package var requestOverheadBytes = 2 << 10
     /// Bytes of one WebSocket message, and so of any frame; a longer one closes the connection with 1009. Default 32 MiB.
     package var frameBytes = 32 << 20
@@ -117,14 +115,12 @@ public struct ServerLimits: Sendable {
     package var refusedCredentials = 10
     /// Signed tokens verified at the same time, off the net loops; 0 for one per two processors. Default 0.
     package var tokenChecks = 0
-    /// Bytes of tokens that may wait to be verified, plus 512 for each; one address may have a quarter of them. Further ones are answered with
-    /// `unavailable`, over REST 503. Default 32 MiB: some 20,000 tokens of usual size.
+    /// Bytes of tokens that may wait to be verified, plus 512 for each; one address may have a quarter of them. Further ones are answered
+    /// with `unavailable`, over REST 503. Default 32 MiB: some 20,000 tokens of usual size.
     package var tokenCheckBytes = 32 << 20
-    /// Refused tokens allowed for one address (an IPv4 address, or an IPv6 network of 64 bits), at once or in each minute. Above it, new tokens are
-    /// answered
-    /// with `unavailable`, over REST 503, without verification until the limit refills; tokens that were verified before still pass. This machine's
-    /// own
-    /// addresses are not counted, unless `AdmissionLimits.countsLoopback` is set. Default 1,000.
+    /// Refused tokens allowed for one address (an IPv4 address, or an IPv6 network of 64 bits), at once or in each minute. Above it, new
+    /// tokens are answered with `unavailable`, over REST 503, without verification until the limit refills; tokens that were verified
+    /// before still pass. This machine's own addresses are not counted, unless `AdmissionLimits.countsLoopback` is set. Default 1,000.
     package var refusedTokensPerMinute = 1_000
     /// Bytes of a REST response body, without escapes; a larger one is refused with 400. Default 256 MiB (contract §4.1).
     package var restReadBytes = 256 << 20
@@ -147,15 +143,14 @@ public struct ServerLimits: Sendable {
     /// The longest time in ms that an administrator's request waits for derived data (counters, copies, expiries). Default 20,000: below
     /// `requestSeconds`.
     package var derivedWaitMs = 20_000
-    /// Bytes per second that a request body or a WebSocket message must bring on average in each `requestSeconds`, and that a peer must read of a
-    /// waiting
-    /// response. Default 8 KiB.
+    /// Bytes per second that a request body or a WebSocket message must bring on average in each `requestSeconds`, and that a peer must
+    /// read of a waiting response. Default 8 KiB.
     package var bodyBytesPerSecond = 8 << 10
 
-    /// Bytes that the process may hold for all its clients in addition to the trees: incomplete messages and bodies, values parsed from them, pending
-    /// responses and the old versions that they retain. A client that would exceed it is refused: a socket is closed with 1013, a request answered
-    /// with
-    /// 503, `too_big` or 413. Default: a quarter of the memory that the process may use, at least 256 MiB and at most 1 GiB.
+    /// Bytes that the process may hold for all its clients in addition to the trees: incomplete messages and bodies, values parsed from
+    /// them, pending responses and the old versions that they retain. A client that would exceed it is refused: a socket is closed with
+    /// 1013, a request answered with 503, `too_big` or 413. Default: a quarter of the memory that the process may use, at least 256 MiB and
+    /// at most 1 GiB.
     public var memoryBytes = MemoryLimit.defaultBudget
     /// Limit of one address' share of `memoryBytes` (an IPv6 network of 64 bits); 0 for half. Default 0. This machine's own
     /// addresses may use all of it, unless `AdmissionLimits.countsLoopback` is set.

@@ -64,8 +64,8 @@ final class ObserveSession: Session, @unchecked Sendable {
         var updated: Path?
     }
 
-    /// A malformed request has no readable id. Sends the fault without one and closes, both behind the answers to all requests before it. Later
-    /// requests are dropped unread.
+    /// A malformed request has no readable id. Sends the fault without one and closes, both behind the answers to all requests before it.
+    /// Later requests are dropped unread.
     private func fail(_ error: ObserveError) {
         hasFailed = true
         guard isWaiting else { return close(behind: error.fault) }

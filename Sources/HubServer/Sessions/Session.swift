@@ -181,9 +181,8 @@ class Session: Client, SocketListener, LoopMember, @unchecked Sendable {
         database.submit(.revoke(notice: HubFormat().revoked(Credentials.expiredToken, dialect: dialect)), from: self)
     }
 
-    /// Ends the client's identity as if its token expired now: after `tokenLeewaySeconds`, or with its token if that is sooner. A new sign-in before
-    /// then
-    /// prevents it.
+    /// Ends the client's identity as if its token expired now: after `tokenLeewaySeconds`, or with its token if that is sooner. A new
+    /// sign-in before then prevents it.
     final func expireAfterLeeway() {
         let end = server.scheduler.steadyMs + Int64(server.settings.limits.tokenLeewaySeconds) * 1000
         self.end(at: endsAt, steadily: min(leewayEndsAt ?? .max, end))

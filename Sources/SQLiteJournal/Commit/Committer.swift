@@ -150,8 +150,8 @@ final class Committer: @unchecked Sendable {
             // Items behind a large batch wait for it.
             if stages.isStoring(lane) { return .leave }
             if item.work.needsOwnTransaction {
-                // Not while the log is being copied: the disk is busy, and the log must not grow meanwhile. The slice goes behind the other items,
-                // which are small.
+                // Not while the log is being copied: the disk is busy, and the log must not grow meanwhile. The slice goes behind the other
+                // items, which are small.
                 if slice != nil || checkpointer.isCopying { return .leave }
                 slice = item
                 return .takeLast

@@ -14,8 +14,8 @@ import Synchronization
 final class JournalQueue: @unchecked Sendable {
     // Sendable: `committer` is set before the store is used; the rest is immutable or locked.
 
-    /// Queue on which appends to a closed store are refused. Not the journal queue: a completion may release the last reference to the store, and the
-    /// deinit of GRDB's connection waits for its own queue, which targets the journal queue.
+    /// Queue on which appends to a closed store are refused. Not the journal queue: a completion may release the last reference to the
+    /// store, and the deinit of GRDB's connection waits for its own queue, which targets the journal queue.
     static let refusals = DispatchQueue(label: "vigla.journal.refusals")
 
     let queue: DispatchQueue

@@ -9,8 +9,8 @@ import Scheduling
 ///
 ///     journal queue     slice · commits · chunks ─► step: as many bytes ─► commits · slice ─► step …
 ///
-/// Each step removes at least as many bytes as the store was asked to write during the one before: operations, parts and chunks. So the folder does
-/// not grow while a removal is pending, and afterwards it holds only needed data.
+/// Each step removes at least as many bytes as the store was asked to write during the one before: operations, parts and chunks. So the
+/// folder does not grow while a removal is pending, and afterwards it holds only needed data.
 final class Remover: @unchecked Sendable {
     // Sendable: the variables are confined to the journal queue; the rest is immutable.
 

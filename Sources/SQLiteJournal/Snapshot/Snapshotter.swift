@@ -224,8 +224,8 @@ final class Snapshotter: @unchecked Sendable {
 
     // MARK: Abandoned snapshots
 
-    /// The store was closed; the next start removes the chunks of the incomplete snapshot. Calls the completions of this snapshot and of the
-    /// queued ones, not on the journal queue.
+    /// The store was closed; the next start removes the chunks of the incomplete snapshot. Calls the completions of this snapshot and of
+    /// the queued ones, not on the journal queue.
     private func abandon(_ run: SnapshotRun) {
         JournalQueue.refusals.async { [self] in
             let behind = journal.queue.sync {

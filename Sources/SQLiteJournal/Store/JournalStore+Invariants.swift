@@ -30,7 +30,9 @@
                     }
                     if known.last != UInt64(last) { broken.append("\(name) ends with \(last), not \(known.last)") }
                 }
-                if stored.count != registry.rows.count { broken.append("\(registry.rows.count) namespaces are known, \(stored.count) stored") }
+                if stored.count != registry.rows.count {
+                    broken.append("\(registry.rows.count) namespaces are known, \(stored.count) stored")
+                }
                 let lost = try Int.fetchOne(
                     db,
                     sql: """

@@ -18,8 +18,8 @@ extension JournalStore {
         package var inlineCommitSeveralUs = 2_000
         /// Estimated bytes of several writes together that this thread may commit. Default 64 KiB.
         package var inlineCommitBytes = 64 << 10
-        /// The share of that thread's time that slow commits may take: one part in this many. Default 20. When they have taken more, commits
-        /// run on the journal queue only, for this many times the overdrawn time, 10 s at most.
+        /// The share of that thread's time that slow commits may take: one part in this many. Default 20. When they have taken more,
+        /// commits run on the journal queue only, for this many times the overdrawn time, 10 s at most.
         package var inlineCommitShare = 20
         /// µs of slow commits that may occur in a burst before that. Default 10,000. The last of them may take longer: a running commit
         /// cannot be interrupted.

@@ -4,10 +4,9 @@ public import Journal
 import JSONTree
 import Synchronization
 
-/// Imports namespaces that another folder has exported. Until the import is complete, its chunks are stored separately from the folder's content.
-/// Then one
-/// commit replaces that content, for all namespaces at once. After a kill before that commit the folder is unchanged, and the next
-/// import, snapshot or start removes the rest.
+/// Imports namespaces that another folder has exported. Until the import is complete, its chunks are stored separately from the folder's
+/// content. Then one commit replaces that content, for all namespaces at once. After a kill before that commit the folder is unchanged, and
+/// the next import, snapshot or start removes the rest.
 ///
 /// ```
 /// part ─► chunks, about a megabyte at a time ─► commits      take ─► lists of chunks, commit numbers, settings: one commit

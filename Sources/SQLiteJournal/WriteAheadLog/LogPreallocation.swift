@@ -1,6 +1,6 @@
-/// Preallocated space behind the end of SQLite's log, so that most commits overwrite zeros. A commit that extends the file also waits for the file
-/// system to store the new length, and takes two thirds longer. Without preallocation all commits would do so until the log is restarted
-/// and overwrites its old frames.
+/// Preallocated space behind the end of SQLite's log, so that most commits overwrite zeros. A commit that extends the file also waits for
+/// the file system to store the new length, and takes two thirds longer. Without preallocation all commits would do so until the log is
+/// restarted and overwrites its old frames.
 ///
 /// ```
 /// a sync after the file grew a little    ──► zeros behind its end, in the same sync: the next commits overwrite them

@@ -2,22 +2,22 @@ import Glibc
 import GRDBSQLite
 
 /// A SQLite VFS that changes only the write-ahead log: each commit is written in one write, a large one in pieces of up to
-/// 120 KiB (`FrameGatherer`), and the log has preallocated space behind its end (`LogPreallocation`). It is a "shim" (sqlite.org/vfs.html §2.1):
-/// everything else is passed on to the default VFS.
+/// 120 KiB (`FrameGatherer`), and the log has preallocated space behind its end (`LogPreallocation`). It is a "shim" (sqlite.org/vfs.html
+/// §2.1): everything else is passed on to the default VFS.
 ///
 ///     SQLite ── main file, others ─────────────────────────► unix
 ///           └── log ──► LogFileObject ── whole commits ────► unix
 ///
-/// Only for the one connection that writes, which rolls back after any error: an error for pages that a transaction has spilled may be returned by a
-/// later call than theirs. The connection's queue serialises all calls; SQLite takes no mutex (`SQLITE_OPEN_NOMUTEX`).
+/// Only for the one connection that writes, which rolls back after any error: an error for pages that a transaction has spilled may be
+/// returned by a later call than theirs. The connection's queue serialises all calls; SQLite takes no mutex (`SQLITE_OPEN_NOMUTEX`).
 enum LogVFS {
     private static let name: StaticString = "vigla-log"
     // Both are set once, and live as long as the process.
     nonisolated(unsafe) private static let system: UnsafeMutablePointer<sqlite3_vfs>? = sqlite3_vfs_find(nil)
     private static let isRegistered: Bool = register()
 
-    /// The location with which SQLite opens a database through this VFS. If SQLite does not read URIs it is the path itself, and SQLite uses its
-    /// default VFS.
+    /// The location with which SQLite opens a database through this VFS. If SQLite does not read URIs it is the path itself, and SQLite
+    /// uses its default VFS.
     static func location(of path: String) -> String {
         guard sqlite3_compileoption_used("USE_URI") == 1, isRegistered else { return path }
         var location = "file:" + (path.hasPrefix("/") ? "//" : "")

@@ -27,8 +27,9 @@ extension Checker {
         }
         guard let body = function.body else { throw ExpressionError(at: span, message: "Function '\(name)' has a fault.") }
         let given = arguments.map { Argument($0, self) }
-        var scope = Scope(kind: scope.kind, captures: [:])
-        (scope.isSetMemberFilter, scope.isRowFilter, scope.expiry) = (self.scope.isSetMemberFilter, self.scope.isRowFilter, self.scope.expiry)
+        // A function sees its parameters alone: no wildcards, and no `each`.
+        var scope = self.scope
+        (scope.captures, scope.each) = ([:], nil)
         var inner = Checker(scope: scope, functions: functions)
         inner.arguments = Dictionary(zip(parameters, given)) { first, _ in first }
         let checked = try functions.expand(name) { () throws(ExpressionError) in

@@ -23,7 +23,8 @@ extension Checker {
             throw ExpressionError(at: span, message: "Invalid property access: target is not an object.")
         default: throw ExpressionError(at: span, message: "Invalid property access: target is not an object.")
         }
-        let known = target.type == .query ? QueryField.allCases.map(\.rawValue) + ["where"] : Method.names(ofSnapshot: target.type == .snapshot)
+        let known = target.type == .query
+            ? QueryField.allCases.map(\.rawValue) + ["where"] : Method.names(ofSnapshot: target.type == .snapshot)
         throw ExpressionError(at: span, message: "No such method/property '\(name)'.", unknown: name, among: known)
     }
 

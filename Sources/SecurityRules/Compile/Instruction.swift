@@ -4,8 +4,8 @@ struct Instruction {
     var operation: Operation
     /// The raw value of a comparison, test or kind.
     var detail: UInt8 = 0
-    /// Whether the value depends on stored or written data, directly or through an operand. Otherwise it depends only on `auth`, `now`, `query`
-    /// and the keys of the place. Set when the instruction is emitted.
+    /// Whether the value depends on stored or written data, directly or through an operand. Otherwise it depends only on `auth`, `now`,
+    /// `query` and the keys of the place. Set when the instruction is emitted.
     var readsData = false
     var a: Int32 = -1
     var b: Int32 = -1

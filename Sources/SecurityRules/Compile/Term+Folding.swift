@@ -1,8 +1,8 @@
 import JSONTree
 
 extension Term {
-    /// The term with its outermost operation evaluated, if all operands are constant and it does not fail. A failing one must fail at run time,
-    /// and only when reached. Operands are folded first.
+    /// The term with its outermost operation evaluated, if all operands are constant and it does not fail. A failing one must fail at run
+    /// time, and only when reached. Operands are folded first.
     var folded: Term {
         guard let node = constantValue else { return self }
         return Term(kind: .constant(node), span: span)

@@ -15,8 +15,8 @@ struct CounterSum: Equatable, Sendable {
 
     init(count: Int) { millionths = Int128(count) * Self.scale }
 
-    /// The amount that a member adds: a whole number up to ±2^53, or another number up to ± a billion, rounded to six decimals. Nil if it does
-    /// not count.
+    /// The amount that a member adds: a whole number up to ±2^53, or another number up to ± a billion, rounded to six decimals. Nil if it
+    /// does not count.
     init?(member node: Node) {
         switch node {
         case .int(let number) where number.magnitude <= 1 << 53: millionths = Int128(number) * Self.scale
@@ -25,8 +25,8 @@ struct CounterSum: Equatable, Sendable {
         }
     }
 
-    /// The sum that a stored counter represents; 0 if it is not a number. Nil if several sums are stored alike because `node` rounded: then the
-    /// members must be added up again.
+    /// The sum that a stored counter represents; 0 if it is not a number. Nil if several sums are stored alike because `node` rounded: then
+    /// the members must be added up again.
     init?(stored node: Node) {
         switch node {
         // Adjacent doubles may differ by one here, so a fraction is lost.
@@ -38,8 +38,8 @@ struct CounterSum: Equatable, Sendable {
         }
     }
 
-    /// The stored form. Whole sums are stored exactly up to 64 bits, others as the nearest `Double`. A rounded sum is never stored as a whole
-    /// number below 2^52, so that the rounding remains visible.
+    /// The stored form. Whole sums are stored exactly up to 64 bits, others as the nearest `Double`. A rounded sum is never stored as a
+    /// whole number below 2^52, so that the rounding remains visible.
     var node: Node {
         let (whole, fraction) = millionths.quotientAndRemainder(dividingBy: Self.scale)
         if fraction == 0, let number = Int64(exactly: whole) { return .int(number) }

@@ -114,7 +114,8 @@ struct TimeZoneRule: Sendable {
             guard consume(UInt8(ascii: ",")) else { return nil }
             let day: Change.Day
             if consume(UInt8(ascii: "M")) {
-                guard let month = number(), consume(UInt8(ascii: ".")), let week = number(), consume(UInt8(ascii: ".")), let weekday = number(),
+                guard let month = number(), consume(UInt8(ascii: ".")), let week = number(), consume(UInt8(ascii: ".")),
+                    let weekday = number(),
                     (1...12).contains(month), (1...5).contains(week), (0...6).contains(weekday)
                 else { return nil }
                 day = .weekday(month: month, week: week, day: weekday)

@@ -13,8 +13,8 @@ struct ValidPlace {
 }
 
 extension Consequences {
-    /// The places whose `.validate` must be evaluated, each with the number of writes it represents. Consecutive copies of the identical value
-    /// are evaluated once if the rules depend on nothing else that differs. Reads no tree.
+    /// The places whose `.validate` must be evaluated, each with the number of writes it represents. Consecutive copies of the identical
+    /// value are evaluated once if the rules depend on nothing else that differs. Reads no tree.
     func placesToValidate(_ tables: ProgramTables) -> [(path: Path, times: Int)] {
         guard areDisjoint else { return writes.map { ($0.path, 1) } }
         var asked: [(path: Path, times: Int)] = []
@@ -41,8 +41,8 @@ extension Consequences {
     }
 }
 
-/// Copies of a node at many places: the result of `.validate` for one holds for the next with the same rules and value. The rules must depend on
-/// nothing else that differs (`Reach`).
+/// Copies of a node at many places: the result of `.validate` for one holds for the next with the same rules and value. The rules must
+/// depend on nothing else that differs (`Reach`).
 extension Evaluator {
     /// Whether the current place is valid because the last evaluated one is. Charges the same work, so that the decision does not depend on
     /// this shortcut.

@@ -103,8 +103,8 @@ extension Evaluator {
         return text
     }
 
-    /// Descends along a text of segments. Slashes separate and are otherwise ignored. A text without segments leads to no child; as a part of a
-    /// longer path it is no step. Stops where the tree ends, however long the text is.
+    /// Descends along a text of segments. Slashes separate and are otherwise ignored. A text without segments leads to no child; as a part
+    /// of a longer path it is no step. Stops where the tree ends, however long the text is.
     private static func descend(_ base: NodeCursor, _ text: String, isWhole: Bool) -> NodeCursor? {
         var cursor = base
         var rest = Substring(text).utf8

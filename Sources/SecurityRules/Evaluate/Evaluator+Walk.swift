@@ -102,8 +102,8 @@ extension Evaluator {
         follow(locations, areKept: false) { evaluator, chain, _ in evaluator.mayBeGranted(&chain) }
     }
 
-    /// The places whose rules refuse a write and have a message for it. These are the `.write` rules above a location that none grants, else
-    /// every `.validate` that is not true. Empty if an ungranted location has no message.
+    /// The places whose rules refuse a write and have a message for it. These are the `.write` rules above a location that none grants,
+    /// else every `.validate` that is not true. Empty if an ungranted location has no message.
     mutating func violated(_ locations: [Path], validating added: [Path]) -> (kind: RuleKind, places: [Int32]) {
         withExtendedLifetime(locations) {
             let noted = Violations(limit: RulesLimits.messages)

@@ -110,8 +110,8 @@ struct Evaluator: ~Copyable {
         let scratch: UnsafeMutablePointer<Node>
     }
 
-    /// Provides the evaluator's buffers on the stack where they fit. Allocations above 1 KiB go to the heap, so the nodes of both trees are two
-    /// buffers.
+    /// Provides the evaluator's buffers on the stack where they fit. Allocations above 1 KiB go to the heap, so the nodes of both trees are
+    /// two buffers.
     private static func withBuffers<R>(_ tables: ProgramTables, _ body: (Buffers) -> R) -> R {
         withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity) { old in
             withUnsafeTemporaryAllocation(of: NodeCursor?.self, capacity: capacity) { new in

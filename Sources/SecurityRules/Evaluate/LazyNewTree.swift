@@ -25,8 +25,8 @@ struct LazyNewTree {
 }
 
 extension RuleSet {
-    /// Decides like `allowsWrite` about one value at one place, without creating the new tree unless the rules read above that place. Without
-    /// it, comparing `data` with `newData` may take more text work, as an equal value is not the identical node.
+    /// Decides like `allowsWrite` about one value at one place, without creating the new tree unless the rules read above that place.
+    /// Without it, comparing `data` with `newData` may take more text work, as an equal value is not the identical node.
     /// - Parameters:
     ///   - value: the written value, with server values resolved; it exists.
     ///   - old: the tree before the write.

@@ -66,8 +66,8 @@ enum StringSearch {
         return true
     }
 
-    /// The Knuth–Morris–Pratt table: for each length of a matched prefix, the longest shorter prefix that is its suffix. Empty for short parts,
-    /// where starting over costs less.
+    /// The Knuth–Morris–Pratt table: for each length of a matched prefix, the longest shorter prefix that is its suffix. Empty for short
+    /// parts, where starting over costs less.
     private static func prefixTable(_ part: UnsafeBufferPointer<UInt8>) -> [Int] {
         guard part.count > 16 else { return [] }
         var table = [Int](repeating: 0, count: part.count + 1)

@@ -79,8 +79,8 @@ extension RuleSet {
 
     /// The writes that are due at a node, for one commit; empty if nothing is due. `.validate` is not evaluated here.
     ///
-    /// A patch that sets its own next time is applied once for each time it was due, up to `RulesLimits.patchesAtOnce`. So its next time lies
-    /// in the future, however long the hub was down.
+    /// A patch that sets its own next time is applied once for each time it was due, up to `RulesLimits.patchesAtOnce`. So its next time
+    /// lies in the future, however long the hub was down.
     /// - Throws: if the writes of the rule are impossible.
     public func expiry(of path: Path, in root: Node, written: Int64?, now: Int64) throws(ConsequenceFault) -> [SystemWrite] {
         var patches = 0
@@ -127,8 +127,8 @@ extension RuleSet {
         return writes
     }
 
-    /// The tree after a patch, and the places below the node that it writes; nil if the patch fails. A patch that is due again by `now`, at a
-    /// later time each time, is applied repeatedly, along with the node's other rules that fall between.
+    /// The tree after a patch, and the places below the node that it writes; nil if the patch fails. A patch that is due again by `now`, at
+    /// a later time each time, is applied repeatedly, along with the node's other rules that fall between.
     private func patched(
         _ found: (due: Int64, number: Int, place: Int32), _ path: Path, _ root: Node, _ written: Int64?, _ now: Int64, _ patches: inout Int
     ) -> (tree: Node, places: [Path])? {

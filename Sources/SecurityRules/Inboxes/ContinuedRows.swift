@@ -75,7 +75,8 @@ public struct ContinuedRows: Sendable, Equatable {
     }
 
     init(
-        rule: String, number: Int, source: Path, each: Path, members: [Key]?, not: Set<Key>, hasFilter: Bool, to: Path, value: Node, now: Int64
+        rule: String, number: Int, source: Path, each: Path, members: [Key]?, not: Set<Key>, hasFilter: Bool, to: Path, value: Node,
+        now: Int64
     ) {
         (self.rule, self.number, self.source, self.each, self.members, self.not) = (rule, number, source, each, members, not)
         (self.hasFilter, self.to, self.value, self.now) = (hasFilter, to, value, now)

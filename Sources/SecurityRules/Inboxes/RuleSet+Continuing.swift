@@ -1,8 +1,8 @@
 import JSONTree
 
 extension RuleSet {
-    /// The tree after applying everything a commit leaves pending, for small trees: one row or removal at a time. Like a hub, it skips writes
-    /// that a `.validate` or a bound refuses.
+    /// The tree after applying everything a commit leaves pending, for small trees: one row or removal at a time. Like a hub, it skips
+    /// writes that a `.validate` or a bound refuses.
     /// - Parameters:
     ///   - old: the tree before the commit.
     ///   - tree: the tree after it.

@@ -47,8 +47,8 @@ struct UnitSet: Hashable {
         return low < ranges.count && ranges[low].lowerBound <= unit
     }
 
-    /// Adds the other case of every letter. ASCII letters pair only with ASCII letters; others by Unicode's simple mapping if both forms are one
-    /// code unit.
+    /// Adds the other case of every letter. ASCII letters pair only with ASCII letters; others by Unicode's simple mapping if both forms
+    /// are one code unit.
     var foldingCase: UnitSet {
         var added = ranges
         for letter in UInt16(0x61)...0x7A {
