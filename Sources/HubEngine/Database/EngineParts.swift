@@ -93,8 +93,12 @@ struct EngineParts {
         observers = ObserveRequests(
             context, indexes, registry, permissions, reads, live, answers, initial, Resumption(context, content, places, ring),
             CentreMoves(content, places, registry, permissions, live, publisher, answers))
-        writes = WriteRequests(
-            context, pipeline, journal, commits, disconnects, indexes, permissions, precheck, suspendedRequests, answers, refusals)
+        let charges = WriteCharges(context, content, refusals)
+        let committer = WriteCommitter(content, commits, disconnects, permissions, charges, answers)
+        let staging = WriteStaging(context, journal, logGuard, indexes, suspendedRequests, answers, committer)
+        let largeWrites = LargeWrites(
+            context, pipeline, commits, precheck, suspendedRequests, answers, committer, staging, refusals)
+        writes = WriteRequests(context, pipeline, commits, disconnects, answers, charges, committer, largeWrites)
         let about = SessionRequests(context, sessions, permissions, precheck, suspendedRequests, disconnects, output)
         handler = RequestHandler(context, batch, output, suspendedRequests, updates, reads, observers, writes, about)
         loop = RequestLoop(context, pipeline, outbox, indexes, disconnects, handler)

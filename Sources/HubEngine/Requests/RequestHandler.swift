@@ -113,18 +113,18 @@ final class RequestHandler: @unchecked Sendable {
 
     /// Repeats a step of a batch that was rolled back.
     func repeatStep(_ step: BatchHistory.Step) {
-        writes.charges.isRepeating = true
-        defer { writes.charges.isRepeating = false }
-        switch step {
-        case .request(let item): if !item.client.hasEnded, !suspendedRequests.mustWait(item) { carryOut(item) }
-        case .settled(let item): if !item.client.hasEnded { early.repeatMuted { carryOut(item) } }
-        case .tooLarge(let client, let observation): observers.remove(observation, of: client)
-        case .catchUp(let client, let missed): if !client.hasEnded { updates.show(missed, to: client) }
-        case .show(let path, let ordering, let update): updates.show(path, ordering, update)
-        case .notifiedLater(let path): updates.endAll(at: path)
-        case .paced(let path, let query, let style): updates.show(path, query, style)
-        case .applyEnded(let left): sessions.repeatApplied(left)
-        case .relog(let id): sessions.repeatRelog(id)
+        writes.uncharged {
+            switch step {
+            case .request(let item): if !item.client.hasEnded, !suspendedRequests.mustWait(item) { carryOut(item) }
+            case .settled(let item): if !item.client.hasEnded { early.repeatMuted { carryOut(item) } }
+            case .tooLarge(let client, let observation): observers.remove(observation, of: client)
+            case .catchUp(let client, let missed): if !client.hasEnded { updates.show(missed, to: client) }
+            case .show(let path, let ordering, let update): updates.show(path, ordering, update)
+            case .notifiedLater(let path): updates.endAll(at: path)
+            case .paced(let path, let query, let style): updates.show(path, query, style)
+            case .applyEnded(let left): sessions.repeatApplied(left)
+            case .relog(let id): sessions.repeatRelog(id)
+            }
         }
     }
 }

@@ -47,13 +47,12 @@ final class LargeWrites: @unchecked Sendable {
     private let refusals: RefusalReports
 
     init(
-        _ context: EngineContext, _ content: Content, _ log: LogGuard, _ commits: CommitPipeline, _ precheck: PermissionPrecheck,
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitPipeline, _ precheck: PermissionPrecheck,
         _ suspendedRequests: SuspendedRequests, _ answers: Answers, _ committer: WriteCommitter, _ staging: WriteStaging,
         _ refusals: RefusalReports
     ) {
         self.context = context
-        self.content = content
-        self.log = log
+        (content, log) = (pipeline.content, pipeline.log)
         self.commits = commits
         self.precheck = precheck
         self.suspendedRequests = suspendedRequests

@@ -19,26 +19,23 @@ final class WriteRequests: @unchecked Sendable {
     private let commits: CommitPipeline
     private let disconnects: DisconnectWrites
     private let answers: Answers
-    let charges: WriteCharges
+    private let charges: WriteCharges
     private let committer: WriteCommitter
-    private let large: LargeWrites
+    private let largeWrites: LargeWrites
     private var pushIDs = PushIDGenerator()
 
     init(
-        _ context: EngineContext, _ pipeline: BatchPipeline, _ journal: any Journal, _ commits: CommitPipeline, _ disconnects: DisconnectWrites,
-        _ indexes: IndexStore, _ permissions: ReadPermissions, _ precheck: PermissionPrecheck, _ suspendedRequests: SuspendedRequests,
-        _ answers: Answers, _ refusals: RefusalReports
+        _ context: EngineContext, _ pipeline: BatchPipeline, _ commits: CommitPipeline, _ disconnects: DisconnectWrites, _ answers: Answers,
+        _ charges: WriteCharges, _ committer: WriteCommitter, _ largeWrites: LargeWrites
     ) {
-        let (content, log) = (pipeline.content, pipeline.log)
         self.context = context
-        (self.content, self.log, batch) = (content, log, pipeline.batch)
+        (content, batch, log) = (pipeline.content, pipeline.batch, pipeline.log)
         self.commits = commits
         self.disconnects = disconnects
         self.answers = answers
-        charges = WriteCharges(context, content, refusals)
-        committer = WriteCommitter(content, commits, disconnects, permissions, charges, answers)
-        let staging = WriteStaging(context, journal, log, indexes, suspendedRequests, answers, committer)
-        large = LargeWrites(context, content, log, commits, precheck, suspendedRequests, answers, committer, staging, refusals)
+        self.charges = charges
+        self.committer = committer
+        self.largeWrites = largeWrites
     }
 
     // MARK: Requests
@@ -87,7 +84,7 @@ final class WriteRequests: @unchecked Sendable {
                 large.bytesLeft = try disconnects.bytes(with: asked.writes, client)
             } catch { return answers.answer(.failed(error), item) }
         }
-        self.large.prepare(large)
+        largeWrites.prepare(large)
     }
 
     /// Whether the write would hold the queue for longer than other clients should wait.
@@ -99,6 +96,13 @@ final class WriteRequests: @unchecked Sendable {
         // A priority takes few bytes, but the rules evaluate the whole subtree below it.
         room = context.limits.largeWritePlaces
         return asked.writes.contains { $0.part == .priority && !content.root.node(at: $0.path).hasNodes(within: &room) }
+    }
+
+    /// Repeats requests of a batch that was rolled back. They were charged before.
+    func uncharged(_ repeatRequests: () -> Void) {
+        charges.isRepeating = true
+        defer { charges.isRepeating = false }
+        repeatRequests()
     }
 
     // MARK: Forwarded requests

@@ -57,7 +57,7 @@ public final class LiveQueryView {
     /// Number of matches, whatever the limit; for `count`.
     var total = 0
     let selector: Selector
-    /// True for a circle that holds no children.
+    /// `Window.isCircle`. Stored, since every change of a child in the circle asks.
     var isCircle = false
     /// The number of its circle; -1 without one.
     var circle = -1

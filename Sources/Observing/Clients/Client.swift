@@ -2,7 +2,8 @@ public import Commits
 package import JSONTree
 public import Synchronization
 
-/// One connected program as the engine sees it. HubServer subclasses it with the state for sending bytes.
+/// One connected program as the engine sees it. HubServer subclasses it with the state for sending bytes. The properties are final, so that the
+/// engine reads them without dispatch.
 ///
 /// Created on a net loop; afterwards the mutable parts belong to the database queue of the client's namespace.
 open class Client: @unchecked Sendable {
