@@ -16,26 +16,20 @@ extension Shard {
     /// - Parameter others: the message up to which all other hubs have the log.
     func shorten(others: UInt64) {
         queue.async { [self] in
-            guard followState == .following, !isSnapshotting, let state = follower.sound, state.first > 0, state.last >= state.first
-            else { return }
-            let each = max(1, state.bytes / (state.last - state.first + 1))
-            let known = snapshot?.complete.sequence ?? 0
-            if (state.last - min(state.last, max(known, state.first - 1))) * each >= max(settings.keptBytes, snapshotBytes / 2) {
-                return writeSnapshot(behind: known)
+            guard followState == .following, let state = follower.sound else { return }
+            let appliedByAll = min(others, applying.complete.sequence)
+            switch retention.nextStep(state, appliedByAll: appliedByAll, nowMs: scheduler.steadyMs) {
+            case .writeSnapshot(let known): writeSnapshot(behind: known)
+            case .purge(let last):
+                logger.info("the cluster's log is shortened", metadata: ["from": "\(state.first)", "upTo": "\(last)"])
+                log.purge(before: last + 1) { [weak self] _ in self?.hop { $0.follower.check() } }
+            case nil: break
             }
-            let safe = min(known, others, applying.complete.sequence)
-            let reserve = settings.keptBytes / each
-            // Do not purge for a few messages.
-            guard safe > reserve, safe - reserve >= state.first + reserve / 8 else { return }
-            logger.info("the cluster's log is shortened", metadata: ["from": "\(state.first)", "upTo": "\(safe - reserve)"])
-            log.purge(before: safe - reserve + 1) { [weak self] _ in self?.hop { $0.follower.check() } }
         }
     }
 
     /// Writes a snapshot, unless another hub has done so.
     private func writeSnapshot(behind known: UInt64) {
-        guard scheduler.steadyMs >= nextSnapshotAt else { return }
-        isSnapshotting = true
         snapshots.queue.async { [self] in
             let result = Result { () throws -> (place: SnapshotPlace, bytes: UInt64)? in
                 if let newest = try snapshots.newest(), newest.place.complete.sequence > known { return newest }
@@ -47,15 +41,14 @@ extension Shard {
     }
 
     private func wrote(_ result: Result<(place: SnapshotPlace, bytes: UInt64)?, any Error>) {
-        isSnapshotting = false
         switch result {
         // Ignore a snapshot of another log: it allows no purge.
         case .success((let place, let bytes)?) where place.created == created:
-            (snapshot, snapshotBytes) = (place, bytes)
+            retention.wrote(place, bytes: bytes)
             logger.info("a snapshot of the shard is on the servers", metadata: ["upTo": "\(place.complete.sequence)", "bytes": "\(bytes)"])
-        case .success: nextSnapshotAt = scheduler.steadyMs + settings.snapshotRetryMs
+        case .success: retention.failed(nowMs: scheduler.steadyMs)
         case .failure(let error):
-            nextSnapshotAt = scheduler.steadyMs + settings.snapshotRetryMs
+            retention.failed(nowMs: scheduler.steadyMs)
             if case SnapshotStream.Fault.stopped = error { return }
             logger.warning("no snapshot of the shard was written", metadata: ["reason": "\(error)"])
         }

@@ -44,12 +44,7 @@ final class Shard: @unchecked Sendable {
     var quiesceWaiters: [@Sendable () -> Void] = []
     var lag = LagClock()
     let snapshots: SnapshotStream
-    /// The newest known snapshot on the servers, and its bytes.
-    var snapshot: SnapshotPlace?
-    var snapshotBytes: UInt64 = 0
-    var isSnapshotting = false
-    /// Earliest time of the next snapshot, steady ms.
-    var nextSnapshotAt = Int64.min
+    var retention: LogRetention
     /// Whether a snapshot is being imported, and how many consecutive attempts found none.
     var isImporting = false
     var emptyImportAttempts = 0
@@ -103,6 +98,7 @@ final class Shard: @unchecked Sendable {
         ledger = start.ledger
         applying = LocalApplyQueue(complete: start.complete)
         follower = LogFollower(log, queue, settings, scheduler, logger)
+        retention = LogRetention(keptBytes: settings.keptBytes, retryMs: settings.snapshotRetryMs)
         var snapshotLog = log.settings
         snapshotLog.window = 4
         snapshots = SnapshotStream(

@@ -56,7 +56,7 @@ extension Shard {
         status.applied = applied
         status.last = max(follower.lastKnown, newest.sequence)
         status.lagMs = lag.ms(applied: status.applied, last: status.last, nowMs: scheduler.steadyMs)
-        (status.first, status.snapshot) = (follower.sound?.first ?? 0, snapshot?.complete.sequence ?? 0)
+        (status.first, status.snapshot) = (follower.sound?.first ?? 0, retention.snapshotEnd)
         status.isBehindPurge = isBehindPurge
         (status.conflicts, status.retries) = (conflicts, follower.refetches)
         published.withLock { $0 = status }
