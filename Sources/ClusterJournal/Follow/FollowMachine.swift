@@ -39,7 +39,7 @@ struct FollowMachine {
         case disconnected
         case checkDue(comparesProgress: Bool)
         case checked(Result<ShardLog.State, ShardLog.StateFault>, nowMs: Int64)
-        /// The log begins behind the next message.
+        /// The running tail cannot continue: the log has no message between the newest and this one. An earlier tail reports nothing.
         case missing(first: UInt64)
         /// The log is not the one that was followed.
         case refuse(reason: String)
@@ -93,6 +93,8 @@ struct FollowMachine {
     private var check: Check?
     /// The newest message at the last check that compared progress.
     private var compared = LogPlace()
+    /// The newest message when a check last found the log to begin behind the next one; nil after a sound check.
+    private var shortenedBehind: LogPlace?
 
     /// - Parameter patienceMs: time for which the servers may report fewer messages than were received.
     init(log: String, patienceMs: Int64) {
@@ -102,7 +104,7 @@ struct FollowMachine {
 
     /// Continues from another place: that of a data folder, or of an imported snapshot.
     mutating func restart(created: Int64, at place: LogPlace) {
-        (self.created, newest, compared) = (created, place, LogPlace())
+        (self.created, newest, compared, shortenedBehind) = (created, place, LogPlace(), nil)
         assembler = RecordAssembler()
         verifier = LogVerifier(patienceMs: patienceMs)
         if case .refusing = state { state = .opening }
@@ -122,9 +124,7 @@ struct FollowMachine {
             guard let check else { return [] }
             self.check = nil
             return checked(found, check, nowMs)
-        case .missing(let first):
-            guard state == .following else { return [] }
-            return stopFollowing() + [.report(.isMissing(first: first))] + startCheck(comparesProgress: false)
+        case .missing(let first): return missing(first)
         case .refuse(let reason): return refuse(reason)
         case .close:
             state = .closed
@@ -139,6 +139,17 @@ struct FollowMachine {
         guard state == .following else { return [] }
         state = .opening
         return [.stopTail]
+    }
+
+    private mutating func missing(_ first: UInt64) -> [Action] {
+        switch state {
+        case .following: stopFollowing() + [.report(.isMissing(first: first))] + startCheck(comparesProgress: false)
+        // The tail continues here only after `doubt`, and would subscribe again and again. The check that ends the doubt finds the same, or
+        // starts a tail that reports it while the log is followed.
+        case .opening: [.stopTail]
+        // No tail runs. Only a check decides whether the log is followed again.
+        case .refusing, .closed: []
+        }
     }
 
     private mutating func startCheck(comparesProgress: Bool) -> [Action] {
@@ -157,12 +168,7 @@ struct FollowMachine {
         case (.isAnother(let reason), _): return refuse(reason) + [.report(.checked(check, .isRefused))]
         case (.isShortened(let first), .success(let log)) where first > newest.sequence + 1:
             lastKnown = log.last
-            // Delivered messages may not be received yet: then the next check finds them.
-            if state == .following, check.newest != compared {
-                compared = check.newest
-                return [.report(.checked(check, .isUncertain))]
-            }
-            return stopFollowing() + [.report(.checked(check, .isShortened(first: first)))]
+            return isShortened(first: first, check)
         case (.isSound, .success(let log)): return isSound(log, check) + [.report(.checked(check, .isSound))]
         case (.isOpen, _):
             return [.report(.checked(check, .isUncertain))] + (state == .following ? [] : [.checkLater])
@@ -170,8 +176,28 @@ struct FollowMachine {
         }
     }
 
+    /// Handles a log that begins behind the next message.
+    ///
+    /// While the log is followed, the first such check is uncertain: the tail may have delivered the missing messages already, and they wait
+    /// for a slot of its window. The next check decides, unless something was received between the two. It comes within
+    /// `ClusterSettings.checkIntervalMs`, and at once if a caller waits for it. A wrong decision would cost more than the delay: an operator
+    /// has to repair a shared log that is refused, and to restart a hub whose shard is behind.
+    ///
+    /// Until then nothing wrong is appended or served:
+    /// * The log has newer messages than `newest`. The servers take a record only behind the last message, so every append is a conflict.
+    /// * The check sets no target for `CatchUpWaiters`. A caller of `SharedStream.sync` gets false; one of a shard continues to wait.
+    private mutating func isShortened(first: UInt64, _ check: Check) -> [Action] {
+        if state == .following, check.newest != shortenedBehind {
+            shortenedBehind = check.newest
+            return [.report(.checked(check, .isUncertain))]
+        }
+        if state == .following { state = .opening }
+        // After `doubt` the tail runs, too. Its messages must not reach a folder that a snapshot replaces.
+        return [.stopTail, .report(.checked(check, .isShortened(first: first)))]
+    }
+
     private mutating func isSound(_ log: ShardLog.State, _ check: Check) -> [Action] {
-        sound = log
+        (sound, shortenedBehind) = (log, nil)
         lastKnown = log.last
         if created != log.created {
             created = log.created

@@ -133,8 +133,9 @@ final class LogFollower: @unchecked Sendable {
         tail = log.tail(from: first) { [weak self] tail, sequence, bytes in
             let message = LogMessage(decoding: bytes)
             self?.hop { $0.delivered(message, at: sequence, by: tail) }
-        } missing: { [weak self] first in
-            self?.hop { $0.apply(.missing(first: first)) }
+        } missing: { [weak self] tail, first in
+            // What an earlier tail has missed, the current one reports as well.
+            self?.hop { if tail === $0.tail { $0.apply(.missing(first: first)) } }
         }
     }
 

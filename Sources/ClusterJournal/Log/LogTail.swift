@@ -18,7 +18,7 @@ final class LogTail: @unchecked Sendable {
     private let calls: DispatchQueue
     private let deliveries: DispatchQueue
     private let receive: @Sendable (LogTail, UInt64, [UInt8]) -> Void
-    private let missing: @Sendable (UInt64) -> Void
+    private let missing: @Sendable (LogTail, UInt64) -> Void
     /// Limits the messages that are being processed: above it the server sends no more.
     private let window: DispatchSemaphore
     /// The sequence number of the next message.
@@ -35,7 +35,7 @@ final class LogTail: @unchecked Sendable {
 
     init(
         _ log: ShardLog, _ calls: DispatchQueue, from sequence: UInt64, _ receive: @escaping @Sendable (LogTail, UInt64, [UInt8]) -> Void,
-        _ missing: @escaping @Sendable (UInt64) -> Void
+        _ missing: @escaping @Sendable (LogTail, UInt64) -> Void
     ) {
         (self.log, self.calls, self.receive, self.missing) = (log, calls, receive, missing)
         next = max(1, sequence)
@@ -84,7 +84,7 @@ final class LogTail: @unchecked Sendable {
         guard sequence == next else {
             done()
             // A second gap at the same place: the missing messages no longer exist.
-            if hasGap { missing(sequence) }
+            if hasGap { missing(self, sequence) }
             hasGap = true
             refetchCount.add(1, ordering: .relaxed)
             return subscribe()

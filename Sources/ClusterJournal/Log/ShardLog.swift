@@ -249,7 +249,7 @@ final class ShardLog: Sendable {
     ///   - receive: called on a queue of the tail; `LogTail.done` lets the next one come.
     func tail(
         from sequence: UInt64, _ receive: @escaping @Sendable (_ tail: LogTail, _ sequence: UInt64, _ bytes: [UInt8]) -> Void,
-        missing: @escaping @Sendable (_ first: UInt64) -> Void
+        missing: @escaping @Sendable (_ tail: LogTail, _ first: UInt64) -> Void
     ) -> LogTail {
         let tail = LogTail(self, calls, from: sequence, receive, missing)
         tail.start()

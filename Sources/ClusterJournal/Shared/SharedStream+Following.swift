@@ -21,6 +21,7 @@ extension SharedStream: LogFollowerOwner {
     private func checked(_ number: Int, _ result: FollowMachine.CheckResult) {
         switch result {
         case .isUncertain:
+            // An open gate stays open: the servers refuse an append if messages are missing here.
             follower.failWaiters(upTo: number)
             // A log that is not followed is checked again anyway.
             if follower.state == .following, gate.withLock({ $0.fault }) != nil { follower.checkLater() }

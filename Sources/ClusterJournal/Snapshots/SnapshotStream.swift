@@ -157,7 +157,7 @@ final class SnapshotStream: @unchecked Sendable {
         let messages = Messages()
         let tail = log.tail(from: state.first) { tail, sequence, bytes in
             messages.add(sequence, bytes, tail)
-        } missing: { _ in
+        } missing: { _, _ in
             messages.end()
         }
         defer { tail.stop() }

@@ -100,11 +100,58 @@ import Testing
         #expect(check(.success(log(first: 5, last: 9, id: 60))).contains(.startTail(from: 7)))
     }
 
+    /// An idle log: a check that compares progress has found that nothing is new.
+    @Test mutating func logWithoutTheNextMessage_isUncertainAtFirst_alsoAfterACheckOfProgress() {
+        follow()
+        _ = machine.advance(to: message(10, after: 0), at: 1)
+        #expect(results(check(.success(log(last: 1)), comparesProgress: true)) == [.isSound])
+        let shortened = log(first: 5, last: 9)
+        #expect(results(check(.success(shortened), comparesProgress: true)) == [.isUncertain] && machine.state == .following)
+        // A check without an answer decides nothing.
+        #expect(results(check(.failure(.unreachable("x")), comparesProgress: true)) == [.isUncertain] && machine.state == .following)
+        #expect(results(check(.success(shortened), comparesProgress: true)) == [.isShortened(first: 5)] && machine.state == .opening)
+    }
+
+    @Test mutating func logWithoutTheNextMessage_isFollowed_whenDeliveriesBringIt() {
+        follow()
+        _ = machine.advance(to: message(10, after: 0), at: 1)
+        #expect(results(check(.success(log(first: 4, last: 4)))) == [.isUncertain])
+        #expect(machine.advance(to: message(11, after: 10), at: 2).step == .next)
+        // Not all have arrived yet.
+        #expect(results(check(.success(log(first: 4, last: 4)))) == [.isUncertain])
+        #expect(machine.advance(to: message(12, after: 11), at: 3).step == .next)
+        #expect(results(check(.success(log(first: 4, last: 4)))) == [.isSound])
+        // The next time the first check is uncertain again.
+        #expect(results(check(.success(log(first: 9, last: 9)))) == [.isUncertain] && machine.state == .following)
+    }
+
+    @Test mutating func logWithoutTheNextMessage_stopsTheTail_alsoInDoubt() {
+        follow()
+        _ = machine.advance(to: message(10, after: 0), at: 1)
+        machine.doubt()
+        let actions = check(.success(log(first: 5, last: 9)))
+        #expect(actions.first == .stopTail && results(actions) == [.isShortened(first: 5)] && machine.state == .opening)
+    }
+
     @Test mutating func messageThatIsGone_stopsTheTail_andCausesACheck() {
-        #expect(machine.receive(.missing(first: 3)) == [])
         follow()
         let actions = machine.receive(.missing(first: 3))
         #expect(actions.prefix(2) == [.stopTail, .report(.isMissing(first: 3))] && actions.count == 3)
+    }
+
+    @Test mutating func messageThatIsGone_inDoubt_stopsTheTail_andTheNextOneReportsIt() {
+        follow()
+        machine.doubt()
+        #expect(machine.receive(.missing(first: 3)) == [.stopTail] && machine.state == .opening)
+        #expect(check(.success(log(last: 4))).contains(.startTail(from: 1)))
+        #expect(reports(machine.receive(.missing(first: 3))) == [.isMissing(first: 3)])
+    }
+
+    @Test mutating func messageThatIsGone_fromARefusedLog_changesNothing() {
+        follow()
+        _ = machine.receive(.refuse(reason: "x"))
+        let state = machine.state
+        #expect(machine.receive(.missing(first: 3)) == [] && machine.state == state && machine.checks == 1)
     }
 
     @Test mutating func logMadeAgain_beforeItsFirstMessage_isFollowedAsTheNewOne() {

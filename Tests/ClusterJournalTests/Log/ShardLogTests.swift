@@ -112,7 +112,7 @@ final class Received: Sendable {
         let starts = [1, 2, 17, 40, 41] as [UInt64]
         let received = starts.map { _ in Received() }
         let tails = zip(starts, received).map { start, received in
-            log.tail(from: start) { received.receive($0, $1, $2) } missing: { _ in Issue.record("nothing is missing") }
+            log.tail(from: start) { received.receive($0, $1, $2) } missing: { _, _ in Issue.record("nothing is missing") }
         }
         for i in UInt64(41)...60 { #expect(await log.append([UInt8(i)], id: i, after: i - 1) == .stored(sequence: i)) }
         for (start, received) in zip(starts, received) {
@@ -134,7 +134,7 @@ final class Received: Sendable {
         let log = try await log("slow")
         for i in UInt64(1)...200 { #expect(await log.append([UInt8(i)], id: i, after: i - 1) == .stored(sequence: i)) }
         let sequences = Mutex<[UInt64]>([])
-        let tail = log.tail(from: 1) { _, sequence, _ in sequences.withLock { $0.append(sequence) } } missing: { _ in
+        let tail = log.tail(from: 1) { _, sequence, _ in sequences.withLock { $0.append(sequence) } } missing: { _, _ in
             Issue.record("nothing is missing")
         }
         #expect(await becomes { sequences.withLock { $0.count } == log.settings.window })
@@ -180,7 +180,7 @@ final class Received: Sendable {
             winners.append(stored[0].0)
         }
         let received = Received()
-        let tail = logs[0].tail(from: 1) { received.receive($0, $1, $2) } missing: { _ in Issue.record("nothing is missing") }
+        let tail = logs[0].tail(from: 1) { received.receive($0, $1, $2) } missing: { _, _ in Issue.record("nothing is missing") }
         #expect(await becomes { received.sequences.last == rounds })
         #expect(received.bytes == winners.map { [UInt8($0)] })
         tail.stop()

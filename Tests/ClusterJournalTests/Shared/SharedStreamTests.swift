@@ -1,3 +1,4 @@
+import CNats
 import Dispatch
 import Glibc
 import Journal
@@ -125,6 +126,70 @@ import TestSupport
         #expect(follower.catchUp())
         #expect(follower.records.last == [3])
         follower.close()
+    }
+
+    // MARK: Shortened
+
+    private func synced(_ stream: SharedStream) async -> Bool {
+        await withCheckedContinuation { continuation in stream.sync { continuation.resume(returning: $0) } }
+    }
+
+    /// Whether the servers have sent all messages of the log to this many followers.
+    private func hasSentAll(_ log: ShardLog, to followers: Int) -> Bool {
+        var found: UnsafeMutablePointer<jsConsumerInfoList>?
+        var code = jsErrCode(0)
+        guard js_Consumers(&found, log.connection.stream, log.name, nil, &code) == NATS_OK, let found else { return false }
+        defer { jsConsumerInfoList_Destroy(found) }
+        let list = found.pointee
+        return Int(list.Count) == followers && (0..<followers).allSatisfy { list.List[$0]?.pointee.NumPending == 0 }
+    }
+
+    /// Nothing of Vigla shortens these logs; an operator can. Messages that were sent before may wait for a slot of the tail's window.
+    @Test(arguments: [true, false]) func log_withoutTheNextMessage_isRefusedAtTheSecondCheck_unlessItArrivesBefore(arrives: Bool) async throws {
+        let writer = Follower(try cluster.connect(), name)
+        #expect(writer.catchUp())
+        // Only `sync` causes checks.
+        let reader = Follower(try cluster.connect(), name) { ($0.checkIntervalMs, $0.retryMs) = (3_600_000, 3_600_000) }
+        #expect(reader.catchUp())
+        let stream = reader.stream
+        let window = UInt64(stream.log.settings.window)
+        for i in 0..<window + 20 { try writer.append { _ in [UInt8(i)] } }
+        #expect(writer.catchUp())
+        let last = writer.place.sequence
+        // The reader takes nothing, so its window is full.
+        #expect(await becomes { stream.queue.sync { stream.follower.newest.sequence } == window && hasSentAll(stream.log, to: 2) })
+        let isPurged = await withCheckedContinuation { done in stream.log.purge(before: last) { done.resume(returning: $0) } }
+        #expect(isPurged)
+
+        #expect(await !synced(stream))
+        let (state, newest) = stream.queue.sync { (stream.follower.state, stream.follower.newest) }
+        #expect(state == .following && newest.sequence == window)
+        let place = SharedPlace(created: writer.place.created, sequence: newest.sequence, id: newest.id)
+        guard case .conflict(last) = stream.append([9], after: place) else {
+            Issue.record("an append behind a message that is not the last")
+            return
+        }
+        if arrives {
+            #expect(await becomes {
+                reader.receive()
+                return reader.place == writer.place
+            })
+            #expect(await synced(stream))
+            #expect(reader.records == writer.records)
+            try reader.append { _ in [9] }
+        } else {
+            for _ in 0..<2 {
+                #expect(await !synced(stream))
+                guard case .refusing(.regressed) = stream.queue.sync(execute: { stream.follower.state }) else {
+                    Issue.record("it is not refused")
+                    return
+                }
+                #expect(stream.append([9], after: place).isRefused)
+                reader.receive()
+            }
+            #expect(reader.place.sequence == window)
+        }
+        for follower in [writer, reader] { follower.close() }
     }
 
     // MARK: Settings
